@@ -1,0 +1,44 @@
+# The two commands of the README. Both set up .venv first, once.
+PYTHON ?= python3
+PY := .venv/bin/python
+RUN := runs/photos
+
+.PHONY: demo test setup clean-demo
+.DELETE_ON_ERROR:
+
+demo: $(RUN)/linear/result.json
+	@cat $(RUN)/linear/table.txt
+	@echo "hub module: $(RUN)/hub   (hub.KerasLayer(\"$(RUN)/hub\"))"
+	@echo "picture:    $(RUN)/linear/linear.png"
+
+test: .venv/installed
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	$(PY) -m pytest
+
+setup: .venv/installed
+
+clean-demo:
+	rm -rf $(RUN)
+
+.venv/installed: requirements.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 9) <= v <= (3, 11) else \
+	  "error: Python %d.%d: TensorFlow 2.15 needs 3.9, 3.10 or 3.11; try: make PYTHON=python3.11" % v)'
+	@free=$$(df -Pk . | awk 'NR==2 {print $$4}'); [ $$free -gt 4000000 ] || \
+	  { echo "error: only $$((free / 1024)) MB free on this disk; setting up needs 4000 MB"; exit 1; }
+	@echo "setting up .venv (about 2.3 GB, a few minutes the first time)"
+	@$(PYTHON) -m venv --clear .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt > .venv/install.log 2>&1 || \
+	  { tail -n 15 .venv/install.log; echo "error: pip could not install requirements.txt; all it said: .venv/install.log"; exit 1; }
+	@$(PY) -m pip check
+	@touch $@
+
+# Interrupted, the next `make demo` goes on where this one was.
+$(RUN)/pretrain/result.json: | .venv/installed
+	$(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=$(RUN)/pretrain
+
+$(RUN)/hub/encoder.json: $(RUN)/pretrain/result.json
+	$(PY) -m export --workdir=$(RUN)/pretrain --output=$(RUN)/hub
+
+$(RUN)/linear/result.json: $(RUN)/hub/encoder.json
+	$(PY) -m cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=$(RUN)/hub --workdir=$(RUN)/linear

@@ -1,0 +1,93 @@
+"""`folder:PATH`: the user's own pictures, flat or a folder per class, with or without train and val folders."""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow as tf
+from absl import logging
+
+from cpc_tf.data import folder_check, folder_tree, keys
+from cpc_tf.data.source import FOREVER, NO_LABEL, Select, Source
+from cpc_tf.settings import ConfigError
+
+
+class FolderSource(Source):
+    """Image files on a disk or in a bucket, shuffled over the whole list. See `Source`."""
+
+    def __init__(self, root: str, names: list[str], labels: list[int], class_names: tuple[str, ...]):
+        """Args: the folder, file names relative to it, a label for each (-1: none), names of the labels."""
+        self.num_examples = len(names)
+        self.class_names = class_names
+        self._root = root
+        self._names = names
+        self._labels = labels
+
+    def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
+        counters = tf.data.Dataset.range(start, FOREVER)
+        if select is not None:
+            counters = counters.filter(select)
+        read = self._reader()
+        n = self.num_examples
+
+        def shuffled(counter):
+            # A permutation computed place by place: any epoch, any place, no list to shuffle or to keep.
+            order = keys.key(seed, keys.ORDER, counter // n)
+            return read(counter, tf.random.experimental.index_shuffle(counter % n, order, n - 1))
+
+        return counters.map(shuffled, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+    def ordered(self) -> tf.data.Dataset:
+        read = self._reader()
+        positions = tf.data.Dataset.range(self.num_examples)
+        return positions.map(lambda i: read(i, i), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+    def _reader(self):
+        names = tf.constant(self._names)
+        labels = tf.constant(self._labels, tf.int64)
+
+        def read(counter, place):
+            encoded = tf.io.read_file(tf.strings.join([self._root, names[place]], "/"))
+            return {"counter": counter, "encoded": encoded, "label": labels[place]}
+
+        return read
+
+
+def open_folder(path: str, split: str, cache_dir: str = "") -> FolderSource:
+    """The pictures of a split of a folder.
+
+    The splits are the folders at the top if these are named train, val, validation or test; else there is only
+    `train`, everything. Within a split, the folders at its top are the classes; no folders, no labels. Whatever lies
+    deeper belongs to them. Each file is decoded once: broken ones are left out with a warning, more than 1 % of them is
+    an error; the outcome is remembered.
+
+    Args:
+      path: the folder, local or e.g. gs://.
+      split: its part.
+      cache_dir: where the outcome of the check is kept; empty: ~/.cache/cpc_tf.
+
+    Raises:
+      ConfigError: no such folder, no images in it, no such split, too many broken files.
+    """
+    root = os.path.expanduser(path).rstrip("/") or "/"
+    if not tf.io.gfile.isdir(root):
+        raise ConfigError(f"--dataset=folder:{path}: no such folder")
+    splits = folder_tree.splits(folder_tree.images(root))
+    if not splits:
+        kinds = " ".join(folder_tree.EXTENSIONS)
+        raise ConfigError(f"--dataset=folder:{path}: no images in it or in its folders; what is read is {kinds}")
+    name = folder_tree.find(split, splits)
+    if name is None:
+        raise ConfigError(f"--split={split}: folder:{path} has {', '.join(sorted(splits))}")
+    classes = folder_tree.Classes(splits)
+    names = folder_check.sound(root, splits[name], cache_dir)
+    labels = [classes.label(file) for file in names]
+    class_names = classes.names
+    if NO_LABEL in labels:
+        stray = [file for file, label in zip(names, labels) if label == NO_LABEL]
+        if len(stray) < len(names):
+            logging.warning(
+                "%s: no labels, since some images are in no class folder: %d, %s", path, len(stray), stray[0]
+            )
+        labels, class_names = [NO_LABEL] * len(names), ()
+    return FolderSource(root, names, labels, class_names)

@@ -1,0 +1,89 @@
+"""What the folders of a tree of pictures mean: splits and classes."""
+
+from __future__ import annotations
+
+import collections
+import os
+
+import tensorflow as tf
+from absl import logging
+
+from cpc_tf.data.source import NO_LABEL
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
+# Pictures that TensorFlow cannot decode; their owner shall hear of it.
+_FOREIGN = (".webp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2")
+_SPLITS = ("train", "val", "validation", "test")
+_ALSO = {"val": "validation", "validation": "val"}
+WHOLE = ""  # the top of a tree without splits
+
+
+def images(root: str) -> list[str]:
+    """Names of the image files below a folder, relative to it, with '/', sorted, hidden files and folders left out."""
+    found, foreign = [], collections.Counter()
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        for entry in tf.io.gfile.listdir(os.path.join(root, folder)):
+            entry = entry.rstrip("/")  # buckets mark folders so
+            name = f"{folder}/{entry}" if folder else entry
+            extension = os.path.splitext(entry)[1].lower()
+            if entry.startswith(".") or entry == "__MACOSX":
+                continue
+            if extension in EXTENSIONS:
+                found.append(name)
+            elif extension in _FOREIGN:
+                foreign[extension] += 1
+            # Asked of the few other names only: in a bucket each question is a request.
+            elif tf.io.gfile.isdir(os.path.join(root, name)):
+                pending.append(name)
+    if foreign:
+        kinds = ", ".join(f"{number} {extension}" for extension, number in sorted(foreign.items()))
+        logging.warning("%s: left out, since TensorFlow cannot decode them: %s", root, kinds)
+    return sorted(found)
+
+
+def splits(names: list[str]) -> dict[str, list[str]]:
+    """{split: its files}. The folders at the top are splits if all have split names, or `train` and another do.
+
+    Else everything is `train`: a folder called train among folders with other names is a class of that name.
+    """
+    parts = collections.defaultdict(list)
+    for name in names:
+        top, slash, _ = name.partition("/")
+        parts[top if slash else WHOLE].append(name)
+    tops = set(parts) - {WHOLE}
+    known = tops.intersection(_SPLITS)
+    if known and (known == tops or ("train" in known and len(known) > 1)):
+        return {top: parts[top] for top in sorted(tops)}
+    return {"train": names} if names else {}
+
+
+def find(split: str, available: dict[str, list[str]]) -> str | None:
+    """The split's own spelling: `val` is also found as `validation`. None if it is absent."""
+    return next((name for name in (split, _ALSO.get(split)) if name in available), None)
+
+
+class Classes:
+    """Which folder is which label, the same in all splits of a tree."""
+
+    def __init__(self, available: dict[str, list[str]]):
+        """Args: the result of `splits`."""
+        # Without split folders there is one split, and its files do not begin with its name.
+        self._depth = 1 if _are_folders(available) else 0
+        tops = {self._top(name) for names in available.values() for name in names} - {None}
+        # One folder tells nothing apart.
+        self.names = tuple(sorted(tops)) if len(tops) > 1 else ()
+        self._labels = {name: label for label, name in enumerate(self.names)}
+
+    def label(self, name: str) -> int:
+        """The label of a file, -1 if it has none."""
+        return self._labels.get(self._top(name), NO_LABEL)
+
+    def _top(self, name):
+        folders = name.split("/")[self._depth : -1]
+        return folders[0] if folders else None
+
+
+def _are_folders(available):
+    return all(name.startswith(f"{split}/") for split, names in available.items() for name in names)

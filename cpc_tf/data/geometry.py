@@ -1,0 +1,69 @@
+"""From an image to a grid of patches, one image at a time; random choices are keyed by (seed, counter)."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from cpc_tf.data import keys
+
+
+def resize(image: tf.Tensor, side: int) -> tf.Tensor:
+    """The image squeezed to a square, uint8 [H, W, 3] -> uint8 [side, side, 3].
+
+    The aspect ratio is not kept: the whole image counts, as in appendix A.
+    """
+    height, width = tf.shape(image)[0], tf.shape(image)[1]
+
+    def shrink():
+        # The mean over each pixel's footprint does not alias, and takes 0.7 ms for 500x375 -> 300x300 where
+        # antialias=True takes 2.1 ms (and bilinear without it 0.5 ms).
+        return tf.image.resize(image, [side, side], method="area")
+
+    def enlarge():
+        return tf.image.resize(image, [side, side], method="bilinear")
+
+    def change():
+        smaller = tf.logical_and(height >= side, width >= side)
+        return tf.cast(tf.round(tf.cond(smaller, shrink, enlarge)), tf.uint8)
+
+    ready = tf.logical_and(tf.equal(height, side), tf.equal(width, side))
+    return tf.ensure_shape(tf.cond(ready, lambda: image, change), [side, side, 3])
+
+
+def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> tf.Tensor:
+    """A random square, uint8 [S, S, 3] -> uint8 [side, side, 3]; all places are equally likely."""
+    room = image.shape[0] - side
+    place = tf.random.stateless_uniform(
+        [2], keys.key(seed, keys.CROP, counter), minval=0, maxval=room + 1, dtype=tf.int32
+    )
+    crop = tf.slice(image, tf.concat([place, [0]], 0), [side, side, 3])
+    return tf.ensure_shape(crop, [side, side, 3])
+
+
+def centre_crop(image: tf.Tensor, side: int) -> tf.Tensor:
+    """The square in the middle, uint8 [S, S, 3] -> uint8 [side, side, 3]; an odd pixel is cut below and right."""
+    start = (image.shape[0] - side) // 2
+    return image[start : start + side, start : start + side]
+
+
+def mirror(image: tf.Tensor, seed: int, counter: tf.Tensor) -> tf.Tensor:
+    """The image [H, W, 3], left and right exchanged with probability 1/2."""
+    heads = tf.random.stateless_uniform([], keys.key(seed, keys.MIRROR, counter)) < 0.5
+    return tf.cond(heads, lambda: tf.reverse(image, axis=[1]), lambda: image)
+
+
+def grid_of_patches(image: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
+    """All patches of a square image.
+
+    Args:
+      image: uint8 [S, S, 3], S static, with (S - patch) divisible by stride.
+      patch: side of a patch.
+      stride: distance between neighbouring patches.
+
+    Returns:
+      uint8 [R, C, patch, patch, 3], R from top to bottom, C from left to right.
+    """
+    starts = range(0, image.shape[0] - patch + 1, stride)
+    # Slices and stack: 40 times faster than tf.image.extract_patches, which computes in float32 besides.
+    rows = tf.stack([image[top : top + patch] for top in starts])  # [R, patch, S, 3]
+    return tf.stack([rows[:, :, left : left + patch] for left in starts], axis=1)  # [R, C, patch, patch, 3]

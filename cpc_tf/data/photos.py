@@ -1,0 +1,136 @@
+"""`photos`: a dataset that needs no download, cut from photographs inside the scikit-image and scikit-learn wheels."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from PIL import Image
+
+# The files are read by path: skimage.data would download what it does not find.
+_FOLDERS = {"skimage": "data", "sklearn": "datasets/images"}
+_FILES = (
+    ("skimage", "astronaut.png"),
+    ("skimage", "brick.png"),
+    ("skimage", "camera.png"),
+    ("skimage", "cell.png"),
+    ("skimage", "chelsea.png"),
+    ("sklearn", "china.jpg"),
+    ("skimage", "coffee.png"),
+    ("skimage", "coins.png"),
+    ("sklearn", "flower.jpg"),
+    ("skimage", "grass.png"),
+    ("skimage", "gravel.png"),
+    ("skimage", "hubble_deep_field.jpg"),
+    ("skimage", "ihc.png"),
+    ("skimage", "moon.png"),
+    ("skimage", "motorcycle_left.png"),
+    ("skimage", "page.png"),
+    ("skimage", "retina.jpg"),
+    ("skimage", "rocket.jpg"),
+    ("skimage", "text.png"),
+)
+CLASSES = tuple(os.path.splitext(file)[0] for _, file in _FILES)
+SIDE = 64
+TRAIN_PER_CLASS = 200
+TEST_PER_CLASS = 50
+UNLABELLED = 3800
+
+# Crops are squares of this side before they are resized to SIDE: never enlarged, and 112 px is the most that fits into
+# the test part of every photograph (134 px of page.png).
+_SMALLEST_SQUARE, _LARGEST_SQUARE = 64, 112
+# Shares of the longer side. The 5 % between them belong to no split.
+_TRAIN_PART, _TEST_PART = (0.0, 0.6), (0.65, 1.0)
+_NO_LABEL = -1
+
+
+@dataclasses.dataclass
+class PhotosConfig(tfds.core.BuilderConfig):
+    """How many crops the split `unlabelled` has."""
+
+    unlabelled: int = UNLABELLED
+
+
+def config(unlabelled: int = UNLABELLED) -> PhotosConfig:
+    """The builder config with so many unlabelled crops."""
+    # TFDS wants the very object of BUILDER_CONFIGS under its name.
+    return _DEFAULT if unlabelled == UNLABELLED else PhotosConfig(name=str(unlabelled), unlabelled=unlabelled)
+
+
+_DEFAULT = PhotosConfig(name=str(UNLABELLED), unlabelled=UNLABELLED)
+
+
+class Photos(tfds.core.GeneratorBasedBuilder):
+    """19 photographs, 19 classes; uint8 crops [64, 64, 3], mirrored at random, always the same for a version.
+
+    Splits: `train` (200 a class) and `unlabelled` (label -1, as many as asked for, classes in turn) come from the
+    first 60 % of a photograph along its longer side, `test` (50 a class) from the last 35 %: no pixel is shared.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    BUILDER_CONFIGS = [_DEFAULT]  # noqa: RUF012 (the name and the type are TFDS's)
+
+    def _info(self):
+        features = tfds.features.FeaturesDict(
+            {
+                "image": tfds.features.Image(shape=(SIDE, SIDE, 3), encoding_format="png"),
+                "label": tfds.features.ClassLabel(names=CLASSES),
+            }
+        )
+        return tfds.core.DatasetInfo(
+            builder=self, description=self.__doc__, features=features, supervised_keys=("image", "label")
+        )
+
+    def _split_generators(self, dl_manager):
+        del dl_manager  # nothing is downloaded
+        photos = [_photo(package, file) for package, file in _FILES]
+        # A seed each, so that one split's size does not change another's pixels.
+        return {
+            "train": _examples(photos, TRAIN_PER_CLASS * len(photos), _TRAIN_PART, seed=0),
+            "test": _examples(photos, TEST_PER_CLASS * len(photos), _TEST_PART, seed=1),
+            "unlabelled": _examples(photos, self.builder_config.unlabelled, _TRAIN_PART, seed=2, labelled=False),
+        }
+
+    def _generate_examples(self):
+        raise NotImplementedError("the generators are made in _split_generators")
+
+
+def _photo(package: str, file: str) -> Image.Image:
+    """The photograph in RGB."""
+    # find_spec locates a package without importing it: importing sklearn takes a second.
+    root = os.path.dirname(importlib.util.find_spec(package).origin)
+    return Image.open(os.path.join(root, _FOLDERS[package], file)).convert("RGB")
+
+
+def _examples(photos, count, part, seed, labelled=True):
+    """Yields `count` (key, example) pairs, one crop of each photograph in turn."""
+    random = np.random.default_rng(seed)
+    regions = [region(photo, part) for photo in photos]
+    for number in range(count):
+        label = number % len(photos)
+        crop = _crop(regions[label], random)
+        # Not compressed: twice as fast to write and to read, and the same bytes whatever the release of zlib.
+        png = tf.io.encode_png(crop, compression=0).numpy()
+        yield number, {"image": png, "label": label if labelled else _NO_LABEL}
+
+
+def region(photo: Image.Image, part: tuple[float, float]) -> Image.Image:
+    """The part (from, to), in shares of the longer side, of a photograph."""
+    width, height = photo.size
+    start, stop = (round(share * max(photo.size)) for share in part)
+    return photo.crop((start, 0, stop, height) if width > height else (0, start, width, stop))
+
+
+def _crop(pixels: Image.Image, random: np.random.Generator) -> np.ndarray:
+    """A random square of a region, resized to uint8 [SIDE, SIDE, 3], mirrored in half of the cases."""
+    square = int(random.integers(_SMALLEST_SQUARE, _LARGEST_SQUARE, endpoint=True))
+    left = int(random.integers(pixels.width - square, endpoint=True))
+    top = int(random.integers(pixels.height - square, endpoint=True))
+    # Cut first: PIL's resize with a box also reads pixels around the box.
+    cut = pixels.crop((left, top, left + square, top + square))
+    resized = np.asarray(cut.resize((SIDE, SIDE), Image.Resampling.LANCZOS))
+    return resized[:, ::-1] if random.integers(2) else resized

@@ -1,0 +1,119 @@
+"""The input pipeline: a source in, batches of augmented patches out."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from cpc_tf import augment
+from cpc_tf.config import AugmentConfig, GeometryConfig
+from cpc_tf.data import geometry as geo
+from cpc_tf.data.decode import decode
+from cpc_tf.data.source import Source
+
+_PREFETCH = 4  # batches: enough to hide the jitter of decoding, little enough memory
+
+
+def patches(
+    source: Source,
+    geometry: GeometryConfig,
+    augmentation: AugmentConfig,
+    *,
+    global_batch: int,
+    seed: int,
+    start_step: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    per_batch: int | None = None,
+) -> tf.data.Dataset:
+    """Batches of augmented patch grids without end; the same bits for the same (seed, step) on any machine.
+
+    The global batch of step s is the counters [s * global_batch, (s + 1) * global_batch) of `source.stream(seed)`,
+    whatever the number of hosts. Host h of n gets rows [h * global_batch / n, (h + 1) * global_batch / n) of it. Its
+    cost: each host reads all encoded records of TFDS (folders: only the files it needs), and decodes only its own.
+
+    Args:
+      source: where the images come from.
+      geometry: resize, crop, mirror, grid.
+      augmentation: what is done to each patch.
+      global_batch: images per step over all replicas of all hosts.
+      seed: of order, crops, mirroring and augmentation.
+      start_step: the first step.
+      shard: (index of this host, number of hosts).
+      per_batch: images per element of the dataset, e.g. of one replica; it divides this host's rows, which come out in
+        order over several elements. Default: all of this host's rows.
+
+    Returns:
+      {'patches': uint8 [per_batch, R, C, P, P, 3], 'label': int64 [per_batch]}, shapes static, infinite.
+
+    Raises:
+      ValueError: global_batch, the hosts and per_batch do not divide.
+    """
+    host, hosts = shard
+    rows, rest = divmod(global_batch, hosts)
+    per_batch = per_batch or rows
+    if rest or rows % per_batch:
+        raise ValueError(f"--batch_size={global_batch} is not a multiple of {hosts} hosts x {per_batch} images")
+    select = None if hosts == 1 else (lambda counter: counter % global_batch // rows == host)
+
+    def prepare(example):
+        counter = example["counter"]
+        image = geo.resize(decode(example["encoded"], geometry.resize), geometry.resize)
+        image = geo.random_crop(image, geometry.image_size, seed, counter)
+        if geometry.mirror:
+            image = geo.mirror(image, seed, counter)
+        grid = geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)
+        return {"patches": _augmented(grid, augmentation, seed, counter), "label": example["label"]}
+
+    examples = source.stream(seed, start_step * global_batch, select)
+    return _batched(examples, prepare, per_batch, drop_remainder=True)
+
+
+def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
+    """Each image of a source once (or every so many-th), in order, as the centre crop's patches, for evaluation.
+
+    Returns:
+      {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
+    """
+
+    def prepare(example):
+        image = _plain(example, geometry)
+        grid = geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)
+        return {"patches": grid, "label": example["label"]}
+
+    return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
+
+
+def plain_images(source: Source, geometry: GeometryConfig, batch_size: int) -> tf.data.Dataset:
+    """Each image of a source once, in order, as its centre crop.
+
+    Returns:
+      {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
+    """
+
+    def prepare(example):
+        return {"image": _plain(example, geometry), "label": example["label"]}
+
+    return _batched(source.ordered(), prepare, batch_size, drop_remainder=False)
+
+
+def _plain(example, geometry):
+    """The centre crop of an encoded image, uint8 [S, S, 3]."""
+    return geo.centre_crop(
+        geo.resize(decode(example["encoded"], geometry.resize), geometry.resize), geometry.image_size
+    )
+
+
+def _augmented(grid, augmentation, seed, counter):
+    """Each patch of uint8 [R, C, P, P, 3] augmented on its own."""
+    if augmentation.augment == "none":
+        return grid
+    rows, columns, side = grid.shape[:3]
+    recipe = augment.draw(augmentation, seed, counter, rows * columns, side)
+    flat = augment.apply(tf.reshape(grid, [rows * columns, side, side, 3]), recipe)  # [R*C, P, P, 3]
+    return tf.reshape(flat, grid.shape)
+
+
+def _batched(examples, prepare, batch_size, drop_remainder):
+    examples = examples.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    options = tf.data.Options()
+    options.deterministic = True
+    return examples.batch(batch_size, drop_remainder=drop_remainder).prefetch(_PREFETCH).with_options(options)

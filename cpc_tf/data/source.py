@@ -1,0 +1,42 @@
+"""What every dataset looks like from the outside: encoded images in an order that is a function of (seed, counter)."""
+
+from __future__ import annotations
+
+import abc
+from typing import Callable, Optional
+
+import tensorflow as tf
+
+NO_LABEL = -1
+# Counters never end within a run; tf.data wants a number.
+FOREVER = tf.int64.max
+# Picks examples by their counter, before anything is read or parsed: int64 scalar -> bool scalar.
+Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
+
+
+class Source(abc.ABC):
+    """A dataset of encoded images.
+
+    Both methods give dicts of scalars: `counter` int64, `encoded` string (the bytes of an image file) and `label` int64
+    (-1 where there is none).
+
+    Attributes:
+      num_examples: how many there are.
+      class_names: of the labels, in their order; empty if unlabelled.
+    """
+
+    num_examples: int
+    class_names: tuple[str, ...]
+
+    @abc.abstractmethod
+    def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
+        """Shuffled examples without end, from the global counter `start` on.
+
+        An epoch is the counters [e * num_examples, (e + 1) * num_examples): each example once, in an order that is a
+        function of (seed, e). `stream(seed, start)` equals `stream(seed).skip(start)` without replaying the data: this
+        is how training resumes exactly. `select` keeps some counters only, the order of the others stays.
+        """
+
+    @abc.abstractmethod
+    def ordered(self) -> tf.data.Dataset:
+        """Each example once, in the order of the files; `counter` is the position."""

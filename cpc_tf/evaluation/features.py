@@ -1,0 +1,66 @@
+"""Encodes a dataset once, for classifiers that train on features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.data import keys
+from cpc_tf.training.progress import Progress
+
+
+class Features(NamedTuple):
+    """Encoded examples."""
+
+    latents: np.ndarray
+    """[N, R, C, D], float32."""
+    labels: np.ndarray
+    """[N], int64."""
+
+
+def encode_dataset(
+    batches: Iterable[dict[str, tf.Tensor]], encode: Callable[[tf.Tensor], tf.Tensor], count: int, title: str
+) -> Features:
+    """The first `count` examples of batches of {'patches', 'label'}, encoded, with a line of progress now and then.
+
+    Args:
+      encode: patches uint8 [B, R, C, P, P, 3] -> latents [B, R, C, D].
+    """
+    latents, labels, progress, done, shown = None, np.zeros([count], np.int64), Progress(count), 0, -1
+    for batch in batches:
+        take = min(count - done, batch["label"].shape[0])
+        encoded = encode(batch["patches"])[:take].numpy()
+        if latents is None:
+            latents = np.empty([count, *encoded.shape[1:]], np.float32)
+        latents[done : done + take], labels[done : done + take] = encoded, batch["label"][:take].numpy()
+        done += take
+        progress.update(done)
+        if 4 * done // count > shown:
+            shown = 4 * done // count
+            print(f"{title}: {progress}", flush=True)
+        if done == count:
+            break
+    return Features(latents, labels)
+
+
+def feature_batches(features: Features, batch_size: int, seed: int, start_step: int = 0) -> tf.data.Dataset:
+    """Shuffled batches without end, each example once an epoch; a function of (seed, step): runs resume exactly.
+
+    Returns:
+      {'latents': float32 [B, R, C, D], 'label': int64 [B]}, static shapes.
+    """
+    latents, labels = tf.constant(features.latents), tf.constant(features.labels)
+    size = len(features.labels)
+
+    def place(counter: tf.Tensor) -> tf.Tensor:
+        key = keys.key(seed, keys.ORDER, counter // size)
+        return tf.random.experimental.index_shuffle(counter % size, key, tf.constant(size - 1, tf.int64))
+
+    def gather(places: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"latents": tf.gather(latents, places), "label": tf.gather(labels, places)}
+
+    places = tf.data.Dataset.range(start_step * batch_size, tf.int64.max).map(place)
+    return places.batch(batch_size, drop_remainder=True).map(gather).prefetch(2)

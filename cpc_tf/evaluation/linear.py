@@ -1,0 +1,85 @@
+"""The linear protocol of appendix B on a frozen encoder: one step of it, and its test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.evaluation.features import Features
+from cpc_tf.keras import keras
+from cpc_tf.models.classifier import LinearClassifier
+
+# Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D].
+GridEncoder = Callable[[tf.Tensor], tf.Tensor]
+
+
+class LinearTraining(tf.Module):
+    """A linear classifier with its Adam; implements `training.loop.Trainee`.
+
+    Args:
+      encode: the frozen encoder; not used for batches that bring 'latents'.
+      latent_shape: (R, C, D).
+      num_classes: how many.
+      learning_rate: Adam's; the paper does not say more, so the rest is Adam's default.
+      seed: of the initial weights.
+      strategy: where it runs.
+    """
+
+    metric_names = ("loss", "accuracy")
+
+    def __init__(
+        self,
+        encode: GridEncoder,
+        latent_shape: tuple[int, int, int],
+        num_classes: int,
+        learning_rate: float,
+        seed: int,
+        strategy: tf.distribute.Strategy,
+    ):
+        super().__init__(name="linear_training")
+        self.encode, self.strategy = encode, strategy
+        keras.utils.set_random_seed(seed)
+        with strategy.scope():
+            self.classifier = LinearClassifier(num_classes)
+            self.classifier.build([None, *latent_shape])
+            self.optimizer = keras.optimizers.Adam(learning_rate, jit_compile=False)
+            self.optimizer.build(self.classifier.trainable_variables)
+        self.checkpoint = tf.train.Checkpoint(classifier=self.classifier, optimizer=self.optimizer)
+
+    def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """One update, in replica context; 'latents' or 'patches', and 'label' int64 [B]. Float32 scalars."""
+        latents = batch["latents"] if "latents" in batch else self.encode(batch["patches"])
+        with tf.GradientTape() as tape:
+            logits = self.classifier(latents, training=True)  # [B, classes]
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits)
+            loss = tf.reduce_mean(losses)
+        variables = self.classifier.trainable_variables
+        gradients = tf.distribute.get_replica_context().all_reduce("MEAN", tape.gradient(loss, variables))
+        self.optimizer.apply_gradients(zip(gradients, variables), skip_gradients_aggregation=True)
+        correct = tf.equal(tf.argmax(logits, 1), batch["label"])
+        return {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
+
+    def test(self, features: Features, batch_size: int = 256) -> dict[str, float]:
+        """Top-1, top-5 and mean cross-entropy on encoded test images."""
+        logits = [
+            self.classifier(features.latents[i : i + batch_size]).numpy()
+            for i in range(0, len(features.labels), batch_size)
+        ]
+        return score(np.concatenate(logits), features.labels)
+
+
+def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Top-1, top-5 and mean cross-entropy of logits [N, classes] against labels [N]; float64 inside."""
+    logits = logits.astype(np.float64)
+    shifted = logits - logits.max(1, keepdims=True)
+    log_probabilities = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    own = logits[np.arange(len(labels)), labels][:, None]
+    # The label's place among the classes; a tie counts against it, so that constant logits do not look right.
+    place = (logits > own).sum(1) + ((logits == own).sum(1) - 1)
+    return {
+        "top1": float(np.mean(place < 1)),
+        "top5": float(np.mean(place < 5)),
+        "loss": float(-log_probabilities[np.arange(len(labels)), labels].mean()),
+    }

@@ -1,0 +1,49 @@
+"""The encoders by name: what stands in their stem and stacks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """Bottleneck blocks of one width; the first one has the stride."""
+
+    blocks: int
+    bottleneck: int
+    width: int
+    stride: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """A stem (convolution, maybe a 3x3/2 max-pool) and stacks."""
+
+    stacks: tuple[Stack, ...]
+    stem_kernel: int = 7
+    stem_width: int = 64
+    stem_pool: bool = True
+
+
+def _resnet(*blocks: int) -> Architecture:
+    """The first len(blocks) stacks of a bottleneck ResNet (He et al. 2016)."""
+    sizes = ((64, 256, 1), (128, 512, 2), (256, 1024, 2), (512, 2048, 2))
+    return Architecture(tuple(Stack(count, *size) for count, size in zip(blocks, sizes)))
+
+
+ARCHITECTURES = {
+    # Sec. 4.1: ResNet-101's third stack (23 x (256 -> 1024)) becomes 46 x (512 -> 4096).
+    "resnet161": Architecture((Stack(3, 64, 256, 1), Stack(4, 128, 512, 2), Stack(46, 512, 4096, 2))),
+    "resnet50": _resnet(3, 4, 6, 3),
+    # CPC v1: "only the first 3 stacks of a ResNet-101".
+    "resnet101_v1": _resnet(3, 4, 23),
+    # App. C.1: the supervised baselines, all of them 'v2' (pre-activation).
+    "resnet50_v2": _resnet(3, 4, 6, 3),
+    "resnet101_v2": _resnet(3, 4, 23, 3),
+    "resnet152_v2": _resnet(3, 8, 36, 3),
+    "resnet200_v2": _resnet(3, 24, 36, 3),
+    # Ours, for patches of 16 to 32 px: 0.22 M parameters.
+    "small": Architecture(
+        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 64, 256, 2)), stem_kernel=3, stem_pool=False
+    ),
+}

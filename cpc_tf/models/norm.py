@@ -1,0 +1,92 @@
+"""Normalization inside the encoder: layer norm over (H, W, C) by default, since batch norm lets patches see each other.
+
+Section 4.1: batch norm "introduces a dependency between patches (through the batch statistics) that can be exploited to
+bypass the constraints on the receptive field".
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from cpc_tf.keras import keras
+
+EPSILON = 1e-5
+
+
+@tf.custom_gradient
+def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
+    """Layer norm over the last two axes, in one pass over x forward and one backward.
+
+    Memory traffic is what layer norm costs: here it is y = x * a + b with a and b per example and channel, and so is
+    its gradient; sums are taken together (tf.nn.moments and its gradient read x several times more).
+
+    Args:
+      x: [N, M, C], float32 or bfloat16; an example has M positions.
+      scale, offset: [C], float32.
+
+    Returns:
+      [N, M, C] of x's dtype; statistics over (M, C) are float32.
+    """
+    wide = tf.cast(x, tf.float32)
+    mean = tf.reduce_mean(wide, [1, 2], keepdims=True)  # [N, 1, 1]
+    variance = tf.nn.relu(tf.reduce_mean(tf.square(wide), [1, 2], keepdims=True) - tf.square(mean))
+    inverse = tf.math.rsqrt(variance + EPSILON)
+    a = inverse * scale  # [N, 1, C]
+
+    def gradient(upstream: tf.Tensor):
+        # With y = (x - mean) * inverse and g = upstream * scale: dx = inverse * (g - mean(g) - y * mean(g * y)).
+        wide = tf.cast(x, tf.float32)
+        u = tf.cast(upstream, tf.float32)
+        sum_u = tf.reduce_sum(u, 1)  # [N, C]
+        sum_uy = (tf.reduce_sum(u * wide, 1) - sum_u * mean[:, 0]) * inverse[:, 0]  # [N, C]
+        count = tf.cast(tf.shape(x)[1] * tf.shape(x)[2], tf.float32)
+        mean_g = tf.linalg.matvec(sum_u, scale)[:, None, None] / count
+        mean_gy = tf.linalg.matvec(sum_uy, scale)[:, None, None] / count
+        k = tf.square(inverse) * mean_gy
+        d_x = u * a - wide * k + (mean * k - inverse * mean_g)
+        return tf.cast(d_x, x.dtype), tf.reduce_sum(sum_uy, 0), tf.reduce_sum(sum_u, 0)
+
+    return tf.cast(wide * a + (offset - mean * a), x.dtype), gradient
+
+
+class LayerNorm(keras.layers.Layer):
+    """Layer norm of a feature map [N, H, W, C] with a scale and an offset per channel, whatever H and W are.
+
+    Args:
+      over_space: statistics over (H, W, C) of an example if true, over C at each position if false.
+    """
+
+    def __init__(self, over_space: bool = True, **kwargs):
+        super().__init__(**kwargs)
+        self.over_space = over_space
+
+    def build(self, input_shape):
+        shared = {"shape": [input_shape[-1]], "dtype": tf.float32, "experimental_autocast": False}
+        self.scale = self.add_weight(name="scale", initializer="ones", **shared)
+        self.offset = self.add_weight(name="offset", initializer="zeros", **shared)
+        super().build(input_shape)
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        shape = tf.shape(x)
+        flat_shape = [shape[0], shape[1] * shape[2]] if self.over_space else [tf.reduce_prod(shape[:3]), 1]
+        flat = tf.reshape(x, [*flat_shape, x.shape[-1]])  # [N, H*W, C] or [N*H*W, 1, C]
+        y = normalize(flat, tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.offset))
+        return tf.ensure_shape(tf.reshape(y, shape), x.shape)
+
+
+class Identity(keras.layers.Layer):
+    """No normalization."""
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        return x
+
+
+def make_norm(kind: str, dtype: str, name: str) -> keras.layers.Layer:
+    """The normalization layer called 'layer', 'channel', 'batch' or 'none'; `dtype` is a Keras dtype policy."""
+    if kind == "batch":
+        return keras.layers.BatchNormalization(momentum=0.9, epsilon=EPSILON, dtype=dtype, name=name)
+    if kind == "none":
+        return Identity(dtype=dtype, name=name)
+    if kind in ("layer", "channel"):
+        return LayerNorm(over_space=kind == "layer", dtype=dtype, name=name)
+    raise ValueError(f"norm={kind}: must be one of layer, channel, batch, none")

@@ -1,0 +1,84 @@
+"""Checkpoints that survive a kill at any point: the newest whole one is what a run resumes from."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import tensorflow as tf
+from absl import logging
+
+from cpc_tf.settings import ConfigError
+
+# What a half-written or damaged checkpoint raises when it is read.
+DAMAGED = (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
+
+
+class Checkpoints:
+    """The checkpoints of a run, `WORKDIR/checkpoints/step_00001000.*`.
+
+    TensorFlow writes a checkpoint's data under temporary names, renames them and writes the index last: a step without
+    an index was never finished. All tensors carry checksums.
+
+    Args:
+      workdir: the run's directory; may be a gs:// path.
+      state: what is saved and restored.
+      keep: how many of the latest stay.
+    """
+
+    def __init__(self, workdir: str, state: tf.train.Checkpoint, keep: int = 3):
+        self.directory = os.path.join(workdir, "checkpoints")
+        self.state, self.keep = state, keep
+
+    def steps(self) -> list[int]:
+        """Steps of all finished checkpoints, ascending."""
+        names = tf.io.gfile.listdir(self.directory) if tf.io.gfile.isdir(self.directory) else []
+        found = [re.fullmatch(r"step_(\d+)\.index", name) for name in names]
+        return sorted(int(match[1]) for match in found if match)
+
+    def path(self, step: int) -> str:
+        """The prefix of a step's files."""
+        return os.path.join(self.directory, f"step_{step:08d}")
+
+    def save(self, step: int, write: bool = True) -> None:
+        """Writes a checkpoint and removes the oldest ones. With `write` false (not the chief) only takes part."""
+        if not write:
+            scratch = os.path.join(self.directory, f"worker_{os.getpid()}", "step")
+            self.state.write(scratch)
+            tf.io.gfile.rmtree(os.path.dirname(scratch))
+            return
+        tf.io.gfile.makedirs(self.directory)
+        self.state.write(self.path(step))
+        for old in self.steps()[: -self.keep]:
+            self._remove(old)
+
+    def restore(self) -> int | None:
+        """Restores the newest checkpoint that is whole and returns its step; None if the run has none.
+
+        A damaged one is passed over with a warning. Raises ConfigError if there are some and none is whole.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            try:
+                self.state.read(self.path(step)).assert_existing_objects_matched()
+                return step
+            except DAMAGED as error:
+                reason = str(error).splitlines()[0]
+                logging.warning("checkpoint %s is damaged (%s): trying the one before", self.path(step), reason)
+        if steps:
+            raise ConfigError(
+                f"--workdir={os.path.dirname(self.directory)}: none of its checkpoints can be read; move it away"
+            )
+        return None
+
+    def drop_after(self, step: int) -> None:
+        """Removes the checkpoints after `step`: damaged ones, once the run goes on from `step`."""
+        for later in self.steps():
+            if later > step:
+                self._remove(later)
+
+    def _remove(self, step: int) -> None:
+        # The index goes first: without it the rest does not count.
+        names = [name for name in tf.io.gfile.listdir(self.directory) if name.startswith(f"step_{step:08d}.")]
+        for name in sorted(names, key=lambda name: not name.endswith(".index")):
+            tf.io.gfile.remove(os.path.join(self.directory, name))

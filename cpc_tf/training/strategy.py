@@ -1,0 +1,56 @@
+"""Which devices train together, and how numbers behave on them."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from cpc_tf.settings import ConfigError
+
+
+def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
+    """The tf.distribute strategy called `name`.
+
+    Args:
+      name: 'single' (one device), 'mirrored' (all GPUs of this machine), 'multiworker' (TF_CONFIG names the machines),
+        'tpu', or 'auto': a TPU if `tpu` names one, else several GPUs if there are, else one device.
+      tpu: name or address of a TPU; 'local' for the one of this machine.
+
+    Raises:
+      ConfigError: if there is no such TPU.
+    """
+    gpus = tf.config.list_logical_devices("GPU")
+    if name == "auto":
+        name = "tpu" if tpu else "mirrored" if len(gpus) > 1 else "single"
+    if name == "tpu":
+        return tf.distribute.TPUStrategy(_connect(tpu or "local"))
+    if name == "multiworker":
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if name == "mirrored":
+        # On a machine without GPUs, its logical CPUs stand in for them: that is how replicas are tested.
+        return tf.distribute.MirroredStrategy([d.name for d in gpus or tf.config.list_logical_devices("CPU")])
+    return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+
+
+def _connect(tpu: str) -> tf.distribute.cluster_resolver.TPUClusterResolver:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
+        if tpu != "local":
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigError(f"--strategy=tpu --tpu={tpu}: no TPU answers ({reason}); see docs/tpu.md") from error
+    return resolver
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process writes what only one may write."""
+    resolver = strategy.cluster_resolver
+    return resolver is None or resolver.task_type in (None, "", "chief") or resolver.task_id == 0
+
+
+def wants_xla(setting: str, strategy: tf.distribute.Strategy) -> bool:
+    """Whether to ask for XLA: on a TPU everything is compiled anyway; on a CPU its convolutions are slower (docs)."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return False
+    return setting == "on" or (setting == "auto" and bool(tf.config.list_logical_devices("GPU")))

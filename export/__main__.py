@@ -1,0 +1,14 @@
+"""Exports the encoder of a pre-training run as a TF-Hub module.
+
+    python -m export --workdir=runs/photos/pretrain --output=runs/photos/hub
+
+The directory holds a TF2 SavedModel, its card (README.md) and encoder.json. It appears only once the module has been
+checked in a fresh process.
+"""
+
+from cpc_tf import cli
+from cpc_tf.config import ExportConfig
+from export.exporter import main
+
+if __name__ == "__main__":
+    cli.run(ExportConfig, main)

@@ -1,0 +1,77 @@
+"""AutoAugment's primitives against PIL, grey level for grey level, in both engines."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image, ImageEnhance, ImageOps
+
+from cpc_tf import augment
+from cpc_tf.augment import primitives
+from cpc_tf.augment.recipe import PRIMITIVES, magnitude_range
+from cpc_tf.config import AugmentConfig
+from tests.augment import samples
+
+GREY = (128, 128, 128)
+
+
+def _affine(image, *coefficients):
+    return image.transform(image.size, Image.AFFINE, coefficients, fillcolor=GREY)
+
+
+PIL = {
+    "shear_x": lambda image, m: _affine(image, 1, m, 0, 0, 1, 0),
+    "shear_y": lambda image, m: _affine(image, 1, 0, 0, m, 1, 0),
+    "translate_x": lambda image, m: _affine(image, 1, 0, m, 0, 1, 0),
+    "translate_y": lambda image, m: _affine(image, 1, 0, 0, 0, 1, m),
+    "rotate": lambda image, m: image.rotate(m, fillcolor=GREY),
+    "auto_contrast": lambda image, m: ImageOps.autocontrast(image),
+    "invert": lambda image, m: ImageOps.invert(image),
+    "equalize": lambda image, m: ImageOps.equalize(image),
+    "solarize": lambda image, m: ImageOps.solarize(image, m),
+    "posterize": lambda image, m: ImageOps.posterize(image, int(m)),
+    "contrast": lambda image, m: ImageEnhance.Contrast(image).enhance(m),
+    "color": lambda image, m: ImageEnhance.Color(image).enhance(m),
+    "brightness": lambda image, m: ImageEnhance.Brightness(image).enhance(m),
+    "sharpness": lambda image, m: ImageEnhance.Sharpness(image).enhance(m),
+}
+
+
+def _magnitudes(name, count, size):
+    """The ends of the range, its middle, and random ones between."""
+    low, high = (x[PRIMITIVES.index(name)] for x in magnitude_range(AugmentConfig(), size))
+    if name == "posterize":
+        high = np.float32(8.5)
+    return np.linspace(low, high, count).astype(np.float32)
+
+
+def test_functions_are_in_the_order_of_their_names():
+    assert tuple(f.__name__ for f in primitives.FUNCTIONS) == PRIMITIVES
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("size", [8, 17, 32, 80])
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_as_pil_does_it(name, size, engine):
+    patches = samples.patches(size)
+    n = len(patches)
+    magnitude = _magnitudes(name, n, size)
+    ours = augment.apply(patches, samples.recipe_of(name, magnitude, size), engine=engine).numpy()
+    theirs = [np.asarray(PIL[name](Image.fromarray(x), float(m))) for x, m in zip(patches, magnitude)]
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("size", [9, 64])
+def test_each_in_tf_data(size):
+    patches = samples.patches(size)
+    magnitude = np.stack([_magnitudes(name, len(patches), size) for name in PRIMITIVES])
+
+    def transform(number, m):
+        name_agnostic = samples.recipe_of("invert", m, size)
+        recipe = name_agnostic._replace(op=tf.fill([len(patches), 1], tf.cast(number, tf.int32)))
+        return [augment.apply(patches, recipe, engine=engine) for engine in ("reference", "native")]
+
+    dataset = tf.data.Dataset.from_tensor_slices((np.arange(len(PRIMITIVES)), magnitude)).map(transform)
+    for number, engines in enumerate(dataset):
+        eager = primitives.FUNCTIONS[number](patches, magnitude[number])
+        for got in engines:
+            np.testing.assert_array_equal(got, eager)

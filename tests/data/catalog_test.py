@@ -1,0 +1,57 @@
+"""From --dataset to a source."""
+
+import pytest
+
+from cpc_tf.data import catalog, photos, tfds_source
+from cpc_tf.data.folder import FolderSource
+from cpc_tf.data.tfds_source import TfdsSource
+from cpc_tf.settings import ConfigError
+
+
+def test_photos_with_a_number(photos_dir):
+    source = catalog.open_source("photos/19", photos_dir, "unlabelled", window=5)
+    assert isinstance(source, TfdsSource)
+    assert source.num_examples == 19
+
+
+def test_photos_without_a_number_has_3800_unlabelled(tmp_path, monkeypatch):
+    configs = []
+
+    def only_look(builder, progress):
+        configs.append(builder.builder_config)
+        raise ConfigError("seen")
+
+    monkeypatch.setattr(tfds_source, "prepare", only_look)
+    for dataset in ("photos", "photos/3800", "photos/20000"):
+        with pytest.raises(ConfigError, match="seen"):
+            catalog.open_source(dataset, str(tmp_path))
+    assert [(config.name, config.unlabelled) for config in configs] == [
+        ("3800", 3800),
+        ("3800", 3800),
+        ("20000", 20000),
+    ]
+    assert photos.UNLABELLED == 3800
+
+
+@pytest.mark.parametrize("dataset", ["photos/many", "photos/0", "photos/-1", "photos/1.5", "photos/10/2"])
+def test_bad_number_of_photos(dataset, tmp_path):
+    with pytest.raises(ConfigError, match=f"^--dataset={dataset}: after the slash"):
+        catalog.open_source(dataset, str(tmp_path))
+
+
+def test_folder(tmp_path, write_folder):
+    root = write_folder(tmp_path / "with:colon", ["a.png", "b.png"])
+    source = catalog.open_source(f"folder:{root}", str(tmp_path / "cache"))
+    assert isinstance(source, FolderSource)
+    assert source.num_examples == 2
+
+
+def test_tfds_name(photos_dir):
+    source = catalog.open_source("photos/19", photos_dir, "test")
+    same = tfds_source.open_builder("photos/19", photos_dir, "test", window=5)
+    assert source.num_examples == same.num_examples == 950
+
+
+def test_unknown_name(tmp_path):
+    with pytest.raises(ConfigError, match="^--dataset=photo: no such dataset"):
+        catalog.open_source("photo", str(tmp_path))

@@ -1,0 +1,56 @@
+"""The card: its code runs, and it says only what is known."""
+
+import os
+import re
+
+import pytest
+
+from cpc_tf import cli
+from export import card
+
+
+@pytest.fixture(scope="module")
+def text(hub_dir):
+    with open(os.path.join(hub_dir, "README.md")) as file:
+        return file.read()
+
+
+def test_code_runs(text, hub_dir):
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert code.count("path/to/this/directory") == 1
+    names = {}
+    exec(code.replace("path/to/this/directory", hub_dir), names)
+    assert names["latents"].shape == [4, 5, 5, 256]
+    assert names["feature_map"].shape == [4, 4, 4, 256]
+
+
+def test_says_what_it_is(text):
+    assert text.startswith("# CPC v2 encoder `small`, pre-trained on `folder:birds`")
+    assert "| patch | 16 x 16 |" in text
+    assert "| run | `first_run`, step 9 of batches of 2, averaged weights |" in text
+    assert "218,048 parameters" in text
+    assert "$" not in text
+
+
+def test_figures_are_those_of_the_result(text):
+    assert "| measured at the end of the run, step 9 | |" in text
+    assert "(nats) | 4.250 |" in text
+    assert "averaged weights | 0.500 |" in text
+    assert "contrastive accuracy" not in text  # not in this result.json
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [({}, "there are no figures"), ({"step": 11, "loss": 1.0}, "step 11, which is not the exported step")],
+)
+def test_figures_of_another_step(small_config, result, words):
+    description = {
+        "encoder": {"encoder": "small", "norm": "layer", "block_order": "pre", "output_stack": 2},
+        "geometry": {"resize": 32, "image_size": 32, "patch_size": 16, "patch_stride": 4},
+        **{"feature_dim": 128, "parameters": 1, "dataset": "photos", "run": "run", "step": 9, "weights": "raw"},
+        "versions": {"tensorflow": "2.15.1"},
+    }
+    text = card.render(description, cli.replace(small_config, split="unlabelled"), result)
+    assert words in text
+    assert "output of stack 2" in text
+    assert "split `unlabelled`" in text

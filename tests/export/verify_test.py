@@ -1,0 +1,107 @@
+"""The check itself: passes what is right for every kind of encoder, and finds what is wrong."""
+
+import os
+
+import pytest
+import tensorflow as tf
+
+from cpc_tf.config import EncoderConfig
+from cpc_tf.models.resnet import Encoder
+from export import module, verify
+from export.stranger import Blocker
+from tests.export.conftest import IMAGES
+from tests.export.module_test import GEOMETRY
+
+
+def _encoder(**settings):
+    encoder = Encoder(EncoderConfig(encoder="small", **settings))
+    encoder(IMAGES)
+    return encoder
+
+
+@pytest.fixture
+def encoder():
+    return _encoder(output_stack=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "variables"),
+    [
+        ({"norm": "layer", "block_order": "post"}, 65),
+        ({"norm": "channel", "output_stack": 2}, 40),
+        ({"norm": "batch", "block_order": "post"}, 65),
+        ({"norm": "none"}, 22),
+    ],
+)
+def test_passes_every_kind(settings, variables, tmp_path):
+    encoder = _encoder(**settings)
+    module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
+    measured = verify.verify(str(tmp_path), encoder, GEOMETRY)
+    assert measured["difference"] < 1e-5
+    assert measured["variables"] == len(encoder.trainable_variables)
+
+
+def test_finds_a_cut_file(encoder, tmp_path):
+    module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
+    data = os.path.join(tmp_path, "variables", "variables.data-00000-of-00001")
+    os.truncate(data, os.path.getsize(data) // 2)
+    with pytest.raises(verify.NotVerified):
+        verify.verify(str(tmp_path), encoder, GEOMETRY)
+
+
+def test_finds_a_flipped_byte(encoder, tmp_path):
+    module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
+    with open(os.path.join(tmp_path, "variables", "variables.data-00000-of-00001"), "r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)[0]
+        file.seek(1000)
+        file.write(bytes([byte ^ 255]))
+    with pytest.raises(verify.NotVerified):
+        verify.verify(str(tmp_path), encoder, GEOMETRY)
+
+
+def test_finds_missing_gradients(encoder, tmp_path):
+    hub_encoder = module.HubEncoder(encoder, GEOMETRY)
+    hub_encoder.trace()
+    hub_encoder.patched.trace()
+    signature = hub_encoder.__call__.get_concrete_function(module.IMAGES, training=False, return_endpoints=True)
+    tf.saved_model.save(hub_encoder, str(tmp_path), signatures=signature)  # without experimental_custom_gradients
+    with pytest.raises(verify.NotVerified, match="[Gg]radient"):
+        verify.verify(str(tmp_path), encoder, GEOMETRY)
+
+
+def test_finds_nothing_to_train(encoder, tmp_path):
+    hub_encoder = module.HubEncoder(encoder, GEOMETRY)
+    hub_encoder.weights, hub_encoder.trainable_variables = hub_encoder.trainable_variables, []
+    module.save(hub_encoder, str(tmp_path))
+    with pytest.raises(verify.NotVerified, match="0 variables can be trained"):
+        verify.verify(str(tmp_path), encoder, GEOMETRY)
+
+
+def test_finds_weights_that_are_not_numbers(encoder, tmp_path):
+    encoder.trainable_variables[0].assign(encoder.trainable_variables[0] * float("nan"))
+    module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
+    with pytest.raises(verify.NotVerified, match="is not finite in the checkpoint"):
+        verify.verify(str(tmp_path), encoder, GEOMETRY)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
+        ("raise SystemExit('two\\nlines')", "^lines$"),
+        ("raise SystemExit(1)", "without a word"),
+    ],
+)
+def test_says_why_the_process_ended(encoder, tmp_path, monkeypatch, script, message):
+    (tmp_path / "script.py").write_text(script)
+    monkeypatch.setattr(verify, "STRANGER", str(tmp_path / "script.py"))
+    with pytest.raises(verify.NotVerified, match=message):
+        verify.verify("module", encoder, GEOMETRY)
+
+
+def test_stranger_cannot_import_us():
+    for name in ("cpc_tf", "cpc_tf.models.norm", "export", "export.module"):
+        with pytest.raises(ImportError):
+            Blocker().find_spec(name)
+    assert Blocker().find_spec("cpc_tfx") is None
