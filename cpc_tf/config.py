@@ -75,7 +75,7 @@ class AugmentConfig(Settings):
 
     augment: str = setting(
         "full",
-        "'none'; 'v1': CPC v1's jitter and grey; 'colour_drop': jitter and Doersch's colour dropping; 'full': appendix A",
+        "'none'; 'v1': CPC v1's jitter and grey; 'colour_drop': jitter and colour dropping; 'full': appendix A",
         choices=("none", "v1", "colour_drop", "full"),
     )
     augment_engine: str = setting(

@@ -107,7 +107,9 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
 def main(config: PretrainConfig) -> None:
     """The binary."""
     result = pretrain(config)
-    print(f"done: {config.workdir} (loss {result['loss']:.3f}); next: python -m export --workdir={config.workdir}")
+    print(
+        f"done: {config.workdir} (loss {result['loss']:.3f}); next: python -m export --workdir={config.workdir} --output=HUB_DIR"
+    )
 
 
 if __name__ == "__main__":

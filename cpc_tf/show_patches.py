@@ -30,7 +30,7 @@ class ShowConfig(Settings):
     output: str = setting("patches.png", "picture file to write")
     picture: int = setting(0, "which picture of the split", minimum=0)
     draws: int = setting(5, "augmented draws", minimum=1)
-    pretrain: PretrainConfig = PretrainConfig()  # noqa: RUF009 - frozen
+    pretrain: PretrainConfig = PretrainConfig()
 
 
 def main(config: ShowConfig) -> None:
@@ -47,7 +47,8 @@ def main(config: ShowConfig) -> None:
     middle = patches[len(patches) // 2]
     alone = [_panel(title, _apply(np.stack([middle] * len(recipe.grey)), recipe, config), 2, max(zoom, 128 // side))
              for title, recipe in extremes(policy, side).items()]  # fmt: skip
-    sheet = _stack(_rows(panels, 3) + _rows(alone, 8))
+    above = _rows(panels, 3)
+    sheet = _stack(above + _rows(alone, max(1, above[0].shape[1] // alone[0].shape[1])))
     Image.fromarray(sheet).save(config.output)
     print(f"done: {config.output} ({sheet.shape[1]} x {sheet.shape[0]} px)")
 

@@ -111,6 +111,6 @@ def main(config: ExportConfig) -> int:
         return 3
     print(
         f"done: {config.output} ({done['encoder']['encoder']}, {done['weights']} weights of step {done['step']}; "
-        f"checked in a fresh process: largest difference {done['difference']:.0e}, all {done['variables']} variables train)"
+        f"in a fresh process: largest difference {done['difference']:.0e}, {done['variables']} variables trainable)"
     )
     return 0

@@ -9,7 +9,7 @@ from cpc_tf.config import PretrainConfig
 from cpc_tf.models.cpc import CPC
 from cpc_tf.models.resnet import Encoder
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.checkpoint import DAMAGED, Checkpoints
+from cpc_tf.training.checkpoint import Checkpoints, is_damaged
 from cpc_tf.training.pretraining import build_model
 
 
@@ -23,8 +23,8 @@ def load_encoder(config: PretrainConfig, workdir: str, weights: str, step: int =
       step: which checkpoint; 0: the newest whole one.
 
     Returns:
-      the encoder and the step. It computes in float32 whatever precision the run had, and does not recompute
-      activations, which a SavedModel cannot.
+      the encoder and the step. It computes in float32 and keeps its activations, whatever --precision and --recompute
+      the run had.
 
     Raises:
       ConfigError: if there is no such checkpoint, or none that is whole.
@@ -35,7 +35,9 @@ def load_encoder(config: PretrainConfig, workdir: str, weights: str, step: int =
     for candidate in candidates:
         try:
             _read(model, checkpoints.path(candidate), weights)
-        except DAMAGED as error:
+        except (tf.errors.OpError, IndexError) as error:
+            if not is_damaged(error):
+                raise
             reason = str(error).splitlines()[0]
             print(f"{checkpoints.path(candidate)}: damaged ({reason})", flush=True)
         else:

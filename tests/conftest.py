@@ -1,9 +1,27 @@
 """Two logical CPUs, so that replicas can be tested anywhere; set before TensorFlow starts its devices."""
 
 import cpc_tf  # noqa: F401, quietens TensorFlow, so it comes first
+import pytest
 import tensorflow as tf
+
+from cpc_tf.models import architectures, resnet
+from cpc_tf.training.strategy import make_strategy
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration(), tf.config.LogicalDeviceConfiguration()],
 )
+
+
+@pytest.fixture(scope="session")
+def two_replicas():
+    """One strategy for all tests: a second one in a process would reuse the first one's keys of collective ops."""
+    return make_strategy("mirrored")
+
+
+@pytest.fixture
+def tiny_encoder(monkeypatch):
+    """Makes 'small' smaller still, 16 wide: one block of each kind, traced and compiled in seconds."""
+    stacks = (architectures.Stack(1, 4, 8, 1), architectures.Stack(1, 4, 16, 2))
+    tiny = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
+    monkeypatch.setitem(resnet.ARCHITECTURES, "small", tiny)

@@ -16,7 +16,7 @@ import tempfile
 
 import tensorflow as tf
 
-SOURCES = tuple(pathlib.Path(__file__).parent / name for name in ("op.cc", "patch.h"))
+SOURCES = tuple(pathlib.Path(__file__).parent / name for name in ("op.cc", "patch.h", "pixel.h", "recipe.h"))
 # No fused multiply-add: the native engine must round like TensorFlow's separate operations and like PIL. The two
 # -fno-... let the compiler vectorise comparisons and floor; they do not change values.
 FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG", "-w")
@@ -69,4 +69,7 @@ def _flags() -> list[str]:
 
 
 if __name__ == "__main__":
-    print(build())
+    try:
+        print(build())
+    except BuildError as failure:
+        raise SystemExit(f"error: {failure}") from None

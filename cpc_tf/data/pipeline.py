@@ -108,7 +108,8 @@ def _augmented(grid, augmentation, seed, counter):
         return grid
     rows, columns, side = grid.shape[:3]
     recipe = augment.draw(augmentation, seed, counter, rows * columns, side)
-    flat = augment.apply(tf.reshape(grid, [rows * columns, side, side, 3]), recipe)  # [R*C, P, P, 3]
+    flat = tf.reshape(grid, [rows * columns, side, side, 3])  # [R*C, P, P, 3]
+    flat = augment.apply(flat, recipe, engine=augmentation.augment_engine)
     return tf.reshape(flat, grid.shape)
 
 

@@ -89,8 +89,8 @@ class Direction(keras.layers.Layer):
         targets = tf.cast(self.target(latents), tf.float32)  # [B, R, C, T]
         candidates = tf.reshape(targets, [-1, self.config.target_dim])  # [B*R*C, T]
         first = 0
-        if self.config.negatives == "gathered":
-            replica = tf.distribute.get_replica_context()
+        replica = tf.distribute.get_replica_context()  # None while the variables are made
+        if self.config.negatives == "gathered" and replica is not None:
             first = tf.cast(replica.replica_id_in_sync_group, tf.int32) * candidates.shape[0]
             candidates = replica.all_gather(candidates, axis=0)  # [replicas*B*R*C, T]
         loss, means, accuracies = 0.0, [], []

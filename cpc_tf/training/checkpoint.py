@@ -10,8 +10,20 @@ from absl import logging
 
 from cpc_tf.settings import ConfigError
 
-# What a half-written or damaged checkpoint raises when it is read.
-DAMAGED = (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
+# What reading a half-written or damaged checkpoint gives. Not among them: what a bucket says that is out of reach for a
+# moment, since then the checkpoint is whole.
+_DAMAGE = (
+    tf.errors.DATA_LOSS,
+    tf.errors.NOT_FOUND,
+    tf.errors.OUT_OF_RANGE,
+    tf.errors.INVALID_ARGUMENT,
+    tf.errors.UNKNOWN,
+)
+
+
+def is_damaged(error: Exception) -> bool:
+    """Whether this is what reading a damaged checkpoint raises: some OpErrors, or the IndexError of a cut data file."""
+    return isinstance(error, IndexError) or getattr(error, "error_code", None) in _DAMAGE
 
 
 class Checkpoints:
@@ -62,7 +74,9 @@ class Checkpoints:
             try:
                 self.state.read(self.path(step)).assert_existing_objects_matched()
                 return step
-            except DAMAGED as error:
+            except (tf.errors.OpError, IndexError) as error:
+                if not is_damaged(error):
+                    raise
                 reason = str(error).splitlines()[0]
                 logging.warning("checkpoint %s is damaged (%s): trying the one before", self.path(step), reason)
         if steps:

@@ -37,7 +37,7 @@ def _connect(tpu: str) -> tf.distribute.cluster_resolver.TPUClusterResolver:
         if tpu != "local":
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, tf.errors.OpError) as error:
+    except (ValueError, OSError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(f"--strategy=tpu --tpu={tpu}: no TPU answers ({reason}); see docs/tpu.md") from error
     return resolver

@@ -33,7 +33,11 @@ def read_config(workdir: str, config_class: type) -> Any:
     if not tf.io.gfile.exists(path):
         raise ConfigError(f"--workdir={workdir}: holds no run (no run.flags)")
     with tf.io.gfile.GFile(path) as file:
-        return cli.parse(config_class, file.read().splitlines())
+        lines = file.read().splitlines()
+    try:
+        return cli.parse(config_class, lines)
+    except ConfigError as error:
+        raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
 
 
 class Workdir:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.config import ExportConfig, PretrainConfig
+from cpc_tf.config import ExportConfig, GeometryConfig, PretrainConfig
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.pretraining import Pretraining
 from cpc_tf.training.workdir import write_file
@@ -16,14 +16,13 @@ from export.exporter import export
 
 SMALL = ("--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--batch_size=2")
 CONTEXT = ("--directions=1", "--context_blocks=1", "--context_dim=8", "--target_dim=8")
+GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)
 IMAGES = np.random.default_rng(1).uniform(size=[2, 32, 24, 3]).astype(np.float32)
 
 
 @pytest.fixture(scope="session")
 def small_config():
-    return cli.parse(
-        PretrainConfig, [*SMALL, *CONTEXT, "--precision=bfloat16", "--dataset=folder:/home/somebody/birds"]
-    )
+    return cli.parse(PretrainConfig, [*SMALL, *CONTEXT, "--precision=bfloat16", "--dataset=folder:/home/someone/birds"])
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,7 @@ from cpc_tf.config import EncoderConfig
 from cpc_tf.models.resnet import Encoder
 from export import module, verify
 from export.stranger import Blocker
-from tests.export.conftest import IMAGES
-from tests.export.module_test import GEOMETRY
+from tests.export.conftest import GEOMETRY, IMAGES
 
 
 def _encoder(**settings):
@@ -25,28 +24,21 @@ def encoder():
 
 
 @pytest.mark.parametrize(
-    ("settings", "variables"),
+    "settings",
     [
-        ({"norm": "layer", "block_order": "post"}, 65),
-        ({"norm": "channel", "output_stack": 2}, 40),
-        ({"norm": "batch", "block_order": "post"}, 65),
-        ({"norm": "none"}, 22),
+        {"norm": "layer", "block_order": "post"},
+        {"norm": "channel", "output_stack": 2},
+        {"norm": "batch", "block_order": "post"},
+        {"norm": "none"},
     ],
+    ids=str,
 )
-def test_passes_every_kind(settings, variables, tmp_path):
+def test_passes_every_kind(settings, tmp_path):
     encoder = _encoder(**settings)
     module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
     measured = verify.verify(str(tmp_path), encoder, GEOMETRY)
     assert measured["difference"] < 1e-5
     assert measured["variables"] == len(encoder.trainable_variables)
-
-
-def test_finds_a_cut_file(encoder, tmp_path):
-    module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
-    data = os.path.join(tmp_path, "variables", "variables.data-00000-of-00001")
-    os.truncate(data, os.path.getsize(data) // 2)
-    with pytest.raises(verify.NotVerified):
-        verify.verify(str(tmp_path), encoder, GEOMETRY)
 
 
 def test_finds_a_flipped_byte(encoder, tmp_path):
@@ -60,12 +52,10 @@ def test_finds_a_flipped_byte(encoder, tmp_path):
         verify.verify(str(tmp_path), encoder, GEOMETRY)
 
 
-def test_finds_missing_gradients(encoder, tmp_path):
-    hub_encoder = module.HubEncoder(encoder, GEOMETRY)
-    hub_encoder.trace()
-    hub_encoder.patched.trace()
-    signature = hub_encoder.__call__.get_concrete_function(module.IMAGES, training=False, return_endpoints=True)
-    tf.saved_model.save(hub_encoder, str(tmp_path), signatures=signature)  # without experimental_custom_gradients
+def test_finds_missing_gradients(encoder, tmp_path, monkeypatch):
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    monkeypatch.setattr(tf.saved_model, "SaveOptions", lambda **arguments: options)
+    module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
     with pytest.raises(verify.NotVerified, match="[Gg]radient"):
         verify.verify(str(tmp_path), encoder, GEOMETRY)
 

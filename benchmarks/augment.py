@@ -1,0 +1,288 @@
+"""Measures the patch augmentation: python -m benchmarks.augment [--pictures=DIR of JPEGs] > table.md
+
+Every figure comes from a fresh process that is bound to one core or two; all figures of a table from one run. The peer
+needs `pip install -r benchmarks/requirements.txt`; without it its rows stay empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from absl import app, flags
+
+_PICTURES = flags.DEFINE_string("pictures", "", "folder of JPEGs, searched below; empty: scikit-image's photographs")
+_SECONDS = flags.DEFINE_float("seconds", 3, "length of each measurement")
+_CHILD = flags.DEFINE_string("child", "", "one measurement, 'name:cores'; used by the benchmark itself")
+
+# Appendix A.
+RESIZE, CROP, PATCH, STRIDE = 300, 260, 80, 36
+GRID = (CROP - PATCH) // STRIDE + 1
+BATCH = 8  # images handed over at a time, so that Python's share vanishes
+
+WAYS = {
+    "decode": "decode + resize + crop",
+    "native": "augment 36 patches, native",
+    "reference": "augment 36 patches, reference",
+    "map_fn": "augment 36 patches, map_fn over patches",
+    "opencv": "augment 36 patches, OpenCV from Python (recipe given)",
+    "pipeline": "file bytes -> batch, native",
+}
+
+
+def main(argv) -> None:
+    del argv
+    if _CHILD.value:
+        name, cores = _CHILD.value.split(":")
+        print(json.dumps(_measure(name, int(cores))))
+        return
+    cores = min(2, len(os.sched_getaffinity(0)))
+    found = {(way, n): _run_child(way, n) for n in range(1, cores + 1) for way in WAYS}
+    print("| images/s | one core | two cores | ratio | peak MB, one core |\n|---|---|---|---|---|")
+    for way, title in WAYS.items():
+        one, two = found[way, 1], found.get((way, 2), {})
+        ratio = _divide(two.get("rate"), one.get("rate"))
+        print(f"| {title} | {_show(one.get('rate'))} | {_show(two.get('rate'))} | {ratio} | {_show(one.get('peak'))} |")
+    rate = {way: found[way, 1].get("rate") for way in WAYS}
+    print(f"\nnative / reference, one core: {_divide(rate['native'], rate['reference'])}")
+    print(f"native / OpenCV peer, one core: {_divide(rate['native'], rate['opencv'])}")
+    print(f"pipeline cost / decode + resize cost, one core: {_divide(rate['decode'], rate['pipeline'])}\n")
+    _print_child("primitives", "us per 80 px patch, one core", ("native", "reference", "OpenCV"))
+    _print_child("sizes", "side of a patch, native, one core", ("us per patch", "ns per pixel"))
+    _print_child("grids", "grid of 80 px patches, native, one core", ("images/s", "us per patch"))
+
+
+def _print_child(name: str, title: str, columns: tuple[str, ...]) -> None:
+    print(f"| {title} | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
+    for row, values in _run_child(name, 1).items():
+        print(f"| {row} | " + " | ".join(_show(v) for v in values) + " |")
+    print(flush=True)
+
+
+def _run_child(name: str, cores: int) -> dict:
+    """What a fresh process on so many cores measures; {} if it cannot."""
+    command = [sys.executable, "-m", "benchmarks.augment", f"--child={name}:{cores}"]
+    command += [f"--{flag.name}={flag.value}" for flag in (_PICTURES, _SECONDS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"{name} on {cores}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return {}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _measure(name: str, cores: int) -> dict:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(cores)
+    tf.config.threading.set_inter_op_parallelism_threads(cores)
+    if name in ("primitives", "sizes", "grids"):
+        return {"primitives": _primitives, "sizes": _sizes, "grids": _grids}[name]()
+    rate = _opencv_rate(cores) if name == "opencv" else _dataset_rate(_dataset(name), cores)
+    return {"rate": rate, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def _dataset(name: str, size: int = PATCH, grid: int = GRID):
+    """A tf.data pipeline without end of one way; elements are single images' results."""
+    import tensorflow as tf
+
+    from cpc_tf import augment
+    from cpc_tf.config import AugmentConfig
+    from cpc_tf.data import geometry
+    from cpc_tf.data.decode import decode
+
+    config, count = AugmentConfig(), grid * grid
+
+    def crop(counter, file):
+        return geometry.random_crop(geometry.resize(decode(file, RESIZE), RESIZE), CROP, 0, counter)
+
+    def augmented(counter, patches, engine):
+        return augment.apply(patches, augment.draw(config, 0, counter, count, size), engine)
+
+    def pipeline(counter, file):
+        patches = tf.reshape(geometry.grid_of_patches(crop(counter, file), size, STRIDE), [count, size, size, 3])
+        return augmented(counter, patches, "native")
+
+    if name in ("decode", "pipeline"):
+        files = tf.data.Dataset.from_tensor_slices([path.read_bytes() for path in _jpegs()]).cache()
+        return files.repeat().enumerate(), crop if name == "decode" else pipeline
+    ready = tf.data.Dataset.from_tensor_slices(_patches(size, grid)).cache().repeat().enumerate()
+    if name == "map_fn":
+        return ready, lambda n, patches: map_fn(patches, augment.draw(config, 0, n, count, size))
+    return ready, lambda n, patches: augmented(n, patches, name)
+
+
+def map_fn(patches, recipe):
+    """The naive way: patch after patch, a switch for each primitive."""
+    import tensorflow as tf
+
+    from cpc_tf.augment import color, primitives, reference
+
+    def rounded(x):
+        return tf.cast(x + 0.5, tf.uint8)
+
+    def one(row):
+        x, recipe = row[0][None], type(recipe_)(*(field[None] for field in row[1]))
+        for slot in range(recipe.op.shape[1]):
+            m = recipe.magnitude[:, slot]
+            x = tf.switch_case(recipe.op[0, slot], [lambda f=f, x=x, m=m: f(x, m) for f in primitives.FUNCTIONS])
+        x = tf.cond(recipe.elastic[0], lambda: reference.elastic(x, recipe.displacement, recipe.shear), lambda: x)
+        x = tf.cond(recipe.histogram[0], lambda: reference.map_levels(x, recipe.curve), lambda: x)
+        floats = tf.cast(x, tf.float32)
+        x = tf.cond(recipe.distort[0], lambda: rounded(color.distort(floats, recipe.order, recipe.color)), lambda: x)
+        return tf.cond(recipe.grey[0], lambda: rounded(color.grey(tf.cast(x, tf.float32))), lambda: x)[0]
+
+    recipe_ = recipe
+    return tf.map_fn(one, (patches, recipe), fn_output_signature=tf.TensorSpec(patches.shape[1:], tf.uint8))
+
+
+def _dataset_rate(dataset_and_function, cores: int) -> float:
+    """Images per second through a map over as many threads as cores."""
+    import tensorflow as tf
+
+    dataset, function = dataset_and_function
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = cores
+    options.autotune.enabled = False
+    dataset = dataset.map(function, num_parallel_calls=cores, deterministic=True).batch(BATCH).prefetch(1)
+    iterator = iter(dataset.with_options(options))
+    next(iterator), next(iterator)
+    start, images = time.perf_counter(), 0
+    while time.perf_counter() - start < _SECONDS.value:
+        next(iterator)
+        images += BATCH
+    return images / (time.perf_counter() - start)
+
+
+def _opencv_rate(cores: int) -> float:
+    """Images per second of the peer, images spread over threads (OpenCV works without the interpreter's lock)."""
+    import cv2
+
+    from benchmarks import augment_opencv
+    from cpc_tf import augment
+    from cpc_tf.config import AugmentConfig
+
+    cv2.setNumThreads(1)
+    images = _patches(PATCH, GRID)
+    drawn = (augment.draw(AugmentConfig(), 0, i, GRID * GRID, PATCH) for i in range(32))
+    recipes = [augment.Recipe(*(field.numpy() for field in recipe)) for recipe in drawn]
+
+    def work(worker: int) -> int:
+        done = 0
+        while time.perf_counter() < end:
+            augment_opencv.apply(images[(worker + done) % len(images)], recipes[(worker + done) % len(recipes)])
+            done += 1
+        return done
+
+    end = time.perf_counter() + _SECONDS.value
+    with ThreadPoolExecutor(cores) as pool:
+        return sum(pool.map(work, range(cores))) / _SECONDS.value
+
+
+def _primitives() -> dict:
+    """us per patch of each primitive and step in each engine; moving the pixels in and out is subtracted."""
+    import tensorflow as tf
+
+    from cpc_tf import augment
+    from cpc_tf.augment.recipe import magnitude_range
+    from cpc_tf.config import AugmentConfig
+
+    patches, config = _patches(PATCH, GRID)[0], AugmentConfig()
+    n = len(patches)
+    idle, drawn = augment.idle(n, PATCH), augment.draw(config, 0, 0, n, PATCH)
+    yes = tf.fill([n], True)
+    low, high = magnitude_range(config, PATCH)
+    recipes = {"nothing (pixels in and out)": idle}
+    for number, name in enumerate(augment.PRIMITIVES):
+        between = tf.cast(tf.linspace(low[number], high[number], n), tf.float32)[:, None]
+        between = tf.minimum(between, 8.0) if name == "posterize" else between
+        recipes[name] = idle._replace(op=tf.fill([n, 1], number), magnitude=between)
+    recipes["elastic + shear"] = idle._replace(elastic=yes, displacement=drawn.displacement, shear=drawn.shear)
+    recipes["histogram"] = idle._replace(histogram=yes, curve=drawn.curve)
+    for order, letters in enumerate(augment.COLOR_ORDERS):
+        recipes[f"Inception {letters}"] = idle._replace(distort=yes, order=tf.fill([n], order), color=drawn.color)
+    recipes["grey"] = idle._replace(grey=yes)
+
+    engines = [tf.function(lambda p, r, e=e: augment.apply(p, r, e)) for e in ("native", "reference")]
+    table = {}
+    for name, recipe in recipes.items():
+        times = [_microseconds(lambda f=f, r=recipe: f(patches, r)) / n for f in engines] + [_peer(patches, recipe)]
+        table[name] = times
+    base = table["nothing (pixels in and out)"]
+    return {k: [None if a is None else a - (b if row else 0) for a, b in zip(v, base)]
+            for row, (k, v) in enumerate(table.items())}  # fmt: skip
+
+
+def _peer(patches, recipe) -> float | None:
+    try:
+        from benchmarks import augment_opencv
+    except ImportError:
+        return None
+    recipe = type(recipe)(*(np.asarray(field) for field in recipe))
+    return _microseconds(lambda: augment_opencv.apply(patches, recipe)) / len(patches)
+
+
+def _microseconds(function) -> float:
+    """The least time of a call: what the machine needs when nobody disturbs it."""
+    function()
+    times, end = [], time.perf_counter() + min(0.3, _SECONDS.value / 10)
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return 1e6 * min(times)
+
+
+def _sizes() -> dict:
+    table = {}
+    for size in (8, 16, 32, 48, 64, 80, 96, 128, 224):
+        per_patch = 1e6 / _dataset_rate(_dataset("native", size, 3), 1) / 9
+        table[f"{size} px"] = [per_patch, 1e3 * per_patch / size**2]
+    return table
+
+
+def _grids() -> dict:
+    rates = {grid: _dataset_rate(_dataset("native", PATCH, grid), 1) for grid in (1, 3, 5, 6, 7, 10)}
+    return {f"{grid} x {grid}": [rate, 1e6 / rate / grid**2] for grid, rate in rates.items()}
+
+
+def _jpegs() -> list[pathlib.Path]:
+    """The pictures' files; without --pictures, scikit-image's photographs as they lie in its package."""
+    if _PICTURES.value:
+        found = sorted(pathlib.Path(_PICTURES.value).rglob("*.[jJ][pP]*[gG]"))
+        return found[:: max(1, len(found) // 200)][:200]
+    import skimage
+
+    return sorted(pathlib.Path(skimage.__file__).parent.rglob("data/*.jpg"))
+
+
+def _patches(size: int, grid: int) -> np.ndarray:
+    """Patches of real pictures, uint8 [images, grid * grid, size, size, 3]."""
+    from PIL import Image
+
+    stride = max(1, size * STRIDE // PATCH)
+    side = size + (grid - 1) * stride
+    images = [np.asarray(Image.open(path).convert("RGB").resize([side, side])) for path in _jpegs()[:16]]
+    starts = range(0, side - size + 1, stride)
+    return np.stack([[x[y : y + size, z : z + size] for y in starts for z in starts] for x in images])
+
+
+def _show(value: float | None) -> str:
+    return (
+        "-" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    )
+
+
+def _divide(a: float | None, b: float | None) -> str:
+    return f"{a / b:.2f}" if a and b else "-"
+
+
+if __name__ == "__main__":
+    app.run(main)

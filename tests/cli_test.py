@@ -1,0 +1,205 @@
+"""Settings as flags: round trips, wrong values, and what a user sees of it."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from cpc_tf import cli
+from cpc_tf.config import ExportConfig, LinearConfig, PretrainConfig
+from cpc_tf.settings import ConfigError, Settings, flatten, leaves, setting, unflatten
+
+CONFIGS = [PretrainConfig, LinearConfig, ExportConfig]
+
+# A binary without TensorFlow, so that it starts at once.
+TINY = """
+from cpc_tf import cli
+from cpc_tf.config import PretrainConfig
+cli.run(PretrainConfig, lambda config: print("ran with", config.training.batch_size, config.geometry.mirror))
+"""
+SHOWN = {
+    PretrainConfig: ["--patch_stride", "[px]", "[App. A]", "--[no]mirror", "<layer|channel|batch|none>", "[images]"],
+    LinearConfig: ["--test_split", "--cached_views", "[App. B]", "(default: '0.0005')"],
+    ExportConfig: ["--output", "[steps]", "<averaged|raw>"],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class AllTypes(Settings):
+    """A setting of each type, with values that are hard to write."""
+
+    yes: bool = setting(True, "a truth")
+    no: bool = setting(False, "another")
+    count: int = setting(-3, "a number", unit="things", source="App. Z")
+    share: float = setting(1 / 3, "a part")
+    whole: float = setting(2, "a part that is whole")
+    word: str = setting("a, b = 'c' \"d\"", "a text")
+    nothing: str = setting("", "no text")
+    kind: str = setting("x", "one of two", choices=("x", "y"))
+    directions: int = setting(4, "one of three", choices=(1, 2, 4))
+
+
+def changed(field):
+    """Another allowed value of a field."""
+    rules = field.metadata
+    if field.type is bool:
+        return not field.default
+    if rules["choices"]:
+        return rules["choices"][-1 if field.default == rules["choices"][0] else 0]
+    if field.type is str:
+        return f"gs://bucket/{field.name} #1, 'two' = \"3\""
+    step = 0.001 if field.type is float else 1
+    top = rules["maximum"]
+    return field.default + step if top is None or field.default + step <= top else field.default - step
+
+
+def alone(config_class, field):
+    """The settings with one field changed, or None where others would have to change with it."""
+    try:
+        return cli.replace(config_class(), **{field.name: changed(field)})
+    except ConfigError:
+        return None
+
+
+@pytest.mark.parametrize("config_class", [*CONFIGS, AllTypes])
+def test_defaults_come_back(config_class, tmp_path):
+    assert cli.parse(config_class, []) == config_class()
+    (tmp_path / "x.flags").write_text(cli.to_flagfile(config_class()))
+    assert cli.parse(config_class, [f"--flagfile={tmp_path}/x.flags"]) == config_class()
+
+
+@pytest.mark.parametrize("config_class", [*CONFIGS, AllTypes])
+def test_every_setting_comes_back_changed(config_class, tmp_path):
+    """Config -> flag file -> config, one setting at a time, and as the lines that workdir.read_config parses."""
+    fields = [field for _, field in leaves(config_class)]
+    kept = 0
+    for field in fields:
+        config = alone(config_class, field)
+        if config is None:
+            continue
+        kept += 1
+        text = cli.to_flagfile(config)
+        path = tmp_path / f"{field.name}.flags"
+        path.write_text(text)
+        again = cli.parse(config_class, [f"--flagfile={path}"])
+        assert again == config, field.name
+        assert again == cli.parse(config_class, text.splitlines()), field.name
+        assert type(flatten(again)[field.name]) is field.type
+    assert kept >= len(fields) - 6
+
+
+def test_later_flags_win(tmp_path):
+    path = tmp_path / "x.flags"
+    path.write_text("# a comment\n--count=1\n--nono\n\n--count=2\n")
+    assert cli.parse(AllTypes, [f"--flagfile={path}"]).count == 2
+    assert cli.parse(AllTypes, [f"--flagfile={path}", "--count=3"]).count == 3
+    assert cli.parse(AllTypes, ["--count=3", f"--flagfile={path}"]).count == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        (["--mirror"], True),
+        (["--nomirror"], False),
+        (["--mirror=true"], True),
+        (["--mirror=false"], False),
+        (["--mirror", "--nomirror"], False),
+    ],
+)
+def test_truths(flags, wanted):
+    assert cli.parse(PretrainConfig, flags).geometry.mirror is wanted
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--batch_size=0", "--batch_size=0: must be at least 1"),
+        ("--batch_size=many", "batch_size=many"),
+        ("--batch_size=1.5", "batch_size=1.5"),
+        ("--learning_rate=-1", "--learning_rate=-1.0: must be above 0"),
+        ("--learning_rate=fast", "learning_rate=fast"),
+        ("--beta1=1.5", "--beta1=1.5: must be at most 1"),
+        ("--encoder=resnet18", "--encoder=resnet18: must be one of resnet161, resnet50"),
+        ("--directions=3", "--directions=3: must be one of 1, 2, 4"),
+        ("--mirror=perhaps", "mirror=perhaps"),
+        ("--patch_size=300", "--patch_size=300: larger than --image_size=260"),
+        ("--patch_stride=50", "--patch_stride=50: the grid does not fit, 30 of 260 px are left over; --image_size=230"),
+        ("--batchsize=3", "Unknown command line flag 'batchsize'. Did you mean: batch_size"),
+        ("--flagfile=nowhere.flags", "nowhere.flags"),
+        ("--dataset=folder:", "--dataset=folder:: name a dataset"),
+    ],
+)
+def test_a_wrong_value_is_one_line(flag, message):
+    with pytest.raises(ConfigError) as error:
+        cli.parse(PretrainConfig, [flag])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_changed_flags():
+    saved = PretrainConfig()
+    assert cli.changed_flags(saved, saved) == {}
+    free = cli.replace(saved, steps_per_loop=7, workdir="elsewhere", train_steps=3)
+    assert cli.changed_flags(free, saved) == {}
+    assert cli.changed_flags(cli.replace(saved, seed=4, norm="batch"), saved) == {
+        "seed": (4, 0),
+        "norm": ("batch", "layer"),
+    }
+
+
+def test_replace():
+    config = cli.replace(PretrainConfig(), seed=4, encoder="small")
+    assert (config.training.seed, config.encoder.encoder) == (4, "small")
+    assert unflatten(PretrainConfig, flatten(config)) == config
+    with pytest.raises(TypeError, match="seeed"):
+        cli.replace(config, seeed=4)
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("config_class", CONFIGS)
+def test_help_shows_the_flags_with_their_units(config_class):
+    done = run("-c", TINY.replace("PretrainConfig", config_class.__name__), "--help")
+    text = " ".join(done.stdout.split())
+    assert [word for word in SHOWN[config_class] if word not in text] == []
+    assert not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--batchsize=3"], "Unknown command line flag 'batchsize'. Did you mean: batch_size"),
+        (["--patch_size=300"], "--patch_size=300: larger than --image_size=260"),
+        (["--batch_size=x"], "--batch_size=x"),
+        (["photos"], "photos: not a flag"),
+        (["--flagfile=nowhere.flags"], "nowhere.flags"),
+    ],
+)
+def test_a_user_sees_one_line_and_status_2(flags, message):
+    done = run("-c", TINY, *flags)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_a_user_sees_the_run():
+    done = run("-c", TINY, "--batch_size=8", "--mirror")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran with 8 True\n", "")
+
+
+def test_the_real_binaries():
+    """A help and a refusal; at the same time, since TensorFlow takes its time to start."""
+    commands = (["cpc_tf.pretrain", "--help"], ["export", "--step=-1"])
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([sys.executable, "-m", *command], **pipes) for command in commands]
+    (shown, noise), refusal = [process.communicate(timeout=300) for process in started]
+    assert shown.startswith("Pre-trains an encoder")
+    assert [word for word in SHOWN[PretrainConfig] if word not in " ".join(shown.split())] == []
+    assert not noise
+    assert refusal == ("", "error: --step=-1: must be at least 0 (default 0)\n")
+    assert started[1].returncode == 2

@@ -1,0 +1,121 @@
+"""The documents' commands have flags that exist, their links lead somewhere, and the README's code runs."""
+
+import importlib
+import pathlib
+import re
+import shlex
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.config import ExportConfig, LinearConfig, PretrainConfig
+from cpc_tf.models.resnet import Encoder
+from export.module import HubEncoder, save
+
+ROOT = pathlib.Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+PARAMETERS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS]
+SETTINGS = {"cpc_tf.pretrain": PretrainConfig, "cpc_tf.linear": LinearConfig, "export": ExportConfig}
+NO_FLAGS = {"cpc_tf.augment.build"}
+COMMAND = re.compile(r"python3? -m ((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
+
+
+def commands(text):
+    """(module, arguments) of each of our commands in a document, joined over continued lines."""
+    for module, rest in COMMAND.findall(re.sub(r"\\\n\s*", " ", text)):
+        lexer = shlex.shlex(rest, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = "#"
+        arguments = []
+        for word in lexer:
+            if word[0] in ";&|<>()":  # the end of this command
+                break
+            arguments.append(word)
+        yield module, arguments
+
+
+def settings_of(module):
+    if module == "cpc_tf.show_patches":
+        return importlib.import_module(module).ShowConfig
+    assert module in SETTINGS, f"python -m {module}: no such binary"
+    return SETTINGS[module]
+
+
+@pytest.mark.parametrize("path", PARAMETERS)
+def test_commands_parse(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for module, arguments in commands(path.read_text()):
+        if module in NO_FLAGS or arguments == ["--help"]:
+            continue
+        assert all(argument.startswith("--") for argument in arguments), arguments
+        cli.parse(settings_of(module), arguments)
+
+
+def test_commands_are_found():
+    found = {module for path in DOCUMENTS for module, _ in commands(path.read_text())}
+    assert found >= set(SETTINGS)
+    text = "until python3 -m cpc_tf.pretrain --workdir=$B/x \\\n   --seed=3; do # no\n `python -m export --step=1` --x"
+    assert list(commands(text)) == [("cpc_tf.pretrain", ["--workdir=$B/x", "--seed=3"]), ("export", ["--step=1"])]
+
+
+@pytest.mark.parametrize("path", PARAMETERS)
+def test_every_flag_named_exists(path):
+    """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
+    ours = {f"--{name}" for config in SETTINGS.values() for name in _flags(config)} | {"--flagfile", "--help"}
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    for span in re.findall(r"`(--[^`]*)`", text):
+        for flag in re.findall(r"--\w+", span):
+            plain = flag.replace("--no", "--", 1)
+            prefix = span.endswith("*") and any(name.startswith(flag) for name in ours)
+            assert flag in ours or plain in ours or prefix, flag
+
+
+def _flags(config):
+    return [field.name for _, field in cli.leaves(config)]
+
+
+@pytest.mark.parametrize("path", PARAMETERS)
+def test_links_lead_somewhere(path):
+    text = path.read_text()
+    headings = {
+        re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    }
+    for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in headings, target
+        elif "://" not in target:
+            assert (path.parent / target.split("#")[0]).exists(), target
+    for name in re.findall(r"flags/\w+/\w+\.flags", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_readme_lists_all_presets():
+    text = (ROOT / "README.md").read_text()
+    missing = [p for p in (ROOT / "flags").glob("*/*.flags") if f"`{p.parent.name}/{p.name}`" not in text]
+    assert not missing
+
+
+def test_the_readmes_fine_tuning_runs(tmp_path, monkeypatch):
+    text = (ROOT / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len([line for line in code.splitlines() if line]) <= 10
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(0)
+    for label, level in (("dark", 20), ("light", 200)):
+        folder = tmp_path / "my_pictures" / "train" / label
+        folder.mkdir(parents=True)
+        for i in range(4):
+            pixels = np.clip(draw.normal(level, 10, [40, 50, 3]), 0, 255).astype(np.uint8)
+            (folder / f"{i}.png").write_bytes(tf.io.encode_png(pixels).numpy())
+    config = cli.parse(PretrainConfig, ["--flagfile=" + str(ROOT / "flags/imagenette/pretrain.flags")])
+    encoder = Encoder(config.encoder)
+    encoder(tf.zeros([1, 16, 16, 3]))
+    save(HubEncoder(encoder, config.geometry), str(tmp_path / "runs/mine/hub"))
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    history = names["model"].history.history["loss"]
+    assert len(history) == 5
+    assert history[-1] < history[0]
+    assert len(names["encoder"].trainable_variables) == len(encoder.trainable_variables)

@@ -1,0 +1,120 @@
+"""The import directions of the architecture, read from the sources.
+
+settings, keras <- config, cli <- augment <- data
+                   config      <- models <- training <- evaluation <- binaries <- nothing
+export imports models and training, never evaluation.
+"""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+# Part -> the parts it may import. The lower parts are files (settings, keras, config, cli), the others packages.
+BASE = {"settings", "keras", "config"}
+ALLOWED = {
+    "settings": set(),
+    "keras": set(),
+    "cli": {"settings"},
+    "config": {"settings"},
+    "augment": BASE,
+    "data": BASE | {"augment"},
+    "models": BASE,
+    # training.workdir writes and reads run.flags, whose syntax is cli's.
+    "training": BASE | {"cli", "models"},
+    "evaluation": BASE | {"data", "models", "training"},
+    "export": BASE | {"cli", "models", "training"},
+}
+BINARY = set(ALLOWED) - {"export"}
+
+
+def sources():
+    """(path relative to the root, syntax tree) of every module of the project."""
+    for package in ("cpc_tf", "export"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path.relative_to(ROOT), ast.parse(path.read_text(), str(path))
+
+
+def imports(tree):
+    """Full names of what a module imports, wherever in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute here"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part(name):
+    """The part of the project that a dotted name belongs to; '' for others' packages, and for `cpc_tf` itself."""
+    top, *rest = name.split(".")
+    if top == "cpc_tf":
+        return rest[0] if rest else ""
+    return "export" if top == "export" else ""
+
+
+SOURCES = list(sources())
+MODULES = [pytest.param(path, tree, id=str(path)) for path, tree in SOURCES]
+
+
+def own_part(path):
+    return part(".".join(path.with_suffix("").parts))
+
+
+def is_binary(path):
+    """A file directly in cpc_tf that is none of the lower parts: pretrain.py, linear.py, ..."""
+    return len(path.parts) == 2 and path.parts[0] == "cpc_tf" and own_part(path) not in {*ALLOWED, "__init__"}
+
+
+def test_the_parts_are_known():
+    packages = {path.parts[1] for path, _ in SOURCES if path.parts[0] == "cpc_tf" and len(path.parts) > 2}
+    assert packages <= set(ALLOWED), "a new package: say in ALLOWED what it may import"
+    assert {path.stem for path, _ in SOURCES if is_binary(path)} >= {"pretrain", "linear"}
+
+
+@pytest.mark.parametrize(("path", "tree"), MODULES)
+def test_imports_go_one_way(path, tree):
+    me = own_part(path)
+    allowed = BINARY if is_binary(path) else ALLOWED.get(me, set()) | {me}
+    wrong = {name for name in imports(tree) if part(name) and part(name) not in allowed}
+    assert not wrong, f"{path} imports {sorted(wrong)}"
+
+
+@pytest.mark.parametrize(("path", "tree"), MODULES)
+def test_only_the_cli_knows_flags(path, tree):
+    touched = {name for name in imports(tree) if name.startswith(("absl.flags", "absl.app", "argparse"))}
+    assert not touched or own_part(path) == "cli"
+
+
+@pytest.mark.parametrize(("path", "tree"), MODULES)
+def test_addons_are_needed_by_the_reference_engine_alone(path, tree):
+    addons = {name for name in imports(tree) if name.startswith("tensorflow_addons")}
+    assert not addons or (own_part(path) == "augment" and path.name.startswith("reference"))
+
+
+@pytest.mark.parametrize(("path", "tree"), MODULES)
+def test_keras_comes_from_one_place(path, tree):
+    if own_part(path) == "keras":
+        return
+    named = {name for name in imports(tree) if name.startswith(("tensorflow.keras", "tf_keras", "keras."))}
+    used = {
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == "keras"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "tf"
+    }
+    assert not named
+    assert not used
+
+
+def test_the_checks_would_notice():
+    tree = ast.parse("import tensorflow_addons as tfa\nfrom cpc_tf.evaluation import linear\nfrom absl import flags")
+    assert set(imports(tree)) == {"tensorflow_addons", "cpc_tf.evaluation.linear", "absl.flags"}
+    assert part("cpc_tf.evaluation.linear") == "evaluation"
+    assert part("export.module") == "export"
+    assert part("tensorflow.keras") == ""
+    assert is_binary(pathlib.Path("cpc_tf/pretrain.py"))
+    assert not is_binary(pathlib.Path("cpc_tf/config.py"))

@@ -1,0 +1,192 @@
+"""Every flag file parses, says what it is, and the paper's presets hold the paper's values."""
+
+import pathlib
+import re
+
+import pytest
+
+from cpc_tf import cli
+from cpc_tf.config import LinearConfig, PretrainConfig
+from cpc_tf.models.architectures import ARCHITECTURES
+from cpc_tf.settings import flatten
+
+ROOT = pathlib.Path(__file__).parent.parent
+FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/**/*") if path.is_file())
+# The start of a file's name -> (the binary, its settings).
+BINARIES = {"pretrain": ("cpc_tf.pretrain", PretrainConfig), "linear": ("cpc_tf.linear", LinearConfig)}
+
+# Appendix A, and Sec. 4.1 where it says more.
+PAPER = {
+    "dataset": "imagenet2012",
+    "split": "train",
+    "resize": 300,
+    "image_size": 260,
+    "patch_size": 80,
+    "patch_stride": 36,
+    "augment": "full",
+    "autoaugment_ops": 2,
+    "elastic_probability": 0.2,
+    "histogram_probability": 0.2,
+    "distort_probability": 0.8,
+    "grey_probability": 0.25,
+    "norm": "layer",
+    "output_stack": 0,
+    "directions": 4,
+    "steps_to_ignore": 2,
+    "steps_to_predict": 3,
+    "target_dim": 64,
+    "emb_scale": 0.1,
+    "context_blocks": 5,
+    "context_dim": 256,
+    "learning_rate": 4e-4,
+    "schedule": "constant",
+    "warmup_steps": 0,
+    "beta1": 0.8,
+    "beta2": 0.999,
+    "epsilon": 1e-8,
+    "clip_norm": 0.01,
+    "average_decay": 0.9999,
+    "batch_size": 512,
+    "train_epochs": 200,
+    "train_steps": 0,
+}
+# Van den Oord et al. 2018, Sec. 3.2; batch norm after Sec. 4.1 of the CPC v2 paper.
+CPC_V1 = {
+    "image_size": 256,
+    "patch_size": 64,
+    "patch_stride": 32,
+    "mirror": True,
+    "augment": "v1",
+    "jitter_fraction": 4 / 64,
+    "encoder": "resnet101_v1",
+    "norm": "batch",
+    "directions": 1,
+    "steps_to_ignore": 1,
+    "steps_to_predict": 5,
+    "learning_rate": 2e-4,
+}
+# Appendix B.
+LINEAR = {
+    "dataset": "imagenet2012",
+    "split": "train",
+    "test_split": "validation",
+    "geometry_from": "encoder",
+    "augment": "full",
+    "mirror": False,
+    "learning_rate": 5e-4,
+    "batch_size": 512,
+    "cached_views": 0,
+}
+WANTED = {
+    "flags/imagenet/pretrain_resnet161.flags": {**PAPER, "mirror": False, "encoder": "resnet161"},
+    "flags/imagenet/pretrain_resnet50.flags": {**PAPER, "mirror": False, "encoder": "resnet50"},
+    "flags/imagenet/pretrain_cpc_v1.flags": {**PAPER, **CPC_V1},
+    "flags/imagenet/linear.flags": LINEAR,
+}
+
+
+@pytest.fixture(autouse=True)
+def in_root(monkeypatch):
+    monkeypatch.chdir(ROOT)  # where the commands are typed; nested flag files are found from there
+
+
+def binary(path):
+    """(module, settings class) that a flag file is for."""
+    name = pathlib.Path(path).name
+    kinds = [kind for kind in BINARIES if name == f"{kind}.flags" or name.startswith(f"{kind}_")]
+    assert len(kinds) == 1, f"{path}: which binary is this for? Known names begin with {', '.join(BINARIES)}"
+    return BINARIES[kinds[0]]
+
+
+def lines(path):
+    return (ROOT / path).read_text().splitlines()
+
+
+def header(path):
+    """The comment that opens a flag file, as one text."""
+    taken = []
+    for line in lines(path):
+        if not line.startswith("#"):
+            break
+        taken.append(line.lstrip("#").strip())
+    return "\n".join(taken)
+
+
+def test_there_are_presets():
+    assert len(FILES) >= 8
+    assert set(WANTED) <= set(FILES)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_every_flag_file_parses(path):
+    assert path.endswith(".flags")
+    cli.parse(binary(path)[1], [f"--flagfile={path}"])
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_every_line_is_a_comment_or_one_flag(path):
+    for line in lines(path):
+        # absl takes a comment behind a value for a part of it, and a word without dashes for an argument.
+        assert not line or re.fullmatch(r"#.*|--[a-z_0-9]+(=[^#]*[^#\s])?", line), line
+    names = [line.split("=")[0].removeprefix("--") for line in lines(path) if line.startswith("--")]
+    assert len(names) == len(set(names)), "a flag is set twice"
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_the_header_gives_the_command(path):
+    module, config_class = binary(path)
+    joined = re.sub(r"\\\n\s*", " ", header(path))
+    commands = re.findall(r"python -m \S+ .*", joined)
+    assert commands, "the header gives no command"
+    for command in commands:
+        assert command.startswith(f"python -m {module} --flagfile={path} "), command
+        cli.parse(config_class, command.split()[3:])
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_the_header_gives_cost_and_marked_expectations(path):
+    text = header(path)
+    assert "Cost:" in text
+    expected = text.partition("Expected:")[2]
+    assert re.search(r"\bpaper:|\bmeasured:|\bnot measured here\b", expected), "a figure is the paper's or measured"
+
+
+@pytest.mark.parametrize("path", WANTED)
+def test_the_papers_values(path):
+    values = flatten(cli.parse(binary(path)[1], [f"--flagfile={path}"]))
+    assert {name: values[name] for name in WANTED[path]} == WANTED[path]
+
+
+@pytest.mark.parametrize("path", [path for path in WANTED if "pretrain" in path])
+def test_what_the_paper_says_is_written_out(path):
+    """A preset shall not change when a default does."""
+    written = {line.split("=")[0] for line in lines(path) if line.startswith("--")}
+    policy = {"autoaugment_ops", "train_steps", "jitter_fraction"} | {name for name in PAPER if "probability" in name}
+    assert {f"--{name}" for name in set(WANTED[path]) - policy - {"mirror"}} <= written
+
+
+def test_the_papers_grids():
+    grids = {}
+    for path in WANTED:
+        if "pretrain" in path:
+            grids[path.split("_", 1)[1]] = cli.parse(PretrainConfig, [f"--flagfile={path}"]).geometry.grid
+    assert grids == {"resnet161.flags": 6, "resnet50.flags": 6, "cpc_v1.flags": 7}
+
+
+def test_the_papers_encoders():
+    blocks = {name: [(s.blocks, s.bottleneck, s.width) for s in ARCHITECTURES[name].stacks] for name in ARCHITECTURES}
+    assert blocks["resnet161"] == [(3, 64, 256), (4, 128, 512), (46, 512, 4096)]
+    assert blocks["resnet50"] == [(3, 64, 256), (4, 128, 512), (6, 256, 1024), (3, 512, 2048)]
+    assert blocks["resnet101_v1"] == [(3, 64, 256), (4, 128, 512), (23, 256, 1024)]
+
+
+def test_the_defaults_are_the_papers():
+    values = flatten(PretrainConfig())
+    wanted = {**PAPER, "encoder": "resnet161", "mirror": False, "dataset": "photos"}
+    assert {name: values[name] for name in wanted} == wanted
+
+
+def test_the_largest_encoder_fits_its_devices():
+    config = cli.parse(PretrainConfig, ["--flagfile=flags/imagenet/pretrain_resnet161.flags"])
+    assert config.training.precision == "bfloat16"
+    assert config.encoder.recompute

@@ -1,0 +1,133 @@
+"""Settings dataclasses: rules of a field, rules over several fields, flattening."""
+
+import dataclasses
+
+import pytest
+
+from cpc_tf.config import ExportConfig, GeometryConfig, LinearConfig, ObjectiveConfig, PretrainConfig, TrainingConfig
+from cpc_tf.settings import ConfigError, RunEnded, Settings, flatten, leaves, setting, unflatten
+
+CONFIGS = [PretrainConfig, LinearConfig, ExportConfig]
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner(Settings):
+    width: int = setting(4, "how wide", unit="px", minimum=1, maximum=8)
+    rate: float = setting(0.5, "how fast", above=0)
+    kind: str = setting("round", "which", choices=("round", "square"))
+
+    def check(self):
+        if self.kind == "square" and self.width % 2:
+            raise ConfigError(f"--width={self.width}: odd; a square needs an even one")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outer(Settings):
+    name: str = setting("", "what it is called")
+    inner: Inner = Inner()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"width": 0}, "--width=0: must be at least 1 (default 4)"),
+        ({"width": 9}, "--width=9: must be at most 8 (default 4)"),
+        ({"rate": 0.0}, "--rate=0.0: must be above 0 (default 0.5)"),
+        ({"rate": float("nan")}, "--rate=nan: must be above 0 (default 0.5)"),
+        ({"kind": "oval"}, "--kind=oval: must be one of round, square (default round)"),
+        ({"kind": "square", "width": 3}, "--width=3: odd; a square needs an even one"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_line(values, message):
+    with pytest.raises(ConfigError) as error:
+        Inner(**values)
+    assert str(error.value) == message
+    with pytest.raises(ConfigError):
+        unflatten(Outer, values)
+
+
+def test_bounds_are_allowed_themselves():
+    assert Inner(width=1).width == 1
+    assert Inner(width=8).width == 8
+
+
+def test_settings_do_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Inner().width = 5
+
+
+def test_errors_are_value_errors_with_an_exit_status():
+    assert issubclass(ConfigError, ValueError)
+    assert issubclass(ConfigError, RunEnded)
+    assert ConfigError.status == 2
+
+
+def test_flattening_and_back():
+    config = Outer(name="x", inner=Inner(width=6, kind="square"))
+    assert flatten(config) == {"name": "x", "width": 6, "rate": 0.5, "kind": "square"}
+    assert unflatten(Outer, flatten(config)) == config
+    assert unflatten(Outer, {"width": 2}) == Outer(inner=Inner(width=2))
+    assert [(owner, field.name) for owner, field in leaves(Outer)] == [
+        (Outer, "name"),
+        (Inner, "width"),
+        (Inner, "rate"),
+        (Inner, "kind"),
+    ]
+
+
+@pytest.mark.parametrize("config_class", CONFIGS)
+def test_every_flag_has_one_owner_and_says_what_it_is(config_class):
+    fields = [field for _, field in leaves(config_class)]
+    names = [field.name for field in fields]
+    assert len(names) == len(set(names)), "two settings share a flag"
+    for field in fields:
+        assert field.type in (bool, int, float, str), field.name
+        assert field.metadata["help"], field.name
+        assert isinstance(field.default, (int, float) if field.type is float else field.type), field.name
+        assert not field.metadata["choices"] or field.default in field.metadata["choices"], field.name
+
+
+@pytest.mark.parametrize("config_class", CONFIGS)
+def test_defaults_are_allowed(config_class):
+    assert unflatten(config_class, flatten(config_class())) == config_class()
+
+
+@pytest.mark.parametrize("owner", sorted({owner for c in CONFIGS for owner, _ in leaves(c)}, key=lambda c: c.__name__))
+def test_every_rule_of_every_setting_bites(owner):
+    """A value just outside of each bound is refused by the name of its flag; each choice is taken."""
+    for field in [field for cls, field in leaves(owner) if cls is owner]:
+        rules = field.metadata
+        outside = [rules["above"]] if rules["above"] is not None else []
+        outside += [rules["minimum"] - 1] if rules["minimum"] is not None else []
+        outside += [rules["maximum"] + 1] if rules["maximum"] is not None else []
+        outside += [field.type("7")] if rules["choices"] else []
+        for value in outside:
+            with pytest.raises(ConfigError, match=rf"^--{field.name}={value}: must be .*\(default ") as error:
+                owner(**{field.name: value})
+            assert "\n" not in str(error.value)
+        for choice in rules["choices"]:
+            assert getattr(owner(**{field.name: choice}), field.name) == choice
+
+
+@pytest.mark.parametrize(
+    ("make", "flag"),
+    [
+        (lambda: GeometryConfig(image_size=400), "--image_size=400"),
+        (lambda: GeometryConfig(patch_size=261), "--patch_size=261"),
+        (lambda: GeometryConfig(patch_stride=37), "--patch_stride=37"),
+        (lambda: ObjectiveConfig(steps_to_predict=2), "--steps_to_predict=2"),
+        (lambda: TrainingConfig(train_epochs=0), "--train_steps=0"),
+        (lambda: PretrainConfig(geometry=GeometryConfig(patch_stride=90)), "--steps_to_predict=3"),
+    ],
+)
+def test_settings_that_contradict_each_other(make, flag):
+    with pytest.raises(ConfigError, match=f"^{flag}: ") as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_the_way_out_of_a_grid_that_does_not_fit_works():
+    with pytest.raises(ConfigError, match="--image_size=256 would fit"):
+        GeometryConfig(image_size=260, patch_size=64, patch_stride=32)
+    assert GeometryConfig(image_size=256, patch_size=64, patch_stride=32).grid == 7
+    assert GeometryConfig().grid == 6

@@ -1,0 +1,103 @@
+import logging
+import os
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.checkpoint import Checkpoints
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run's checkpoints at steps 10, 20 and 30, whose variable holds the step."""
+    value = tf.Variable(tf.zeros([100]))
+    checkpoints = Checkpoints(str(tmp_path), tf.train.Checkpoint(value=value), keep=3)
+    for step in (10, 20, 30):
+        value.assign(tf.fill([100], float(step)))
+        checkpoints.save(step)
+    value.assign(tf.zeros([100]))
+    return checkpoints, value
+
+
+def _file(checkpoints, step, ending):
+    (path,) = pathlib.Path(checkpoints.directory).glob(f"step_{step:08d}{ending}")
+    return path
+
+
+def test_nothing_saved_nothing_restored(tmp_path):
+    checkpoints = Checkpoints(str(tmp_path), tf.train.Checkpoint(value=tf.Variable(0.0)))
+    assert checkpoints.restore() is None
+    assert checkpoints.steps() == []
+
+
+def test_restores_the_newest(run):
+    checkpoints, value = run
+    assert checkpoints.restore() == 30
+    assert value[0] == 30
+
+
+def test_keeps_the_latest_and_leaves_no_other_file(run):
+    checkpoints, _ = run
+    checkpoints.save(40)
+    assert checkpoints.steps() == [20, 30, 40]
+    assert len(os.listdir(checkpoints.directory)) == 6  # an index and a data file each
+
+
+@pytest.mark.parametrize("damage", ["bits", "cut data", "cut index", "no data", "no index", "empty index"])
+def test_a_damaged_checkpoint_falls_back_with_a_warning(run, damage, caplog):
+    checkpoints, value = run
+    data, index = _file(checkpoints, 30, ".data*"), _file(checkpoints, 30, ".index")
+    if damage == "bits":
+        content = bytearray(data.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        data.write_bytes(content)
+    elif damage == "cut data":
+        data.write_bytes(data.read_bytes()[:50])
+    elif damage == "cut index":
+        index.write_bytes(index.read_bytes()[:20])
+    elif damage == "no data":
+        data.unlink()
+    elif damage == "no index":
+        index.unlink()
+    elif damage == "empty index":
+        index.write_bytes(b"")
+    with caplog.at_level(logging.WARNING):
+        assert checkpoints.restore() == 20
+    assert value[0] == 20
+    # Without its index a checkpoint was never finished: that is a kill, not damage.
+    assert ("step_00000030 is damaged" in caplog.text) == (damage != "no index")
+
+
+def test_all_damaged_is_an_error_that_names_the_workdir(run):
+    checkpoints, _ = run
+    for step in checkpoints.steps():
+        _file(checkpoints, step, ".data*").unlink()
+    with pytest.raises(ConfigError, match="--workdir=.*none of its checkpoints"):
+        checkpoints.restore()
+
+
+def test_drop_after_removes_what_a_resumed_run_writes_again(run):
+    checkpoints, _ = run
+    checkpoints.drop_after(10)
+    assert checkpoints.steps() == [10]
+
+
+def test_who_is_not_the_chief_leaves_nothing(run):
+    checkpoints, _ = run
+    before = sorted(os.listdir(checkpoints.directory))
+    checkpoints.save(40, write=False)
+    assert sorted(os.listdir(checkpoints.directory)) == before
+
+
+def test_a_bucket_out_of_reach_is_not_a_damaged_checkpoint(run, monkeypatch):
+    checkpoints, _ = run
+
+    def read(path):
+        raise tf.errors.UnavailableError(None, None, "try again")
+
+    monkeypatch.setattr(checkpoints.state, "read", read)
+    with pytest.raises(tf.errors.UnavailableError):
+        checkpoints.restore()
+    assert checkpoints.steps() == [10, 20, 30]

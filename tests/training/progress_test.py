@@ -1,0 +1,25 @@
+import pytest
+
+from cpc_tf.training import progress
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (65, "1:05"), (3599.6, "1:00:00"), (7384, "2:03:04"), (273906, "3 d 04:05:06")]
+)
+def test_duration(seconds, text):
+    assert progress.duration(seconds) == text
+
+
+def test_start_up_does_not_count(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    work = progress.Progress(total=100, done=20)
+    assert work.rate == 0
+    now[0] = 160.0  # a minute of compiling
+    work.update(30)
+    assert "timing" in str(work)
+    now[0] = 165.0
+    work.update(40)
+    assert work.rate == pytest.approx(2.0)
+    assert str(work) == "40/100  40 %  0:30 left"
+    assert work.seconds == 65

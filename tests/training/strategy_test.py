@@ -1,0 +1,28 @@
+import pytest
+import tensorflow as tf
+
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.strategy import is_chief, make_strategy, wants_xla
+
+
+def test_single_and_auto_are_one_device_here():
+    for name in ("single", "auto"):
+        strategy = make_strategy(name)
+        assert strategy.num_replicas_in_sync == 1
+        assert is_chief(strategy)
+
+
+def test_mirrored_takes_the_logical_cpus_where_there_is_no_gpu(two_replicas):
+    assert two_replicas.num_replicas_in_sync == 2
+
+
+def test_a_missing_tpu_is_one_line_that_says_so():
+    with pytest.raises(ConfigError, match=r"--strategy=tpu --tpu=nowhere: no TPU answers") as error:
+        make_strategy("tpu", "nowhere")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("setting", "wanted"), [("on", True), ("off", False), ("auto", False)])
+def test_xla_is_off_by_default_on_a_cpu(setting, wanted):
+    assert not tf.config.list_logical_devices("GPU")
+    assert wants_xla(setting, make_strategy("single")) is wanted
