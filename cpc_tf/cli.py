@@ -23,7 +23,7 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
     def main(argv: Sequence[str]) -> int | None:
         try:
             if argv[1:]:
-                raise ConfigError(f"{argv[1]}: not a flag; settings are given as --name=value, see --help")
+                raise ConfigError(_stray(argv[1]))
             function(from_flags(config_class, flags.FLAGS))
         except RunEnded as ended:
             return _complain(ended)
@@ -62,9 +62,11 @@ def parse(config_class: type, argv: Sequence[str]) -> Any:
     flags.DEFINE_string("flagfile", "", "file of flags", flag_values=flag_values)
     define(config_class, flag_values)
     try:
-        flag_values(["program", *argv])
+        strays = flag_values(["program", *argv])[1:]
     except flags.Error as error:
         raise ConfigError(_one_line(error)) from error
+    if strays:
+        raise ConfigError(_stray(strays[0]))
     return from_flags(config_class, flag_values)
 
 
@@ -97,6 +99,10 @@ def _parse(argv: Sequence[str]) -> Sequence[str]:
         return flags.FLAGS(argv)
     except flags.Error as error:
         sys.exit(_complain(ConfigError(_one_line(error))))
+
+
+def _stray(word: str) -> str:
+    return f"{word}: not a flag; settings are given as --name=value, see --help"
 
 
 def _one_line(error: Exception) -> str:

@@ -27,7 +27,6 @@ class DataConfig(Settings):
     )
     data_dir: str = setting("", "where TensorFlow Datasets keeps its data; empty: its own default", free_on_resume=True)
     split: str = setting("train", "part of the dataset to learn from (TensorFlow Datasets split syntax)")
-    probe_split: str = setting("", "labelled part that the nearest-neighbour probe looks at; empty: --split")
     shuffle_window: int = setting(
         16384, "examples shuffled together; folders are always shuffled whole", unit="images", minimum=1
     )
@@ -211,16 +210,32 @@ class TrainingConfig(Settings):
         free_on_resume=True,
     )
     tpu: str = setting("", "name or address of the TPU; empty: this machine's", free_on_resume=True)
-    precision: str = setting("float32", "of activations and convolutions", choices=("float32", "bfloat16"))
-    xla: str = setting(
-        "auto", "compile the gradient with XLA; auto: on a GPU", choices=("auto", "on", "off"), free_on_resume=True
-    )
     deterministic: bool = setting(True, "ask TensorFlow for reproducible kernels", free_on_resume=True)
     steps_per_loop: int = setting(
         50, "steps run on the device between two looks", unit="steps", minimum=1, free_on_resume=True
     )
     checkpoint_every: int = setting(1000, "steps between checkpoints", unit="steps", minimum=1, free_on_resume=True)
     keep_checkpoints: int = setting(3, "how many of the latest checkpoints stay", minimum=2, free_on_resume=True)
+
+    def check(self):
+        if not self.train_steps and not self.train_epochs:
+            raise ConfigError("--train_steps=0: give --train_steps or --train_epochs, both are 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericsConfig(Settings):
+    """How the numbers are computed."""
+
+    precision: str = setting("float32", "of activations and convolutions", choices=("float32", "bfloat16"))
+    xla: str = setting(
+        "auto", "compile the gradient with XLA; auto: on a GPU", choices=("auto", "on", "off"), free_on_resume=True
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class MonitorConfig(Settings):
+    """What is looked at on the way."""
+
     probe_every: int = setting(
         0,
         "steps between nearest-neighbour probes where labels exist; 0: none",
@@ -228,10 +243,11 @@ class TrainingConfig(Settings):
         minimum=0,
         free_on_resume=True,
     )
-
-    def check(self):
-        if not self.train_steps and not self.train_epochs:
-            raise ConfigError("--train_steps=0: give --train_steps or --train_epochs, both are 0")
+    probe_split: str = setting(
+        "",
+        "labelled split that the nearest-neighbour probe looks at; empty: --split",
+        free_on_resume=True,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,6 +262,8 @@ class PretrainConfig(Settings):
     objective: ObjectiveConfig = ObjectiveConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
+    numerics: NumericsConfig = NumericsConfig()
+    monitor: MonitorConfig = MonitorConfig()
 
     def check(self):
         if self.geometry.grid <= self.objective.steps_to_predict:

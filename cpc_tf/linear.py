@@ -2,12 +2,11 @@
 
     python -m cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=runs/photos/hub --workdir=runs/photos/linear
 
-Leaves in its workdir result.json and linear.png, and the baselines' runs in random/ and pixels/.
+Leaves in its workdir result.json, table.txt and linear.png, and the baselines' runs in random/ and pixels/.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 
@@ -19,7 +18,7 @@ from cpc_tf.config import GeometryConfig, LinearConfig
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.evaluation import picture
-from cpc_tf.evaluation.encoder import encode_grid, load_encoder, module_geometry, pixel_grid
+from cpc_tf.evaluation.encoder import GridEncoder, load_grid_encoder, module_geometry
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.linear import LinearTraining
 from cpc_tf.settings import ConfigError
@@ -27,58 +26,52 @@ from cpc_tf.training import loop
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.workdir import Workdir, write_file
 
+GALLERY, QUERIES = 1000, 200
 
-def linear(config: LinearConfig) -> tuple[dict, Features]:
-    """Trains and tests one classifier; returns its result (also in result.json) and the encoded test images.
+
+def linear(config: LinearConfig) -> dict:
+    """Trains and tests one classifier; returns its result, which is also in result.json.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    workdir = Workdir(config)
-    training = config.training
+    workdir, training = Workdir(config), config.training
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
     strategy = make_strategy(training.strategy, training.tpu)
-    source, test_source = _labelled(config, config.data.split), _labelled(config, config.probe.test_split)
+    source, test_source = _labelled(config, "split"), _labelled(config, "test_split")
     geometry = _geometry(config)
     with strategy.scope():
-        encode = _grid_encoder(config)
-    name = config.probe.encoder
-    compiled = tf.function(encode, autograph=False)
-    test_batches = pipeline.plain_patches(test_source, geometry, training.batch_size)
-    test_features = encode_dataset(test_batches, compiled, test_source.num_examples, f"encoding test images ({name})")
+        encode = load_grid_encoder(config.probe.encoder, training.seed)
+    patch, grid = geometry.patch_size, geometry.grid
+    latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]
     trainee = LinearTraining(
-        encode,
-        test_features.latents.shape[1:],
-        len(source.class_names),
-        config.probe.learning_rate,
-        training.seed,
-        strategy,
+        encode, latent_shape, len(source.class_names), config.probe.learning_rate, training.seed, strategy
     )
     train_steps = training.train_steps or math.ceil(training.train_epochs * source.num_examples / training.batch_size)
-    make_dataset = _dataset_maker(config, source, geometry, compiled)
-    record = loop.train(trainee, make_dataset, training, train_steps, workdir)
+    record = loop.train(trainee, _dataset_maker(config, source, geometry, encode), training, train_steps, workdir)
     result = {
         "kind": "linear",
-        "encoder": name,
+        "encoder": config.probe.encoder,
         "dataset": config.data.dataset,
         "num_classes": len(source.class_names),
         "num_train_labels": source.num_examples,
         "label_fraction": 1.0,
         "seed": training.seed,
-        **trainee.test(test_features),
+        **trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size)),
         "steps": record["step"],
         "wall_seconds": record["wall_seconds"],
     }
     workdir.finish(result)
-    return result, test_features
+    return result
 
 
-def _labelled(config: LinearConfig, split: str) -> Source:
-    source = catalog.open_source(config.data.dataset, config.data.data_dir, split, config.data.shuffle_window)
+def _labelled(config: LinearConfig, flag: str) -> Source:
+    data, split = config.data, config.data.split if flag == "split" else config.probe.test_split
+    source = catalog.open_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag)
     if not source.class_names:
         raise ConfigError(
-            f"--dataset={config.data.dataset}: split {split!r} has no labels; a classifier needs them, in a folder of "
+            f"--{flag}={split}: no labels there in --dataset={data.dataset}; a classifier needs them, in a folder of "
             "pictures one subfolder per class"
         )
     return source
@@ -88,56 +81,53 @@ def _geometry(config: LinearConfig) -> GeometryConfig:
     return config.geometry if config.probe.geometry_from == "flags" else module_geometry(config.probe.encoder)
 
 
-def _grid_encoder(config: LinearConfig):
-    """Patches uint8 [B, R, C, P, P, 3] -> latents."""
-    if config.probe.encoder == "pixels":
-        return pixel_grid
-    return functools.partial(encode_grid, load_encoder(config.probe.encoder, config.training.seed))
-
-
-def _dataset_maker(config: LinearConfig, source: Source, geometry: GeometryConfig, encode):
-    """(step, input context) -> batches of augmented patches, or of latents of some augmented views encoded now."""
+def _dataset_maker(config: LinearConfig, source: Source, geometry: GeometryConfig, encode: GridEncoder):
+    """(step, input context) -> batches of augmented patches, or of the latents of some augmented views encoded now."""
     training, views = config.training, config.probe.cached_views
 
-    def augmented(step: int, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
-        batch = training.batch_size
+    def augmented(step: int, per_batch: int, shard: tuple[int, int]) -> tf.data.Dataset:
         return pipeline.patches(
             source,
             geometry,
             config.augment,
-            global_batch=batch,
-            per_batch=context.get_per_replica_batch_size(batch) if context else batch,
+            global_batch=training.batch_size,
+            per_batch=per_batch,
             seed=training.seed,
             start_step=step,
-            shard=(context.input_pipeline_id, context.num_input_pipelines) if context else (0, 1),
+            shard=shard,
         )
 
-    if not views:
-        return augmented
-
-    @functools.lru_cache(maxsize=1)
-    def cache() -> Features:
-        count = views * source.num_examples
-        return encode_dataset(augmented(0, None), encode, count, f"encoding training images ({config.probe.encoder})")
+    def each_step(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        per_batch = context.get_per_replica_batch_size(training.batch_size)
+        return augmented(step, per_batch, (context.input_pipeline_id, context.num_input_pipelines))
 
     def cached(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
         if context.num_replicas_in_sync > 1:
             raise ConfigError(f"--cached_views={views}: works on one device; add --strategy=single or --cached_views=0")
-        return feature_batches(cache(), training.batch_size, training.seed, step)
+        batches = augmented(0, training.batch_size, (0, 1))
+        features = encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
+        return feature_batches(features, training.batch_size, training.seed, step)
 
-    return cached
+    return cached if views else each_step
 
 
-def with_baselines(config: LinearConfig) -> dict[str, tuple[dict, Features]]:
-    """{'CPC encoder': ..., 'random encoder': ..., 'pixels': ...}, each as `linear` gives it."""
-    runs = {"encoder": linear(config)}
+def with_baselines(config: LinearConfig) -> dict[str, dict]:
+    """The results of 'encoder' and, if wanted, of 'random encoder' and 'pixels'."""
+    names = {"encoder": config.probe.encoder}
     if config.probe.baselines:
-        geometry = module_geometry(config.probe.encoder)
-        baseline = functools.partial(cli.replace, config, baselines=False, geometry_from="flags", **vars(geometry))
-        for title, encoder in (("random encoder", f"random:{config.probe.encoder}"), ("pixels", "pixels")):
-            workdir = os.path.join(config.workdir, title.split()[0])
-            runs[title] = linear(baseline(encoder=encoder, workdir=workdir))
-    return runs
+        names.update({"random encoder": f"random:{config.probe.encoder}", "pixels": "pixels"})
+    results = {}
+    for title, name in names.items():
+        print(f"linear classifier on {title}", flush=True)
+        changed = {} if title == "encoder" else {"encoder": name, "workdir": _inside(config, title.split()[0])}
+        if changed:
+            changed |= {"baselines": False, "geometry_from": "flags", **vars(_geometry(config))}
+        results[title] = linear(cli.replace(config, **changed))
+    return results
+
+
+def _inside(config: LinearConfig, name: str) -> str:
+    return os.path.join(config.workdir, name)
 
 
 def table(results: dict[str, dict]) -> str:
@@ -149,23 +139,30 @@ def table(results: dict[str, dict]) -> str:
     return "\n".join(lines)
 
 
-def _draw(config: LinearConfig, runs: dict[str, tuple[dict, Features]]) -> None:
-    source, geometry = _labelled(config, config.probe.test_split), _geometry(config)
-    images = np.concatenate([b["image"] for b in pipeline.plain_images(source, geometry, 256).as_numpy_iterator()])
-    latents = {title: features.latents for title, (_, features) in runs.items() if title != "pixels"}
-    results = {title: result for title, (result, _) in runs.items()}
-    write_file(
-        os.path.join(config.workdir, "linear.png"), picture.draw(results, latents, images, runs["encoder"][1].labels)
-    )
+def neighbours(config: LinearConfig, title: str) -> picture.Neighbours:
+    """Test images and a gallery of training images, with their mean latents by the encoder or its untrained twin."""
+    geometry = _geometry(config)
+    prefix = "random:" if title == "random encoder" else ""
+    encode = load_grid_encoder(prefix + config.probe.encoder, config.training.seed)
+
+    def part(flag: str, most: int) -> tuple[np.ndarray, Features]:
+        source = _labelled(config, flag)
+        every = max(1, source.num_examples // most)
+        images = pipeline.plain_images(source, geometry, 256, every=every)
+        patches = pipeline.plain_patches(source, geometry, 64, every=every)
+        count = math.ceil(source.num_examples / every)
+        return np.concatenate([b["image"] for b in images.as_numpy_iterator()]), encode_dataset(patches, encode, count)
+
+    return picture.Neighbours(*part("test_split", QUERIES), *part("split", GALLERY))
 
 
 def main(config: LinearConfig) -> None:
     """The binary."""
-    runs = with_baselines(config)
-    results = {title: result for title, (result, _) in runs.items()}
-    write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")
-    _draw(config, runs)
-    print("\n" + table(results) + f"\n\nresults and picture: {config.workdir}")
+    results = with_baselines(config)
+    shown = {title: neighbours(config, title) for title in results if title != "pixels"}
+    write_file(_inside(config, "linear.png"), picture.draw(results, shown))
+    write_file(_inside(config, "table.txt"), table(results) + "\n")
+    print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def pretrain(config: PretrainConfig) -> dict:
     if config.training.deterministic:
         tf.config.experimental.enable_op_determinism()
     strategy = make_strategy(config.training.strategy, config.training.tpu)
-    source = _open(config, config.data.split)
+    source = _open(config, config.data.split, "split")
     train_steps = config.training.train_steps or math.ceil(
         config.training.train_epochs * source.num_examples / config.training.batch_size
     )
@@ -57,7 +57,16 @@ def pretrain(config: PretrainConfig) -> dict:
         )
 
     probe = _make_probe(config, training, source)
-    record = loop.train(training, make_dataset, config.training, train_steps, workdir, Health().look, probe)
+    record = loop.train(
+        training,
+        make_dataset,
+        config.training,
+        train_steps,
+        workdir,
+        look=Health().look,
+        probe=probe,
+        probe_every=config.monitor.probe_every,
+    )
     result = {
         "kind": "pretrain",
         "dataset": config.data.dataset,
@@ -71,15 +80,16 @@ def pretrain(config: PretrainConfig) -> dict:
     return result
 
 
-def _open(config: PretrainConfig, split: str) -> Source:
-    return catalog.open_source(config.data.dataset, config.data.data_dir, split, config.data.shuffle_window)
+def _open(config: PretrainConfig, split: str, flag: str) -> Source:
+    data = config.data
+    return catalog.open_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag)
 
 
 def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
     """A nearest-neighbour probe on averaged weights, or None where there are no labels or none is wanted."""
-    if not config.training.probe_every:
+    if not config.monitor.probe_every:
         return None
-    source = _open(config, config.data.probe_split) if config.data.probe_split else source
+    source = _open(config, config.monitor.probe_split, "probe_split") if config.monitor.probe_split else source
     if not source.class_names:
         return None
     strategy = training.strategy
@@ -107,9 +117,8 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
 def main(config: PretrainConfig) -> None:
     """The binary."""
     result = pretrain(config)
-    print(
-        f"done: {config.workdir} (loss {result['loss']:.3f}); next: python -m export --workdir={config.workdir} --output=HUB_DIR"
-    )
+    print(f"done: {config.workdir}, loss {result['loss']:.3f}")
+    print(f"next: python -m export --workdir={config.workdir} --output=HUB_DIR")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -105,7 +106,9 @@ def unflatten(config_class: type, values: dict[str, Any]) -> Any:
 def _check_range(field: dataclasses.Field, value: Any) -> None:
     rules = field.metadata
     wanted = ""
-    if rules["choices"] and value not in rules["choices"]:
+    if isinstance(value, float) and not math.isfinite(value):
+        wanted = "must be a finite number"
+    elif rules["choices"] and value not in rules["choices"]:
         wanted = "must be one of " + ", ".join(map(str, rules["choices"]))
     elif rules["minimum"] is not None and not value >= rules["minimum"]:
         wanted = f"must be at least {rules['minimum']}"

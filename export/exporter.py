@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
@@ -98,19 +97,15 @@ def _writing(output: str) -> Iterator[None]:
         raise ConfigError(f"--output={output}: cannot be written ({reason}); take a place that can") from error
 
 
-def main(config: ExportConfig) -> int:
-    """The binary: exit status 0, or 3 if the module did not pass its check."""
+def main(config: ExportConfig) -> None:
+    """The binary: exit status 3 if the module did not pass its check."""
     # A GPU would round differently from the process that checks, and take memory from it.
     tf.config.set_visible_devices([], "GPU")
     try:
         done = export(config)
     except NotVerified as error:
-        print(
-            f"error: --output={config.output}: not written, since the module failed its check: {error}", file=sys.stderr
-        )
-        return 3
+        raise NotVerified(f"--output={config.output}: not written, the module failed its check: {error}") from error
     print(
         f"done: {config.output} ({done['encoder']['encoder']}, {done['weights']} weights of step {done['step']}; "
         f"in a fresh process: largest difference {done['difference']:.0e}, {done['variables']} variables trainable)"
     )
-    return 0

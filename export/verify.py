@@ -13,12 +13,15 @@ import tensorflow as tf
 
 from cpc_tf.config import GeometryConfig
 from cpc_tf.models.resnet import Encoder
+from cpc_tf.settings import RunEnded
 
 STRANGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stranger.py")
 
 
-class NotVerified(Exception):
+class NotVerified(RunEnded):
     """The module is not what it should be; one line."""
+
+    status = 3
 
 
 def verify(module: str, encoder: Encoder, geometry: GeometryConfig) -> dict[str, float]:

@@ -1,9 +1,9 @@
 """Two logical CPUs, so that replicas can be tested anywhere; set before TensorFlow starts its devices."""
 
-import cpc_tf  # noqa: F401, quietens TensorFlow, so it comes first
 import pytest
 import tensorflow as tf
 
+import cpc_tf  # noqa: F401, quietens TensorFlow, so it comes first
 from cpc_tf.models import architectures, resnet
 from cpc_tf.training.strategy import make_strategy
 

@@ -132,6 +132,6 @@ def test_export_then_hub_then_linear(room, uninterrupted):
     assert result["steps"] == 228
     assert 0.3 < result["top1"] <= result["top5"] <= 1
     for baseline in ("random", "pixels"):
-        assert 1 / 19 < json.loads(pathlib.Path(workdir, baseline, "result.json").read_text())["top1"]
+        assert json.loads(pathlib.Path(workdir, baseline, "result.json").read_text())["top1"] > 1 / 19
     assert "random encoder" in done.stdout
     assert pathlib.Path(workdir, "linear.png").read_bytes().startswith(b"\x89PNG")

@@ -188,5 +188,5 @@ def test_the_defaults_are_the_papers():
 
 def test_the_largest_encoder_fits_its_devices():
     config = cli.parse(PretrainConfig, ["--flagfile=flags/imagenet/pretrain_resnet161.flags"])
-    assert config.training.precision == "bfloat16"
+    assert config.numerics.precision == "bfloat16"
     assert config.encoder.recompute

@@ -33,7 +33,7 @@ class Outer(Settings):
         ({"width": 0}, "--width=0: must be at least 1 (default 4)"),
         ({"width": 9}, "--width=9: must be at most 8 (default 4)"),
         ({"rate": 0.0}, "--rate=0.0: must be above 0 (default 0.5)"),
-        ({"rate": float("nan")}, "--rate=nan: must be above 0 (default 0.5)"),
+        ({"rate": float("nan")}, "--rate=nan: must be a finite number (default 0.5)"),
         ({"kind": "oval"}, "--kind=oval: must be one of round, square (default round)"),
         ({"kind": "square", "width": 3}, "--width=3: odd; a square needs an even one"),
     ],

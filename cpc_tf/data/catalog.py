@@ -7,7 +7,9 @@ from cpc_tf.data.source import Source
 from cpc_tf.settings import ConfigError
 
 
-def open_source(dataset: str, data_dir: str = "", split: str = "train", window: int = 16384) -> Source:
+def open_source(
+    dataset: str, data_dir: str = "", split: str = "train", window: int = 16384, *, split_flag: str = "split"
+) -> Source:
     """Opens a dataset by its name, preparing it if needed.
 
     Args:
@@ -15,10 +17,18 @@ def open_source(dataset: str, data_dir: str = "", split: str = "train", window: 
       data_dir: where TFDS keeps its data; empty: its own default.
       split: part of the dataset; TFDS syntax such as 'train[:10%]', except for folders.
       window: examples shuffled together; folders are always shuffled whole.
+      split_flag: the flag that `split` came from.
 
     Raises:
-      ConfigError: naming --dataset or --split, if they lead nowhere.
+      ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
+    try:
+        return _open(dataset, data_dir, split, window)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--split=", f"--{split_flag}=")) from error
+
+
+def _open(dataset, data_dir, split, window):
     kind, _, rest = dataset.partition(":")
     if kind == "folder":
         return folder.open_folder(rest, split, data_dir)

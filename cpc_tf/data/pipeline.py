@@ -82,8 +82,8 @@ def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, eve
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
 
 
-def plain_images(source: Source, geometry: GeometryConfig, batch_size: int) -> tf.data.Dataset:
-    """Each image of a source once, in order, as its centre crop.
+def plain_images(source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
+    """Each image of a source once (or every so many-th), in order, as its centre crop.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
@@ -92,7 +92,7 @@ def plain_images(source: Source, geometry: GeometryConfig, batch_size: int) -> t
     def prepare(example):
         return {"image": _plain(example, geometry), "label": example["label"]}
 
-    return _batched(source.ordered(), prepare, batch_size, drop_remainder=False)
+    return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
 
 
 def _plain(example, geometry):

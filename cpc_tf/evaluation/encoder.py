@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from cpc_tf.settings import ConfigError
 
 # Images float32 [N, H, W, 3] in [0, 1] -> features float32 [N, D].
 ImageEncoder = Callable[[tf.Tensor], tf.Tensor]
+# Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D].
+GridEncoder = Callable[[tf.Tensor], tf.Tensor]
 
 PIXEL_SIDE = 8
 
@@ -48,6 +51,13 @@ def load_encoder(name: str, seed: int = 0) -> ImageEncoder:
         return tf.reduce_mean(features, [1, 2]) if features.shape.rank == 4 else features
 
     return encode
+
+
+def load_grid_encoder(name: str, seed: int = 0) -> GridEncoder:
+    """The frozen encoder called `name` (see `load_encoder`) for grids of patches, or 'pixels'; compiled."""
+    if name == "pixels":
+        return tf.function(pixel_grid, autograph=False)
+    return tf.function(functools.partial(encode_grid, load_encoder(name, seed)), autograph=False)
 
 
 def module_card(name: str) -> dict:

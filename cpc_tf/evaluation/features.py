@@ -22,12 +22,13 @@ class Features(NamedTuple):
 
 
 def encode_dataset(
-    batches: Iterable[dict[str, tf.Tensor]], encode: Callable[[tf.Tensor], tf.Tensor], count: int, title: str
+    batches: Iterable[dict[str, tf.Tensor]], encode: Callable[[tf.Tensor], tf.Tensor], count: int, title: str = ""
 ) -> Features:
-    """The first `count` examples of batches of {'patches', 'label'}, encoded, with a line of progress now and then.
+    """The first `count` examples of batches of {'patches', 'label'}, encoded.
 
     Args:
       encode: patches uint8 [B, R, C, P, P, 3] -> latents [B, R, C, D].
+      title: begins a line of progress now and then; empty: none.
     """
     latents, labels, progress, done, shown = None, np.zeros([count], np.int64), Progress(count), 0, -1
     for batch in batches:
@@ -38,7 +39,7 @@ def encode_dataset(
         latents[done : done + take], labels[done : done + take] = encoded, batch["label"][:take].numpy()
         done += take
         progress.update(done)
-        if 4 * done // count > shown:
+        if title and 4 * done // count > shown:
             shown = 4 * done // count
             print(f"{title}: {progress}", flush=True)
         if done == count:

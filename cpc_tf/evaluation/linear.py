@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.evaluation.features import Features
+from cpc_tf.evaluation.encoder import GridEncoder
 from cpc_tf.keras import keras
 from cpc_tf.models.classifier import LinearClassifier
-
-# Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D].
-GridEncoder = Callable[[tf.Tensor], tf.Tensor]
 
 
 class LinearTraining(tf.Module):
@@ -61,13 +56,14 @@ class LinearTraining(tf.Module):
         correct = tf.equal(tf.argmax(logits, 1), batch["label"])
         return {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 
-    def test(self, features: Features, batch_size: int = 256) -> dict[str, float]:
-        """Top-1, top-5 and mean cross-entropy on encoded test images."""
-        logits = [
-            self.classifier(features.latents[i : i + batch_size]).numpy()
-            for i in range(0, len(features.labels), batch_size)
-        ]
-        return score(np.concatenate(logits), features.labels)
+    def test(self, batches: tf.data.Dataset) -> dict[str, float]:
+        """Top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""
+        logits, labels = [], []
+        for batch in batches:
+            latents = batch["latents"] if "latents" in batch else self.encode(batch["patches"])
+            logits.append(self.classifier(latents).numpy())
+            labels.append(batch["label"].numpy())
+        return score(np.concatenate(logits), np.concatenate(labels))
 
 
 def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:

@@ -3,59 +3,64 @@
 from __future__ import annotations
 
 import io
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from cpc_tf.evaluation.features import Features
+
 RIGHT, WRONG = "#2e8b57", "#c0504d"
 
 
-def nearest(latents: np.ndarray, query: int, count: int) -> np.ndarray:
-    """Indices of the `count` examples whose mean latent is nearest to the query's by cosine.
+class Neighbours(NamedTuple):
+    """Test images, and the training images in which their neighbours are sought."""
 
-    Args:
-      latents: [N, R, C, D].
-    """
-    features = latents.mean((1, 2))
-    features = features - features.mean(0)
-    features = features / (np.linalg.norm(features, axis=1, keepdims=True) + 1e-12)
-    similarity = features @ features[query]
-    similarity[query] = -np.inf
-    return np.argsort(-similarity)[:count]
+    images: np.ndarray
+    """uint8 [Q, S, S, 3], of the test images."""
+    encoded: Features
+    """Of the test images."""
+    gallery_images: np.ndarray
+    """uint8 [N, S, S, 3], of the training images."""
+    gallery: Features
+    """Of the training images."""
+
+    def nearest(self, query: int, count: int) -> np.ndarray:
+        """Indices of the `count` training images whose mean latent is nearest to a test image's by cosine."""
+        features, gallery = self.encoded.latents.mean((1, 2)), self.gallery.latents.mean((1, 2))
+        centre = gallery.mean(0)
+        gallery = gallery - centre
+        gallery = gallery / (np.linalg.norm(gallery, axis=1, keepdims=True) + 1e-12)
+        return np.argsort(-gallery @ (features[query] - centre))[:count]
 
 
-def draw(
-    results: dict[str, dict], latents: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray, queries: int = 6
-) -> bytes:
+def draw(results: dict[str, dict], shown: dict[str, Neighbours], rows: int = 6, count: int = 4) -> bytes:
     """Draws the picture as PNG.
 
     Args:
       results: title -> result of a linear run.
-      latents: title -> [N, R, C, D] of the test images, for the encoders whose neighbours are shown.
-      images: uint8 [N, S, S, 3], the test images.
-      labels: [N].
-      queries: how many test images, each of another class.
+      shown: title -> test images with their neighbours by that encoder; the same images for all.
+      rows: how many test images, each of another class.
+      count: how many neighbours of each.
     """
-    neighbours = 4
     figure = Figure(figsize=(14, 6.2), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1, 2.2])
     _bars(left.subplots(), results)
-    axes = right.subplots(queries, 1 + len(latents) * neighbours, squeeze=False)
+    first = next(iter(shown.values()))
+    labels = first.encoded.labels
     classes = np.unique(labels)
-    chosen = [np.flatnonzero(labels == c)[0] for c in classes[:: max(1, len(classes) // queries)][:queries]]
-    for row in axes:
-        for axis in row:
-            axis.set_axis_off()
-    for row, query in zip(axes, chosen):
-        _tile(row[0], images[query], None)
-        for i, features in enumerate(latents.values()):
-            for j, found in enumerate(nearest(features, query, neighbours)):
-                same = labels[found] == labels[query]
-                _tile(row[1 + i * neighbours + j], images[found], RIGHT if same else WRONG)
+    queries = [np.flatnonzero(labels == c)[0] for c in classes[:: max(1, len(classes) // rows)][:rows]]
+    axes = right.subplots(len(queries), 1 + len(shown) * count, squeeze=False)
+    for row, query in zip(axes, queries):
+        _tile(row[0], first.images[query], None)
+        for i, neighbours in enumerate(shown.values()):
+            for j, found in enumerate(neighbours.nearest(query, count)):
+                same = neighbours.gallery.labels[found] == labels[query]
+                _tile(row[1 + i * count + j], neighbours.gallery_images[found], RIGHT if same else WRONG)
     axes[0][0].set_title("test image", fontsize=10)
-    for i, title in enumerate(latents):
-        axes[0][1 + i * neighbours].set_title(f"nearest by {title}", fontsize=10, loc="left")
+    for i, title in enumerate(shown):
+        axes[0][1 + i * count].set_title(f"nearest training images by {title}", fontsize=10, loc="left")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
     return buffer.getvalue()
@@ -75,7 +80,6 @@ def _bars(axis: Axes, results: dict[str, dict]) -> None:
 
 def _tile(axis: Axes, image: np.ndarray, frame: str | None) -> None:
     axis.imshow(image)
-    axis.set_axis_on()
     axis.set(xticks=[], yticks=[])
     for spine in axis.spines.values():
         spine.set(visible=frame is not None, color=frame or "black", linewidth=3)

@@ -52,13 +52,14 @@ def train(
     workdir: Workdir,
     look: Callable[[int, Record], str | None] = lambda step, record: None,
     probe: Callable[[], Record] | None = None,
+    probe_every: int = 0,
 ) -> Record:
     """Trains up to `train_steps`, from the newest whole checkpoint of the run if it has one.
 
     Args:
       make_dataset: (first step, input context) -> infinite per-replica batches from that step on.
       look: given each record; may return a warning to show.
-      probe: run every `config.probe_every` steps and at the end; its figures join the record.
+      probe: run every `probe_every` steps (0: never) and at the end; its figures join the record.
 
     Returns:
       the last record.
@@ -76,11 +77,12 @@ def train(
         return workdir.metrics()[-1]
     iterator = iter(trainee.strategy.distribute_datasets_from_function(lambda context: make_dataset(step, context)))
     device_loop = _device_loop(trainee)
+    events = [every for every in (config.checkpoint_every, probe_every) if every]
     progress = Progress(train_steps, step)
     seconds_before = workdir.metrics()[-1]["wall_seconds"] if step else 0.0
     with _Termination() as termination:
         while step < train_steps:
-            count = _steps_to_next_event(step, train_steps, config)
+            count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
             record = {name: float(value) for name, value in device_loop(iterator, tf.constant(count)).items()}
             step += count
             progress.update(step)
@@ -88,7 +90,7 @@ def train(
             record["wall_seconds"] = seconds_before + progress.seconds
             _refuse_nan(step, record, checkpoints)
             warning = look(step, record)
-            if probe and (step == train_steps or (config.probe_every and step % config.probe_every == 0)):
+            if probe and (step == train_steps or (probe_every and step % probe_every == 0)):
                 record.update(probe())
             if chief:
                 workdir.record(step, record)
@@ -129,12 +131,6 @@ def _device_loop(trainee: Trainee) -> Callable:
         return {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
 
     return run
-
-
-def _steps_to_next_event(step: int, train_steps: int, config: TrainingConfig) -> int:
-    events = [train_steps - step, config.steps_per_loop]
-    events += [every - step % every for every in (config.checkpoint_every, config.probe_every) if every]
-    return min(events)
 
 
 def _refuse_nan(step: int, record: Record, checkpoints: Checkpoints) -> None:

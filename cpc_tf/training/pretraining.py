@@ -19,7 +19,7 @@ from cpc_tf.training.strategy import wants_xla
 def build_model(config: PretrainConfig) -> CPC:
     """The CPC model with all its variables, initialized from `config.training.seed`."""
     keras.utils.set_random_seed(config.training.seed)
-    model = CPC(config.encoder, config.objective, config.training.precision)
+    model = CPC(config.encoder, config.objective, config.numerics.precision)
     grid, patch = config.geometry.grid, config.geometry.patch_size
     # Traced, not run: the large encoders would take seconds and gigabytes.
     tf.function(model).get_concrete_function(tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8))
@@ -44,6 +44,8 @@ class Pretraining(tf.Module):
         if batch % replicas:
             raise ConfigError(f"--batch_size={batch}: not a multiple of the {replicas} replicas of --strategy")
         self.config, self.strategy = config, strategy
+        grid, patch = config.geometry.grid, config.geometry.patch_size
+        self._patches_shape = [batch // replicas, grid, grid, patch, patch, 3]
         with strategy.scope():
             self.model = build_model(config)
             self.optimizer = make_optimizer(config.optimizer, train_steps)
@@ -55,7 +57,7 @@ class Pretraining(tf.Module):
         self.checkpoint = tf.train.Checkpoint(
             model=self.model, optimizer=self.optimizer, average=self.average, step=self.step
         )
-        compiled = wants_xla(config.training.xla, strategy)
+        compiled = wants_xla(config.numerics.xla, strategy)
         # Collectives stay outside of what is compiled here; a TPU compiles the whole step.
         self._gradients = (
             tf.function(self._gradients, autograph=False, jit_compile=True) if compiled else self._gradients
@@ -72,7 +74,8 @@ class Pretraining(tf.Module):
 
         Returns float32 scalars, of this replica.
         """
-        gradients, metrics = self._gradients(batch["patches"])
+        # Several workers' iterators do not know the batch size; everything below wants static shapes.
+        gradients, metrics = self._gradients(tf.ensure_shape(batch["patches"], self._patches_shape))
         gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
         gradients, metrics["gradient_norm"] = tf.clip_by_global_norm(gradients, self.config.optimizer.clip_norm)
         variables = self.model.trainable_variables

@@ -18,13 +18,14 @@ def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
     Raises:
       ConfigError: if there is no such TPU.
     """
+    if name == "multiworker":
+        # Before anything looks at the devices: its collective ops are set up with them.
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if name == "tpu" or (name == "auto" and tpu):
+        return tf.distribute.TPUStrategy(_connect(tpu or "local"))
     gpus = tf.config.list_logical_devices("GPU")
     if name == "auto":
-        name = "tpu" if tpu else "mirrored" if len(gpus) > 1 else "single"
-    if name == "tpu":
-        return tf.distribute.TPUStrategy(_connect(tpu or "local"))
-    if name == "multiworker":
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        name = "mirrored" if len(gpus) > 1 else "single"
     if name == "mirrored":
         # On a machine without GPUs, its logical CPUs stand in for them: that is how replicas are tested.
         return tf.distribute.MirroredStrategy([d.name for d in gpus or tf.config.list_logical_devices("CPU")])
@@ -37,7 +38,7 @@ def _connect(tpu: str) -> tf.distribute.cluster_resolver.TPUClusterResolver:
         if tpu != "local":
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, OSError, tf.errors.OpError) as error:
+    except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(f"--strategy=tpu --tpu={tpu}: no TPU answers ({reason}); see docs/tpu.md") from error
     return resolver

@@ -14,6 +14,7 @@ import tensorflow_hub as hub
 from cpc_tf.config import EncoderConfig, ExportConfig, GeometryConfig
 from cpc_tf.settings import ConfigError, flatten, unflatten
 from export import exporter
+from export.verify import NotVerified
 from tests.export.conftest import IMAGES
 
 
@@ -119,7 +120,7 @@ def test_damaged_checkpoint_asked_for(damaged_run, tmp_path):
         exporter.export(ExportConfig(workdir=damaged_run, output=str(tmp_path / "hub"), step=9))
 
 
-def test_failed_check_leaves_nothing(run, tmp_path, monkeypatch, capsys):
+def test_failed_check_leaves_nothing(run, tmp_path, monkeypatch):
     def save_something_else(module, directory):
         module.trainable_variables[0].assign_add(tf.ones_like(module.trainable_variables[0]) * 0.01)
         save(module, directory)
@@ -127,8 +128,9 @@ def test_failed_check_leaves_nothing(run, tmp_path, monkeypatch, capsys):
 
     save = exporter.save
     monkeypatch.setattr(exporter, "save", save_something_else)
-    assert exporter.main(ExportConfig(workdir=run.path, output=str(tmp_path / "hub"))) == 3
-    assert "failed its check: the output for" in capsys.readouterr().err
+    with pytest.raises(NotVerified, match="--output=.*failed its check: the output for") as ended:
+        exporter.main(ExportConfig(workdir=run.path, output=str(tmp_path / "hub")))
+    assert ended.value.status == 3
     assert os.listdir(tmp_path) == []
 
 

@@ -117,8 +117,8 @@ def test_nan_stops_and_names_the_last_good_checkpoint(tmp_path):
 
 
 def test_probe_runs_on_time_and_at_the_end(tmp_path):
-    config = _config(tmp_path, probe_every=6)
-    _train(config, 14, probe=lambda: {"knn": 0.5})
+    config = _config(tmp_path)
+    _train(config, 14, probe=lambda: {"knn": 0.5}, probe_every=6)
     assert [r["step"] for r in Workdir(config).metrics() if "knn" in r] == [6, 12, 14]
 
 
