@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 PRESET = "flags/photos/pretrain.flags"
 RUNS = {
     "healthy": [],
-    "rate far too high": ["--learning_rate=3"],
+    "rate far too high": ["--learning_rate=0.1"],
     "rate far too low": ["--learning_rate=0.000003"],
     "too easy: overlapping patches, no augmentation": ["--augment=none", "--steps_to_ignore=0", "--steps_to_predict=1"],
 }
@@ -38,6 +38,8 @@ def run(flags_: list[str], steps: int) -> list[dict]:
         more = [f"--train_steps={steps}", "--steps_per_loop=10", "--probe_every=0"]
         done = subprocess.run([*command, *more, *flags_], stderr=subprocess.PIPE, text=True)
         print(done.stderr, end="")
+        if done.returncode == 2:
+            sys.exit(done.stderr)
         with open(os.path.join(workdir, "metrics.jsonl")) as file:
             return [json.loads(line) for line in file]
 

@@ -119,10 +119,10 @@ def _examples(photos, count, part, seed, labelled=True):
 
 
 def region(photo: Image.Image, part: tuple[float, float]) -> Image.Image:
-    """The part (from, to), in shares of the longer side, of a photograph."""
+    """The part (from, to), in shares of the longer side, of a photograph; of the width if it is a square."""
     width, height = photo.size
     start, stop = (round(share * max(photo.size)) for share in part)
-    return photo.crop((start, 0, stop, height) if width > height else (0, start, width, stop))
+    return photo.crop((start, 0, stop, height) if width >= height else (0, start, width, stop))
 
 
 def _crop(pixels: Image.Image, random: np.random.Generator) -> np.ndarray:

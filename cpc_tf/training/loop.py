@@ -148,7 +148,7 @@ def _refuse_nan(step: int, record: Record, checkpoints: Checkpoints) -> None:
 def _show(progress: Progress, record: Record, warning: str | None) -> None:
     shown = {"loss": "loss {:.3f}", "accuracy": "accuracy {:.3f}", "bound": "bound {:.2f} nats", "knn": "knn {:.3f}"}
     figures = [text.format(record[name]) for name, text in shown.items() if name in record]
-    rate = f"{record['images_per_second']:.0f} images/s" if progress.rate else ""
+    rate = f"{record['images_per_second']:.3g} images/s" if progress.rate else ""
     print("  ".join([str(progress), *figures, rate]).rstrip(), flush=True)
     if warning:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
