@@ -51,6 +51,8 @@ def draw(records: dict[str, list[dict]], output: str) -> None:
         for label, rows in records.items():
             axis.plot([row["step"] for row in rows], [row[name] for row in rows], label=label)
         axis.set(title=title, xlabel="step")
+        if name == "bound":
+            axis.set_ylim(-1, 5)  # a run that blows up leaves the picture
         axis.spines[["top", "right"]].set_visible(False)
     figure.axes[0].legend(fontsize=8)
     figure.savefig(output, dpi=90)

@@ -60,7 +60,8 @@ def draw(results: dict[str, dict], shown: dict[str, Neighbours], rows: int = 6, 
                 _tile(row[1 + i * count + j], neighbours.gallery_images[found], RIGHT if same else WRONG)
     axes[0][0].set_title("test image", fontsize=10)
     for i, title in enumerate(shown):
-        above = axes[0][1 + i * count].set_title(f"nearest training images by {title}", fontsize=10, loc="left")
+        axis = axes[0][1 + i * count]
+        above = axis.text(0, 1.06, f"nearest training images by {title}", fontsize=10, transform=axis.transAxes)
         above.set_in_layout(False)  # it is wider than its column
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
