@@ -23,7 +23,7 @@ from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.linear import LinearTraining
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import make_strategy
+from cpc_tf.training.strategy import is_chief, make_strategy
 from cpc_tf.training.workdir import Workdir, write_file
 
 GALLERY, QUERIES = 1000, 200
@@ -62,7 +62,8 @@ def linear(config: LinearConfig) -> dict:
         "steps": record["step"],
         "wall_seconds": record["wall_seconds"],
     }
-    workdir.finish(result)
+    if is_chief(strategy):
+        workdir.finish(result)
     return result
 
 

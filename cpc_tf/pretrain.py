@@ -20,7 +20,7 @@ from cpc_tf.data.source import Source
 from cpc_tf.training import loop
 from cpc_tf.training.diagnostics import Health, nearest_neighbour_accuracy
 from cpc_tf.training.pretraining import Pretraining
-from cpc_tf.training.strategy import make_strategy
+from cpc_tf.training.strategy import is_chief, make_strategy
 from cpc_tf.training.workdir import Workdir
 
 PROBE_IMAGES = 1000
@@ -76,7 +76,8 @@ def pretrain(config: PretrainConfig) -> dict:
         "parameters": int(sum(np.prod(v.shape) for v in training.model.trainable_variables)),
         **record,
     }
-    workdir.finish(result)
+    if is_chief(strategy):
+        workdir.finish(result)
     return result
 
 

@@ -79,7 +79,7 @@ def train(
     device_loop = _device_loop(trainee)
     events = [every for every in (config.checkpoint_every, probe_every) if every]
     progress = Progress(train_steps, step)
-    seconds_before = workdir.metrics()[-1]["wall_seconds"] if step else 0.0
+    seconds_before = (workdir.metrics() or [{"wall_seconds": 0.0}])[-1]["wall_seconds"]
     with _Termination() as termination:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))

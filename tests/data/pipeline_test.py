@@ -120,13 +120,15 @@ def test_each_image_is_augmented_by_its_own_counter(source, monkeypatch):
         assert (config.augment, seed, num_patches, patch_size) == ("full", 1, 9, 4)
         return {"counter": tf.fill([num_patches], counter)}
 
-    def add(patches, recipe):
+    def add(patches, recipe, engine):
         assert patches.shape == (9, 4, 4, 3)
+        assert engine == "reference"
         return patches + tf.cast(recipe["counter"], tf.uint8)[:, None, None, None]
 
     monkeypatch.setattr(augment, "draw", draw)
     monkeypatch.setattr(augment, "apply", add)
-    dataset = pipeline.patches(source, GEOMETRY, AugmentConfig(augment="full"), global_batch=4, seed=1, start_step=1)
+    config = AugmentConfig(augment="full", augment_engine="reference")
+    dataset = pipeline.patches(source, GEOMETRY, config, global_batch=4, seed=1, start_step=1)
     plain = batches(source, 2, start_step=1)
     for step, batch in enumerate(take(dataset, 2)):
         counters = np.arange(4 * (step + 1), 4 * (step + 2), dtype=np.uint8)
