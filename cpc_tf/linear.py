@@ -18,7 +18,7 @@ from cpc_tf.config import GeometryConfig, LinearConfig
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.evaluation import picture
-from cpc_tf.evaluation.encoder import GridEncoder, load_grid_encoder, module_geometry
+from cpc_tf.evaluation.encoder import GridEncoder, load_grid_encoder, module_card, module_geometry
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.linear import LinearTraining
 from cpc_tf.settings import ConfigError
@@ -113,9 +113,10 @@ def _dataset_maker(config: LinearConfig, source: Source, geometry: GeometryConfi
 
 
 def with_baselines(config: LinearConfig) -> dict[str, dict]:
-    """The results of 'encoder' and, if wanted, of 'random encoder' and 'pixels'."""
+    """The results of 'encoder' and, if wanted and it is not a baseline itself, of 'random encoder' and 'pixels'."""
     names = {"encoder": config.probe.encoder}
-    if config.probe.baselines:
+    if config.probe.baselines and config.probe.encoder and not config.probe.encoder.startswith(("random:", "pixels")):
+        module_card(config.probe.encoder)  # without one there is no twin: better said now than after the training
         names.update({"random encoder": f"random:{config.probe.encoder}", "pixels": "pixels"})
     results = {}
     for title, name in names.items():
