@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 RUN := runs/photos
 
-.PHONY: demo test setup clean-demo
+.PHONY: demo test setup native clean-demo
 .DELETE_ON_ERROR:
 
 demo: $(RUN)/linear/result.json
@@ -17,6 +17,10 @@ test: .venv/installed
 	$(PY) -m pytest
 
 setup: .venv/installed
+
+# The fast augmentation, which is else built on first use.
+native: .venv/installed
+	$(PY) -m cpc_tf.augment.build
 
 clean-demo:
 	rm -rf $(RUN)

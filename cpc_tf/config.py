@@ -13,6 +13,7 @@ ENCODERS = (
     "resnet152_v2",
     "resnet200_v2",
     "small",
+    "tiny",
 )
 
 

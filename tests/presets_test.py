@@ -12,6 +12,17 @@ from cpc_tf.settings import flatten
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/**/*") if path.is_file())
+# The rungs of Fig. 3 in flags/ablation/ and what each changes.
+LADDER = {
+    "1_v1": {},
+    "2_mc": {"encoder": "small"},
+    "3_bu": {"directions": 2},
+    "4_ln": {"norm": "layer"},
+    "5_rc": {"augment": "colour_drop"},
+    "6_hp": {"directions": 4},
+    "7_lp": {"image_size": 64, "patch_size": 16, "patch_stride": 12},
+    "8_pa": {"augment": "full", "autoaugment_ops": 0, "grey_probability": 0, "distort_hue": 0.05},
+}
 # The start of a file's name -> (the binary, its settings).
 BINARIES = {"pretrain": ("cpc_tf.pretrain", PretrainConfig), "linear": ("cpc_tf.linear", LinearConfig)}
 
@@ -163,6 +174,32 @@ def test_what_the_paper_says_is_written_out(path):
     written = {line.split("=")[0] for line in lines(path) if line.startswith("--")}
     policy = {"autoaugment_ops", "train_steps", "jitter_fraction"} | {name for name in PAPER if "probability" in name}
     assert {f"--{name}" for name in set(WANTED[path]) - policy - {"mirror"}} <= written
+
+
+def test_the_ladder_adds_one_change_a_rung():
+    assert {path for path in FILES if "ablation/" in path} == {rung(name) for name in LADDER}
+    before = flatten(cli.parse(PretrainConfig, [f"--flagfile={rung('1_v1')}"]))
+    wanted = {"encoder": "tiny", "norm": "batch", "directions": 1, "augment": "v1"}
+    assert {name: before[name] for name in wanted} == wanted
+    for name, changes in LADDER.items():
+        now = flatten(cli.parse(PretrainConfig, [f"--flagfile={rung(name)}"]))
+        assert {key: value for key, value in now.items() if value != before[key]} == changes, name
+        before = now
+
+
+def test_the_ladder_ends_at_the_demos_preset():
+    last, demo = (cli.parse(PretrainConfig, [f"--flagfile={p}"]) for p in (rung("8_pa"), "flags/photos/pretrain.flags"))
+    length_and_probe = {"train_steps", "train_epochs", "probe_every", "probe_split"}
+    assert set(_changed(last, demo)) <= length_and_probe
+
+
+def rung(name):
+    return f"flags/ablation/pretrain_{name}.flags"
+
+
+def _changed(one, other):
+    one, other = flatten(one), flatten(other)
+    return [name for name in one if one[name] != other[name]]
 
 
 def test_the_papers_grids():
