@@ -1,0 +1,31 @@
+"""Every setting once: default, unit, range and the paper's section beside it. Flags are generated from here."""
+
+from cpc_tf.config.evaluation import LinearConfig, ProbeConfig
+from cpc_tf.config.images import AugmentConfig, DataConfig, GeometryConfig
+from cpc_tf.config.pretraining import (
+    ENCODERS,
+    EncoderConfig,
+    ExportConfig,
+    MonitorConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
+    PretrainConfig,
+)
+from cpc_tf.config.training import NumericsConfig, TrainingConfig
+
+__all__ = [
+    "ENCODERS",
+    "AugmentConfig",
+    "DataConfig",
+    "EncoderConfig",
+    "ExportConfig",
+    "GeometryConfig",
+    "LinearConfig",
+    "MonitorConfig",
+    "NumericsConfig",
+    "ObjectiveConfig",
+    "OptimizerConfig",
+    "PretrainConfig",
+    "ProbeConfig",
+    "TrainingConfig",
+]

@@ -1,0 +1,121 @@
+"""Settings of what the encoder sees: pictures, geometry, augmentation."""
+
+import dataclasses
+
+from cpc_tf.settings import ConfigError, Settings, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig(Settings):
+    """Where the pictures come from."""
+
+    dataset: str = setting(
+        "photos",
+        "'photos' (embedded), 'photos/N' for N unlabelled crops, 'folder:PATH' for your own pictures, or the name of a "
+        "TensorFlow Datasets builder",
+    )
+    data_dir: str = setting("", "where TensorFlow Datasets keeps its data; empty: its own default", free_on_resume=True)
+    split: str = setting("train", "part of the dataset to learn from (TensorFlow Datasets split syntax)")
+    shuffle_window: int = setting(
+        16384, "examples shuffled together; folders are always shuffled whole", unit="images", minimum=1
+    )
+
+    def check(self):
+        if not self.dataset or self.dataset == "folder:":
+            raise ConfigError(
+                f"--dataset={self.dataset}: name a dataset, e.g. --dataset=photos or --dataset=folder:PATH"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class GeometryConfig(Settings):
+    """Image -> resize -> random crop -> grid of patches. Defaults: appendix A."""
+
+    resize: int = setting(300, "side of the square the image is resized to", unit="px", source="App. A", minimum=1)
+    image_size: int = setting(260, "side of the random crop", unit="px", source="App. A", minimum=1)
+    patch_size: int = setting(80, "side of a patch", unit="px", source="App. A", minimum=1)
+    patch_stride: int = setting(36, "distance between neighbouring patches", unit="px", source="App. A", minimum=1)
+    mirror: bool = setting(False, "mirror half of the training images left to right")
+
+    def check(self):
+        if self.image_size > self.resize:
+            raise ConfigError(
+                f"--image_size={self.image_size}: larger than --resize={self.resize}, nothing to crop from"
+            )
+        if self.patch_size > self.image_size:
+            raise ConfigError(f"--patch_size={self.patch_size}: larger than --image_size={self.image_size}")
+        left_over = (self.image_size - self.patch_size) % self.patch_stride
+        if left_over:
+            raise ConfigError(
+                f"--patch_stride={self.patch_stride}: the grid does not fit, {left_over} of {self.image_size} px are "
+                f"left over; --image_size={self.image_size - left_over} would fit"
+            )
+
+    @property
+    def grid(self) -> int:
+        """Patches per side of the grid."""
+        return (self.image_size - self.patch_size) // self.patch_stride + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class AugmentConfig(Settings):
+    """What is done to each patch on its own: appendix A steps 1-4, and the earlier policies of figure 3."""
+
+    augment: str = setting(
+        "full",
+        "'none'; 'v1': CPC v1's jitter and grey; 'colour_drop': jitter and colour dropping; 'full': appendix A",
+        choices=("none", "v1", "colour_drop", "full"),
+    )
+    augment_engine: str = setting(
+        "auto",
+        "'native': our C++ op; 'reference': TensorFlow, slow; 'auto': native if it can be built",
+        choices=("auto", "reference", "native"),
+        free_on_resume=True,
+    )
+    autoaugment_ops: int = setting(2, "AutoAugment primitives per patch", source="App. A step 1", minimum=0)
+    autoaugment_shear: float = setting(0.3, "largest shear", source="AutoAugment", minimum=0)
+    autoaugment_translate: float = setting(0.45, "largest shift, of the side", source="AutoAugment", minimum=0)
+    autoaugment_rotate: float = setting(30, "largest rotation", unit="degrees", source="AutoAugment", minimum=0)
+    autoaugment_enhance: float = setting(
+        0.9,
+        "contrast, colour, brightness and sharpness factors lie in 1 +- this",
+        source="AutoAugment",
+        minimum=0,
+        maximum=1,
+    )
+    autoaugment_posterize: int = setting(4, "fewest bits kept", unit="bits", source="AutoAugment", minimum=1, maximum=8)
+    autoaugment_solarize: float = setting(
+        0, "lowest grey level above which a patch may be inverted", source="AutoAugment", minimum=0, maximum=256
+    )
+    elastic_probability: float = setting(
+        0.2, "of an elastic deformation with shear", source="App. A step 2", minimum=0, maximum=1
+    )
+    elastic_sigma: float = setting(
+        1 / 16, "standard deviation of a control point, of the side", source="De Fauw 2018, scaled", minimum=0
+    )
+    elastic_shear: float = setting(0.1, "largest shear beside the elastic deformation", minimum=0)
+    histogram_probability: float = setting(
+        0.2, "of a random monotone curve per channel", source="App. A step 2", minimum=0, maximum=1
+    )
+    histogram_shift: float = setting(0.1, "largest shift of black and of white, of the range", minimum=0, maximum=0.5)
+    histogram_slope: float = setting(2, "steepest slope of the curve; the flattest is its inverse", minimum=1)
+    distort_probability: float = setting(
+        0.8, "of the Inception colour distortion", source="App. A step 3", minimum=0, maximum=1
+    )
+    distort_brightness: float = setting(32 / 255, "largest shift, of the range", source="Inception", minimum=0)
+    distort_saturation: float = setting(0.5, "factor in 1 +- this", source="Inception", minimum=0, maximum=1)
+    distort_hue: float = setting(0.2, "largest shift", unit="turns", source="Inception", minimum=0, maximum=0.5)
+    distort_contrast: float = setting(0.5, "factor in 1 +- this", source="Inception", minimum=0, maximum=1)
+    grey_probability: float = setting(
+        0.25, "of grey under 'full'; 'v1' is always grey", source="App. A step 4", minimum=0, maximum=1
+    )
+    jitter_fraction: float = setting(
+        4 / 64,
+        "of the side cut off and padded again under 'v1' and 'colour_drop'",
+        source="CPC v1",
+        minimum=0,
+        maximum=0.5,
+    )
+    drop_probability: float = setting(
+        1, "of keeping one channel of three under 'colour_drop'", source="Sec. 4.1", minimum=0, maximum=1
+    )

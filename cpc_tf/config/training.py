@@ -1,0 +1,46 @@
+"""Settings of a training run, whatever is trained."""
+
+import dataclasses
+
+from cpc_tf.settings import ConfigError, Settings, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig(Settings):
+    """How long, on what, and how often to look."""
+
+    batch_size: int = setting(512, "images per step over all replicas", unit="images", source="App. A", minimum=1)
+    train_steps: int = setting(
+        0, "length of training; 0: take --train_epochs", unit="steps", minimum=0, free_on_resume=True
+    )
+    train_epochs: float = setting(
+        200, "length of training", unit="passes over the data", source="App. A", minimum=0, free_on_resume=True
+    )
+    seed: int = setting(0, "seed of weights, order, crops and augmentation", minimum=0)
+    strategy: str = setting(
+        "auto",
+        "tf.distribute strategy",
+        choices=("auto", "single", "mirrored", "multiworker", "tpu"),
+        free_on_resume=True,
+    )
+    tpu: str = setting("", "name or address of the TPU; empty: this machine's", free_on_resume=True)
+    deterministic: bool = setting(True, "ask TensorFlow for reproducible kernels", free_on_resume=True)
+    steps_per_loop: int = setting(
+        50, "steps run on the device between two looks", unit="steps", minimum=1, free_on_resume=True
+    )
+    checkpoint_every: int = setting(1000, "steps between checkpoints", unit="steps", minimum=1, free_on_resume=True)
+    keep_checkpoints: int = setting(3, "how many of the latest checkpoints stay", minimum=2, free_on_resume=True)
+
+    def check(self):
+        if not self.train_steps and not self.train_epochs:
+            raise ConfigError("--train_steps=0: give --train_steps or --train_epochs, both are 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericsConfig(Settings):
+    """How the numbers are computed."""
+
+    precision: str = setting("float32", "of activations and convolutions", choices=("float32", "bfloat16"))
+    xla: str = setting(
+        "auto", "compile the gradient with XLA; auto: on a GPU", choices=("auto", "on", "off"), free_on_resume=True
+    )
