@@ -68,14 +68,7 @@ def linear(config: LinearConfig) -> dict:
 
 
 def _labelled(config: LinearConfig, flag: str) -> Source:
-    data, split = config.data, config.data.split if flag == "split" else config.probe.test_split
-    source = catalog.open_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag)
-    if not source.class_names:
-        raise ConfigError(
-            f"--{flag}={split}: no labels there in --dataset={data.dataset}; a classifier needs them, in a folder of "
-            "pictures one subfolder per class"
-        )
-    return source
+    return catalog.open_labelled(config.data, config.data.split if flag == "split" else config.probe.test_split, flag)
 
 
 def _geometry(config: LinearConfig) -> GeometryConfig:

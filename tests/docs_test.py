@@ -10,14 +10,19 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.config import ExportConfig, LinearConfig, PretrainConfig
+from cpc_tf.config import EfficientConfig, ExportConfig, LinearConfig, PretrainConfig
 from cpc_tf.models.resnet import Encoder
 from export.module import HubEncoder, save
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 PARAMETERS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS]
-SETTINGS = {"cpc_tf.pretrain": PretrainConfig, "cpc_tf.linear": LinearConfig, "export": ExportConfig}
+SETTINGS = {
+    "cpc_tf.pretrain": PretrainConfig,
+    "cpc_tf.linear": LinearConfig,
+    "cpc_tf.efficient": EfficientConfig,
+    "export": ExportConfig,
+}
 NO_FLAGS = {"cpc_tf.augment.build"}
 COMMAND = re.compile(r"python3? -m ((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
 

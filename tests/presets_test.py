@@ -6,7 +6,7 @@ import re
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.config import LinearConfig, PretrainConfig
+from cpc_tf.config import EfficientConfig, LinearConfig, PretrainConfig
 from cpc_tf.models.architectures import ARCHITECTURES
 from cpc_tf.settings import flatten
 
@@ -24,7 +24,11 @@ LADDER = {
     "8_pa": {"augment": "full", "autoaugment_ops": 0, "grey_probability": 0, "distort_hue": 0.05},
 }
 # The start of a file's name -> (the binary, its settings).
-BINARIES = {"pretrain": ("cpc_tf.pretrain", PretrainConfig), "linear": ("cpc_tf.linear", LinearConfig)}
+BINARIES = {
+    "pretrain": ("cpc_tf.pretrain", PretrainConfig),
+    "linear": ("cpc_tf.linear", LinearConfig),
+    "efficient": ("cpc_tf.efficient", EfficientConfig),
+}
 
 # Appendix A, and Sec. 4.1 where it says more.
 PAPER = {

@@ -4,10 +4,18 @@ import dataclasses
 
 import pytest
 
-from cpc_tf.config import ExportConfig, GeometryConfig, LinearConfig, ObjectiveConfig, PretrainConfig, TrainingConfig
+from cpc_tf.config import (
+    EfficientConfig,
+    ExportConfig,
+    GeometryConfig,
+    LinearConfig,
+    ObjectiveConfig,
+    PretrainConfig,
+    TrainingConfig,
+)
 from cpc_tf.settings import ConfigError, RunEnded, Settings, flatten, leaves, setting, unflatten
 
-CONFIGS = [PretrainConfig, LinearConfig, ExportConfig]
+CONFIGS = [PretrainConfig, LinearConfig, EfficientConfig, ExportConfig]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,15 @@
 """Every setting once: default, unit, range and the paper's section beside it. Flags are generated from here."""
 
-from cpc_tf.config.evaluation import LinearConfig, ProbeConfig
-from cpc_tf.config.images import AugmentConfig, DataConfig, GeometryConfig
+from cpc_tf.config.evaluation import (
+    ClassifierConfig,
+    EfficientConfig,
+    LabelsConfig,
+    LinearConfig,
+    ProbeConfig,
+    SearchConfig,
+    SgdConfig,
+)
+from cpc_tf.config.images import AugmentConfig, DataConfig, GeometryConfig, ImageConfig
 from cpc_tf.config.pretraining import (
     ENCODERS,
     EncoderConfig,
@@ -16,10 +24,14 @@ from cpc_tf.config.training import NumericsConfig, TrainingConfig
 __all__ = [
     "ENCODERS",
     "AugmentConfig",
+    "ClassifierConfig",
     "DataConfig",
+    "EfficientConfig",
     "EncoderConfig",
     "ExportConfig",
     "GeometryConfig",
+    "ImageConfig",
+    "LabelsConfig",
     "LinearConfig",
     "MonitorConfig",
     "NumericsConfig",
@@ -27,5 +39,7 @@ __all__ = [
     "OptimizerConfig",
     "PretrainConfig",
     "ProbeConfig",
+    "SearchConfig",
+    "SgdConfig",
     "TrainingConfig",
 ]

@@ -58,6 +58,27 @@ class GeometryConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class ImageConfig(Settings):
+    """Image -> random-sized crop, for a classifier of whole images; tested on the centre crop. Appendix C."""
+
+    resize: int = setting(256, "side of the square a test image is resized to", unit="px", minimum=1)
+    image_size: int = setting(
+        224, "side of the image that is classified", unit="px", source="App. C: 14x14 at stride 16", minimum=1
+    )
+    crop_area: float = setting(
+        0.08, "least part of the image in a training crop", source="Szegedy et al. 2014", above=0, maximum=1
+    )
+    crop_stretch: float = setting(4 / 3, "largest aspect ratio of a training crop", source="Szegedy", minimum=1)
+    mirror: bool = setting(True, "mirror half of the training images left to right")
+
+    def check(self):
+        if self.image_size > self.resize:
+            raise ConfigError(
+                f"--image_size={self.image_size}: larger than --resize={self.resize}, nothing to crop from"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class AugmentConfig(Settings):
     """What is done to each patch on its own: appendix A steps 1-4, and the earlier policies of figure 3."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from cpc_tf.data import folder, photos, tfds_source
-from cpc_tf.data.source import Source
+import contextlib
+
+from cpc_tf.config import DataConfig
+from cpc_tf.data import collages, folder, photos, tfds_source, voc_folder, voc_tfds
+from cpc_tf.data.source import DetectionSource, Source
 from cpc_tf.settings import ConfigError
 
 
@@ -22,8 +25,43 @@ def open_source(
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
-    try:
+    with _naming(split_flag):
         return _open(dataset, data_dir, split, window)
+
+
+def open_detection_source(
+    dataset: str, data_dir: str = "", split: str = "train", window: int = 16384, *, split_flag: str = "split"
+) -> DetectionSource:
+    """Opens a dataset with boxes by its name, preparing it if needed.
+
+    Args:
+      dataset: 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012', or 'voc:PATH'.
+      data_dir, window, split_flag: as of `open_source`.
+      split: part of the dataset; TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list of ImageSets.
+
+    Raises:
+      ConfigError: naming --dataset or the split's flag, if they lead nowhere.
+    """
+    with _naming(split_flag):
+        return _open_detection(dataset, data_dir, split, window)
+
+
+def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
+    """A split of `data`'s dataset with labels. Raises ConfigError if it has none, or leads nowhere."""
+    source = open_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=split_flag)
+    if not source.class_names:
+        raise ConfigError(
+            f"--{split_flag}={split}: no labels there in --dataset={data.dataset}; a classifier needs them, in a "
+            "folder of pictures one subfolder per class"
+        )
+    return source
+
+
+@contextlib.contextmanager
+def _naming(split_flag):
+    """Names the flag that the split came from in a ConfigError."""
+    try:
+        yield
     except ConfigError as error:
         raise ConfigError(str(error).replace("--split=", f"--{split_flag}=")) from error
 
@@ -39,11 +77,35 @@ def _open(dataset, data_dir, split, window):
 
 
 def _open_photos(dataset, count, data_dir, split, window):
+    config = photos.config(_number(dataset, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED)
+    builder = _embedded(photos.Photos, config, data_dir)
+    return tfds_source.TfdsSource(builder, split, window)
+
+
+def _open_detection(dataset, data_dir, split, window):
+    kind, colon, rest = dataset.partition(":")
+    if kind == "voc" and colon:
+        return voc_folder.open_voc_folder(rest, split, data_dir)
+    name, _, count = dataset.partition("/")
+    if name == "collages":
+        config = collages.config(_number(dataset, count, "images to train on", "collages/1000") or collages.TRAIN)
+        builder = _embedded(collages.Collages, config, data_dir)
+    elif name == "voc":
+        builder = tfds_source.find(dataset, data_dir)
+    else:
+        raise ConfigError(f"--dataset={dataset}: has no boxes that are known here; try collages, voc/2007 or voc:PATH")
+    return voc_tfds.VocRecords(builder, split, window)
+
+
+def _number(dataset, count, what, example):
+    """The number after the slash, 0 if there is none."""
     if count and not (count.isdecimal() and int(count)):
-        raise ConfigError(
-            f"--dataset={dataset}: after the slash stands the number of unlabelled crops, e.g. photos/20000"
-        )
-    config = photos.config(int(count or photos.UNLABELLED))
+        raise ConfigError(f"--dataset={dataset}: after the slash stands the number of {what}, e.g. {example}")
+    return int(count or 0)
+
+
+def _embedded(builder, config, data_dir):
+    """A prepared builder of ours."""
     with tfds_source.quiet():
-        builder = photos.Photos(config=config, data_dir=data_dir or None)
-    return tfds_source.TfdsSource(tfds_source.prepare(builder, progress=False), split, window)
+        made = builder(config=config, data_dir=data_dir or None)
+    return tfds_source.prepare(made, progress=False)

@@ -40,6 +40,34 @@ def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> t
     return tf.ensure_shape(crop, [side, side, 3])
 
 
+def random_sized_crop(
+    image: tf.Tensor, side: int, least_area: float, stretch: float, seed: int, counter: tf.Tensor
+) -> tf.Tensor:
+    """A random part of the image, resized to a square: the crop of Szegedy et al. 2014 (Inception).
+
+    Args:
+      image: uint8 [H, W, 3].
+      side: of the result.
+      least_area: the part has at least this part of the image's area, and at most all of it.
+      stretch: its aspect ratio is between 1 / stretch and stretch.
+      seed, counter: of the choice.
+
+    Returns:
+      uint8 [side, side, 3].
+    """
+    nothing = tf.zeros([1, 0, 4])  # no object that the crop must show
+    begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+        tf.shape(image),
+        nothing,
+        keys.key(seed, keys.CROP, counter),
+        min_object_covered=0.0,
+        aspect_ratio_range=(1 / stretch, stretch),
+        area_range=(least_area, 1.0),
+        use_image_if_no_bounding_boxes=True,
+    )
+    return resize(tf.slice(image, begin, size), side)
+
+
 def centre_crop(image: tf.Tensor, side: int) -> tf.Tensor:
     """The square in the middle, uint8 [S, S, 3] -> uint8 [side, side, 3]; an odd pixel is cut below and right."""
     start = (image.shape[0] - side) // 2

@@ -87,12 +87,12 @@ class Photos(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager):
         del dl_manager  # nothing is downloaded
-        photos = [_photo(package, file) for package, file in _FILES]
+        train, test = regions("train"), regions("test")
         # A seed each, so that one split's size does not change another's pixels.
         return {
-            "train": _examples(photos, TRAIN_PER_CLASS * len(photos), _TRAIN_PART, seed=0),
-            "test": _examples(photos, TEST_PER_CLASS * len(photos), _TEST_PART, seed=1),
-            "unlabelled": _examples(photos, self.builder_config.unlabelled, _TRAIN_PART, seed=2, labelled=False),
+            "train": _examples(train, TRAIN_PER_CLASS * len(train), seed=0),
+            "test": _examples(test, TEST_PER_CLASS * len(test), seed=1),
+            "unlabelled": _examples(train, self.builder_config.unlabelled, seed=2, labelled=False),
         }
 
     def _generate_examples(self):
@@ -106,16 +106,21 @@ def _photo(package: str, file: str) -> Image.Image:
     return Image.open(os.path.join(root, _FOLDERS[package], file)).convert("RGB")
 
 
-def _examples(photos, count, part, seed, labelled=True):
+def _examples(parts, count, seed, labelled=True):
     """Yields `count` (key, example) pairs, one crop of each photograph in turn."""
     random = np.random.default_rng(seed)
-    regions = [region(photo, part) for photo in photos]
     for number in range(count):
-        label = number % len(photos)
-        crop = _crop(regions[label], random)
+        label = number % len(parts)
+        crop = _crop(parts[label], random)
         # Not compressed: twice as fast to write and to read, and the same bytes whatever the release of zlib.
         png = tf.io.encode_png(crop, compression=0).numpy()
         yield number, {"image": png, "label": label if labelled else _NO_LABEL}
+
+
+def regions(split: str) -> list[Image.Image]:
+    """What the split 'train' or 'test' may show of each photograph, in the order of CLASSES."""
+    part = {"train": _TRAIN_PART, "test": _TEST_PART}[split]
+    return [region(_photo(package, file), part) for package, file in _FILES]
 
 
 def region(photo: Image.Image, part: tuple[float, float]) -> Image.Image:

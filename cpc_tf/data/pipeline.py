@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from cpc_tf import augment
-from cpc_tf.config import AugmentConfig, GeometryConfig
+from cpc_tf.config import AugmentConfig, GeometryConfig, ImageConfig
 from cpc_tf.data import geometry as geo
 from cpc_tf.data.decode import decode
 from cpc_tf.data.source import Source
@@ -47,12 +47,6 @@ def patches(
     Raises:
       ValueError: global_batch, the hosts and per_batch do not divide.
     """
-    host, hosts = shard
-    rows, rest = divmod(global_batch, hosts)
-    per_batch = per_batch or rows
-    if rest or rows % per_batch:
-        raise ValueError(f"--batch_size={global_batch} is not a multiple of {hosts} hosts x {per_batch} images")
-    select = None if hosts == 1 else (lambda counter: counter % global_batch // rows == host)
 
     def prepare(example):
         counter = example["counter"]
@@ -63,8 +57,62 @@ def patches(
         grid = geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)
         return {"patches": _augmented(grid, augmentation, seed, counter), "label": example["label"]}
 
-    examples = source.stream(seed, start_step * global_batch, select)
-    return _batched(examples, prepare, per_batch, drop_remainder=True)
+    return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
+
+
+def images(
+    source: Source,
+    geometry: ImageConfig,
+    augmentation: AugmentConfig,
+    *,
+    global_batch: int,
+    seed: int,
+    start_step: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    per_batch: int | None = None,
+) -> tf.data.Dataset:
+    """Batches of whole images without end: a random-sized crop, then the transformations of a patch on all of it.
+
+    Appendix C: "We extract a randomly sized crop [...] We follow this with the same image transformations as for
+    self-supervised pre-training". Arguments as of `patches`.
+
+    Returns:
+      {'image': uint8 [per_batch, S, S, 3], 'label': int64 [per_batch]} with S = geometry.image_size.
+    """
+    prepare = _random_image(geometry, augmentation, seed)
+    return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
+
+
+def image_views(
+    source: Source, geometry: ImageConfig, augmentation: AugmentConfig, batch_size: int, views: int, seed: int
+) -> tf.data.Dataset:
+    """Each image of a source in order as in `images`, and all of them again, `views` times, each time differently.
+
+    Returns:
+      {'image': uint8 [B, S, S, 3], 'label': int64 [B]}; the last batch may be smaller.
+    """
+
+    def once(view):
+        return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
+
+    examples = tf.data.Dataset.range(views).flat_map(once)
+    return _batched(examples, _random_image(geometry, augmentation, seed), batch_size, drop_remainder=False)
+
+
+def _random_image(geometry, augmentation, seed):
+    side = geometry.image_size
+    least = int(side / geometry.crop_area**0.5)  # a crop of the least area is not enlarged
+
+    def prepare(example):
+        counter = example["counter"]
+        image = decode(example["encoded"], least)
+        image = geo.random_sized_crop(image, side, geometry.crop_area, geometry.crop_stretch, seed, counter)
+        if geometry.mirror:
+            image = geo.mirror(image, seed, counter)
+        whole = _augmented(image[None, None], augmentation, seed, counter)  # a grid of one patch
+        return {"image": whole[0, 0], "label": example["label"]}
+
+    return prepare
 
 
 def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
@@ -82,7 +130,9 @@ def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, eve
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
 
 
-def plain_images(source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
+def plain_images(
+    source: Source, geometry: GeometryConfig | ImageConfig, batch_size: int, every: int = 1
+) -> tf.data.Dataset:
     """Each image of a source once (or every so many-th), in order, as its centre crop.
 
     Returns:
@@ -111,6 +161,18 @@ def _augmented(grid, augmentation, seed, counter):
     flat = tf.reshape(grid, [rows * columns, side, side, 3])  # [R*C, P, P, 3]
     flat = augment.apply(flat, recipe, engine=augmentation.augment_engine)
     return tf.reshape(flat, grid.shape)
+
+
+def endless(source, prepare, global_batch, seed, start_step, shard, per_batch):
+    """The rows of one host, prepared, from a step on: see `patches`."""
+    host, hosts = shard
+    rows, rest = divmod(global_batch, hosts)
+    per_batch = per_batch or rows
+    if rest or rows % per_batch:
+        raise ValueError(f"--batch_size={global_batch} is not a multiple of {hosts} hosts x {per_batch} images")
+    select = None if hosts == 1 else (lambda counter: counter % global_batch // rows == host)
+    examples = source.stream(seed, start_step * global_batch, select)
+    return _batched(examples, prepare, per_batch, drop_remainder=True)
 
 
 def _batched(examples, prepare, batch_size, drop_remainder):

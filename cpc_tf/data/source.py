@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from typing import Callable, Optional
 
+import numpy as np
 import tensorflow as tf
 
 NO_LABEL = -1
@@ -14,11 +15,8 @@ FOREVER = tf.int64.max
 Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
 
 
-class Source(abc.ABC):
-    """A dataset of encoded images.
-
-    Both methods give dicts of scalars: `counter` int64, `encoded` string (the bytes of an image file) and `label` int64
-    (-1 where there is none).
+class Examples(abc.ABC):
+    """A dataset, whatever its examples tell of an image: `stream` and `ordered` give dicts with a `counter`, int64.
 
     Attributes:
       num_examples: how many there are.
@@ -40,3 +38,30 @@ class Source(abc.ABC):
     @abc.abstractmethod
     def ordered(self) -> tf.data.Dataset:
         """Each example once, in the order of the files; `counter` is the position."""
+
+
+class Source(Examples):
+    """A dataset of encoded images.
+
+    `stream` and `ordered` give dicts of scalars: `counter` int64, `encoded` string (the bytes of an image file) and
+    `label` int64 (-1 where there is none).
+    """
+
+    def labels(self) -> np.ndarray:
+        """The label of each example, in the order of `ordered`: int64 [num_examples]."""
+        batches = self.ordered().map(lambda example: example["label"]).batch(4096)
+        return np.concatenate(list(batches.as_numpy_iterator()))
+
+
+class DetectionSource(Examples):
+    """A dataset of encoded images with objects in them.
+
+    `stream` and `ordered` give dicts:
+      counter: int64.
+      encoded: string, the bytes of an image file.
+      name: string, what VOC's result files call the image.
+      boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) in pixels of the decoded image, from 0 and half-open: the first
+        pixel's is (0, 0, 1, 1). They lie within the image and have an area.
+      labels: int64 [n], places in class_names.
+      difficult: bool [n], VOC's mark of objects that need not be found.
+    """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import difflib
 import io
@@ -12,14 +13,14 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from cpc_tf.data import keys
-from cpc_tf.data.source import FOREVER, NO_LABEL, Select, Source
+from cpc_tf.data.source import FOREVER, NO_LABEL, Examples, Select, Source
 from cpc_tf.settings import ConfigError
 
 _READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
 
 
-class TfdsSource(Source):
-    """A split of a prepared builder. See `Source`.
+class Records(Examples):
+    """The records of a split of a prepared builder; what is in them is a subclass's business. See `Examples`.
 
     The order of an epoch: the shards shuffled, their records in windows of `window`, each window shuffled. A resume
     jumps to the shard and re-reads at most one window of encoded records. Up to three windows are in memory: the one in
@@ -27,7 +28,7 @@ class TfdsSource(Source):
     """
 
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):
-        """Raises ConfigError if the builder has no such split or no image feature."""
+        """Raises ConfigError if the builder has no such split."""
         info = _split_info(builder, split)
         instructions = [piece for piece in info.file_instructions if piece.take]
         self.num_examples = info.num_examples
@@ -35,10 +36,6 @@ class TfdsSource(Source):
         self._skips = np.array([piece.skip for piece in instructions], np.int64)
         self._takes = np.array([piece.take for piece in instructions], np.int64)
         self._window = window
-        self._features, self._image = _features(builder)
-        # TFDS gives all splits the same features: the unlabelled ones carry label -1, here as in stl10.
-        labelled = "label" in self._features and not split.startswith(("unlabelled", "unlabeled"))
-        self.class_names = tuple(self._features["label"].names) if labelled else ()
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         epochs = tf.data.Dataset.range(start // self.num_examples, FOREVER)
@@ -89,6 +86,22 @@ class TfdsSource(Source):
             counters = counters.filter(select)
         return counters.map(lambda counter: (counter, window[order[counter - position]]))
 
+    @abc.abstractmethod
+    def _parse(self, counter: tf.Tensor, record: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The example that an encoded record holds."""
+
+
+class TfdsSource(Records, Source):
+    """A split of a prepared builder: image and, if there is one, label. See `Source`."""
+
+    def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):
+        """Raises ConfigError if the builder has no such split or no image feature."""
+        super().__init__(builder, split, window)
+        self._features, self._image = _features(builder)
+        # TFDS gives all splits the same features: the unlabelled ones carry label -1, here as in stl10.
+        labelled = "label" in self._features and not split.startswith(("unlabelled", "unlabeled"))
+        self.class_names = tuple(self._features["label"].names) if labelled else ()
+
     def _parse(self, counter, record):
         example = self._features.deserialize_example(record, decoders={self._image: tfds.decode.SkipDecoding()})
         label = tf.cast(example.get("label", NO_LABEL), tf.int64)
@@ -107,12 +120,17 @@ def open_builder(name: str, data_dir: str, split: str, window: int) -> TfdsSourc
     Raises:
       ConfigError: no such dataset, split or image feature, or it cannot be prepared.
     """
+    return TfdsSource(find(name, data_dir), split, window)
+
+
+def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
+    """The prepared builder of this name. Arguments and ConfigError as of `open_builder`."""
     try:
         with quiet():
             builder = tfds.builder(name, data_dir=data_dir or None)
     except (tfds.core.DatasetNotFoundError, ValueError) as error:
         raise ConfigError(f"--dataset={name}: {_why_not(name, error)}") from error
-    return TfdsSource(prepare(builder), split, window)
+    return prepare(builder)
 
 
 def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.core.DatasetBuilder:

@@ -99,3 +99,42 @@ def test_grid_of_patches(side, patch, stride):
         for column in range(count):
             top, left = row * stride, column * stride
             np.testing.assert_array_equal(grid[row, column], pixels[top : top + patch, left : left + patch])
+
+
+def _coordinates(height, width):
+    """A picture whose red says the row and whose green says the column, from 0 to 200."""
+    rows, columns = np.meshgrid(np.linspace(0, 200, height), np.linspace(0, 200, width), indexing="ij")
+    return np.stack([rows, columns, 0 * rows], -1).round().astype(np.uint8)
+
+
+def test_random_sized_crops_keep_area_and_aspect_within_bounds():
+    pixels, height, width = _coordinates(120, 160), 120, 160
+    crop = tf.function(lambda counter: geometry.random_sized_crop(tf.constant(pixels), 100, 0.25, 4 / 3, 5, counter))
+    areas, aspects = [], []
+    for counter in range(150):
+        found = crop(tf.constant(counter, tf.int64)).numpy()
+        assert found.shape == (100, 100, 3)
+        rows = (int(found[-1, :, 0].mean()) - int(found[0, :, 0].mean())) / 200 * height
+        columns = (int(found[:, -1, 1].mean()) - int(found[:, 0, 1].mean())) / 200 * width
+        areas.append(rows * columns / (height * width))
+        aspects.append(columns / rows)
+    assert 0.22 < min(areas) < 0.35
+    assert max(areas) > 0.8
+    assert 0.72 < min(aspects) < 0.9
+    assert 1.1 < max(aspects) < 1.42
+
+
+def test_a_crop_of_everything_is_the_resized_image():
+    pixels = tf.constant(image(24))
+    found = geometry.random_sized_crop(pixels, 8, 1.0, 1.0, 0, tf.constant(3, tf.int64))
+    np.testing.assert_array_equal(found, geometry.resize(pixels, 8))
+
+
+def test_random_sized_crops_are_a_function_of_seed_and_counter():
+    pixels = tf.constant(image(32))
+    crops = [
+        geometry.random_sized_crop(pixels, 8, 0.1, 4 / 3, seed, tf.constant(counter, tf.int64)).numpy().tobytes()
+        for seed, counter in ((0, 0), (0, 0), (0, 1), (1, 0))
+    ]
+    assert crops[0] == crops[1]
+    assert len(set(crops)) == 3

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import augment
-from cpc_tf.config import AugmentConfig, GeometryConfig
+from cpc_tf.config import AugmentConfig, GeometryConfig, ImageConfig
 from cpc_tf.data import geometry as geo
 from cpc_tf.data import pipeline
 from cpc_tf.data.folder import open_folder
@@ -158,3 +158,52 @@ def test_a_file_that_vanishes_is_named(source, tmp_path, write_folder):
     (tmp_path / "x" / "gone.png").unlink()
     with pytest.raises(tf.errors.NotFoundError, match="gone.png"):
         take(vanishing.ordered(), 2)
+
+
+WHOLE = ImageConfig(resize=12, image_size=8, crop_area=0.3)
+
+
+def images(source, count, augmentation=NONE, **options):
+    return take(pipeline.images(source, WHOLE, augmentation, **{"global_batch": 4, "seed": 1, **options}), count)
+
+
+def test_whole_images_are_random_crops_of_the_stream(source):
+    for number, example in enumerate(source.stream(seed=1).take(8)):
+        image = tf.io.decode_png(example["encoded"])
+        image = geo.random_sized_crop(image, 8, 0.3, 4 / 3, 1, example["counter"])
+        batch, row = divmod(number, 4)
+        got = images(source, 2)[batch]
+        np.testing.assert_array_equal(got["image"][row], geo.mirror(image, 1, example["counter"]))
+        assert got["label"][row] == example["label"]
+
+
+def test_whole_images_resume_and_spread_over_hosts(source):
+    whole = images(source, 5)
+    for this, that in zip(images(source, 2, start_step=3), whole[3:]):
+        np.testing.assert_array_equal(this["image"], that["image"])
+    halves = [images(source, 2, shard=(host, 2)) for host in range(2)]
+    for step in range(2):
+        np.testing.assert_array_equal(np.concatenate([half[step]["image"] for half in halves]), whole[step]["image"])
+
+
+def test_whole_images_get_the_transformations_of_a_patch(source):
+    config = AugmentConfig()
+    plain, changed = images(source, 1)[0]["image"], images(source, 1, config)[0]["image"]
+    counters = [int(example["counter"]) for example in source.stream(seed=1).take(4)]
+    for image, found, counter in zip(plain, changed, counters):
+        wanted = augment.apply(image[None], augment.draw(config, 1, counter, 1, 8), "auto")[0]
+        np.testing.assert_array_equal(found, wanted)
+    assert (plain != changed).any()
+
+
+def test_views_are_the_images_in_order_each_time_differently(source):
+    got = list(pipeline.image_views(source, WHOLE, NONE, 4, views=2, seed=1).as_numpy_iterator())
+    pixels, labels = (np.concatenate([batch[name] for batch in got]) for name in ("image", "label"))
+    assert len(pixels) == 20
+    np.testing.assert_array_equal(labels, np.tile(source.labels(), 2))
+    for place, example in enumerate(source.ordered()):
+        for view in range(2):
+            counter = example["counter"] + 10 * view
+            image = geo.random_sized_crop(tf.io.decode_png(example["encoded"]), 8, 0.3, 4 / 3, 1, counter)
+            np.testing.assert_array_equal(pixels[10 * view + place], geo.mirror(image, 1, counter))
+    assert (pixels[:10] != pixels[10:]).any()

@@ -1,0 +1,41 @@
+"""Boxes, float32 [n, 4]: (ymin, xmin, ymax, xmax) in pixels from 0, half-open: sides are differences."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def from_voc(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """VOC's boxes as ours, cut off at the image's border.
+
+    VOC counts pixels from 1 and the last one belongs to the box: its (1, 1, 2, 2) is our (0, 0, 2, 2).
+
+    Args:
+      boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) as in VOC's files.
+      size: int32 [2] or [n, 2], (height, width) of the image or of each box's.
+
+    Returns:
+      The boxes, and whether each is sound, bool [n]: not NaN or infinite, ymin < ymax and xmin < xmax in the file, and
+      part of it within the image.
+    """
+    size = tf.cast(size, tf.float32)
+    low = tf.clip_by_value(boxes[:, :2] - 1, 0.0, size)
+    high = tf.clip_by_value(boxes[:, 2:], 0.0, size)
+    finite = tf.reduce_all(tf.math.is_finite(boxes), axis=1)
+    area = tf.reduce_all((boxes[:, 2:] > boxes[:, :2]) & (high > low), axis=1)
+    return tf.concat([low, high], axis=1), finite & area
+
+
+def mirror(boxes: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """The boxes of an image of this width after left and right are exchanged."""
+    ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=1)
+    return tf.stack([ymin, width - xmax, ymax, width - xmin], axis=1)
+
+
+def choose(boxes: tf.Tensor, least_side: float, most: int) -> tf.Tensor:
+    """Places of the boxes with no side below `least_side`; of more than `most` the largest. int64 [k], ascending."""
+    sides = boxes[:, 2:] - boxes[:, :2]
+    places = tf.where(tf.reduce_all(sides >= least_side, axis=1))[:, 0]
+    areas = tf.gather(tf.reduce_prod(sides, axis=1), places)
+    largest = tf.argsort(areas, direction="DESCENDING", stable=True)[:most]
+    return tf.gather(places, tf.sort(largest))
