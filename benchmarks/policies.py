@@ -11,11 +11,6 @@ from absl import app, flags
 
 from benchmarks import study
 
-_WORK = flags.DEFINE_string("work", "runs/policies", "folder of the runs")
-_PICTURES = flags.DEFINE_string("pictures", "", "folder with train/CLASS/... and val/CLASS/...; empty: photos only")
-_STEPS = flags.DEFINE_integer("steps", 950, "steps of each pre-training")
-_SEEDS = flags.DEFINE_integer("seeds", 2, "how many seeds")
-
 FULL = ["--augment=full", "--autoaugment_ops=2", "--grey_probability=0.25", "--distort_hue=0.2"]
 HALF = ["shear=0.15", "translate=0.225", "rotate=15", "enhance=0.45", "posterize=6", "solarize=128"]
 POLICIES = {
@@ -31,10 +26,7 @@ PARTS = {
     "full, no AutoAugment": [*FULL, "--autoaugment_ops=0"],
     "full, no grey": [*FULL, "--grey_probability=0"],
     "full, hue 0.05": [*FULL, "--distort_hue=0.05"],
-    "full, no warp": [*FULL, "--autoaugment_ops=0", "--elastic_probability=0"],
-    "AutoAugment alone": [*FULL, "--elastic_probability=0", "--histogram_probability=0", "--distort_probability=0",
-                         "--grey_probability=0"],
-}  # fmt: skip
+}
 
 
 def runs(work: str, pictures: str, steps: int, seeds: int) -> list[study.Run]:
@@ -46,10 +38,8 @@ def runs(work: str, pictures: str, steps: int, seeds: int) -> list[study.Run]:
         folder = f"{work}/{dataset}/{policy.replace(' ', '_').replace(',', '')}/{seed}"
         name = "photos" if dataset == "photos" else "imagenette"
         data = [] if dataset == "photos" else [f"--dataset=folder:{pictures}"]
-        linear = [f"--flagfile=flags/{name}/linear.flags", *data, "--nobaselines"]
-        return study.chain(
-            fields, folder, f"flags/{name}/pretrain.flags", [*data, *short, *more, f"--seed={seed}"], linear
-        )
+        steps_of = study.pretrained(folder, f"flags/{name}/pretrain.flags", [*data, *short, *more, f"--seed={seed}"])
+        return study.Run(fields, [*steps_of, study.linear(folder, [f"--flagfile=flags/{name}/linear.flags", *data])])
 
     datasets = ["photos", *(["imagenette-224"] if pictures else [])]
     table = [(d, p, POLICIES[p], s) for s in range(seeds) for d in datasets for p in POLICIES]
@@ -58,9 +48,13 @@ def runs(work: str, pictures: str, steps: int, seeds: int) -> list[study.Run]:
 
 def main(_) -> None:
     """Runs what is missing; prints the table."""
-    todo = runs(_WORK.value, _PICTURES.value, _STEPS.value, _SEEDS.value)
+    todo = runs(flags.FLAGS.work, flags.FLAGS.pictures, flags.FLAGS.steps, flags.FLAGS.seeds)
     print(study.table(study.carry_out("policies", todo), "policy", "dataset"))
 
 
 if __name__ == "__main__":
+    flags.DEFINE_string("work", "runs/policies", "folder of the runs")
+    flags.DEFINE_string("pictures", "", "folder with train/CLASS/... and val/CLASS/...; empty: photos only")
+    flags.DEFINE_integer("steps", 950, "steps of each pre-training")
+    flags.DEFINE_integer("seeds", 2, "how many seeds")
     app.run(main)

@@ -15,7 +15,9 @@ import platform
 import shlex
 import subprocess
 import sys
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
@@ -44,23 +46,17 @@ class Run:
         return self.steps[-1][1]
 
 
-def chain(fields: dict, folder: str, preset: str, pretrain: Command, linear: Command) -> Run:
-    """Pre-train by `preset`, export, and classify by the linear.flags beside the demo's, in `folder`."""
-    hub = f"{folder}/hub"
-    return Run(
-        fields,
-        [
-            (
-                ["cpc_tf.pretrain", f"--flagfile={preset}", *pretrain, f"--workdir={folder}/pretrain"],
-                f"{folder}/pretrain/result.json",
-            ),
-            (["export", f"--workdir={folder}/pretrain", f"--output={hub}"], f"{hub}/encoder.json"),
-            (
-                ["cpc_tf.linear", *linear, f"--encoder={hub}", f"--workdir={folder}/linear"],
-                f"{folder}/linear/result.json",
-            ),
-        ],
-    )
+def pretrained(folder: str, preset: str, more: Command) -> list[tuple[Command, str]]:
+    """The steps that leave an encoder in FOLDER/hub."""
+    pretrain = ["cpc_tf.pretrain", f"--flagfile={preset}", *more, f"--workdir={folder}/pretrain"]
+    export = ["export", f"--workdir={folder}/pretrain", f"--output={folder}/hub"]
+    return [(pretrain, f"{folder}/pretrain/result.json"), (export, f"{folder}/hub/encoder.json")]
+
+
+def linear(folder: str, more: Command) -> tuple[Command, str]:
+    """The step that classifies on FOLDER/hub, without baselines."""
+    command = ["cpc_tf.linear", *more, "--nobaselines", f"--encoder={folder}/hub", f"--workdir={folder}/linear"]
+    return command, f"{folder}/linear/result.json"
 
 
 def carry_out(name: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[dict], dict] = dict) -> list[dict]:
@@ -75,12 +71,13 @@ def carry_out(name: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[di
     path = RESULTS / f"{name}.json"
     before = json.loads(path.read_text()) if path.exists() else []
     todo = [run for run in runs if not any(run.fields.items() <= record.items() for record in before)]
+    locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
     free: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0))[: cores or None]:
         free.put(core)
     start, done = time.monotonic(), 0
     with ThreadPoolExecutor(free.qsize()) as pool:
-        for failed in pool.map(lambda run: _carry_out(run, free), todo):
+        for failed in pool.map(lambda run: _carry_out(run, free, locks), todo):
             done += 1
             minutes = (time.monotonic() - start) / 60
             left = minutes / done * (len(todo) - done)
@@ -90,17 +87,18 @@ def carry_out(name: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[di
     return json.loads(path.read_text())
 
 
-def _carry_out(run: Run, free: Queue[int]) -> str:
+def _carry_out(run: Run, free: Queue[int], locks: dict[str, threading.Lock]) -> str:
     """The steps of a run on the next free core; what went wrong."""
     core = free.get()
     try:
         for command, made in run.steps:
-            if os.path.exists(made):
-                continue
-            line = [sys.executable, "-m", *command]
-            done = subprocess.run(["taskset", "-c", str(core), *line], capture_output=True, text=True, check=False)
-            if done.returncode:
-                return f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}"
+            with locks[made]:  # a step that several runs share is done by the first of them
+                if os.path.exists(made):
+                    continue
+                line = ["taskset", "-c", str(core), sys.executable, "-m", *command]
+                done = subprocess.run(line, capture_output=True, text=True, check=False)
+                if done.returncode:
+                    return f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}"
         return ""
     finally:
         free.put(core)

@@ -23,7 +23,8 @@ ALLOWED = {
     "models": BASE,
     # training.workdir writes and reads run.flags, whose syntax is cli's.
     "training": BASE | {"cli", "models"},
-    "evaluation": BASE | {"data", "models", "training"},
+    # cli for its `replace` of single settings.
+    "evaluation": BASE | {"cli", "data", "models", "training"},
     "export": BASE | {"cli", "models", "training"},
 }
 BINARY = set(ALLOWED) - {"export"}

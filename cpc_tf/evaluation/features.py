@@ -22,18 +22,22 @@ class Features(NamedTuple):
 
 
 def encode_dataset(
-    batches: Iterable[dict[str, tf.Tensor]], encode: Callable[[tf.Tensor], tf.Tensor], count: int, title: str = ""
+    batches: Iterable[dict[str, tf.Tensor]],
+    encode: Callable[[tf.Tensor], tf.Tensor],
+    count: int,
+    title: str = "",
+    field: str = "patches",
 ) -> Features:
-    """The first `count` examples of batches of {'patches', 'label'}, encoded.
+    """The first `count` examples of batches of {field, 'label'}, encoded.
 
     Args:
-      encode: patches uint8 [B, R, C, P, P, 3] -> latents [B, R, C, D].
+      encode: patches uint8 [B, R, C, P, P, 3], or whatever the field holds, -> latents [B, R, C, D].
       title: begins a line of progress now and then; empty: none.
     """
     latents, labels, progress, done, shown = None, np.zeros([count], np.int64), Progress(count), 0, -1
     for batch in batches:
         take = min(count - done, batch["label"].shape[0])
-        encoded = encode(batch["patches"])[:take].numpy()
+        encoded = encode(batch[field])[:take].numpy()
         if latents is None:
             latents = np.empty([count, *encoded.shape[1:]], np.float32)
         latents[done : done + take], labels[done : done + take] = encoded, batch["label"][:take].numpy()

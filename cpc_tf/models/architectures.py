@@ -42,7 +42,7 @@ ARCHITECTURES = {
     "resnet101_v2": _resnet(3, 4, 23, 3),
     "resnet152_v2": _resnet(3, 8, 36, 3),
     "resnet200_v2": _resnet(3, 24, 36, 3),
-    # Ours, for patches of 16 to 32 px: 0.02 M parameters ('tiny', where the ladder of flags/ablation starts) and 0.22 M.
+    # Ours, for patches of 12 to 32 px: 0.22 M parameters, and 0.02 M where the ladder of flags/ablation starts.
     "tiny": Architecture(
         (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)), stem_kernel=3, stem_pool=False
     ),

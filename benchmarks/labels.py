@@ -1,0 +1,56 @@
+"""Accuracy against labels: CPC and the supervised baseline at each fraction, the paper's Fig. 1 and tables 2 and 3.
+
+    python -m benchmarks.labels --dataset=photos --work=runs/labels
+    python -m benchmarks.labels --dataset=imagenette-224 --pictures=../shared/data/imagenette-224 --work=runs/labels
+
+Writes benchmarks/results/labels_DATASET.json and prints its table. An hour or two on two cores.
+"""
+
+from __future__ import annotations
+
+from absl import app, flags
+
+from benchmarks import study
+
+FRACTIONS = {"photos": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), "imagenette-224": (0.01, 0.1, 1.0)}
+
+
+def runs(dataset: str, pictures: str, work: str, seeds: int) -> list[study.Run]:
+    """Each fraction and seed with both, fewer labels first."""
+    name = "photos" if dataset == "photos" else "imagenette"
+    data = [] if dataset == "photos" else [f"--dataset=folder:{pictures}"]
+
+    def run(fraction: float, seed: int, encoder: str) -> study.Run:
+        folder = f"{work}/{dataset}/{seed}"
+        before = study.pretrained(folder, f"flags/{name}/pretrain.flags", [*data, f"--seed={seed}"])
+        preset = "efficient_pixels" if encoder == "pixels" else "efficient"
+        workdir = f"{folder}/{encoder.lower()}_{fraction:g}"
+        command = [
+            "cpc_tf.efficient",
+            f"--flagfile=flags/{name}/{preset}.flags",
+            *data,
+            f"--encoder={'pixels' if encoder == 'pixels' else f'{folder}/hub'}",
+            f"--label_fraction={fraction:g}",
+            f"--seed={seed}",
+            f"--workdir={workdir}",
+        ]
+        fields = {"dataset": dataset, "label_fraction": fraction, "seed": seed, "features": encoder}
+        steps = [*(before if encoder == "CPC" else []), (command, f"{workdir}/result.json")]
+        return study.Run(fields, steps)
+
+    # Seeds innermost: runs beside each other then pre-train different encoders.
+    return [run(f, s, encoder) for encoder in ("CPC", "pixels") for f in FRACTIONS[dataset] for s in range(seeds)]
+
+
+def main(_) -> None:
+    """Runs what is missing; prints the table."""
+    todo = runs(flags.FLAGS.dataset, flags.FLAGS.pictures, flags.FLAGS.work, flags.FLAGS.seeds)
+    print(study.table(study.carry_out(f"labels_{flags.FLAGS.dataset}", todo), "features", "label_fraction"))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("work", "runs/labels", "folder of the runs")
+    flags.DEFINE_enum("dataset", "photos", ["photos", "imagenette-224"], "which of the two")
+    flags.DEFINE_string("pictures", "", "folder of imagenette-224")
+    flags.DEFINE_integer("seeds", 3, "how many seeds: of the pre-training and of the labels")
+    app.run(main)

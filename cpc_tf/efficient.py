@@ -1,0 +1,102 @@
+"""Classifies with few labels, the paper's protocol (appendix C): on an encoder, frozen and fine-tuned, or on pixels.
+
+    python -m cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=runs/photos/hub --label_fraction=0.01 \
+      --workdir=runs/photos/efficient/cpc_0.01
+
+Settings are selected on a part of the chosen labels, then a classifier with the best of them is trained on all chosen
+labels and tested once. Leaves in its workdir result.json, predictions.csv, labels.json (the chosen examples) and the
+runs of its phases.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.config import EfficientConfig
+from cpc_tf.evaluation.classification import FINE_TUNED
+from cpc_tf.evaluation.efficient import Protocol
+from cpc_tf.training.strategy import is_chief, make_strategy
+from cpc_tf.training.workdir import Workdir, write_file
+
+
+def efficient(config: EfficientConfig) -> dict:
+    """Selects, trains and tests; returns the result, which is also in result.json.
+
+    Raises:
+      ConfigError, loop.Stopped, loop.Diverged.
+    """
+    workdir, start = Workdir(config), time.monotonic()
+    if config.training.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    strategy = make_strategy(config.training.strategy, config.training.tpu)
+    protocol = Protocol(config, strategy)
+    chief = is_chief(strategy)
+    if chief:
+        workdir.begin(0)
+        write_file(f"{config.workdir}/labels.json", _chosen(protocol))
+    labels = len(protocol.chosen)
+    print(f"{labels} labels of {len(protocol.class_names)} classes", flush=True)
+    if protocol.held is None:
+        print("nothing is held out: settings and lengths as given", flush=True)
+    fine_tuning = config.sgd.finetune_steps if protocol.first == "frozen" else 0
+
+    records, chosen, length = *protocol.select(), 0
+    if fine_tuning:
+        more, chosen, length = protocol.select_length(chosen)
+        records += more
+    trained = protocol.first_phase(chosen)
+    scores, predicted, true = protocol.test(trained)
+    phases = {protocol.first: {**scores, "steps": int(trained.step.numpy())}}
+    if fine_tuning:
+        if length:
+            trained = protocol.fine_tune(chosen, trained, length)
+            scores, predicted, true = protocol.test(trained)
+        phases[FINE_TUNED] = {**scores, "steps": length}
+
+    result = {
+        "kind": "efficient",
+        "encoder": config.classifier.encoder,
+        "backbone": config.classifier.backbone,
+        "dataset": config.data.dataset,
+        "num_classes": len(protocol.class_names),
+        "class_names": protocol.class_names,
+        "label_fraction": config.labels.label_fraction,
+        "num_train_labels": labels,
+        "seed": config.training.seed,
+        **scores,
+        "phases": phases,
+        "search": records,
+        "steps": sum(phase["steps"] for phase in phases.values()),
+        "wall_seconds": time.monotonic() - start,
+    }
+    if chief:
+        write_file(f"{config.workdir}/predictions.csv", _table(true, predicted))
+        workdir.finish(result)
+    return result
+
+
+def _chosen(protocol: Protocol) -> str:
+    """The places of the labels within the split, in the order of its files."""
+    held = [] if protocol.held is None else protocol.held.tolist()
+    return json.dumps({"chosen": protocol.chosen.tolist(), "held_out": held}) + "\n"
+
+
+def _table(labels: np.ndarray, predicted: np.ndarray) -> str:
+    return "label,prediction\n" + "".join(f"{label},{guess}\n" for label, guess in zip(labels, predicted))
+
+
+def main(config: EfficientConfig) -> None:
+    """The binary."""
+    result = efficient(config)
+    for phase, found in result["phases"].items():
+        print(f"{phase:12} top-1 {100 * found['top1']:.1f} %  top-5 {100 * found['top5']:.1f} %")
+    print(f"results: {config.workdir}")
+
+
+if __name__ == "__main__":
+    cli.run(EfficientConfig, main)
