@@ -23,6 +23,7 @@ SETTINGS = {
     "cpc_tf.efficient": EfficientConfig,
     "export": ExportConfig,
 }
+OWN_SETTINGS = {"cpc_tf.show_patches": "ShowConfig", "cpc_tf.report": "ReportConfig"}  # defined by the binary itself
 NO_FLAGS = {"cpc_tf.augment.build"}
 COMMAND = re.compile(r"python3? -m ((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
 
@@ -42,8 +43,8 @@ def commands(text):
 
 
 def settings_of(module):
-    if module == "cpc_tf.show_patches":
-        return importlib.import_module(module).ShowConfig
+    if module in OWN_SETTINGS:
+        return getattr(importlib.import_module(module), OWN_SETTINGS[module])
     assert module in SETTINGS, f"python -m {module}: no such binary"
     return SETTINGS[module]
 

@@ -2,7 +2,8 @@
 
 settings, keras <- config, cli <- augment <- data
                    config      <- models <- training <- evaluation <- binaries <- nothing
-export imports models and training, never evaluation.
+export imports models and training, never evaluation. reporting reads what runs left: beside the records of training it
+needs only data and augment, for the sheet of patches. detection stands beside evaluation.
 """
 
 import ast
@@ -25,6 +26,8 @@ ALLOWED = {
     "training": BASE | {"cli", "models"},
     # cli for its `replace` of single settings.
     "evaluation": BASE | {"cli", "data", "models", "training"},
+    "detection": BASE | {"data", "models", "training"},
+    "reporting": BASE | {"augment", "data", "training"},
     "export": BASE | {"cli", "models", "training"},
 }
 BINARY = set(ALLOWED) - {"export"}

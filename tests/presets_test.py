@@ -92,11 +92,28 @@ LINEAR = {
     "batch_size": 512,
     "cached_views": 0,
 }
+# Appendix C.
+EFFICIENT = {
+    "dataset": "imagenet2012",
+    "image_size": 224,
+    "augment": "full",
+    "autoaugment_ops": 2,
+    "endpoint": "feature_map",
+    "head_blocks": 11,
+    "head_width": 4096,
+    "head_bottleneck": 1024,
+    "search_rates": "0.05,0.1,0.2",
+    "search_decays": "1e-5,1e-2",
+    "search_dropouts": "0,1",
+    "search_batches": "512,1024",
+}
 WANTED = {
     "flags/imagenet/pretrain_resnet161.flags": {**PAPER, "mirror": False, "encoder": "resnet161"},
     "flags/imagenet/pretrain_resnet50.flags": {**PAPER, "mirror": False, "encoder": "resnet50"},
     "flags/imagenet/pretrain_cpc_v1.flags": {**PAPER, **CPC_V1},
     "flags/imagenet/linear.flags": LINEAR,
+    "flags/imagenet/efficient.flags": EFFICIENT,
+    "flags/imagenet/efficient_pixels.flags": {**EFFICIENT, "backbone": "resnet200_v2"},
 }
 
 

@@ -1,11 +1,10 @@
-"""The sheet of patches: what stands on it, and that a pre-training's flags draw it."""
+"""A pre-training's flags draw the sheet of its patches."""
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from cpc_tf import augment, cli, show_patches
-from cpc_tf.config import AugmentConfig
+from cpc_tf import cli, show_patches
 from cpc_tf.settings import ConfigError
 from tests.augment import samples
 
@@ -36,11 +35,3 @@ def test_draws_a_sheet(folder, policy, capsys):
 def test_a_picture_that_is_not_there(folder):
     with pytest.raises(ConfigError, match="--picture=3"):
         _show(folder, "--picture=3")
-
-
-def test_every_primitive_is_shown_and_does_something():
-    patches = np.stack([samples.patches(32)[0]] * 2)
-    shown = show_patches.extremes(AugmentConfig(), 32)
-    assert all(any(title.startswith(name) for title in shown) for name in augment.PRIMITIVES)
-    for title, recipe in shown.items():
-        assert (augment.apply(patches, recipe).numpy() != patches).any(), title
