@@ -1,0 +1,116 @@
+"""Average precision by the rules of the PASCAL VOC development kit (Everingham et al. 2010, Sec. 4.2), in NumPy.
+
+Detections of a class are judged best first, over all images. Each belongs to the object of that class it overlaps most:
+it is right if they overlap enough and no better detection has that object already, else wrong. One that belongs to
+a difficult object is neither, and such objects need not be found.
+
+Boxes are continuous here: a pixel's box is 1 wide. The kit's are inclusive pixel numbers and it adds 1 to each side,
+which gives the same overlaps once its (xmin, ymin, xmax, ymax) are read as [ymin - 1, xmin - 1, ymax, xmax].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Truth(NamedTuple):
+    """The M objects of an image."""
+
+    boxes: np.ndarray  # [M, 4], [y1, x1, y2, x2]
+    labels: np.ndarray  # [M], classes from 0
+    difficult: np.ndarray  # [M], bool
+
+
+class Found(NamedTuple):
+    """The N detections of an image, in any order."""
+
+    boxes: np.ndarray  # [N, 4]
+    scores: np.ndarray  # [N]
+    labels: np.ndarray  # [N]
+
+
+class Curve(NamedTuple):
+    """Recall and precision of a class down to each of its detections that is right or wrong, best first."""
+
+    scores: np.ndarray
+    recall: np.ndarray
+    precision: np.ndarray
+    objects: int  # how many are to be found
+
+
+def precision_recall(truths: Sequence[Truth], found: Sequence[Found], label: int, iou: float = 0.5) -> Curve:
+    """The curve of one class.
+
+    Args:
+      truths, found: of the same images.
+      label: the class.
+      iou: overlap from which on a detection is right.
+    """
+    scores, right = [np.zeros(0)], [np.zeros(0, int)]
+    objects = 0
+    for truth, detected in zip(truths, found):
+        mine, theirs = np.asarray(truth.labels) == label, np.asarray(detected.labels) == label
+        difficult = np.asarray(truth.difficult, bool)[mine]
+        objects += int(np.sum(~difficult))
+        order = np.argsort(-np.asarray(detected.scores, float)[theirs], kind="stable")
+        scores.append(np.asarray(detected.scores, float)[theirs][order])
+        overlaps = _iou(np.asarray(detected.boxes, float)[theirs][order], np.asarray(truth.boxes, float)[mine])
+        right.append(_judge(overlaps, difficult, iou))
+    scores, right = np.concatenate(scores), np.concatenate(right)
+    judged = right >= 0
+    scores, right = scores[judged], right[judged]
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(right[order])
+    recall = hits / objects if objects else np.full(len(hits), np.nan)
+    return Curve(scores[order], recall, hits / np.arange(1, len(hits) + 1), objects)
+
+
+def average_precision(curve: Curve, eleven_points: bool = False) -> float:
+    """Area under the curve, of which each precision is raised to the best one at this recall or more.
+
+    Args:
+      curve: of a class.
+      eleven_points: the mean at recall 0, 0.1, ..., 1, as VOC 2007 has it, instead of the area, as VOC from 2010 on.
+
+    Returns:
+      In [0, 1]; nan if there is no object to be found.
+    """
+    if not curve.objects:
+        return float("nan")
+    best = np.maximum.accumulate(curve.precision[::-1])[::-1]
+    if eleven_points:
+        at = np.searchsorted(curve.recall, np.arange(11) / 10)  # the first detection with so much recall
+        return float(np.mean(np.append(best, 0.0)[at]))
+    return float(np.sum(np.diff(curve.recall, prepend=0.0) * best))
+
+
+def mean_average_precision(values: Sequence[float]) -> float:
+    """Mean over the classes that have an object to be found; nan if none has."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def _judge(overlaps: np.ndarray, difficult: np.ndarray, iou: float) -> np.ndarray:
+    """1 (right), 0 (wrong) or -1 (neither) of the detections of an image, best first: overlaps [N, M]."""
+    right = np.zeros(len(overlaps), int)
+    taken = np.zeros(len(difficult), bool)
+    for i, row in enumerate(overlaps if len(difficult) else ()):
+        belongs = np.argmax(row)
+        if row[belongs] < iou:
+            continue
+        right[i] = -1 if difficult[belongs] else not taken[belongs]
+        taken[belongs] = True
+    return right
+
+
+def _iou(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """[N, M] of boxes [N, 4] and [M, 4]; 0 where there is no area."""
+    one, other = one.reshape(-1, 1, 4), other.reshape(1, -1, 4)
+    sides = np.minimum(one[..., 2:], other[..., 2:]) - np.maximum(one[..., :2], other[..., :2])
+    shared = np.prod(np.maximum(sides, 0), -1)
+    areas = [np.prod(np.maximum(x[..., 2:] - x[..., :2], 0), -1) for x in (one, other)]
+    union = areas[0] + areas[1] - shared
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
