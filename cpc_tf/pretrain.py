@@ -3,7 +3,7 @@
     python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=runs/photos/pretrain
 
 Start the same command again after a kill and it goes on where it was. The run leaves in its workdir: run.flags (replays
-it), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.
+it), patches.png (what the encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cpc_tf import cli
 from cpc_tf.config import PretrainConfig
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.source import Source
+from cpc_tf.reporting import patch_sheet
 from cpc_tf.training import loop
 from cpc_tf.training.diagnostics import Health, nearest_neighbour_accuracy
 from cpc_tf.training.pretraining import Pretraining
@@ -56,6 +57,8 @@ def pretrain(config: PretrainConfig) -> dict:
             shard=(context.input_pipeline_id, context.num_input_pipelines),
         )
 
+    if is_chief(strategy):
+        patch_sheet.leave(config, source)
     probe = _make_probe(config, training, source)
     record = loop.train(
         training,

@@ -8,19 +8,13 @@ of its range, with its name.
 
 import dataclasses
 
-import numpy as np
-import tensorflow as tf
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
-from cpc_tf import augment, cli
-from cpc_tf.augment.recipe import CONTROL_POINTS, CURVE_POINTS, color_range, magnitude_range
-from cpc_tf.config import AugmentConfig, PretrainConfig
-from cpc_tf.data import catalog, pipeline
-from cpc_tf.settings import ConfigError, Settings, setting
-
-GAP = 4  # px between patches
-MARGIN = 24  # px around a panel, and the height of its title
-SMALLEST = 64  # px: smaller patches are magnified
+from cpc_tf import cli
+from cpc_tf.config import PretrainConfig
+from cpc_tf.data import catalog
+from cpc_tf.reporting import patch_sheet
+from cpc_tf.settings import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,100 +23,17 @@ class ShowConfig(Settings):
 
     output: str = setting("patches.png", "picture file to write")
     picture: int = setting(0, "which picture of the split", minimum=0)
-    draws: int = setting(5, "augmented draws", minimum=1)
+    draws: int = setting(patch_sheet.DRAWS, "augmented draws", minimum=1)
     pretrain: PretrainConfig = PretrainConfig()
 
 
 def main(config: ShowConfig) -> None:
     """The binary."""
-    patches = _patches_of(config)
-    side = patches.shape[1]
-    zoom = -(-SMALLEST // side)
-    policy = config.pretrain.augment
-    grids = [("original", patches)]
-    for draw in range(config.draws if policy.augment != "none" else 0):
-        recipe = augment.draw(policy, config.pretrain.training.seed, draw, len(patches), side)
-        grids.append((f"--augment={policy.augment}, draw {draw + 1}", _apply(patches, recipe, config)))
-    panels = [_panel(title, x, config.pretrain.geometry.grid, zoom) for title, x in grids]
-    middle = patches[len(patches) // 2]
-    alone = [_panel(title, _apply(np.stack([middle] * len(recipe.grey)), recipe, config), 2, max(zoom, 128 // side))
-             for title, recipe in extremes(policy, side).items()]  # fmt: skip
-    above = _rows(panels, 3)
-    sheet = _stack(above + _rows(alone, max(1, above[0].shape[1] // alone[0].shape[1])))
-    Image.fromarray(sheet).save(config.output)
-    print(f"done: {config.output} ({sheet.shape[1]} x {sheet.shape[0]} px)")
-
-
-def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
-    """{title: a recipe of two patches}, of each primitive alone at the lower and the upper end of its range."""
-    idle = augment.idle(2, side)
-    yes = tf.constant([True, True])
-    recipes = {}
-    for number, (name, *ends) in enumerate(zip(augment.PRIMITIVES, *magnitude_range(config, side))):
-        ends[1] = min(ends[1], 8) if name == "posterize" else ends[1]
-        title = name if ends[0] == ends[1] else f"{name} {ends[0]:.4g}, {ends[1]:.4g}"
-        magnitude = np.float32(ends)[:, None]
-        recipes[title] = idle._replace(op=np.full([2, 1], number, np.int32), magnitude=magnitude)
-
-    # Two draws at the usual strength, and the largest shear with and against it.
-    seed = [0, 1]
-    normal = tf.random.stateless_normal([2, CONTROL_POINTS, CONTROL_POINTS, 2], seed)
-    shear = config.elastic_shear * np.float32([[1, 1], [-1, -1]])
-    displacement = normal * (config.elastic_sigma * side)
-    recipes["elastic, two draws"] = idle._replace(elastic=yes, displacement=displacement, shear=shear)
-
-    shift = config.histogram_shift * np.float32([[-1, 1], [1, -1]])[:, :, None]  # black, white: most and least contrast
-    line = np.linspace(0, 1, CURVE_POINTS, dtype=np.float32)
-    curve = np.repeat((shift[:, 0] * (1 - line) + (1 + shift[:, 1]) * line)[:, None], 3, axis=1)  # [2, 3, 5]
-    recipes["histogram, straight curves"] = idle._replace(histogram=yes, curve=curve)
-
-    bounds = np.float32(color_range(config))
-    for k, name in enumerate(("brightness", "saturation", "hue", "contrast")):
-        color = np.tile(np.float32([0, 1, 0, 1]), [2, 1])
-        color[:, k] = bounds[k]
-        title = f"Inception {name} {bounds[k, 0]:.3g}, {bounds[k, 1]:.3g}"
-        recipes[title] = idle._replace(distort=yes, color=color)
-
-    recipes["grey"] = idle._replace(grey=yes)
-    margin = int(side * config.jitter_fraction + 0.5)
-    recipes["jitter"] = idle._replace(jitter=np.int32([[margin, 0, 0], [margin, margin, margin]]))
-    recipes["colour dropping, red, blue"] = idle._replace(kept=np.int32([0, 2]))
-    return recipes
-
-
-def _patches_of(config: ShowConfig) -> np.ndarray:
-    """The grid of the chosen picture, uint8 [R * C, P, P, 3]."""
     data = config.pretrain.data
     source = catalog.open_source(data.dataset, data.data_dir, data.split, data.shuffle_window)
-    if config.picture >= source.num_examples:
-        raise ConfigError(f"--picture={config.picture}: the split holds {source.num_examples} pictures, from 0")
-    grids = pipeline.plain_patches(source, config.pretrain.geometry, 1).skip(config.picture).take(1)
-    grid = next(iter(grids))["patches"][0]
-    return grid.numpy().reshape(-1, *grid.shape[2:])
-
-
-def _apply(patches: np.ndarray, recipe: augment.Recipe, config: ShowConfig) -> np.ndarray:
-    return augment.apply(patches, recipe, config.pretrain.augment.augment_engine).numpy()
-
-
-def _panel(title: str, patches: np.ndarray, columns: int, zoom: int) -> np.ndarray:
-    """Patches [N, P, P, 3] in rows of `columns` on white, under a title."""
-    patches = patches.repeat(zoom, axis=1).repeat(zoom, axis=2)
-    patches = np.pad(patches, [(0, 0), (0, GAP), (0, GAP), (0, 0)], constant_values=255)
-    rows = [np.concatenate(patches[i : i + columns], axis=1) for i in range(0, len(patches), columns)]
-    image = np.pad(np.concatenate(rows), [(MARGIN, 0), (MARGIN // 2, MARGIN // 2), (0, 0)], constant_values=255)
-    canvas = Image.fromarray(image)
-    ImageDraw.Draw(canvas).text((MARGIN // 2, 6), title, fill="black", font=ImageFont.load_default(13))
-    return np.asarray(canvas)
-
-
-def _rows(panels: list[np.ndarray], columns: int) -> list[np.ndarray]:
-    return [np.concatenate(panels[i : i + columns], axis=1) for i in range(0, len(panels), columns)]
-
-
-def _stack(rows: list[np.ndarray]) -> np.ndarray:
-    width = max(row.shape[1] for row in rows)
-    return np.concatenate([np.pad(x, [(0, 0), (0, width - x.shape[1]), (0, 0)], constant_values=255) for x in rows])
+    sheet = patch_sheet.draw(config.pretrain, source, config.picture, config.draws)
+    Image.fromarray(sheet).save(config.output)
+    print(f"done: {config.output} ({sheet.shape[1]} x {sheet.shape[0]} px)")
 
 
 if __name__ == "__main__":

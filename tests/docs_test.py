@@ -69,7 +69,8 @@ def test_commands_are_found():
 @pytest.mark.parametrize("path", PARAMETERS)
 def test_every_flag_named_exists(path):
     """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
-    ours = {f"--{name}" for config in SETTINGS.values() for name in _flags(config)} | {"--flagfile", "--help"}
+    configs = map(settings_of, [*SETTINGS, *OWN_SETTINGS])
+    ours = {f"--{name}" for config in configs for name in _flags(config)} | {"--flagfile", "--help"}
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     for span in re.findall(r"`(--[^`]*)`", text):
         for flag in re.findall(r"--\w+", span):
