@@ -14,7 +14,7 @@ demo: $(RUN)/linear/result.json
 test: .venv/installed
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	$(PY) -m pytest
+	$(PY) -m pytest -n 2 --dist loadfile
 
 setup: .venv/installed
 
