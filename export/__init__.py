@@ -1,1 +1,1 @@
-"""A pre-training run -> a TF-Hub module: `python -m export --workdir=W --output=HUB_DIR`."""
+"""A run -> a TF-Hub module: `python -m export --workdir=W --output=HUB_DIR`."""

@@ -1,9 +1,10 @@
-"""Exports the encoder of a pre-training run as a TF-Hub module.
+"""Exports the encoder of a pre-training run, or the detector of a detection run, as a TF-Hub module.
 
     python -m export --workdir=runs/photos/pretrain --output=runs/photos/hub
+    python -m export --workdir=runs/collages/detect/cpc --output=runs/collages/detector
 
-The directory holds a TF2 SavedModel, its card (README.md) and encoder.json. It appears only once the module has been
-checked in a fresh process.
+The directory holds a TF2 SavedModel, its card (README.md) and encoder.json or detector.json. It appears only once the
+module has been checked in a fresh process.
 """
 
 from cpc_tf import cli

@@ -1,6 +1,6 @@
 """Checks an exported module the way a stranger meets it: with TensorFlow and tensorflow_hub alone.
 
-    python stranger.py MODULE REFERENCE.npz
+    python stranger.py encoder|detector MODULE REFERENCE.npz
 
 A script of its own, run by path in a fresh process: `cpc_tf` and `export` cannot be imported here, so that nothing they
 register (custom gradients, layers) can help. Prints a JSON summary, or ends with status 1 and a line on stderr.
@@ -14,6 +14,9 @@ import traceback
 OURS = ("cpc_tf", "export")
 TOLERANCE = 1e-5  # of features, relative to the largest of them
 GRADIENT_TOLERANCE = 1e-3  # of a gradient's norm
+SCORE_TOLERANCE = 1e-4  # of a detection's score
+BOX_TOLERANCE = 0.01  # of its box, in pixels per 100
+SAME = 0.9  # part of the detections that must be the same: rounding decides what suppresses what
 
 
 class NotTheSame(Exception):
@@ -112,17 +115,65 @@ def check_training(layer, reference):
     return len(variables)
 
 
-def main(module, reference_path):
+def check_encoder(module, reference):
+    """What it computes, and that it can be trained."""
     listener = Listener()
     for name in ("absl", "tensorflow"):
         logging.getLogger(name).addHandler(listener)
-    reference = dict(np.load(reference_path))
     layer = hub.KerasLayer(module)
     difference = check_values(layer, reference)
     variables = check_training(layer, reference)
     if listener.heard:
         raise NotTheSame(f"tensorflow_hub warns: {listener.heard[0]}")
-    print(json.dumps({"difference": difference, "variables": variables}))
+    return {"difference": difference, "variables": variables}
+
+
+def same_detections(got, wanted, size):
+    """How many of the wanted detections of an image have a counterpart."""
+    near = np.abs(got["boxes"][None] - wanted["boxes"][:, None]).max(2) <= BOX_TOLERANCE * size / 100
+    near &= np.abs(got["scores"][None] - wanted["scores"][:, None]) <= SCORE_TOLERANCE
+    near &= got["labels"][None] == wanted["labels"][:, None]
+    return int(near.any(1).sum())
+
+
+def check_detector(module, reference):
+    """Detections of any score on images of each size, the call's threshold, the signature, no image at all."""
+    loaded = hub.load(module)
+    names = [name.decode() for name in loaded.class_names().numpy()]
+    if names != reference["class_names"].tolist():
+        raise NotTheSame(f"the classes are {', '.join(names)}")
+    total = same = 0
+    for case in sorted({name.split("/")[0] for name in reference if name.startswith("case")}):
+        images = tf.constant(reference[f"{case}/images"])
+        wanted = {name: reference[f"{case}/{name}"] for name in ("boxes", "scores", "labels", "count")}
+        got = {name: x.numpy() for name, x in loaded.detect(images, 0.0).items()}
+        for name, values in wanted.items():
+            if got[name].shape != values.shape or not np.all(np.isfinite(values)):
+                raise NotTheSame(f"{name} has shape {got[name].shape}, not {values.shape}, or is not finite")
+        for i, count in enumerate(wanted["count"]):
+            one = {name: x[i, : got["count"][i]] for name, x in got.items() if name != "count"}
+            if [name.decode() for name in one["names"]] != [names[label] for label in one["labels"]]:
+                raise NotTheSame("the names are not those of the labels")
+            same += same_detections(
+                one, {n: x[i, :count] for n, x in wanted.items() if n != "count"}, max(images.shape)
+            )
+            total += int(count)
+        called, served = loaded(images), loaded.signatures["serving_default"](images=images)
+        if not all(np.array_equal(called[name], served[name]) for name in got):
+            raise NotTheSame("the signature does something else than the call")
+        # The best are never suppressed by worse ones, so a threshold only cuts off.
+        if not np.array_equal(called["count"], (got["scores"] > reference["least_score"]).sum(1)):
+            raise NotTheSame("the call has another threshold")
+        if any(x.shape != [0, *called[name].shape[1:]] for name, x in loaded(images[:0]).items()):
+            raise NotTheSame("the output for no image has the wrong shape")
+    if not total or same < SAME * total:
+        raise NotTheSame(f"{same} of {total} detections are the checkpoint's")
+    return {"detections": total, "same": same / total}
+
+
+def main(kind, module, reference_path):
+    check = {"encoder": check_encoder, "detector": check_detector}[kind]
+    print(json.dumps(check(module, dict(np.load(reference_path)))))
 
 
 if __name__ == "__main__":

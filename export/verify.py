@@ -11,7 +11,9 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.config import GeometryConfig
+from cpc_tf.config import CanvasConfig, GeometryConfig
+from cpc_tf.data import canvas
+from cpc_tf.detection.faster_rcnn import FasterRCNN
 from cpc_tf.models.resnet import Encoder
 from cpc_tf.settings import RunEnded
 
@@ -38,13 +40,38 @@ def verify(module: str, encoder: Encoder, geometry: GeometryConfig) -> dict[str,
     Raises:
       NotVerified.
     """
+    return _meet("encoder", module, reference(encoder, geometry))
+
+
+def verify_detector(module: str, model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> dict[str, float]:
+    """Compares an exported detector with the model it was made of, alike.
+
+    Args:
+      module: path of the SavedModel.
+      model: the Keras model.
+      config: how it sees images.
+      class_names: of its labels.
+
+    Returns:
+      'detections': how many were compared; 'same': the part that is the same. It need not be 1: where two overlaps or
+      scores are nearly equal, rounding decides.
+
+    Raises:
+      NotVerified.
+    """
+    return _meet("detector", module, detector_reference(model, config, class_names))
+
+
+def _meet(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, float]:
+    """What a stranger says of a module in comparison with reference values; NotVerified if nothing good."""
     with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
         path = os.path.join(scratch, "reference.npz")
-        np.savez(path, **reference(encoder, geometry))
+        np.savez(path, **values)
         # On the CPU, as in this process: a GPU rounds differently, and may be taken.
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
         # Not with `python -I`, which would hide a TensorFlow installed with `pip install --user`.
-        done = subprocess.run([sys.executable, STRANGER, module, path], env=environment, capture_output=True, text=True)
+        command = [sys.executable, STRANGER, kind, module, path]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode < 0:
         raise NotVerified(f"the check was killed by signal {-done.returncode}; is there enough memory?")
     if done.returncode:
@@ -77,6 +104,24 @@ def reference(encoder: Encoder, geometry: GeometryConfig) -> dict[str, np.ndarra
     values["gradient/images"] = images(2, max(patch, 64), max(patch, 64))
     values["gradient/projection"] = draw.normal(size=[2, encoder.feature_dim]).astype(np.float32)
     values["gradient/norms"] = _gradient_norms(encoder, values["gradient/images"], values["gradient/projection"])
+    return values
+
+
+def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> dict[str, np.ndarray]:
+    """Random images and what the model finds on them at any score, as the Keras model computes it."""
+    draw = np.random.default_rng(0)
+    values = {"class_names": np.array(class_names), "least_score": np.float32(model.config.inference.detection_score)}
+    view = canvas.plain(config)
+    for i, (count, *shape) in enumerate([(2, 90, 120), (1, 113, 57)]):
+        # Squares of 10 px: noise would be grey on the canvas.
+        images = draw.integers(0, 256, [count, *(-(-side // 10) for side in shape), 3], np.uint8)
+        images = images.repeat(10, 1).repeat(10, 2)[:, : shape[0], : shape[1]]
+        size = canvas.fitted(tf.constant(shape), view.area, config)
+        shown = tf.stack([canvas.show(tf.constant(image), size, view, config) for image in images])
+        found = model(tf.cast(shown, tf.float32) / 255.0, tf.stack([size] * count), least_score=tf.constant(0.0))
+        values[f"case{i}/images"] = images
+        values[f"case{i}/boxes"] = found.boxes.numpy() * np.tile(shape / size.numpy(), 2)
+        values.update({f"case{i}/{name}": getattr(found, name).numpy() for name in ("scores", "labels", "count")})
     return values
 
 

@@ -1,11 +1,15 @@
-"""The encoder of a checkpoint, with its raw or its averaged weights, in float32."""
+"""The encoder, with its raw or its averaged weights, or the detector of a checkpoint, in float32."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.config import PretrainConfig
+from cpc_tf.config import DetectConfig, PretrainConfig
+from cpc_tf.detection.faster_rcnn import FasterRCNN
+from cpc_tf.detection.training import build_detector
 from cpc_tf.models.cpc import CPC
 from cpc_tf.models.resnet import Encoder
 from cpc_tf.settings import ConfigError
@@ -29,25 +33,53 @@ def load_encoder(config: PretrainConfig, workdir: str, weights: str, step: int =
     Raises:
       ConfigError: if there is no such checkpoint, or none that is whole.
     """
-    checkpoints = Checkpoints(workdir, tf.train.Checkpoint())
-    candidates = _candidates(checkpoints, workdir, step)
+    candidates = _candidates(workdir, step)
     model = build_model(cli.replace(config, precision="float32", recompute=False))
+    return model.encoder, _read_first(candidates, workdir, lambda path: _read(model, path, weights))
+
+
+def load_detector(config: DetectConfig, workdir: str, num_classes: int, step: int = 0) -> tuple[FasterRCNN, int]:
+    """Rebuilds the detector of a run, from the encoder that the run began with: that must still be there.
+
+    Args:
+      config: the run's settings.
+      workdir: where its checkpoints are.
+      num_classes: without the background.
+      step: which checkpoint; 0: the newest whole one.
+
+    Returns:
+      the detector, which computes in float32 (an encoder as it was exported), and the step.
+
+    Raises:
+      ConfigError: if there is no such encoder or checkpoint, or none that is whole.
+    """
+    candidates = _candidates(workdir, step)
+    try:
+        model = build_detector(cli.replace(config, precision="float32"), num_classes)
+    except ConfigError as error:
+        raise ConfigError(f"--workdir={workdir}: the encoder that this run began with is needed: {error}") from error
+    return model, _read_first(candidates, workdir, lambda path: _read(model, path, "raw"))
+
+
+def _read_first(candidates: list[int], workdir: str, read: Callable[[str], None]) -> int:
+    """Reads the first of these checkpoints that is whole, and returns its step."""
+    checkpoints = Checkpoints(workdir, tf.train.Checkpoint())
     for candidate in candidates:
         try:
-            _read(model, checkpoints.path(candidate), weights)
+            read(checkpoints.path(candidate))
         except (tf.errors.OpError, IndexError) as error:
             if not is_damaged(error):
                 raise
             reason = str(error).splitlines()[0]
             print(f"{checkpoints.path(candidate)}: damaged ({reason})", flush=True)
         else:
-            return model.encoder, candidate
+            return candidate
     raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {_listed(candidates)}")
 
 
-def _candidates(checkpoints: Checkpoints, workdir: str, step: int) -> list[int]:
+def _candidates(workdir: str, step: int) -> list[int]:
     """The steps to try, best first."""
-    steps = checkpoints.steps()
+    steps = Checkpoints(workdir, tf.train.Checkpoint()).steps()
     if not steps:
         raise ConfigError(f"--workdir={workdir}: no checkpoint yet; let the run get to its first one")
     if step and step not in steps:
@@ -59,7 +91,7 @@ def _listed(steps: list[int]) -> str:
     return ", ".join(map(str, sorted(steps)))
 
 
-def _read(model: CPC, path: str, weights: str) -> None:
+def _read(model: CPC | FasterRCNN, path: str, weights: str) -> None:
     # The optimizer's state is left unread: expect_partial.
     tf.train.Checkpoint(model=model).read(path).assert_existing_objects_matched().expect_partial()
     if weights == "averaged":

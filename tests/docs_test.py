@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.config import EfficientConfig, ExportConfig, LinearConfig, PretrainConfig
+from cpc_tf.config import DetectConfig, EfficientConfig, ExportConfig, LinearConfig, PretrainConfig
 from cpc_tf.models.resnet import Encoder
 from export.module import HubEncoder, save
 
@@ -21,6 +21,7 @@ SETTINGS = {
     "cpc_tf.pretrain": PretrainConfig,
     "cpc_tf.linear": LinearConfig,
     "cpc_tf.efficient": EfficientConfig,
+    "cpc_tf.detect": DetectConfig,
     "export": ExportConfig,
 }
 OWN_SETTINGS = {"cpc_tf.show_patches": "ShowConfig", "cpc_tf.report": "ReportConfig"}  # defined by the binary itself

@@ -2,8 +2,9 @@
 
 settings, keras <- config, cli <- augment <- data
                    config      <- models <- training <- evaluation <- binaries <- nothing
-export imports models and training, never evaluation. reporting reads what runs left: beside the records of training it
-needs only data and augment, for the sheet of patches. detection stands beside evaluation.
+export imports what made a run (models, detection, training), and data for the canvas that a detector sees; never
+evaluation. reporting reads what runs left: beside the records of training it needs only data and augment, for the sheet
+of patches. detection imports evaluation for the card of a module alone, whose untrained twin can be a backbone.
 """
 
 import ast
@@ -26,9 +27,9 @@ ALLOWED = {
     "training": BASE | {"cli", "models"},
     # cli for its `replace` of single settings.
     "evaluation": BASE | {"cli", "data", "models", "training"},
-    "detection": BASE | {"data", "models", "training"},
+    "detection": BASE | {"data", "evaluation", "models", "training"},
     "reporting": BASE | {"augment", "data", "training"},
-    "export": BASE | {"cli", "models", "training"},
+    "export": BASE | {"cli", "data", "detection", "models", "training"},
 }
 BINARY = set(ALLOWED) - {"export"}
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.config import EfficientConfig, LinearConfig, PretrainConfig
+from cpc_tf.config import DetectConfig, EfficientConfig, LinearConfig, PretrainConfig
 from cpc_tf.models.architectures import ARCHITECTURES
 from cpc_tf.settings import flatten
 
@@ -28,6 +28,7 @@ BINARIES = {
     "pretrain": ("cpc_tf.pretrain", PretrainConfig),
     "linear": ("cpc_tf.linear", LinearConfig),
     "efficient": ("cpc_tf.efficient", EfficientConfig),
+    "detect": ("cpc_tf.detect", DetectConfig),
 }
 
 # Appendix A, and Sec. 4.1 where it says more.
@@ -107,12 +108,34 @@ EFFICIENT = {
     "search_dropouts": "0,1",
     "search_batches": "512,1024",
 }
+# Sec. 4.3, Doersch et al. 2015, and the public C4 recipe.
+DETECT = {
+    "dataset": "voc/2007",
+    "split": "train+validation",
+    "test_split": "test",
+    "canvas_colour_drop": 0.5,
+    "smallest_area": 150_000,
+    "largest_area": 450_000,
+    "area_scale": 1,
+    "anchor_sizes": "32,64,128,256,512",
+    "rpn_train_proposals": 2000,
+    "rpn_test_proposals": 1000,
+    "region_samples": 512,
+    "batch_size": 16,
+    "train_steps": 7300,
+    "learning_rate": 0.02,
+    "momentum": 0.9,
+    "weight_decay": 1e-4,
+    "warmup_steps": 100,
+    "detection_iou": 0.5,
+}
 WANTED = {
     "flags/imagenet/pretrain_resnet161.flags": {**PAPER, "mirror": False, "encoder": "resnet161"},
     "flags/imagenet/pretrain_resnet50.flags": {**PAPER, "mirror": False, "encoder": "resnet50"},
     "flags/imagenet/pretrain_cpc_v1.flags": {**PAPER, **CPC_V1},
     "flags/imagenet/linear.flags": LINEAR,
     "flags/imagenet/efficient.flags": EFFICIENT,
+    "flags/voc/detect.flags": DETECT,
     "flags/imagenet/efficient_pixels.flags": {**EFFICIENT, "backbone": "resnet200_v2"},
 }
 

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from cpc_tf.config import (
+    DetectConfig,
     EfficientConfig,
     ExportConfig,
     GeometryConfig,
@@ -15,7 +16,7 @@ from cpc_tf.config import (
 )
 from cpc_tf.settings import ConfigError, RunEnded, Settings, flatten, leaves, setting, unflatten
 
-CONFIGS = [PretrainConfig, LinearConfig, EfficientConfig, ExportConfig]
+CONFIGS = [PretrainConfig, LinearConfig, EfficientConfig, DetectConfig, ExportConfig]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,17 @@
 """Every setting once: default, unit, range and the paper's section beside it. Flags are generated from here."""
 
+from cpc_tf.config.detection import (
+    AnchorConfig,
+    BackboneConfig,
+    CanvasConfig,
+    DetectConfig,
+    DetectorConfig,
+    DetectorSgdConfig,
+    HeadConfig,
+    InferenceConfig,
+    RpnConfig,
+    ScoringConfig,
+)
 from cpc_tf.config.evaluation import (
     ClassifierConfig,
     EfficientConfig,
@@ -23,14 +35,22 @@ from cpc_tf.config.training import NumericsConfig, TrainingConfig
 
 __all__ = [
     "ENCODERS",
+    "AnchorConfig",
     "AugmentConfig",
+    "BackboneConfig",
+    "CanvasConfig",
     "ClassifierConfig",
     "DataConfig",
+    "DetectConfig",
+    "DetectorConfig",
+    "DetectorSgdConfig",
     "EfficientConfig",
     "EncoderConfig",
     "ExportConfig",
     "GeometryConfig",
+    "HeadConfig",
     "ImageConfig",
+    "InferenceConfig",
     "LabelsConfig",
     "LinearConfig",
     "MonitorConfig",
@@ -39,6 +59,8 @@ __all__ = [
     "OptimizerConfig",
     "PretrainConfig",
     "ProbeConfig",
+    "RpnConfig",
+    "ScoringConfig",
     "SearchConfig",
     "SgdConfig",
     "TrainingConfig",

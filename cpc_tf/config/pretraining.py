@@ -123,9 +123,12 @@ class PretrainConfig(Settings):
 class ExportConfig(Settings):
     """Everything `python -m export` can be told."""
 
-    workdir: str = setting("", "directory of the pre-training run")
+    workdir: str = setting("", "directory of the run: a pre-training or a detector's")
     output: str = setting("", "directory to write the TF-Hub module to; must not exist yet")
     weights: str = setting(
-        "averaged", "Polyak averages or the weights themselves", source="App. A", choices=("averaged", "raw")
+        "averaged",
+        "Polyak averages or the weights themselves; a detector has no averages",
+        source="App. A",
+        choices=("averaged", "raw"),
     )
     step: int = setting(0, "which checkpoint; 0: the newest whole one", unit="steps", minimum=0)

@@ -1,4 +1,4 @@
-"""Encoded image files to pixels."""
+"""Encoded image files to pixels, and to their number."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ def decode(encoded: tf.Tensor, least_side: int = 0) -> tf.Tensor:
     return tf.ensure_shape(image, [None, None, 3])
 
 
+def image_size(encoded: tf.Tensor) -> tf.Tensor:
+    """The size of what `decode` gives at full size: string scalar -> int32 [2], (height, width).
+
+    The pixels of a JPEG or PNG are not looked at; others are decoded.
+
+    Raises:
+      tf.errors.InvalidArgumentError: broken, as far as its header tells.
+    """
+    png = tf.equal(tf.strings.substr(encoded, 0, 8), b"\x89PNG\r\n\x1a\n") & (tf.strings.length(encoded) >= 24)
+    kinds = [(tf.io.is_jpeg(encoded), lambda: tf.io.extract_jpeg_shape(encoded)[:2]), (png, lambda: _png_size(encoded))]
+    return tf.ensure_shape(tf.case(kinds, default=lambda: tf.shape(decode(encoded))[:2]), [2])
+
+
 def _jpeg(encoded, least_side):
     def scaled(ratio):
         # The exact DCT costs no more than the default here, and gives the very pixels of PIL.
@@ -60,3 +73,8 @@ def _bmp(encoded):
 
 def _other(encoded):
     return tf.io.decode_image(encoded, channels=3, expand_animations=False)
+
+
+def _png_size(encoded):
+    # Signature, length and kind of the first chunk, then width and height.
+    return tf.io.decode_raw(tf.strings.substr(encoded, 16, 8), tf.int32, little_endian=False)[::-1]

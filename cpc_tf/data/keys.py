@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 # What for. A number each, so that the crop tells nothing about the order or the mirror.
-ORDER, SHARDS, WINDOW, CROP, MIRROR = range(1, 6)
+ORDER, SHARDS, WINDOW, CROP, MIRROR, VIEW = range(1, 7)
 
 
 def key(seed: int, purpose: int, *counters: tf.Tensor | int) -> tf.Tensor:

@@ -12,8 +12,8 @@ from absl import logging
 
 from cpc_tf.data import boxes as box
 from cpc_tf.data import folder_check, folder_tree, voc_xml
+from cpc_tf.data.decode import image_size
 from cpc_tf.data.folder import FolderSource
-from cpc_tf.data.image_size import image_size
 from cpc_tf.data.source import NO_LABEL, DetectionSource, Select
 from cpc_tf.settings import ConfigError
 

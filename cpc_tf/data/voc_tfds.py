@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from cpc_tf.data import boxes as box
-from cpc_tf.data.image_size import image_size
+from cpc_tf.data.decode import image_size
 from cpc_tf.data.source import DetectionSource
 from cpc_tf.data.tfds_source import Records
 from cpc_tf.settings import ConfigError

@@ -32,6 +32,13 @@ class Found(NamedTuple):
     labels: np.ndarray  # [N]
 
 
+class Judged(NamedTuple):
+    """What became of the detections and objects of an image."""
+
+    right: np.ndarray  # int [N]: 1 right, 0 wrong, -1 neither
+    taken: np.ndarray  # bool [M]: objects that a detection has
+
+
 class Curve(NamedTuple):
     """Recall and precision of a class down to each of its detections that is right or wrong, best first."""
 
@@ -39,6 +46,17 @@ class Curve(NamedTuple):
     recall: np.ndarray
     precision: np.ndarray
     objects: int  # how many are to be found
+
+
+def judge(truth: Truth, found: Found, iou: float = 0.5) -> Judged:
+    """Says of each detection of an image whether it is right, and of each object whether it was found."""
+    right, taken = np.zeros(len(found.labels), int), np.zeros(len(truth.labels), bool)
+    for label in np.unique(found.labels):
+        mine, theirs = np.flatnonzero(truth.labels == label), np.flatnonzero(found.labels == label)
+        theirs = theirs[_best_first(found.scores[theirs])]
+        overlaps = _iou(np.asarray(found.boxes, float)[theirs], np.asarray(truth.boxes, float)[mine])
+        right[theirs], taken[mine] = _judge(overlaps, np.asarray(truth.difficult, bool)[mine], iou)
+    return Judged(right, taken)
 
 
 def precision_recall(truths: Sequence[Truth], found: Sequence[Found], label: int, iou: float = 0.5) -> Curve:
@@ -55,14 +73,15 @@ def precision_recall(truths: Sequence[Truth], found: Sequence[Found], label: int
         mine, theirs = np.asarray(truth.labels) == label, np.asarray(detected.labels) == label
         difficult = np.asarray(truth.difficult, bool)[mine]
         objects += int(np.sum(~difficult))
-        order = np.argsort(-np.asarray(detected.scores, float)[theirs], kind="stable")
-        scores.append(np.asarray(detected.scores, float)[theirs][order])
+        own = np.asarray(detected.scores, float)[theirs]
+        order = _best_first(own)
+        scores.append(own[order])
         overlaps = _iou(np.asarray(detected.boxes, float)[theirs][order], np.asarray(truth.boxes, float)[mine])
-        right.append(_judge(overlaps, difficult, iou))
+        right.append(_judge(overlaps, difficult, iou)[0])
     scores, right = np.concatenate(scores), np.concatenate(right)
     judged = right >= 0
     scores, right = scores[judged], right[judged]
-    order = np.argsort(-scores, kind="stable")
+    order = _best_first(scores)
     hits = np.cumsum(right[order])
     recall = hits / objects if objects else np.full(len(hits), np.nan)
     return Curve(scores[order], recall, hits / np.arange(1, len(hits) + 1), objects)
@@ -93,8 +112,12 @@ def mean_average_precision(values: Sequence[float]) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
-def _judge(overlaps: np.ndarray, difficult: np.ndarray, iou: float) -> np.ndarray:
-    """1 (right), 0 (wrong) or -1 (neither) of the detections of an image, best first: overlaps [N, M]."""
+def _best_first(scores: np.ndarray) -> np.ndarray:
+    return np.argsort(-scores, kind="stable")
+
+
+def _judge(overlaps: np.ndarray, difficult: np.ndarray, iou: float) -> Judged:
+    """Of detections and objects of one class in an image, the detections best first: overlaps [N, M]."""
     right = np.zeros(len(overlaps), int)
     taken = np.zeros(len(difficult), bool)
     for i, row in enumerate(overlaps if len(difficult) else ()):
@@ -103,7 +126,7 @@ def _judge(overlaps: np.ndarray, difficult: np.ndarray, iou: float) -> np.ndarra
             continue
         right[i] = -1 if difficult[belongs] else not taken[belongs]
         taken[belongs] = True
-    return right
+    return Judged(right, taken)
 
 
 def _iou(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf.config import InferenceConfig
 from cpc_tf.detection.boxes import REGION_WEIGHTS, clip, decode
-from cpc_tf.detection.config import InferenceConfig
 from cpc_tf.detection.nms import non_max_suppression
 
 
@@ -27,6 +27,7 @@ def detect(
     valid: tf.Tensor,
     sizes: tf.Tensor,
     config: InferenceConfig,
+    least_score: tf.Tensor | None = None,
 ) -> Detections:
     """Suppresses within each class, then takes the best of all classes.
 
@@ -35,10 +36,12 @@ def detect(
       proposals, valid: [B, K, 4] and [B, K], bool.
       sizes: heights and widths of the images, [B, 2].
       config: thresholds and how many.
+      least_score: instead of the one of `config`.
     """
     count, classes = proposals.shape[1], deltas.shape[2]
     scores = tf.nn.softmax(logits)[..., :classes]  # [B, K, C]
-    scores = tf.where(valid[..., None] & (scores > config.detection_score), scores, float("-inf"))
+    least_score = config.detection_score if least_score is None else least_score
+    scores = tf.where(valid[..., None] & (scores > least_score), scores, float("-inf"))
     boxes = decode(deltas, proposals[:, :, None], REGION_WEIGHTS)
     boxes = clip(tf.reshape(boxes, [-1, count * classes, 4]), sizes)  # [B, K*C, 4]
     # Each class of each image on its own: [B*C, K, 4] and [B*C, K].

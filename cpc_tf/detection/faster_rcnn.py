@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from cpc_tf.config import DetectorConfig
 from cpc_tf.detection.anchors import anchor_grid
-from cpc_tf.detection.config import DetectorConfig
 from cpc_tf.detection.detections import Detections, detect
 from cpc_tf.detection.head import RegionHead
 from cpc_tf.detection.losses import region_losses, rpn_losses
@@ -95,6 +95,8 @@ class FasterRCNN(keras.Model):
         objects = make_objects(boxes, labels, difficult, self.config.head.learn_difficult)
         features, anchors = self._features(images, training=True)
         objectness, deltas = self.rpn(features)
+        # XLA reads negative seeds differently.
+        seed = tf.bitwise.bitwise_and(seed, tf.int32.max)
         rpn_seed, region_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
         samples = anchor_samples(anchors, inside(anchors, sizes), objects, rpn, rpn_seed)
         losses = rpn_losses(objectness, deltas, samples)
@@ -105,8 +107,17 @@ class FasterRCNN(keras.Model):
         losses.update(region_losses(*self.head(features, regions, self.stride, training=True), samples))
         return {**losses, "loss": tf.add_n(list(losses.values()))}
 
-    def call(self, images: tf.Tensor, sizes: tf.Tensor, training: bool = False) -> Detections:
-        """Images [B, H, W, 3] and their heights and widths [B, 2] (see `training_losses`) -> what is on them."""
+    def call(
+        self, images: tf.Tensor, sizes: tf.Tensor, training: bool = False, least_score: tf.Tensor | None = None
+    ) -> Detections:
+        """Finds objects.
+
+        Args:
+          images: [B, H, W, 3], see `training_losses`.
+          sizes: their heights and widths, [B, 2].
+          training: only batch norm minds.
+          least_score: of a detection, instead of the setting.
+        """
         rpn = self.config.rpn
         features, anchors = self._features(images, training)
         objectness, deltas = self.rpn(features)
@@ -114,7 +125,7 @@ class FasterRCNN(keras.Model):
             objectness, deltas, anchors, sizes, rpn.rpn_test_candidates, rpn.rpn_test_proposals, rpn.rpn_nms_iou
         )
         logits, deltas = self.head(features, proposals, self.stride, training=training)
-        return detect(logits, deltas, proposals, valid, sizes, self.config.inference)
+        return detect(logits, deltas, proposals, valid, sizes, self.config.inference, least_score)
 
     def _features(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Feature map [B, H/stride, W/stride, C] and its anchors [N, 4]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from cpc_tf.detection.config import HeadConfig
+from cpc_tf.config import HeadConfig
 from cpc_tf.detection.roi_align import roi_align
 from cpc_tf.keras import keras
 from cpc_tf.models.norm import make_norm

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf.config import HeadConfig, RpnConfig
 from cpc_tf.detection import matching
 from cpc_tf.detection.boxes import ANCHOR_WEIGHTS, REGION_WEIGHTS, area, encode, iou
-from cpc_tf.detection.config import HeadConfig, RpnConfig
 
 
 class Objects(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf.data.decode import decode
+from cpc_tf.data.decode import decode, image_size
 
 NOISE = np.random.default_rng(0).integers(0, 256, [6, 8, 3], dtype=np.uint8)
 RGB = Image.fromarray(NOISE).resize((45, 36), Image.Resampling.BICUBIC)  # odd width: BMP rows are padded
@@ -107,3 +107,25 @@ def test_large_jpegs_are_decoded_at_a_fraction(least_side, shape, mode):
 
 def test_other_kinds_keep_their_size():
     assert decode(tf.constant(encode(RGB, "PNG")), 4).shape == (36, 45, 3)
+
+
+def noise(kind, mode):
+    return encode(Image.effect_noise((45, 300), 50).convert(mode), kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [("JPEG", "RGB"), ("JPEG", "L"), ("JPEG", "CMYK"), ("PNG", "RGB"), ("PNG", "LA"), ("BMP", "RGB"), ("GIF", "P")],
+)
+@pytest.mark.parametrize("graph", [False, True])
+def test_size_is_that_of_the_pixels(kind, mode, graph):
+    encoded = tf.constant(noise(kind, mode))
+    size = (tf.function(image_size) if graph else image_size)(encoded)
+    assert size.dtype == tf.int32
+    assert size.numpy().tolist() == list(decode(encoded).shape[:2]) == [300, 45]
+
+
+@pytest.mark.parametrize("encoded", [b"", b"These are words.", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"])
+def test_size_of_broken_files_is_refused(encoded):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        image_size(tf.constant(encoded))

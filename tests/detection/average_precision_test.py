@@ -6,6 +6,7 @@ from cpc_tf.detection.average_precision import (
     Found,
     Truth,
     average_precision,
+    judge,
     mean_average_precision,
     precision_recall,
 )
@@ -65,6 +66,16 @@ def test_difficult_objects_are_neither_right_nor_wrong():
     np.testing.assert_allclose(curve.precision, [0, 0, 1 / 3])
     np.testing.assert_allclose(curve.scores, [0.9, 0.7, 0.5])
     assert curve.objects == 1
+
+
+def test_each_detection_and_object_is_judged_in_its_own_class_and_place():
+    one = truth([HERE, THERE, HERE], labels=[0, 0, 1], difficult=[False, True, False])
+    detections = found([ELSEWHERE, HERE, HERE, THERE, HERE], [0.9, 0.3, 0.8, 0.7, 0.2], labels=[0, 0, 0, 0, 2])
+    right, taken = judge(one, detections)
+    assert right.tolist() == [0, 0, 1, -1, 0]
+    assert taken.tolist() == [True, True, False]
+    nothing = judge(truth([]), found([], []))
+    assert (nothing.right.tolist(), nothing.taken.tolist()) == ([], [])
 
 
 def test_second_detection_of_an_object_is_wrong_even_if_another_one_is_left():

@@ -1,7 +1,7 @@
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.detection.config import AnchorConfig, DetectorConfig, RpnConfig
+from cpc_tf.config import AnchorConfig, DetectorConfig, RpnConfig
 from cpc_tf.settings import ConfigError, leaves
 
 

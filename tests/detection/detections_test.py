@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detection.config import InferenceConfig
+from cpc_tf.config import InferenceConfig
 from cpc_tf.detection.detections import detect
 from tests.detection.boxes_test import random_boxes
 from tests.detection.nms_test import oracle

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.config import DetectorConfig
 from cpc_tf.detection.average_precision import Found, Truth, average_precision, precision_recall
-from cpc_tf.detection.config import DetectorConfig
 from cpc_tf.detection.faster_rcnn import FasterRCNN
 from cpc_tf.keras import keras
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detection.config import HeadConfig
+from cpc_tf.config import HeadConfig
 from cpc_tf.detection.head import RegionHead
 
 FEATURES = tf.constant(np.random.default_rng(0).normal(size=[2, 6, 8, 10]), tf.float32)

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.config import HeadConfig, RpnConfig
 from cpc_tf.detection.anchors import anchor_grid
 from cpc_tf.detection.boxes import ANCHOR_WEIGHTS, decode
-from cpc_tf.detection.config import HeadConfig, RpnConfig
 from cpc_tf.detection.targets import anchor_samples, make_objects, region_samples
 
 SEED = tf.constant([3, 4])

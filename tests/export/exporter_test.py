@@ -11,9 +11,11 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.config import EncoderConfig, ExportConfig, GeometryConfig
+from cpc_tf import cli
+from cpc_tf.config import EncoderConfig, ExportConfig, GeometryConfig, LinearConfig
 from cpc_tf.settings import ConfigError, flatten, unflatten
-from export import exporter
+from export import encoder, exporter
+from export.output import written_aside
 from export.verify import NotVerified
 from tests.export.conftest import IMAGES
 
@@ -25,7 +27,7 @@ def _assert_close(got, wanted):
 @pytest.fixture
 def unchecked(monkeypatch):
     """Leaves the check out, where it is not what is tested."""
-    monkeypatch.setattr(exporter, "verify", lambda *arguments: {"difference": 0.0, "variables": 0})
+    monkeypatch.setattr(encoder, "verify", lambda *arguments: {"difference": 0.0, "variables": 0})
 
 
 def test_averaged_weights_of_newest_step(run, hub_dir):
@@ -126,8 +128,8 @@ def test_failed_check_leaves_nothing(run, tmp_path, monkeypatch):
         save(module, directory)
         module.trainable_variables[0].assign_sub(tf.ones_like(module.trainable_variables[0]) * 0.01)
 
-    save = exporter.save
-    monkeypatch.setattr(exporter, "save", save_something_else)
+    save = encoder.save
+    monkeypatch.setattr(encoder, "save", save_something_else)
     with pytest.raises(NotVerified, match="--output=.*failed its check: the output for") as ended:
         exporter.main(ExportConfig(workdir=run.path, output=str(tmp_path / "hub")))
     assert ended.value.status == 3
@@ -136,7 +138,7 @@ def test_failed_check_leaves_nothing(run, tmp_path, monkeypatch):
 
 def test_interrupted_export_leaves_nothing(tmp_path):
     def interrupted():
-        with exporter.written_aside(str(tmp_path / "hub")) as directory:
+        with written_aside(str(tmp_path / "hub")) as directory:
             open(os.path.join(directory, "half"), "w").close()
             raise KeyboardInterrupt
 
@@ -149,7 +151,7 @@ def test_output_that_appeared_meanwhile_is_kept(tmp_path):
     output = tmp_path / "hub"
 
     def overtaken():
-        with exporter.written_aside(str(output)):
+        with written_aside(str(output)):
             output.mkdir()
             (output / "precious").write_text("mine")
 
@@ -157,6 +159,13 @@ def test_output_that_appeared_meanwhile_is_kept(tmp_path):
         overtaken()
     assert os.listdir(tmp_path) == ["hub"]
     assert (output / "precious").read_text() == "mine"
+
+
+def test_a_run_of_another_kind_is_refused(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/run.flags").write_text(cli.to_flagfile(LinearConfig()))
+    with pytest.raises(ConfigError, match="--workdir=.*: neither a pre-training run nor a detector's"):
+        exporter.export(ExportConfig(workdir=str(tmp_path / "run"), output=str(tmp_path / "hub")))
 
 
 def test_command_line(tmp_path):

@@ -1,0 +1,125 @@
+"""A detection run -> its detector as a checked TF2 SavedModel that takes images of any size."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.config import CanvasConfig, DetectConfig, ExportConfig
+from cpc_tf.data import canvas
+from cpc_tf.detection.faster_rcnn import FasterRCNN
+from cpc_tf.detection.training import CLASS_NAMES
+from cpc_tf.settings import ConfigError, flatten
+from cpc_tf.training.workdir import read_json, write_file
+from export import detector_card
+from export.description import origin, result_of, without_folders
+from export.output import writing
+from export.verify import verify_detector
+from export.weights import load_detector
+
+IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
+LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
+
+
+class HubDetector(tf.Module):
+    """Images [N, H, W, 3], uint8, any N, H and W -> what is on them.
+
+    It shows images to the detector as its test did. For each image there are K places, best first: 'boxes' [N, K, 4]
+    (ymin, xmin, ymax, xmax in pixels of the image, from 0, half-open), 'scores' [N, K], float32, 'labels' [N, K],
+    int32, 'names' [N, K], string; and 'count' [N], int32: how many of the places are taken. The others hold zeros,
+    labels of -1 and empty names.
+
+    Args:
+      model: computes in float32. It is not kept: TensorFlow would save a Keras model layer by layer.
+      config: how it sees images.
+      class_names: of its labels.
+    """
+
+    # tf.Module has this as a property, and properties are not saved.
+    variables = None
+
+    def __init__(self, model: FasterRCNN, config: CanvasConfig, class_names: list[str]):
+        super().__init__(name="detector")
+        self.variables = model.variables
+        least_score, names = model.config.inference.detection_score, [*class_names, ""]  # -1: the last one
+
+        @tf.function(input_signature=[IMAGES, LEAST_SCORE], autograph=False)
+        def detect(images: tf.Tensor, least_score: tf.Tensor) -> dict[str, tf.Tensor]:
+            shape, view = tf.shape(images), canvas.plain(config)
+            # A oneDNN convolution of no image fails: give it a black one, and drop that.
+            black = tf.zeros(tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), tf.uint8)
+            size = canvas.fitted(shape[1:3], view.area, config)
+            canvases = tf.map_fn(
+                lambda image: canvas.show(image, size, view, config),
+                tf.concat([images, black], 0),
+                fn_output_signature=tf.TensorSpec([config.canvas_height, config.canvas_width, 3], tf.uint8),
+            )
+            sizes = tf.tile(size[None], [tf.shape(canvases)[0], 1])
+            found = model(tf.image.convert_image_dtype(canvases, tf.float32), sizes, least_score=least_score)
+            scale = tf.cast(size, tf.float32) / tf.cast(shape[1:3], tf.float32)
+            outputs = {
+                "boxes": found.boxes / tf.tile(scale, [2]),
+                "scores": found.scores,
+                "labels": found.labels,
+                "names": tf.gather(tf.constant(names), tf.where(found.labels < 0, len(names) - 1, found.labels)),
+                "count": found.count,
+            }
+            return {name: x[: shape[0]] for name, x in outputs.items()}
+
+        @tf.function(input_signature=[IMAGES], autograph=False)
+        def call(images: tf.Tensor) -> dict[str, tf.Tensor]:
+            return detect(images, tf.constant(least_score, tf.float32))
+
+        @tf.function(input_signature=[], autograph=False)
+        def all_names() -> tf.Tensor:
+            return tf.constant(class_names)
+
+        self.detect, self.__call__, self.class_names = detect, call, all_names
+
+
+def export_detector(run: DetectConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
+    """Writes the detector to a directory; returns what its detector.json says and what the check measured.
+
+    Raises:
+      ConfigError: if the checkpoint, the encoder or the output is not to be had.
+      NotVerified: if the module does not do what the checkpoint does.
+    """
+    path = os.path.join(config.workdir, CLASS_NAMES)
+    if not tf.io.gfile.exists(path):
+        raise ConfigError(f"--workdir={config.workdir}: has no {CLASS_NAMES}, its training never began")
+    names = read_json(path)
+    model, step = load_detector(run, config.workdir, len(names), config.step)
+    description = describe(run, names, config.workdir, step)
+    with writing(config.output):
+        save(HubDetector(model, run.canvas, names), directory)
+        write_file(os.path.join(directory, "detector.json"), json.dumps(description, indent=2) + "\n")
+        text = detector_card.render(description, run, result_of(config.workdir))
+        write_file(os.path.join(directory, "README.md"), text)
+    measured = verify_detector(directory, model, run.canvas, names)
+    told = (
+        f"{len(names)} classes, weights of step {step}; in a fresh process: {measured['detections']} detections, "
+        f"{100 * measured['same']:.3g} % of them the same"
+    )
+    return {**description, **measured, "told": told}
+
+
+def describe(run: DetectConfig, class_names: list[str], workdir: str, step: int) -> dict[str, Any]:
+    """The content of detector.json: what the detector is and where it comes from."""
+    settings = flatten(run.detector)
+    return {
+        "class_names": class_names,
+        "detector": {**settings, "encoder": without_folders(settings["encoder"])},
+        "canvas": flatten(run.canvas),
+        "split": run.data.split,
+        **origin(run.data.dataset, workdir, step),
+    }
+
+
+def save(module: HubDetector, directory: str) -> None:
+    """Writes the SavedModel; its signature 'serving_default' is the call."""
+    # It is not trained any more: the gradients that its encoder brings are left out.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(module, directory, signatures={"serving_default": module.__call__}, options=options)

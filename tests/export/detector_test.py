@@ -1,0 +1,173 @@
+"""The exported detector: what it finds is what the run's detector finds, in the image's own pixels."""
+
+import json
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_hub as hub
+
+from cpc_tf import cli
+from cpc_tf.config import DetectConfig, ExportConfig
+from cpc_tf.data import detection_pipeline
+from cpc_tf.detection.training import DetectorTraining
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.workdir import write_file
+from export import exporter, stranger, verify
+from tests.data.detection_pipeline_test import Images, encode
+from tests.detection.training_test import SMALL
+
+NAMES = ["ant", "bee", "wasp"]
+CONFIG = cli.replace(SMALL, dataset="voc:/home/someone/insects", rpn_test_proposals=40, detection_score=0.2)
+RESULT = {"kind": "detect", "steps": 9, "map11": 0.25, "map_all": 0.5, "test_split": "test", "iou": 0.5}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """(path, trainee) of a run with a checkpoint, made without training."""
+    path = str(tmp_path_factory.mktemp("somewhere") / "first_run")
+    training = DetectorTraining(CONFIG, len(NAMES), tf.distribute.get_strategy(), 9)
+    draw = np.random.default_rng(0)
+    for variable in training.model.detector_variables:  # as if trained: sure of what it sees
+        variable.assign(variable + draw.normal(0, 0.1, variable.shape))
+    Checkpoints(path, training.checkpoint).save(9)
+    write_file(f"{path}/run.flags", cli.to_flagfile(CONFIG))
+    write_file(f"{path}/class_names.json", json.dumps(NAMES))
+    write_file(f"{path}/result.json", json.dumps(RESULT))
+    return path, training
+
+
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    """(directory, what the export told), checked in a fresh process."""
+    output = str(tmp_path_factory.mktemp("exported") / "hub")
+    return output, exporter.export(ExportConfig(workdir=run[0], output=output))
+
+
+@pytest.fixture(scope="module")
+def module(exported):
+    return tf.saved_model.load(exported[0])
+
+
+@pytest.fixture(scope="module")
+def reference(run):
+    """What the check compares with."""
+    return verify.detector_reference(run[1].model, CONFIG.canvas, NAMES)
+
+
+def test_it_is_checked_in_a_fresh_process(exported):
+    output, done = exported
+    assert done["detections"] > 10
+    assert done["same"] >= 0.9
+    assert re.match(
+        r"3 classes, weights of step 9; in a fresh process: \d+ detections, \S+ % of them the same", done["told"]
+    )
+    assert {"saved_model.pb", "variables", "README.md", "detector.json"} <= set(os.listdir(output))
+
+
+@pytest.mark.parametrize("shape", [(40, 60), (20, 300)])
+def test_finds_what_the_run_finds_on_images_of_any_size(run, module, shape):
+    pixels = np.random.default_rng(1).integers(0, 256, [*shape, 3], np.uint8).repeat(4, 0).repeat(4, 1)
+    (batch,) = detection_pipeline.plain_batches(Images([(encode(pixels), [], [], [])]), CONFIG.canvas, 1)
+    wanted = run[1].detect(batch["image"], batch["size"])
+    found = module(pixels[None])
+    assert int(found["count"][0]) == int(wanted.count[0])
+    np.testing.assert_allclose(found["scores"], wanted.scores, atol=1e-5)
+    np.testing.assert_array_equal(found["labels"], wanted.labels)
+    np.testing.assert_allclose(found["boxes"], wanted.boxes / tf.tile(batch["scale"], [1, 2])[:, None], atol=0.01)
+    assert np.all(found["boxes"].numpy() <= np.tile(pixels.shape[:2], 2) * (1 + 1e-6))
+    count = int(found["count"][0])
+    assert [name.decode() for name in found["names"][0, :count].numpy()] == [
+        NAMES[i] for i in found["labels"][0, :count]
+    ]
+    assert set(found["names"][0, count:].numpy()) <= {b""}
+
+
+def test_another_threshold_and_the_names(module):
+    images = np.random.default_rng(2).integers(0, 256, [2, 50, 50, 3], np.uint8)
+    every, default, none = (module.detect(images, score) for score in (0.0, 0.2, 1.0))
+    assert np.all(every["count"] >= default["count"])
+    assert every["count"][0] > 0
+    for name, x in module(images).items():
+        np.testing.assert_array_equal(x, default[name])
+    assert none["count"].numpy().tolist() == [0, 0]
+    assert set(none["labels"].numpy().ravel()) == {-1}
+    assert [name.decode() for name in module.class_names().numpy()] == NAMES
+
+
+def test_no_image_at_all(module):
+    found = module(np.zeros([0, 30, 40, 3], np.uint8))
+    assert {name: x.shape.as_list() for name, x in found.items()} == {
+        "boxes": [0, 12, 4], "scores": [0, 12], "labels": [0, 12], "names": [0, 12], "count": [0],
+    }  # fmt: skip
+
+
+def test_the_description_names_no_path_of_this_machine(run, exported):
+    with open(os.path.join(exported[0], "detector.json")) as file:
+        text = file.read()
+    content = json.loads(text)
+    assert (content["class_names"], content["step"], content["run"]) == (NAMES, 9, "first_run")
+    assert (content["dataset"], content["detector"]["encoder"]) == ("voc:insects", "random")
+    assert content["canvas"]["canvas_height"] == 48
+    with open(os.path.join(exported[0], "README.md")) as file:
+        text += file.read()
+    assert "/home/someone" not in text
+    assert os.path.dirname(run[0]) not in text
+
+
+def test_the_card(exported, capsys):
+    with open(os.path.join(exported[0], "README.md")) as file:
+        text = file.read()
+    assert "# Detector of 3 classes, fine-tuned on `voc:insects`" in text
+    assert "step 9: 25.0 % over 11 points, 50.0 % over all points" in text
+    assert "$" not in text
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(code.replace("path/to/this/directory", exported[0]), {})
+    for line in capsys.readouterr().out.splitlines():
+        assert line.split()[0] in NAMES
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"class_names": lambda x: x[::-1]}, "the classes are ant, bee, wasp"),
+        ({"least_score": lambda x: x + 0.3}, "the call has another threshold"),
+        ({"case0/scores": lambda x: x + 0.01, "case1/scores": lambda x: x + 0.01}, "^0 of .* detections are the check"),
+        ({"case0/boxes": lambda x: x + 1}, "detections are the checkpoint's"),
+        ({"case1/boxes": lambda x: x * np.nan}, "boxes has shape .* or is not finite"),
+        ({"case0/labels": lambda x: 2 - x}, "detections are the checkpoint's"),
+    ],
+)
+def test_the_check_finds_what_is_different(module, reference, monkeypatch, changed, message):
+    for name, library in {"np": np, "tf": tf, "hub": hub}.items():  # which a fresh process imports
+        monkeypatch.setattr(stranger, name, library, raising=False)
+    monkeypatch.setattr(hub, "load", lambda path: module)
+    other = {**reference, **{name: change(reference[name]) for name, change in changed.items()}}
+    with pytest.raises(stranger.NotTheSame, match=message):
+        stranger.check_detector("", other)
+
+
+def test_what_is_missing_is_named(run, tmp_path):
+    def export(**flags):
+        exporter.export(ExportConfig(**{"workdir": str(tmp_path / "run"), "output": str(tmp_path / "hub"), **flags}))
+
+    shutil.copytree(run[0], tmp_path / "run")
+    with pytest.raises(ConfigError, match="--step=8: no such checkpoint in .* there are 9"):
+        export(step=8)
+    gone = cli.replace(CONFIG, encoder=str(tmp_path / "gone"))
+    (tmp_path / "run/run.flags").write_text(cli.to_flagfile(gone))
+    with pytest.raises(ConfigError, match="--workdir=.*: the encoder that this run began with is needed: --encoder="):
+        export()
+    (tmp_path / "run/class_names.json").unlink()
+    with pytest.raises(ConfigError, match="has no class_names.json, its training never began"):
+        export()
+    assert not (tmp_path / "hub").exists()
+
+
+def test_settings_of_a_detector_are_read_as_such(run):
+    assert exporter.read_run(run[0]) == CONFIG
+    assert isinstance(exporter.read_run(run[0]), DetectConfig)
