@@ -65,7 +65,7 @@ def efficient(config: EfficientConfig) -> dict:
         "dataset": config.data.dataset,
         "num_classes": len(protocol.class_names),
         "class_names": protocol.class_names,
-        "label_fraction": config.labels.label_fraction,
+        "label_fraction": protocol.fraction,
         "num_train_labels": labels,
         "seed": config.training.seed,
         **scores,

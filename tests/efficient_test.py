@@ -135,6 +135,7 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, hub_dir, tmp_p
     result = efficient(config(folder, tmp_path, hub_dir, "--labels_per_class=1"))
     assert result["search"] == []
     assert result["num_train_labels"] == 3
+    assert result["label_fraction"] == 3 / 36
     assert result["phases"]["fine-tuned"]["steps"] == 4
     assert "nothing is held out" in capsys.readouterr().out
 

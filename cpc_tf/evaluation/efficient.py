@@ -34,6 +34,7 @@ class Protocol:
 
     Attributes:
       chosen: places of the labels that may be seen, int64 [n].
+      fraction: which part of all labels that is.
       fit, held: these in two parts, to select settings; None if that cannot be.
       first: the first phase, 'supervised' or 'frozen'.
       class_names: of the labels.
@@ -50,6 +51,7 @@ class Protocol:
         self.class_names = self._source.class_names
         every = self._source.labels()
         self.chosen = subset.choose(every, self.class_names, labels.label_fraction, labels.labels_per_class, seed)
+        self.fraction = len(self.chosen) / len(every) if labels.labels_per_class else labels.label_fraction
         self.fit, self.held = subset.hold_out(every, self.chosen, labels.held_out, seed) or (None, None)
         self._few = subset.restricted(self._source, self.chosen)
         self.first = SUPERVISED if config.classifier.encoder == "pixels" else FROZEN
