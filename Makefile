@@ -2,14 +2,19 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 RUN := runs/photos
+# The demo's curve over labels: these parts of them, on the encoder and on pixels, in a shorter form than the presets'.
+FRACTIONS := 0.01 0.05 0.2
+SHORT := --held_out=0 --finetune_steps=0
+CURVE := $(foreach fraction,$(FRACTIONS),$(RUN)/efficient/cpc_$(fraction)/result.json $(RUN)/efficient/pixels_$(fraction)/result.json)
 
 .PHONY: demo test setup native clean-demo
 .DELETE_ON_ERROR:
 
-demo: $(RUN)/linear/result.json
-	@cat $(RUN)/linear/table.txt
+demo: $(RUN)/report/report.html
+	@cat $(RUN)/linear/table.txt $(RUN)/report/summary.txt
 	@echo "hub module: $(RUN)/hub   (hub.KerasLayer(\"$(RUN)/hub\"))"
 	@echo "picture:    $(RUN)/linear/linear.png"
+	@echo "report:     $(RUN)/report/report.html"
 
 test: .venv/installed
 	.venv/bin/ruff check
@@ -46,3 +51,12 @@ $(RUN)/hub/encoder.json: $(RUN)/pretrain/result.json
 
 $(RUN)/linear/result.json: $(RUN)/hub/encoder.json
 	$(PY) -m cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=$(RUN)/hub --workdir=$(RUN)/linear
+
+$(RUN)/efficient/cpc_%/result.json: $(RUN)/hub/encoder.json
+	$(PY) -m cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=$(RUN)/hub --label_fraction=$* $(SHORT) --workdir=$(@D)
+
+$(RUN)/efficient/pixels_%/result.json: | .venv/installed
+	$(PY) -m cpc_tf.efficient --flagfile=flags/photos/efficient_pixels.flags --encoder=pixels --label_fraction=$* $(SHORT) --workdir=$(@D)
+
+$(RUN)/report/report.html: $(RUN)/linear/result.json $(CURVE)
+	$(PY) -m cpc_tf.report --runs=$(RUN) --output=$(@D)

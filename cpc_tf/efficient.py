@@ -43,16 +43,15 @@ def efficient(config: EfficientConfig) -> dict:
     print(f"{labels} labels of {len(protocol.class_names)} classes", flush=True)
     if protocol.held is None:
         print("nothing is held out: settings and lengths as given", flush=True)
-    fine_tuning = config.sgd.finetune_steps if protocol.first == "frozen" else 0
 
     records, chosen, length = *protocol.select(), 0
-    if fine_tuning:
+    if protocol.fine_tuning:
         more, chosen, length = protocol.select_length(chosen)
         records += more
     trained = protocol.first_phase(chosen)
     scores, predicted, true = protocol.test(trained)
     phases = {protocol.first: {**scores, "steps": int(trained.step.numpy())}}
-    if fine_tuning:
+    if protocol.fine_tuning:
         if length:
             trained = protocol.fine_tune(chosen, trained, length)
             scores, predicted, true = protocol.test(trained)

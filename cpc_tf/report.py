@@ -1,5 +1,7 @@
 """Makes a page of all results below a directory, beside the paper's: report.html, with PNG, CSV and JSON beside it.
 
+Its headlines are in summary.txt, and are printed.
+
     python -m cpc_tf.report --runs=runs --output=runs/report
 
 What was not measured yet leaves a gap that says which command would measure it.
@@ -34,8 +36,10 @@ def report(config: ReportConfig) -> str:
         raise ConfigError("--output= is empty: name a directory for the report, e.g. --output=runs/report")
     found = collect(config.runs)
     sections = dataset.sections(found, config.runs)
-    for name, content in page.files(found, sections, config.runs, datetime.date.today().isoformat()).items():
+    made = page.files(found, sections, config.runs, datetime.date.today().isoformat())
+    for name, content in made.items():
         write_file(os.path.join(config.output, name), content)
+    print(made["summary.txt"], end="", flush=True)
     return os.path.join(config.output, "report.html")
 
 

@@ -44,9 +44,12 @@ class _Page(html.parser.HTMLParser):
         self.text += data
 
 
-def test_the_page_and_the_files_beside_it(tmp_path):
+def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     samples.all_kinds(tmp_path / "runs")
     path = _report(tmp_path / "runs", tmp_path / "report")
+    summary = (tmp_path / "report/summary.txt").read_text()
+    assert capsys.readouterr().out == summary
+    assert summary.startswith("photos: With 10 labels")
     text = (tmp_path / "report/report.html").read_text()
     assert path.endswith("report/report.html")
     shown = _Page(text)

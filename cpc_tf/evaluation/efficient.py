@@ -37,6 +37,7 @@ class Protocol:
       fraction: which part of all labels that is.
       fit, held: these in two parts, to select settings; None if that cannot be.
       first: the first phase, 'supervised' or 'frozen'.
+      fine_tuning: steps of the second one at most; 0: there is none.
       class_names: of the labels.
 
     Raises:
@@ -55,6 +56,7 @@ class Protocol:
         self.fit, self.held = subset.hold_out(every, self.chosen, labels.held_out, seed) or (None, None)
         self._few = subset.restricted(self._source, self.chosen)
         self.first = SUPERVISED if config.classifier.encoder == "pixels" else FROZEN
+        self.fine_tuning = config.sgd.finetune_steps if self.first == FROZEN else 0
         with strategy.scope():
             self.encoder = load_feature_maps(
                 config.classifier, config.images.image_size, seed, config.numerics.precision
@@ -63,9 +65,12 @@ class Protocol:
         self._features: dict[str, Features] = {}
 
     def select(self) -> tuple[list[dict[str, Any]], EfficientConfig]:
-        """Tries settings of the first phase on the held-out labels: (a record of each, the best settings)."""
+        """Tries settings of the first phase on the held-out labels: (a record of each, the best settings).
+
+        Without records if there is nothing to choose: no held-out labels, or one trial and no length of fine-tuning.
+        """
         tried = search.trials(self.config)
-        if self.held is None:
+        if self.held is None or (len(tried) == 1 and not self.fine_tuning):
             return [], self.config
         records = []
         for number, settings in enumerate(tried):

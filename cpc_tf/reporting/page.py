@@ -39,6 +39,7 @@ def files(found: Found, sections: Sequence[Section], runs_dir: str, date: str) -
                     made |= {f"{name}{part}-dark.png": dark} if dark else {}
             if block.data:
                 made[f"{name}.csv"] = to_csv(block.data)
+    made["summary.txt"] = "".join(f"{s.name}: {' '.join(s.headline)}\n" for s in sections if s.headline)
     made["report.json"] = json.dumps(_summary(found, sections, runs_dir, date), indent=1, default=str) + "\n"
     made["report.html"] = html(found, sections, runs_dir, date)
     return made
