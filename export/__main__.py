@@ -1,6 +1,7 @@
-"""Exports the encoder of a pre-training run, or the detector of a detection run, as a TF-Hub module.
+"""Exports what a run trained, the encoder (without labels or with them) or the detector, as a TF-Hub module.
 
     python -m export --workdir=runs/photos/pretrain --output=runs/photos/hub
+    python -m export --workdir=runs/photos/efficient/cpc_0.1 --output=runs/photos/hub_0.1
     python -m export --workdir=runs/collages/detect/cpc --output=runs/collages/detector
 
 The directory holds a TF2 SavedModel, its card (README.md) and encoder.json or detector.json. It appears only once the

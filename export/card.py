@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from string import Template
 from typing import Any
 
-from cpc_tf.config import PretrainConfig
+from cpc_tf.config import GeometryConfig
 
-# What stands in the result.json of a pre-training run and is worth repeating: how it is called, how it is written.
-FIGURES = {
-    "loss": ("InfoNCE loss, summed over directions and offsets (nats)", "{:.3f}"),
-    "accuracy": ("contrastive accuracy", "{:.3f}"),
-    "bound": ("InfoNCE bound on mutual information (nats)", "{:.3f}"),
-    "effective_rank": ("effective rank of the latents", "{:.1f}"),
-    "knn": ("nearest-neighbour accuracy of averaged weights", "{:.3f}"),
-}
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """What only a card of one kind of run can say.
+
+    Attributes:
+      title: of the card.
+      summary: how it learned; sentences.
+      seen: how images were shown to it, in terms of the geometry; sentences.
+      rows: (name, value) of the table on its training.
+      figures: what the run measured: a table, or a sentence if there is nothing.
+      pictures: the data sets that it learned from.
+    """
+
+    title: str
+    summary: str
+    seen: str
+    rows: Sequence[tuple[str, str]]
+    figures: str
+    pictures: Sequence[str]
+
 
 TEMPLATE = Template("""\
-# CPC v2 encoder `$encoder`, pre-trained on `$dataset`
+# $title
 
-Turns pictures into feature vectors that a small classifier can be trained on. It learned from pictures without labels,
-by Contrastive Predictive Coding (CPC v2, Hénaff et al., ICML 2020), as implemented by cpc_tf. A TensorFlow 2 SavedModel
-with TF-Hub's image interface; it needs TensorFlow and tensorflow_hub, and nothing of cpc_tf.
+Turns pictures into feature vectors that a small classifier can be trained on. $summary
+
+A TensorFlow 2 SavedModel with TF-Hub's image interface; it needs TensorFlow and tensorflow_hub, and nothing of cpc_tf.
 
 ## Inputs and outputs
 
@@ -29,7 +44,7 @@ with TF-Hub's image interface; it needs TensorFlow and tensorflow_hub, and nothi
 |---|---|
 | `module(images)` | features `[N, $feature_dim]` of whole images |
 | `module(images, return_endpoints=True)` | a dictionary: see below |
-| `module.patched(images)` | latents `[N, R, C, $feature_dim]`: each patch of the grid on its own, as in pre-training |
+| `module.patched(images)` | latents `[N, R, C, $feature_dim]`: each patch of the grid on its own |
 | `module.patched(images, return_endpoints=True)` | the same dictionary, with `[N, R, C]` in front |
 
 The dictionary has the feature map of each stack of blocks (`stack1`, `stack2`, ...), the last one normalized
@@ -40,6 +55,8 @@ batch norm, if there is any, use and update the statistics of the batch). It com
 `serving_default` (`features`, `feature_map`) and `patched` (`latents`).
 
 ## Geometry
+
+$seen
 
 | | px |
 |---|---|
@@ -53,13 +70,7 @@ what is left over below and on the right, and refuses images smaller than a patc
 
 ## Training
 
-| | |
-|---|---|
-| pictures | `$dataset`, split `$split`, labels not used |
-| encoder | `$encoder`, $parameters parameters, norm `$norm`, blocks `$block_order`$stack |
-| patch augmentation | `$augment` |
-| run | `$run`, step $step of batches of $batch_size, $weights weights |
-| software | $versions |
+$training
 
 $figures
 
@@ -78,7 +89,7 @@ model = tf.keras.Sequential([hub.KerasLayer(MODULE), tf.keras.layers.Dense(2)])
 model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(images, labels, verbose=0)
 
-# The same, fine-tuned. Layer norm: a small learning rate and a warm-up help.
+# The same, fine-tuned. With layer norm a small learning rate and a warm-up help.
 model = tf.keras.Sequential([hub.KerasLayer(MODULE, trainable=True), tf.keras.layers.Dense(2)])
 model.compile(tf.keras.optimizers.Adam(1e-4), tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(images, labels, verbose=0)
@@ -96,7 +107,7 @@ From TensorFlow 2.16 on, `hub.KerasLayer` is a layer of Keras 2: use `tf_keras` 
 
 ## Licence and citation
 
-The terms of the pictures it learned from (`$dataset`) may extend to these weights; the code that made them comes with
+The terms of the pictures it learned from ($pictures) may extend to these weights; the code that made them comes with
 cpc_tf's LICENSE.
 
 ```bibtex
@@ -111,38 +122,42 @@ cpc_tf's LICENSE.
 """)
 
 
-def render(description: dict[str, Any], run: PretrainConfig, result: dict[str, Any]) -> str:
+def render(description: dict[str, Any], history: History) -> str:
     """The card's text.
 
     Args:
       description: the content of encoder.json.
-      run: the run's settings.
-      result: its result.json; empty if it has not ended.
+      history: of the run that it comes from.
     """
-    encoder = description["encoder"]
+    encoder, geometry = description["encoder"], GeometryConfig(**description["geometry"])
+    stack = f", output of stack {encoder['output_stack']}" if encoder["output_stack"] else ""
+    architecture = (
+        f"`{encoder['encoder']}`, {description['parameters']:,} parameters, norm `{encoder['norm']}`, blocks "
+        f"`{encoder['block_order']}`{stack}"
+    )
+    software = ", ".join(f"{name} {version}" for name, version in description["versions"].items())
     return TEMPLATE.substitute(
         {
             **description,
             **description["geometry"],
-            **encoder,
-            "parameters": f"{description['parameters']:,}",
-            "stack": f", output of stack {encoder['output_stack']}" if encoder["output_stack"] else "",
-            "grid": run.geometry.grid,
-            "split": run.data.split,
-            "augment": run.augment.augment,
-            "batch_size": run.training.batch_size,
-            "versions": ", ".join(f"{name} {version}" for name, version in description["versions"].items()),
-            "figures": _figures(result, description["step"]),
+            "grid": geometry.grid,
+            "title": history.title,
+            "summary": history.summary,
+            "seen": history.seen,
+            "training": table([("encoder", architecture), *history.rows, ("software", software)]),
+            "figures": history.figures,
+            "pictures": ", ".join(f"`{dataset}`" for dataset in history.pictures),
         }
     )
 
 
-def _figures(result: dict[str, Any], step: int) -> str:
-    """A table of what the run measured, which may have been at another step than the exported one."""
-    known = [(text, form.format(result[key])) for key, (text, form) in FIGURES.items() if key in result]
-    if not known:
-        return "The run had not ended when this was exported: there are no figures."
-    other = "" if result.get("step") == step else ", which is not the exported step"
-    rows = [f"| {text} | {value} |" for text, value in known]
-    head = [f"| measured at the end of the run, step {result.get('step')}{other} | |", "|---|---|"]
-    return "\n".join(head + rows)
+def table(rows: Sequence[tuple[str, str]], head: str = "") -> str:
+    """A table of names and values; `head` stands above the names."""
+    lines = [f"| {head} | |" if head else "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
+    return "\n".join(lines)
+
+
+def measured_at(place: str, measured: int, exported: int) -> str:
+    """The head of a table of figures, which may have been measured at another step than the exported one."""
+    other = "" if measured == exported else ", which is not the exported step"
+    return f"measured {place}, step {measured}{other}"

@@ -1,4 +1,4 @@
-"""A pre-training run -> its encoder as a checked TF-Hub module."""
+"""An encoder -> a checked TF-Hub module with encoder.json and card, whatever run it comes from."""
 
 from __future__ import annotations
 
@@ -8,46 +8,50 @@ from typing import Any
 
 import numpy as np
 
-from cpc_tf.config import ExportConfig, PretrainConfig
+from cpc_tf.config import EncoderConfig, ExportConfig, GeometryConfig
 from cpc_tf.models.resnet import Encoder
 from cpc_tf.settings import flatten
 from cpc_tf.training.workdir import write_file
 from export import card
-from export.description import origin, result_of
 from export.module import HubEncoder, save
 from export.output import writing
 from export.verify import verify
-from export.weights import load_encoder
 
 
-def export_encoder(run: PretrainConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
+def write_encoder(
+    encoder: Encoder, description: dict[str, Any], history: card.History, config: ExportConfig, directory: str
+) -> dict[str, Any]:
     """Writes the module to a directory; returns what its encoder.json says and what the check measured.
 
+    Args:
+      encoder: computes in float32, has its variables.
+      description: the content of encoder.json: `describe` and where the encoder comes from.
+      history: what the card says of that.
+      config: of the export.
+      directory: aside of `config.output`.
+
     Raises:
-      ConfigError: if the checkpoint or the output is not to be had.
-      NotVerified: if the module does not do what the checkpoint does.
+      ConfigError: if the directory cannot be written.
+      NotVerified: if the module does not do what the encoder does.
     """
-    encoder, step = load_encoder(run, config.workdir, config.weights, config.step)
-    description = describe(run, encoder, config.workdir, config.weights, step)
+    geometry = GeometryConfig(**description["geometry"])
     with writing(config.output):
-        save(HubEncoder(encoder, run.geometry), directory)
+        save(HubEncoder(encoder, geometry), directory)
         write_file(os.path.join(directory, "encoder.json"), json.dumps(description, indent=2) + "\n")
-        write_file(os.path.join(directory, "README.md"), card.render(description, run, result_of(config.workdir)))
-    measured = verify(directory, encoder, run.geometry)
+        write_file(os.path.join(directory, "README.md"), card.render(description, history))
+    measured = verify(directory, encoder, geometry)
     told = (
-        f"{run.encoder.encoder}, {config.weights} weights of step {step}; in a fresh process: largest difference "
-        f"{measured['difference']:.0e}, {measured['variables']} variables trainable"
+        f"{encoder.config.encoder}, {description['weights']} weights of step {description['step']}; in a fresh "
+        f"process: largest difference {measured['difference']:.0e}, {measured['variables']} variables trainable"
     )
     return {**description, **measured, "told": told}
 
 
-def describe(run: PretrainConfig, encoder: Encoder, workdir: str, weights: str, step: int) -> dict[str, Any]:
-    """The content of encoder.json: what the encoder is and where it comes from."""
+def describe(settings: EncoderConfig, geometry: GeometryConfig, encoder: Encoder) -> dict[str, Any]:
+    """What encoder.json says of the encoder itself."""
     return {
-        "encoder": flatten(run.encoder),
-        "geometry": flatten(run.geometry),
+        "encoder": flatten(settings),
+        "geometry": flatten(geometry),
         "feature_dim": encoder.feature_dim,
         "parameters": int(sum(np.prod(v.shape) for v in encoder.trainable_variables)),
-        "weights": weights,
-        **origin(run.data.dataset, workdir, step),
     }

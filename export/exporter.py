@@ -7,16 +7,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.config import DetectConfig, ExportConfig, PretrainConfig
+from cpc_tf.config import DetectConfig, EfficientConfig, ExportConfig, PretrainConfig
 from cpc_tf.settings import ConfigError, leaves
 from cpc_tf.training.workdir import read_config
 from export.detector import export_detector
-from export.encoder import export_encoder
+from export.efficient import export_efficient
 from export.output import written_aside
+from export.pretraining import export_pretraining
 from export.verify import NotVerified
 
 # Settings of a run -> what exports such a run.
-EXPORTERS = {PretrainConfig: export_encoder, DetectConfig: export_detector}
+EXPORTERS = {PretrainConfig: export_pretraining, EfficientConfig: export_efficient, DetectConfig: export_detector}
 
 
 def export(config: ExportConfig) -> dict[str, Any]:
@@ -27,13 +28,13 @@ def export(config: ExportConfig) -> dict[str, Any]:
       NotVerified: if the module does not do what the checkpoint does; the output is not created.
     """
     if not config.workdir:
-        raise ConfigError("--workdir= is empty: name the directory of a pre-training run, or of a detector's")
+        raise ConfigError("--workdir= is empty: name the directory of a run of cpc_tf.pretrain, efficient or detect")
     run = read_run(config.workdir)
     with written_aside(config.output) as directory:
         return EXPORTERS[type(run)](run, config, directory)
 
 
-def read_run(workdir: str) -> PretrainConfig | DetectConfig:
+def read_run(workdir: str) -> PretrainConfig | EfficientConfig | DetectConfig:
     """The settings of a run that can be exported. Raises ConfigError if this is none."""
     path, flags = os.path.join(workdir, "run.flags"), set()
     if tf.io.gfile.exists(path):
@@ -42,7 +43,10 @@ def read_run(workdir: str) -> PretrainConfig | DetectConfig:
     for config_class in EXPORTERS:
         if flags <= {field.name for _, field in leaves(config_class)}:
             return read_config(workdir, config_class)
-    raise ConfigError(f"--workdir={workdir}: neither a pre-training run nor a detector's; nothing else can be exported")
+    raise ConfigError(
+        f"--workdir={workdir}: neither a pre-training run, nor one of cpc_tf.efficient, nor a detector's; nothing else "
+        "can be exported"
+    )
 
 
 def main(config: ExportConfig) -> None:

@@ -95,7 +95,8 @@ def reference(encoder: Encoder, geometry: GeometryConfig) -> dict[str, np.ndarra
         values[f"whole{i}/images"] = batch
         values.update({f"whole{i}/{name}": x.numpy() for name, x in encoder.endpoints(tf.constant(batch)).items()})
 
-    values["patched/images"] = images(1, side, side - stride)
+    # A column less than the geometry's grid has, unless that is the only one.
+    values["patched/images"] = images(1, side, max(side - stride, patch))
     patches = _patches(values["patched/images"][0], patch, stride)  # [R, C, P, P, 3]
     latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
     values["patched/latents"] = latents.reshape(1, *patches.shape[:2], encoder.feature_dim)

@@ -33,9 +33,9 @@ def load_encoder(config: PretrainConfig, workdir: str, weights: str, step: int =
     Raises:
       ConfigError: if there is no such checkpoint, or none that is whole.
     """
-    candidates = _candidates(workdir, step)
+    candidates = candidates_of(workdir, step)
     model = build_model(cli.replace(config, precision="float32", recompute=False))
-    return model.encoder, _read_first(candidates, workdir, lambda path: _read(model, path, weights))
+    return model.encoder, read_first(candidates, workdir, lambda path: _read(model, path, weights))
 
 
 def load_detector(config: DetectConfig, workdir: str, num_classes: int, step: int = 0) -> tuple[FasterRCNN, int]:
@@ -53,15 +53,15 @@ def load_detector(config: DetectConfig, workdir: str, num_classes: int, step: in
     Raises:
       ConfigError: if there is no such encoder or checkpoint, or none that is whole.
     """
-    candidates = _candidates(workdir, step)
+    candidates = candidates_of(workdir, step)
     try:
         model = build_detector(cli.replace(config, precision="float32"), num_classes)
     except ConfigError as error:
         raise ConfigError(f"--workdir={workdir}: the encoder that this run began with is needed: {error}") from error
-    return model, _read_first(candidates, workdir, lambda path: _read(model, path, "raw"))
+    return model, read_first(candidates, workdir, lambda path: restore(path, model=model))
 
 
-def _read_first(candidates: list[int], workdir: str, read: Callable[[str], None]) -> int:
+def read_first(candidates: list[int], workdir: str, read: Callable[[str], None]) -> int:
     """Reads the first of these checkpoints that is whole, and returns its step."""
     checkpoints = Checkpoints(workdir, tf.train.Checkpoint())
     for candidate in candidates:
@@ -77,11 +77,11 @@ def _read_first(candidates: list[int], workdir: str, read: Callable[[str], None]
     raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {_listed(candidates)}")
 
 
-def _candidates(workdir: str, step: int) -> list[int]:
+def candidates_of(workdir: str, step: int) -> list[int]:
     """The steps to try, best first."""
     steps = Checkpoints(workdir, tf.train.Checkpoint()).steps()
     if not steps:
-        raise ConfigError(f"--workdir={workdir}: no checkpoint yet; let the run get to its first one")
+        raise ConfigError(f"--workdir={workdir}: has no checkpoint; let the run get to its first one")
     if step and step not in steps:
         raise ConfigError(f"--step={step}: no such checkpoint in --workdir={workdir}; there are {_listed(steps)}")
     return [step] if step else steps[::-1]
@@ -91,10 +91,13 @@ def _listed(steps: list[int]) -> str:
     return ", ".join(map(str, sorted(steps)))
 
 
-def _read(model: CPC | FasterRCNN, path: str, weights: str) -> None:
-    # The optimizer's state is left unread: expect_partial.
-    tf.train.Checkpoint(model=model).read(path).assert_existing_objects_matched().expect_partial()
+def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
+    """Reads these parts of a checkpoint, with all their variables; the optimizer's state, for one, is left unread."""
+    tf.train.Checkpoint(**objects).read(path).expect_partial().assert_existing_objects_matched()
+
+
+def _read(model: CPC, path: str, weights: str) -> None:
+    restore(path, model=model)
     if weights == "averaged":
         # The averages straight into the variables they are averages of. Statistics of batch norm have none.
-        average = tf.train.Checkpoint(averages=model.trainable_variables)
-        tf.train.Checkpoint(average=average).read(path).assert_existing_objects_matched().expect_partial()
+        restore(path, average=tf.train.Checkpoint(averages=model.trainable_variables))

@@ -2,8 +2,8 @@
 
 settings, keras <- config, cli <- augment <- data
                    config      <- models <- training <- evaluation <- binaries <- nothing
-export imports what made a run (models, detection, training), and data for the canvas that a detector sees; never
-evaluation. reporting reads what runs left: beside the records of training it needs only data and augment, for the sheet
+export imports what made a run (models, detection, training, evaluation for an encoder trained on labels), and data for
+the canvas that a detector sees. reporting reads what runs left: beside the records of training it needs only data and augment, for the sheet
 of patches. detection imports evaluation for the card of a module alone, whose untrained twin can be a backbone.
 """
 
@@ -29,7 +29,7 @@ ALLOWED = {
     "evaluation": BASE | {"cli", "data", "models", "training"},
     "detection": BASE | {"data", "evaluation", "models", "training"},
     "reporting": BASE | {"augment", "data", "training"},
-    "export": BASE | {"cli", "data", "detection", "models", "training"},
+    "export": BASE | {"cli", "data", "detection", "evaluation", "models", "training"},
 }
 BINARY = set(ALLOWED) - {"export"}
 

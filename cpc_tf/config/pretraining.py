@@ -123,11 +123,11 @@ class PretrainConfig(Settings):
 class ExportConfig(Settings):
     """Everything `python -m export` can be told."""
 
-    workdir: str = setting("", "directory of the run: a pre-training or a detector's")
+    workdir: str = setting("", "directory of the run: pre-training, `cpc_tf.efficient` or a detector's")
     output: str = setting("", "directory to write the TF-Hub module to; must not exist yet")
     weights: str = setting(
         "averaged",
-        "Polyak averages or the weights themselves; a detector has no averages",
+        "Polyak averages or the weights themselves; only pre-training has averages",
         source="App. A",
         choices=("averaged", "raw"),
     )

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from cpc_tf import cli
-from export import card
+from export import card, pretraining_card
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,8 @@ def test_figures_of_another_step(small_config, result, words):
         **{"feature_dim": 128, "parameters": 1, "dataset": "photos", "run": "run", "step": 9, "weights": "raw"},
         "versions": {"tensorflow": "2.15.1"},
     }
-    text = card.render(description, cli.replace(small_config, split="unlabelled"), result)
+    run = cli.replace(small_config, split="unlabelled")
+    text = card.render(description, pretraining_card.history(description, run, result))
     assert words in text
     assert "output of stack 2" in text
     assert "split `unlabelled`" in text

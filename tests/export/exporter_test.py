@@ -96,7 +96,7 @@ def test_output_that_exists_is_kept(run, tmp_path):
 
 def test_run_without_checkpoint(run, tmp_path):
     shutil.copy(os.path.join(run.path, "run.flags"), tmp_path)
-    with pytest.raises(ConfigError, match="no checkpoint yet"):
+    with pytest.raises(ConfigError, match="has no checkpoint"):
         exporter.export(ExportConfig(workdir=str(tmp_path), output=str(tmp_path / "hub")))
 
 
@@ -164,7 +164,7 @@ def test_output_that_appeared_meanwhile_is_kept(tmp_path):
 def test_a_run_of_another_kind_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.flags").write_text(cli.to_flagfile(LinearConfig()))
-    with pytest.raises(ConfigError, match="--workdir=.*: neither a pre-training run nor a detector's"):
+    with pytest.raises(ConfigError, match="--workdir=.*: neither a pre-training run, nor one of cpc_tf.efficient, nor"):
         exporter.export(ExportConfig(workdir=str(tmp_path / "run"), output=str(tmp_path / "hub")))
 
 
