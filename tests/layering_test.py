@@ -3,8 +3,9 @@
 settings, keras <- config, cli <- augment <- data
                    config      <- models <- training <- evaluation <- binaries <- nothing
 export imports what made a run (models, detection, training, evaluation for an encoder trained on labels), and data for
-the canvas that a detector sees. reporting reads what runs left: beside the records of training it needs only data and augment, for the sheet
-of patches. detection imports evaluation for the card of a module alone, whose untrained twin can be a backbone.
+the canvas that a detector sees. reporting reads what runs left: beside the records of training it needs only data and
+augment, for the sheet of patches. detection imports evaluation for the card of a module alone, whose untrained twin can
+be a backbone.
 """
 
 import ast
