@@ -20,29 +20,43 @@ LONGER = {
 }
 
 
+def preset(dataset: str) -> str:
+    """The folder of its presets in flags/."""
+    return "photos" if dataset == "photos" else "imagenette"
+
+
+def pretraining(dataset: str, pictures: str, seed: int) -> tuple[str, list[str]]:
+    """The preset of its pre-training, and the flags beside it."""
+    return f"flags/{preset(dataset)}/pretrain.flags", [*_data(dataset, pictures), f"--seed={seed}"]
+
+
+def _data(dataset: str, pictures: str) -> list[str]:
+    return [] if dataset == "photos" else [f"--dataset=folder:{pictures}"]
+
+
+def classified(dataset: str, pictures: str, folder: str, encoder: str, fraction: float, seed: int) -> list:
+    """The steps that classify in FOLDER/ENCODER_FRACTION; 'CPC' is pre-trained in FOLDER first."""
+    workdir = f"{folder}/{encoder.lower()}_{fraction:g}"
+    command = [
+        "cpc_tf.efficient",
+        f"--flagfile=flags/{preset(dataset)}/{'efficient_pixels' if encoder == 'pixels' else 'efficient'}.flags",
+        *_data(dataset, pictures),
+        f"--encoder={'pixels' if encoder == 'pixels' else f'{folder}/hub'}",
+        f"--label_fraction={fraction:g}",
+        f"--seed={seed}",
+        *LONGER.get((dataset, encoder, fraction), []),
+        f"--workdir={workdir}",
+    ]
+    before = study.pretrained(folder, *pretraining(dataset, pictures, seed)) if encoder == "CPC" else []
+    return [*before, (command, f"{workdir}/result.json")]
+
+
 def runs(dataset: str, pictures: str, work: str, seeds: int) -> list[study.Run]:
     """Each fraction and seed with both, fewer labels first."""
-    name = "photos" if dataset == "photos" else "imagenette"
-    data = [] if dataset == "photos" else [f"--dataset=folder:{pictures}"]
 
     def run(fraction: float, seed: int, encoder: str) -> study.Run:
-        folder = f"{work}/{dataset}/{seed}"
-        before = study.pretrained(folder, f"flags/{name}/pretrain.flags", [*data, f"--seed={seed}"])
-        preset = "efficient_pixels" if encoder == "pixels" else "efficient"
-        workdir = f"{folder}/{encoder.lower()}_{fraction:g}"
-        command = [
-            "cpc_tf.efficient",
-            f"--flagfile=flags/{name}/{preset}.flags",
-            *data,
-            f"--encoder={'pixels' if encoder == 'pixels' else f'{folder}/hub'}",
-            f"--label_fraction={fraction:g}",
-            f"--seed={seed}",
-            *LONGER.get((dataset, encoder, fraction), []),
-            f"--workdir={workdir}",
-        ]
         fields = {"dataset": dataset, "label_fraction": fraction, "seed": seed, "features": encoder}
-        steps = [*(before if encoder == "CPC" else []), (command, f"{workdir}/result.json")]
-        return study.Run(fields, steps)
+        return study.Run(fields, classified(dataset, pictures, f"{work}/{dataset}/{seed}", encoder, fraction, seed))
 
     # Seeds innermost: runs beside each other then pre-train different encoders.
     return [run(f, s, encoder) for encoder in ("CPC", "pixels") for f in FRACTIONS[dataset] for s in range(seeds)]

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-from benchmarks import labels, ladder, policies, study
+from benchmarks import detection, labels, ladder, policies, study
 from cpc_tf import cli
 from tests.docs_test import ROOT, settings_of
 
 STUDIES = {
     "policies": policies.runs("W", "PICTURES", 950, 2),
     "ladder": ladder.runs("W", 3),
+    "detection": detection.runs("collages", "", "", "W", 3) + detection.runs("bccd-voc", "BOXES", "PICTURES", "W", 3),
     "labels": labels.runs("photos", "", "W", 3) + labels.runs("imagenette-224", "PICTURES", "W", 3),
 }
 

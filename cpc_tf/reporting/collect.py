@@ -143,7 +143,7 @@ def collect(runs_dir: str) -> Found:
             f"--runs={runs_dir}: no result.json below it{unread}; `make demo` makes the first in runs/photos, "
             "or see python -m cpc_tf.linear --help"
         )
-    return Found(_without_copies(runs), problems, modules)
+    return _with_origins(Found(_without_copies(runs), problems, modules))
 
 
 def _json_files(folder: str) -> Iterator[str]:
@@ -171,6 +171,15 @@ def _without_copies(runs: list[Run]) -> list[Run]:
         record = {name: value for run in copies for name, value in run.record.items()}
         merged.append(Run(record, copies[0].place, copies[0].directory))
     return merged
+
+
+def _with_origins(found: Found) -> Found:
+    """Runs on a module that was trained on labels from the start say so."""
+    for run in found.runs:
+        card = found.module(run["encoder"]) if run["kind"] != "pretrain" else {}
+        if card.get("num_train_labels") and not card.get("began_as"):
+            run.record.setdefault("features", "supervised")
+    return found
 
 
 def _read(path: str) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cpc_tf.reporting import paper
 from cpc_tf.reporting.collect import Run
 
-ROLES = ("cpc", "random", "pixels")
+ROLES = ("cpc", "supervised", "random", "pixels")
 SEED = re.compile(r"(seed|s)?[_=-]?\d+", re.IGNORECASE)
 RUNG = re.compile(rf"([1-8])_({'|'.join(rung.name for rung in paper.LADDER)})", re.IGNORECASE)
 IMAGENET = ("imagenet2012", "imagenet")
@@ -36,7 +36,7 @@ class Method:
     """What a classifier was trained on.
 
     Attributes:
-      role: 'cpc', 'random' or 'pixels'.
+      role: 'cpc', 'supervised' (an encoder that began with labels), 'random' or 'pixels'.
       key: the encoder without its seed, or the backbone.
     """
 
@@ -46,7 +46,12 @@ class Method:
     @property
     def name(self) -> str:
         """Short, for a legend where there is one of each role."""
-        return {"cpc": "CPC", "random": "random encoder", "pixels": "pixels"}[self.role]
+        return {
+            "cpc": "CPC",
+            "supervised": "supervised encoder",
+            "random": "random encoder",
+            "pixels": "pixels",
+        }[self.role]
 
 
 def spread(values: Iterable[float]) -> Spread:
@@ -56,9 +61,9 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def dataset_name(dataset: str) -> str:
-    """What a --dataset is called: 'photos' for 'photos/15200', a folder by its last part."""
+    """What a --dataset is called: 'photos' for 'photos/15200', a folder by its last part; 'voc/2007' as it is."""
     kind, _, rest = dataset.partition(":")
-    if kind == "folder":
+    if kind in ("folder", "voc"):
         return rest.rstrip("/").split("/")[-1] or dataset
     return "photos" if dataset.startswith("photos/") else dataset
 
@@ -70,7 +75,7 @@ def method(run: Run) -> Method:
         return Method("pixels", run.get("backbone", ""))
     if encoder == "random":
         return Method("random", run.get("backbone", ""))
-    role = "random" if encoder.startswith("random:") else "cpc"
+    role = "random" if encoder.startswith("random:") else "supervised" if run.get("features") == "supervised" else "cpc"
     return Method(role, "/".join(without_seeds(encoder.removeprefix("random:"))))
 
 

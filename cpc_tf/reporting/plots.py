@@ -39,7 +39,7 @@ LIGHT = Theme(
     ink="#1b1f24",
     muted="#5b6470",
     grid="#e3e6ea",
-    roles={"cpc": "#0b5cad", "pixels": "#c62828", "random": "#6b7280"},
+    roles={"cpc": "#0b5cad", "pixels": "#c62828", "random": "#6b7280", "supervised": "#8a6d00"},
     lines=("#0b5cad", "#d55e00", "#00845f", "#b0579a", "#8a6d00", "#2b9bc4", "#5b6470"),
 )
 DARK = Theme(
@@ -47,10 +47,10 @@ DARK = Theme(
     ink="#e8ebee",
     muted="#a0a9b4",
     grid="#2c343d",
-    roles={"cpc": "#6cb2f7", "pixels": "#ff8577", "random": "#a7afb9"},
+    roles={"cpc": "#6cb2f7", "pixels": "#ff8577", "random": "#a7afb9", "supervised": "#e0c341"},
     lines=("#6cb2f7", "#ff9a4d", "#3fcf9f", "#e08fcb", "#e0c341", "#7fd8f5", "#a0a9b4"),
 )
-MARKERS = {"cpc": "o", "pixels": "s", "random": "^"}
+MARKERS = {"cpc": "o", "pixels": "s", "random": "^", "supervised": "D"}
 DASHES = ("-", "--", ":", "-.")
 
 

@@ -25,6 +25,7 @@ OPTIONAL = {
     "backbone": str,
     "rung": str,
     "policy": str,
+    "features": str,
     "class_names": list,
     "phases": dict,
     "search": list,

@@ -38,6 +38,19 @@ def test_links_lead_nowhere(tmp_path):
         assert not run.file("predictions.csv")
 
 
+def test_an_encoder_that_learned_from_labels_alone_is_supervised(tmp_path):
+    began_as = {"hub": None, "labels": {}, "tuned": {"module": "hub"}}
+    for name, before in began_as.items():
+        card = {"began_as": before, **({"num_train_labels": 5} if name != "hub" else {})}
+        samples.write(tmp_path / f"{name}/linear", samples.linear(f"runs/{name}/hub"))
+        (tmp_path / f"{name}/hub").mkdir()
+        (tmp_path / f"{name}/hub/encoder.json").write_text(json.dumps(card))
+    runs = collect(str(tmp_path)).runs
+    assert {run["encoder"]: run.get("features") for run in runs} == {
+        "runs/hub/hub": None, "runs/labels/hub": "supervised", "runs/tuned/hub": None,
+    }  # fmt: skip
+
+
 def test_a_run_counts_once(tmp_path):
     """A study's list repeats its runs, with more to say; a copy of a directory is the same run."""
     record = samples.linear(wall_seconds=9.123456)

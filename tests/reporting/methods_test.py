@@ -14,7 +14,8 @@ def _linear(encoder, directory="", **more):
 
 def test_datasets():
     names = {"photos/15200": "photos", "photos": "photos", "folder:/data/sets/birds/": "birds", "cifar10": "cifar10",
-             "imagenet_resized/64x64": "imagenet_resized/64x64", "folder:": "folder:"}  # fmt: skip
+             "imagenet_resized/64x64": "imagenet_resized/64x64", "folder:": "folder:", "voc:/data/cells": "cells",
+             "voc/2007": "voc/2007"}  # fmt: skip
     assert {dataset: methods.dataset_name(dataset) for dataset in names} == names
 
 
@@ -23,6 +24,7 @@ def test_seeds_are_one_method():
     assert list(methods.by_method(runs)) == [Method("cpc", "runs/small/hub")]
     assert methods.method(_linear("random:runs/small/7/hub")) == Method("random", "runs/small/hub")
     assert methods.method(_linear("pixels")) == Method("pixels", "")
+    assert methods.method(_linear("runs/labels/hub", features="supervised")) == Method("supervised", "runs/labels/hub")
 
 
 def test_titles_tell_apart():
