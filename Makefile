@@ -4,7 +4,7 @@ PY := .venv/bin/python
 RUN := runs/photos
 # The demo's curve over labels: these parts of them, on the encoder and on pixels, in a shorter form than the presets'.
 FRACTIONS := 0.01 0.05 0.2
-SHORT := --held_out=0 --finetune_steps=0
+SHORT := --held_out=0 --finetune_steps=0 --train_steps=600
 CURVE := $(foreach fraction,$(FRACTIONS),$(RUN)/efficient/cpc_$(fraction)/result.json $(RUN)/efficient/pixels_$(fraction)/result.json)
 
 .PHONY: demo test setup native clean-demo
