@@ -6,7 +6,7 @@
 
 Encoders come from the pictures of `photos` (collages) or of imagenette-224 (bccd-voc), and from the runs of
 benchmarks.labels if these stand in the same --work. Writes benchmarks/results/detection_DATASET.json and prints its
-table. Ten minutes to half an hour a run and core.
+table. Estimated at ten minutes to half an hour a run and core; not run yet.
 """
 
 from __future__ import annotations
