@@ -27,10 +27,15 @@ from cpc_tf.training.workdir import Workdir, write_file
 def efficient(config: EfficientConfig) -> dict:
     """Selects, trains and tests; returns the result, which is also in result.json.
 
+    A finished run is not tested again: its result is read.
+
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     workdir, start = Workdir(config), time.monotonic()
+    if (finished := workdir.result()) is not None:
+        print(f"{config.workdir}: already finished", flush=True)
+        return finished
     if config.training.deterministic:
         tf.config.experimental.enable_op_determinism()
     strategy = make_strategy(config.training.strategy, config.training.tpu)

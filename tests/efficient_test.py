@@ -92,9 +92,18 @@ def test_the_chosen_labels_are_saved(finished):
     assert set(saved["held_out"]) < set(saved["chosen"])
 
 
-def test_the_same_command_again_gives_the_same(finished, folder, hub_dir):
+def test_the_same_command_again_reads_the_result(finished, folder, hub_dir, monkeypatch):
     workdir, result = finished
-    assert without_time(efficient(config(folder, workdir, hub_dir))) == without_time(result)
+    with monkeypatch.context() as patch:
+        patch.setattr(Protocol, "test", None)  # the test is touched once
+        assert efficient(config(folder, workdir, hub_dir)) == json.loads(json.dumps(result))
+
+
+def test_a_finished_run_goes_on_if_it_is_to_train_longer(folder, hub_dir, tmp_path):
+    short = efficient(config(folder, tmp_path, hub_dir, "--search_trials=1", "--finetune_steps=0"))
+    assert short["steps"] == 6
+    longer = efficient(config(folder, tmp_path, hub_dir, "--search_trials=1", "--finetune_steps=0", "--train_steps=8"))
+    assert longer["steps"] == 8
 
 
 def test_killed_while_fine_tuning_it_goes_on_to_the_same_end(finished, folder, hub_dir, tmp_path, monkeypatch):

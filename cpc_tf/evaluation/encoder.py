@@ -67,6 +67,8 @@ def module_card(name: str) -> dict:
       ConfigError: if it has none.
     """
     path = os.path.join(name, "encoder.json")
+    if "://" not in name and not tf.io.gfile.exists(name):
+        raise ConfigError(f"--encoder={name}: there is no such directory")
     if not tf.io.gfile.exists(path):
         raise ConfigError(
             f"--encoder={name}: no encoder.json there; a module that `python -m export` did not write needs "

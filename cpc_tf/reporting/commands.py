@@ -76,6 +76,13 @@ def module_for(dataset: str, found: Found, folder: str) -> tuple[list[str], str]
     return [pretrain, export], f"{folder}/hub"
 
 
+def labelled_module(dataset: str, folder: str) -> tuple[list[str], str]:
+    """The commands that make a module in a folder out of a network trained on all labels of a dataset, and its path."""
+    train = from_preset("efficient", dataset, {"encoder": "pixels", "workdir": f"{folder}/pixels"})
+    export = python("export", [f"--workdir={folder}/pixels"], {"output": f"{folder}/hub"})
+    return [train, export], f"{folder}/hub"
+
+
 def for_each(variable: str, values: Sequence[str], lines: Sequence[str]) -> list[str]:
     """Commands for each value of FRACTION or RUNG, which stands in them; for several values a loop of the shell."""
     if len(values) == 1:

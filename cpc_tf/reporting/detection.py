@@ -36,14 +36,33 @@ def blocks(runs: Sequence[Run], dataset: str, found: Found, runs_dir: str) -> li
         for name, architecture, value in lines:
             rows.append(Row([name, architecture, f"{value:.1f}", formats.NOTHING], "paper"))
             data.append({"source": "paper", "method": name, "architecture": architecture, "map": value / 100})
-    missing: list[Block] = []
-    if not any(method.role == "random" for method in by_method):
-        flags = {"encoder": "random", "workdir": os.path.join(runs_dir, "detect", dataset, "random")}
-        run = next(iter(by_method.values()))[0]
-        missing = [Gap("Not measured: a detector on a random encoder.", [commands.like(run, flags)])]
+    missing = _gaps(next(iter(by_method.values()))[0], {m.role for m in by_method}, dataset, found, runs_dir)
     columns = ["Method", "Architecture", *AVERAGES.values()]
     note = (
         "Percent; mean average precision. The paper does not say how it averages; VOC 2007's own way is over 11 "
         "points, so its figures stand there."
     )
     return [Table("table4", "Object detection (table 4 of the paper)", columns, rows, data, note, words=(1,)), *missing]
+
+
+def _gaps(run: Run, roles: set[str], dataset: str, found: Found, runs_dir: str) -> list[Block]:
+    """What the comparison lacks: detectors on CPC, on an encoder taught with labels of its pictures, on a new one."""
+    folder = os.path.join(runs_dir, "detect", dataset)
+    pictures = str(found.module(run["encoder"]).get("dataset", ""))
+
+    def gap(what: str, before: list[str], encoder: str, role: str) -> Gap:
+        flags = {"encoder": encoder, "workdir": os.path.join(folder, role)}
+        return Gap(f"Not measured: a detector on {what}.", [*before, commands.like(run, flags)])
+
+    gaps: list[Block] = []
+    if pictures and "cpc" not in roles:
+        gaps.append(
+            gap("an encoder pre-trained by CPC", *commands.module_for(pictures, found, f"{folder}/cpc_encoder"), "cpc")
+        )
+    if pictures and "supervised" not in roles:
+        gaps.append(
+            gap("an encoder trained on labels", *commands.labelled_module(pictures, f"{folder}/labels"), "supervised")
+        )
+    if "random" not in roles:
+        gaps.append(gap("a random encoder", [], "random", "random"))
+    return gaps

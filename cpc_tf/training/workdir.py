@@ -101,3 +101,10 @@ class Workdir:
     def finish(self, result: dict[str, Any]) -> None:
         """Writes result.json."""
         write_file(self._file("result.json"), json.dumps(result, indent=2) + "\n")
+
+    def result(self) -> dict[str, Any] | None:
+        """What `finish` wrote; None if the run is not finished, or now has settings that change what it does."""
+        path = self._file("result.json")
+        if not tf.io.gfile.exists(path) or read_config(self.path, type(self._config)) != self._config:
+            return None
+        return read_json(path)

@@ -72,3 +72,5 @@ def test_a_missing_module_is_one_line(name, said):
 def test_a_module_without_its_json_says_what_to_do(tmp_path):
     with pytest.raises(ConfigError, match="--geometry_from=flags"):
         module_geometry(str(tmp_path))
+    with pytest.raises(ConfigError, match="--encoder=.*/typo: there is no such directory"):
+        module_geometry(f"{tmp_path}/typo")

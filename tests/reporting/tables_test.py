@@ -176,10 +176,20 @@ def test_the_ladder():
 
 
 def test_detection(found):
-    table, gap = detection.blocks(found.of("detect"), "voc", found, "runs")
+    table, labels, random = detection.blocks(found.of("detect"), "voc", found, "runs")
     assert _rows(table, "measured") == {"CPC": ["small ResNet", "50.0", "\N{EN DASH}"]}
     assert _rows(table, "paper")["CPC v2"][:2] == ["Faster: R161", "76.6"]
-    assert _commands(gap)[0][0] == "cpc_tf.detect"
+    assert [module for module, _ in _commands(labels)] == ["cpc_tf.efficient", "export", "cpc_tf.detect"]
+    assert "--encoder=pixels" in _commands(labels)[0][1]
+    assert [module for module, _ in _commands(random)] == ["cpc_tf.detect"]
+
+
+def test_a_detector_on_labels_alone_asks_for_one_on_cpc(found, monkeypatch):
+    (run,) = found.of("detect")
+    monkeypatch.setitem(run.record, "features", "supervised")
+    _, cpc, random = detection.blocks([run], "voc", found, "runs")
+    assert "CPC" in cpc.what
+    assert _commands(cpc)[-1][0] == "cpc_tf.detect"
 
 
 def test_headline(found):
