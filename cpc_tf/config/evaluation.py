@@ -95,6 +95,9 @@ class SgdConfig(Settings):
     )
     finetune_rate: float = setting(0.01, "of the classifier's SGD while fine-tuning", above=0)
     encoder_rate: float = setting(1e-4, "of the encoder's Adam while fine-tuning", above=0)
+    finetune_schedule: str = setting(
+        "constant", "both rates while fine-tuning; a cosine ends at --finetune_steps", choices=("constant", "cosine")
+    )
     look_every: int = setting(
         100, "steps between looks at the held-out labels while fine-tuning: lengths to choose from", minimum=1
     )

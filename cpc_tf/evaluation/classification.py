@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
@@ -26,7 +27,7 @@ class Classification(tf.Module):
       classifier: feature maps -> logits, built.
       phase: 'supervised', 'frozen' or 'fine-tuned'.
       sgd: rates, momentum, decay.
-      train_steps: length, for SGD's cosine; fine-tuning has constant rates, so that its length can be chosen.
+      train_steps: length of the cosine of the rates. Fine-tuning may stop earlier on it, and is constant by default.
       seed: of the dropout.
       strategy: where it runs.
       xla: 'auto', 'on' or 'off'.
@@ -55,16 +56,18 @@ class Classification(tf.Module):
         elif phase == FINE_TUNED:
             by_adam = list(encoder.trainable_variables)
         with strategy.scope():
-            rate = sgd.finetune_rate
-            if phase != FINE_TUNED:
-                shape = OptimizerConfig(
-                    learning_rate=sgd.learning_rate, schedule="cosine", warmup_steps=sgd.warmup_steps
-                )
-                rate = LearningRate(shape, train_steps)
-            optimizer = keras.optimizers.SGD(rate, momentum=sgd.momentum, jit_compile=False)
+            tuning = phase == FINE_TUNED
+            shape = OptimizerConfig(
+                learning_rate=sgd.finetune_rate if tuning else sgd.learning_rate,
+                schedule=sgd.finetune_schedule if tuning else "cosine",
+                warmup_steps=0 if tuning else sgd.warmup_steps,
+            )
+            optimizer = keras.optimizers.SGD(LearningRate(shape, train_steps), momentum=sgd.momentum, jit_compile=False)
             self._parts = [(optimizer, by_sgd)]
             if by_adam:
-                self._parts.append((keras.optimizers.Adam(sgd.encoder_rate, jit_compile=False), by_adam))
+                slower = dataclasses.replace(shape, learning_rate=sgd.encoder_rate)
+                adam = keras.optimizers.Adam(LearningRate(slower, train_steps), jit_compile=False)
+                self._parts.append((adam, by_adam))
             for part, variables in self._parts:
                 part.build(variables)
             self.step = tf.Variable(

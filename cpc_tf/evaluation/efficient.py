@@ -154,8 +154,8 @@ class Protocol:
     def _fine_tune(self, config, start: Classification, places, steps: int, looking: bool):
         """A fine-tuned Classification or, when looking, the looks at the held-out labels on the way."""
         trainee = Classification(
-            self.encoder, start.classifier, FINE_TUNED, config.sgd, steps, config.training.seed, self.strategy,
-            config.numerics.xla,
+            self.encoder, start.classifier, FINE_TUNED, config.sgd, config.sgd.finetune_steps, config.training.seed,
+            self.strategy, config.numerics.xla,
         )  # fmt: skip
         _assign(self.encoder.variables, self._untouched)
         workdir = Workdir(config)

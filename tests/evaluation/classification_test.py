@@ -125,3 +125,18 @@ def test_logits_of_batches():
     assert logits.shape == (6, 3)
     np.testing.assert_array_equal(labels, [0, 1, 2, 0, 0, 1])
     np.testing.assert_allclose(logits[4:], logits[:2], atol=1e-5)
+
+
+def test_a_cosine_ends_fine_tuning_gently():
+    moved = {}
+    for schedule in ("constant", "cosine"):
+        trainee = make(FINE_TUNED, SgdConfig(**{**vars(SGD), "finetune_schedule": schedule}))
+        weights = [*trainee.encoder.trainable_variables, *trainee.classifier.trainable_variables]
+        moved[schedule] = []
+        for _ in range(11):
+            before = values(weights)
+            step(trainee)
+            moved[schedule].append(max(np.abs(now - old).max() for now, old in zip(values(weights), before)))
+    assert moved["cosine"][0] == pytest.approx(moved["constant"][0])
+    assert moved["cosine"][9] < 0.1 * moved["constant"][9]
+    assert moved["cosine"][10] == 0  # the horizon of 10 steps is reached
