@@ -163,8 +163,8 @@ def _arrows(axis: Axes, theme: plots.Theme, found: Curves, metric: str) -> None:
         arrow = {"arrowstyle": "->", "color": theme.muted, "linewidth": 1.3, "shrinkA": 6, "shrinkB": 1}
         axis.annotate("", (start * gain.factor, height), (start, height), arrowprops=arrow)
         axis.annotate(
-            str(gain), (start * gain.factor**0.5, height), (0, -5), textcoords="offset points",
-            ha="center", va="top", fontsize=9, color=theme.ink,
+            str(gain), (start * gain.factor, height), (5, 0), textcoords="offset points",
+            ha="left", va="top", fontsize=9, color=theme.ink,
         )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def blocks(runs: Sequence[Run], dataset: str, found: Found, runs_dir: str) -> li
         rows.append(Row([f"{group} (paper, VOC 2007)"], "group"))
         for name, architecture, value in lines:
             rows.append(Row([name, architecture, f"{value:.1f}", formats.NOTHING], "paper"))
-            data.append({"source": "paper", "method": name, "architecture": architecture, "map": value / 100})
+            data.append({"source": "paper", "method": name, "architecture": architecture, "map": round(value / 100, 6)})
     missing = _gaps(next(iter(by_method.values()))[0], {m.role for m in by_method}, dataset, found, runs_dir)
     columns = ["Method", "Architecture", *AVERAGES.values()]
     note = (
