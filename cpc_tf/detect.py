@@ -11,7 +11,6 @@ what every run leaves.
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 
@@ -26,7 +25,7 @@ from cpc_tf.detection import pictures, scoring, voc_files
 from cpc_tf.detection.training import CLASS_NAMES, DetectorTraining
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import is_chief, make_strategy
+from cpc_tf.training.strategy import is_chief, strategy_of
 from cpc_tf.training.workdir import Workdir, write_file
 
 
@@ -37,13 +36,11 @@ def detect(config: DetectConfig) -> dict:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     workdir, training = Workdir(config), config.training
-    if training.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    strategy = make_strategy(training.strategy, training.tpu)
+    strategy = strategy_of(training)
     source, objects = _with_objects(config, config.data.split, "split")
     test_source, test_objects = _with_objects(config, config.scoring.test_split, "test_split")
     names = source.class_names
-    train_steps = training.train_steps or math.ceil(training.train_epochs * source.num_examples / training.batch_size)
+    train_steps = training.steps(source.num_examples)
     trainee = DetectorTraining(config, len(names), strategy, train_steps)
     chief = is_chief(strategy)
     if chief:

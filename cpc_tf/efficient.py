@@ -11,16 +11,14 @@ runs of its phases.
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
-import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.config import EfficientConfig
 from cpc_tf.evaluation.classification import FINE_TUNED
 from cpc_tf.evaluation.efficient import Protocol
-from cpc_tf.training.strategy import is_chief, make_strategy
+from cpc_tf.training.strategy import is_chief, strategy_of
 from cpc_tf.training.workdir import Workdir, write_file
 
 
@@ -32,13 +30,11 @@ def efficient(config: EfficientConfig) -> dict:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    workdir, start = Workdir(config), time.monotonic()
+    workdir = Workdir(config)
     if (finished := workdir.result()) is not None:
         print(f"{config.workdir}: already finished", flush=True)
         return finished
-    if config.training.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    strategy = make_strategy(config.training.strategy, config.training.tpu)
+    strategy = strategy_of(config.training)
     protocol = Protocol(config, strategy)
     chief = is_chief(strategy)
     if chief:
@@ -76,7 +72,7 @@ def efficient(config: EfficientConfig) -> dict:
         "phases": phases,
         "search": records,
         "steps": sum(phase["steps"] for phase in phases.values()),
-        "wall_seconds": time.monotonic() - start,
+        "wall_seconds": protocol.seconds,
     }
     if chief:
         write_file(f"{config.workdir}/predictions.csv", _table(true, predicted))

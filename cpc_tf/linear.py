@@ -23,7 +23,7 @@ from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.linear import LinearTraining
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import is_chief, make_strategy
+from cpc_tf.training.strategy import is_chief, strategy_of
 from cpc_tf.training.workdir import Workdir, write_file
 
 GALLERY, QUERIES = 1000, 200
@@ -36,9 +36,7 @@ def linear(config: LinearConfig) -> dict:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     workdir, training = Workdir(config), config.training
-    if training.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    strategy = make_strategy(training.strategy, training.tpu)
+    strategy = strategy_of(training)
     source, test_source = _labelled(config, "split"), _labelled(config, "test_split")
     geometry = _geometry(config)
     with strategy.scope():
@@ -48,7 +46,7 @@ def linear(config: LinearConfig) -> dict:
     trainee = LinearTraining(
         encode, latent_shape, len(source.class_names), config.probe.learning_rate, training.seed, strategy
     )
-    train_steps = training.train_steps or math.ceil(training.train_epochs * source.num_examples / training.batch_size)
+    train_steps = training.steps(source.num_examples)
     record = loop.train(trainee, _dataset_maker(config, source, geometry, encode), training, train_steps, workdir)
     result = {
         "kind": "linear",

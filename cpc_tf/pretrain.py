@@ -8,8 +8,6 @@ it), patches.png (what the encoder sees), metrics.jsonl, TensorBoard events, che
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import tensorflow as tf
 
@@ -21,7 +19,7 @@ from cpc_tf.reporting import patch_sheet
 from cpc_tf.training import loop
 from cpc_tf.training.diagnostics import Health, nearest_neighbour_accuracy
 from cpc_tf.training.pretraining import Pretraining
-from cpc_tf.training.strategy import is_chief, make_strategy
+from cpc_tf.training.strategy import is_chief, strategy_of
 from cpc_tf.training.workdir import Workdir
 
 PROBE_IMAGES = 1000
@@ -35,13 +33,9 @@ def pretrain(config: PretrainConfig) -> dict:
     """
     # Checked before the model is built: a wrong name should not cost a minute.
     workdir = Workdir(config)
-    if config.training.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    strategy = make_strategy(config.training.strategy, config.training.tpu)
+    strategy = strategy_of(config.training)
     source = _open(config, config.data.split, "split")
-    train_steps = config.training.train_steps or math.ceil(
-        config.training.train_epochs * source.num_examples / config.training.batch_size
-    )
+    train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)
     print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
 

@@ -121,7 +121,11 @@ def test_killed_while_fine_tuning_it_goes_on_to_the_same_end(finished, folder, h
             efficient(config(folder, tmp_path, hub_dir))
     assert calls == ["frozen"] * 3 + ["fine-tuned"] * 2
     assert not (tmp_path / "result.json").exists()
-    assert without_time(efficient(config(folder, tmp_path, hub_dir))) == without_time(finished[1])
+    result = efficient(config(folder, tmp_path, hub_dir))
+    assert without_time(result) == without_time(finished[1])
+    # The time of both sessions: each phase has noted its own.
+    spent = [json.loads(file.read_text().splitlines()[-1])["wall_seconds"] for file in tmp_path.rglob("metrics.jsonl")]
+    assert result["wall_seconds"] == pytest.approx(sum(spent), abs=1e-4)
 
 
 def test_pixels_learn_by_themselves(folder, tmp_path):

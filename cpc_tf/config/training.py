@@ -1,6 +1,7 @@
 """Settings of a training run, whatever is trained."""
 
 import dataclasses
+import math
 
 from cpc_tf.settings import ConfigError, Settings, setting
 
@@ -34,6 +35,10 @@ class TrainingConfig(Settings):
     def check(self):
         if not self.train_steps and not self.train_epochs:
             raise ConfigError("--train_steps=0: give --train_steps or --train_epochs, both are 0")
+
+    def steps(self, num_examples: int) -> int:
+        """How many steps a run over so many examples takes."""
+        return self.train_steps or math.ceil(self.train_epochs * num_examples / self.batch_size)
 
 
 @dataclasses.dataclass(frozen=True)

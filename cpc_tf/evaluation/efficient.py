@@ -63,6 +63,7 @@ class Protocol:
             )
         self._untouched = _values(self.encoder.variables)
         self._features: dict[str, Features] = {}
+        self._seconds: dict[str, float] = {}  # of the runs in these folders
 
     def select(self) -> tuple[list[dict[str, Any]], EfficientConfig]:
         """Tries settings of the first phase on the held-out labels: (a record of each, the best settings).
@@ -76,9 +77,8 @@ class Protocol:
         for number, settings in enumerate(tried):
             config = cli.replace(self.config, **settings, workdir=self._folder("search", self.first, number))
             trainee = self._first_phase(config, self.fit)
-            records.append(
-                {"phase": self.first, **settings, **self._judge(trainee), "steps": self._steps(config), "chosen": False}
-            )
+            found = {"phase": self.first, **settings, **self._judge(trainee)}
+            records.append({**found, "steps": int(trainee.step), "chosen": False})
             _say(f"{self.first}, settings {number + 1} of {len(tried)}", records[-1])
         place = search.best(records)
         records[place]["chosen"] = True
@@ -126,12 +126,13 @@ class Protocol:
         return score(logits, labels), logits.argmax(1), labels
 
     @property
+    def seconds(self) -> float:
+        """How long all phases and trials have trained, over all sessions of the run."""
+        return sum(self._seconds.values())
+
+    @property
     def _cached(self) -> bool:
         return bool(self.config.sgd.cached_views) and self.first == FROZEN
-
-    def _steps(self, config: EfficientConfig) -> int:
-        training = config.training
-        return training.train_steps or int(np.ceil(training.train_epochs * len(self.chosen) / training.batch_size))
 
     def _first_phase(self, config: EfficientConfig, places: np.ndarray) -> Classification:
         _assign(self.encoder.variables, self._untouched)
@@ -143,13 +144,18 @@ class Protocol:
             classifier = ResNetClassifier(len(self.class_names), head, norm, config.numerics.precision)
             maps = tf.function(self.encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
             classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
-            steps = self._steps(config)
+            steps = config.training.steps(len(self.chosen))
             trainee = Classification(
                 self.encoder, classifier, self.first, config.sgd, steps, config.training.seed, self.strategy,
                 config.numerics.xla,
             )  # fmt: skip
-        loop.train(trainee, self._dataset_maker(config, places, trainee.phase), config.training, steps, Workdir(config))
+        self._train(trainee, config, places, steps)
         return trainee
+
+    def _train(self, trainee: Classification, config: EfficientConfig, places, steps: int, **looks) -> None:
+        make_dataset = self._dataset_maker(config, places, trainee.phase)
+        record = loop.train(trainee, make_dataset, config.training, steps, Workdir(config), **looks)
+        self._seconds[config.workdir] = record["wall_seconds"]
 
     def _fine_tune(self, config, start: Classification, places, steps: int, looking: bool):
         """A fine-tuned Classification or, when looking, the looks at the held-out labels on the way."""
@@ -158,15 +164,12 @@ class Protocol:
             self.strategy, config.numerics.xla,
         )  # fmt: skip
         _assign(self.encoder.variables, self._untouched)
-        workdir = Workdir(config)
         looks = {"probe": lambda: self._judge(trainee), "probe_every": config.sgd.look_every} if looking else {}
-        loop.train(
-            trainee, self._dataset_maker(config, places, trainee.phase), config.training, steps, workdir, **looks
-        )
+        self._train(trainee, config, places, steps, **looks)
         if not looking:
             return trainee
         names = ("held_out_top1", "held_out_loss")
-        found = [record for record in workdir.metrics() if names[0] in record]
+        found = [record for record in Workdir(config).metrics() if names[0] in record]
         return [{**{name: record[name] for name in names}, "steps": record["step"]} for record in found]
 
     def _judge(self, trainee: Classification) -> dict[str, float]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from cpc_tf.config import TrainingConfig
 from cpc_tf.settings import ConfigError
+
+
+def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
+    """The strategy of a run; from then on kernels are reproducible if it asks for that. Raises ConfigError."""
+    if training.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    return make_strategy(training.strategy, training.tpu)
 
 
 def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
