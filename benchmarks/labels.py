@@ -21,6 +21,8 @@ OTHERWISE = {
     ("imagenette-224", "CPC", 0.1): ["--held_out=0"],
     ("imagenette-224", "CPC", 1.0): ["--held_out=0", "--cached_views=4", "--train_steps=6000"],
     ("imagenette-224", "pixels", 1.0): ["--train_steps=6000"],
+    ("photos", "pixels", 0.1): ["--train_steps=3000"],
+    ("photos", "pixels", 0.2): ["--train_steps=3000"],
     ("photos", "pixels", 0.5): ["--train_steps=3000"],
     ("photos", "pixels", 1.0): ["--train_steps=3000"],
 }
