@@ -3,8 +3,8 @@
     python -m benchmarks.labels --dataset=photos --work=runs/labels
     python -m benchmarks.labels --dataset=imagenette-224 --pictures=../shared/data/imagenette-224 --work=runs/labels
 
-Writes benchmarks/results/labels_DATASET.json and prints its table. Two to three hours on two cores,
-estimated from its runs.
+Writes benchmarks/results/labels_DATASET.json and prints its table. One and a half to two and a half hours on
+two cores, estimated from its runs.
 """
 
 from __future__ import annotations

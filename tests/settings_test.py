@@ -135,6 +135,13 @@ def test_settings_that_contradict_each_other(make, flag):
     assert "\n" not in str(error.value)
 
 
+def test_the_length_of_a_run_in_steps():
+    assert TrainingConfig(train_steps=7).steps(1000) == 7
+    # Passes are rounded up: no example is left out of the last one.
+    assert TrainingConfig(train_epochs=2, batch_size=8).steps(20) == 5
+    assert TrainingConfig(train_epochs=1.5, batch_size=8).steps(11) == 3
+
+
 def test_the_way_out_of_a_grid_that_does_not_fit_works():
     with pytest.raises(ConfigError, match="--image_size=256 would fit"):
         GeometryConfig(image_size=260, patch_size=64, patch_stride=32)

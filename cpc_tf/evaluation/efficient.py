@@ -78,7 +78,7 @@ class Protocol:
             config = cli.replace(self.config, **settings, workdir=self._folder("search", self.first, number))
             trainee = self._first_phase(config, self.fit)
             found = {"phase": self.first, **settings, **self._judge(trainee)}
-            records.append({**found, "steps": int(trainee.step), "chosen": False})
+            records.append({**found, "steps": int(trainee.step.numpy()), "chosen": False})
             _say(f"{self.first}, settings {number + 1} of {len(tried)}", records[-1])
         place = search.best(records)
         records[place]["chosen"] = True

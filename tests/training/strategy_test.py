@@ -1,8 +1,9 @@
 import pytest
 import tensorflow as tf
 
+from cpc_tf.config import TrainingConfig
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.strategy import is_chief, make_strategy, wants_xla
+from cpc_tf.training.strategy import is_chief, make_strategy, strategy_of, wants_xla
 
 
 def test_single_and_auto_are_one_device_here():
@@ -10,6 +11,15 @@ def test_single_and_auto_are_one_device_here():
         strategy = make_strategy(name)
         assert strategy.num_replicas_in_sync == 1
         assert is_chief(strategy)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_run_gets_its_strategy_and_reproducible_kernels_if_it_asks(monkeypatch, deterministic):
+    asked = []
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: asked.append(True))
+    strategy = strategy_of(TrainingConfig(strategy="mirrored", deterministic=deterministic))
+    assert isinstance(strategy, tf.distribute.MirroredStrategy)
+    assert bool(asked) is deterministic
 
 
 def test_mirrored_takes_the_logical_cpus_where_there_is_no_gpu(two_replicas):
