@@ -94,7 +94,7 @@ def _dataset(name: str, size: int = PATCH, grid: int = GRID):
     import tensorflow as tf
 
     from cpc_tf import augment
-    from cpc_tf.config import AugmentConfig
+    from cpc_tf.augment.config import AugmentConfig
     from cpc_tf.data import geometry
     from cpc_tf.data.decode import decode
 
@@ -167,7 +167,7 @@ def _opencv_rate(cores: int) -> float:
 
     from benchmarks import augment_opencv
     from cpc_tf import augment
-    from cpc_tf.config import AugmentConfig
+    from cpc_tf.augment.config import AugmentConfig
 
     cv2.setNumThreads(1)
     images = _patches(PATCH, GRID)
@@ -191,8 +191,8 @@ def _primitives() -> dict:
     import tensorflow as tf
 
     from cpc_tf import augment
+    from cpc_tf.augment.config import AugmentConfig
     from cpc_tf.augment.recipe import magnitude_range
-    from cpc_tf.config import AugmentConfig
 
     patches, config = _patches(PATCH, GRID)[0], AugmentConfig()
     n = len(patches)

@@ -85,15 +85,6 @@ def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any
     return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
 
 
-def replace(config: Any, **values: Any) -> Any:
-    """A copy of a nested settings object with some flags set to other values."""
-    known = flatten(config)
-    unknown = set(values) - set(known)
-    if unknown:
-        raise TypeError(f"no such setting: {sorted(unknown)}")
-    return unflatten(type(config), {**known, **values})
-
-
 def _parse(argv: Sequence[str]) -> Sequence[str]:
     try:
         return flags.FLAGS(argv)

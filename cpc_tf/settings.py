@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import typing
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -64,6 +65,11 @@ def setting(
 class Settings:
     """Base of every settings dataclass: checks each field's range, then `check()` for what spans several fields."""
 
+    def __init_subclass__(cls):
+        # Modules with `from __future__ import annotations` leave texts; a flag needs the type itself.
+        hints = typing.get_type_hints(cls)
+        cls.__annotations__ = {name: hints[name] for name in cls.__dict__.get("__annotations__", {})}
+
     def __post_init__(self):
         for field in dataclasses.fields(self):
             if field.metadata:
@@ -101,6 +107,15 @@ def unflatten(config_class: type, values: dict[str, Any]) -> Any:
         elif field.name in values:
             arguments[field.name] = values[field.name]
     return config_class(**arguments)
+
+
+def replace(config: Any, **values: Any) -> Any:
+    """A copy of a nested settings object with some flags set to other values."""
+    known = flatten(config)
+    unknown = set(values) - set(known)
+    if unknown:
+        raise TypeError(f"no such setting: {sorted(unknown)}")
+    return unflatten(type(config), {**known, **values})
 
 
 def _check_range(field: dataclasses.Field, value: Any) -> None:

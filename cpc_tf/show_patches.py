@@ -11,9 +11,9 @@ import dataclasses
 from PIL import Image
 
 from cpc_tf import cli
-from cpc_tf.config import PretrainConfig
 from cpc_tf.data import catalog
-from cpc_tf.reporting import patch_sheet
+from cpc_tf.pretrain import patch_sheet
+from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import Settings, setting
 
 

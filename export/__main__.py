@@ -9,7 +9,7 @@ module has been checked in a fresh process.
 """
 
 from cpc_tf import cli
-from cpc_tf.config import ExportConfig
+from export.config import ExportConfig
 from export.exporter import main
 
 if __name__ == "__main__":

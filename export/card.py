@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any
 
-from cpc_tf.config import GeometryConfig
+from cpc_tf.data.config import GeometryConfig
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,13 +8,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.config import CanvasConfig, DetectConfig, ExportConfig
 from cpc_tf.data import canvas
-from cpc_tf.detection.faster_rcnn import FasterRCNN
-from cpc_tf.detection.training import CLASS_NAMES
+from cpc_tf.data.config import CanvasConfig
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.trainee import CLASS_NAMES
 from cpc_tf.settings import ConfigError, flatten
 from cpc_tf.training.workdir import read_json, write_file
 from export import detector_card
+from export.config import ExportConfig
 from export.description import origin, result_of, without_folders
 from export.output import writing
 from export.verify import verify_detector

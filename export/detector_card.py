@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import Template
 from typing import Any
 
-from cpc_tf.config import DetectConfig
+from cpc_tf.detect.config import DetectConfig
 
 TEMPLATE = Template("""\
 # Detector of $count classes, fine-tuned on `$dataset`

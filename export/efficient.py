@@ -7,12 +7,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.config import EfficientConfig, ExportConfig, GeometryConfig, ImageConfig
-from cpc_tf.evaluation.classification import FINE_TUNED, SUPERVISED
-from cpc_tf.evaluation.encoder import module_card
+from cpc_tf.data.config import GeometryConfig, ImageConfig
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.trainee import FINE_TUNED, SUPERVISED
+from cpc_tf.encoders.load import module_card
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.workdir import read_config
 from export import efficient_card
+from export.config import ExportConfig
 from export.description import origin, result_of, without_folders
 from export.encoder import describe, write_encoder
 from export.rebuild import load_trained_encoder

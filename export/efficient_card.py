@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cpc_tf.config import EfficientConfig
-from cpc_tf.evaluation.classification import SUPERVISED
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.trainee import SUPERVISED
 from export.card import History, measured_at, table
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from cpc_tf.config import EncoderConfig, ExportConfig, GeometryConfig
-from cpc_tf.models.resnet import Encoder
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.resnet import Encoder
 from cpc_tf.settings import flatten
 from cpc_tf.training.workdir import write_file
 from export import card
+from export.config import ExportConfig
 from export.module import HubEncoder, save
 from export.output import writing
 from export.verify import verify

@@ -7,9 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.config import DetectConfig, EfficientConfig, ExportConfig, PretrainConfig
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, leaves
 from cpc_tf.training.workdir import read_config
+from export.config import ExportConfig
 from export.detector import export_detector
 from export.efficient import export_efficient
 from export.output import written_aside

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from cpc_tf.config import GeometryConfig
-from cpc_tf.models.patches import patch_grid
-from cpc_tf.models.resnet import Encoder
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.patch_grid import patch_grid
+from cpc_tf.encoders.resnet import Encoder
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 
@@ -120,6 +120,6 @@ def save(module: HubEncoder, directory: str) -> None:
         module,
         directory,
         signatures={"serving_default": serve, "patched": serve_patched},
-        # Layer norm brings its own gradient (cpc_tf/models/norm.py): without this, fine-tuning would fail.
+        # Layer norm brings its own gradient (cpc_tf/encoders/norm.py): without this, fine-tuning would fail.
         options=tf.saved_model.SaveOptions(experimental_custom_gradients=True),
     )

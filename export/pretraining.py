@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cpc_tf.config import ExportConfig, PretrainConfig
+from cpc_tf.pretrain.config import PretrainConfig
 from export import pretraining_card
+from export.config import ExportConfig
 from export.description import origin, result_of
 from export.encoder import describe, write_encoder
 from export.weights import load_encoder

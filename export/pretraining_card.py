@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cpc_tf.config import PretrainConfig
+from cpc_tf.pretrain.config import PretrainConfig
 from export.card import History, measured_at, table
 
 # What stands in the result.json of a pre-training run and is worth repeating: how it is called, how it is written.

@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf import cli
-from cpc_tf.config import EfficientConfig, EncoderConfig
-from cpc_tf.evaluation.maps import FeatureMaps, load_feature_maps
-from cpc_tf.models.resnet import Encoder
-from cpc_tf.settings import ConfigError
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.maps import FeatureMaps, load_feature_maps
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.settings import ConfigError, replace
 from export.verify import NotVerified
 from export.weights import candidates_of, read_first, restore
 
@@ -64,7 +64,7 @@ def _read(maps: FeatureMaps, path: str, name: str) -> None:
 
 def _with_values(settings: EncoderConfig, variables: list[tf.Variable], name: str) -> Encoder:
     """A new encoder with these values."""
-    encoder = Encoder(cli.replace(settings, recompute=False))
+    encoder = Encoder(replace(settings, recompute=False))
     encoder(tf.zeros([1, 32, 32, 3]))
     if [v.shape for v in encoder.variables] != [v.shape for v in variables]:
         raise ConfigError(

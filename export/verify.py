@@ -11,10 +11,10 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.config import CanvasConfig, GeometryConfig
 from cpc_tf.data import canvas
-from cpc_tf.detection.faster_rcnn import FasterRCNN
-from cpc_tf.models.resnet import Encoder
+from cpc_tf.data.config import CanvasConfig, GeometryConfig
+from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.encoders.resnet import Encoder
 from cpc_tf.settings import RunEnded
 
 STRANGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stranger.py")

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from cpc_tf import cli
-from cpc_tf.config import DetectConfig, PretrainConfig
-from cpc_tf.detection.faster_rcnn import FasterRCNN
-from cpc_tf.detection.training import build_detector
-from cpc_tf.models.cpc import CPC
-from cpc_tf.models.resnet import Encoder
-from cpc_tf.settings import ConfigError
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.trainee import build_detector
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.objectives.cpc import CPC
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.trainee import build_model
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.checkpoint import Checkpoints, is_damaged
-from cpc_tf.training.pretraining import build_model
 
 
 def load_encoder(config: PretrainConfig, workdir: str, weights: str, step: int = 0) -> tuple[Encoder, int]:
@@ -34,7 +34,7 @@ def load_encoder(config: PretrainConfig, workdir: str, weights: str, step: int =
       ConfigError: if there is no such checkpoint, or none that is whole.
     """
     candidates = candidates_of(workdir, step)
-    model = build_model(cli.replace(config, precision="float32", recompute=False))
+    model = build_model(replace(config, precision="float32", recompute=False))
     return model.encoder, read_first(candidates, workdir, lambda path: _read(model, path, weights))
 
 
@@ -55,7 +55,7 @@ def load_detector(config: DetectConfig, workdir: str, num_classes: int, step: in
     """
     candidates = candidates_of(workdir, step)
     try:
-        model = build_detector(cli.replace(config, precision="float32"), num_classes)
+        model = build_detector(replace(config, precision="float32"), num_classes)
     except ConfigError as error:
         raise ConfigError(f"--workdir={workdir}: the encoder that this run began with is needed: {error}") from error
     return model, read_first(candidates, workdir, lambda path: restore(path, model=model))

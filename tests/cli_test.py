@@ -7,15 +7,17 @@ import sys
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.config import ExportConfig, LinearConfig, PretrainConfig
-from cpc_tf.settings import ConfigError, Settings, flatten, leaves, setting, unflatten
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import ConfigError, Settings, flatten, leaves, replace, setting, unflatten
+from export.config import ExportConfig
 
 CONFIGS = [PretrainConfig, LinearConfig, ExportConfig]
 
-# A binary without TensorFlow, so that it starts at once.
+# The smallest binary.
 TINY = """
 from cpc_tf import cli
-from cpc_tf.config import PretrainConfig
+from cpc_tf.pretrain.config import PretrainConfig
 cli.run(PretrainConfig, lambda config: print("ran with", config.training.batch_size, config.geometry.mirror))
 """
 SHOWN = {
@@ -57,7 +59,7 @@ def changed(field):
 def alone(config_class, field):
     """The settings with one field changed, or None where others would have to change with it."""
     try:
-        return cli.replace(config_class(), **{field.name: changed(field)})
+        return replace(config_class(), **{field.name: changed(field)})
     except ConfigError:
         return None
 
@@ -140,20 +142,20 @@ def test_a_wrong_value_is_one_line(flag, message):
 def test_changed_flags():
     saved = PretrainConfig()
     assert cli.changed_flags(saved, saved) == {}
-    free = cli.replace(saved, steps_per_loop=7, workdir="elsewhere", train_steps=3)
+    free = replace(saved, steps_per_loop=7, workdir="elsewhere", train_steps=3)
     assert cli.changed_flags(free, saved) == {}
-    assert cli.changed_flags(cli.replace(saved, seed=4, norm="batch"), saved) == {
+    assert cli.changed_flags(replace(saved, seed=4, norm="batch"), saved) == {
         "seed": (4, 0),
         "norm": ("batch", "layer"),
     }
 
 
 def test_replace():
-    config = cli.replace(PretrainConfig(), seed=4, encoder="small")
+    config = replace(PretrainConfig(), seed=4, encoder="small")
     assert (config.training.seed, config.encoder.encoder) == (4, "small")
     assert unflatten(PretrainConfig, flatten(config)) == config
     with pytest.raises(TypeError, match="seeed"):
-        cli.replace(config, seeed=4)
+        replace(config, seeed=4)
 
 
 def run(*arguments):
@@ -162,7 +164,13 @@ def run(*arguments):
 
 @pytest.mark.parametrize("config_class", CONFIGS)
 def test_help_shows_the_flags_with_their_units(config_class):
-    done = run("-c", TINY.replace("PretrainConfig", config_class.__name__), "--help")
+    done = run(
+        "-c",
+        TINY.replace("cpc_tf.pretrain.config", config_class.__module__).replace(
+            "PretrainConfig", config_class.__name__
+        ),
+        "--help",
+    )
     text = " ".join(done.stdout.split())
     assert [word for word in SHOWN[config_class] if word not in text] == []
     assert not done.stderr

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import cpc_tf  # noqa: F401, quietens TensorFlow, so it comes first
-from cpc_tf.models import architectures, resnet
+from cpc_tf.encoders import architectures, resnet
 from cpc_tf.training.strategy import make_strategy
 
 tf.config.set_logical_device_configuration(

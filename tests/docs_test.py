@@ -10,8 +10,12 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.config import DetectConfig, EfficientConfig, ExportConfig, LinearConfig, PretrainConfig
-from cpc_tf.models.resnet import Encoder
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.pretrain.config import PretrainConfig
+from export.config import ExportConfig
 from export.module import HubEncoder, save
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -6,8 +6,11 @@ import re
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.config import DetectConfig, EfficientConfig, LinearConfig, PretrainConfig
-from cpc_tf.models.architectures import ARCHITECTURES
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.encoders.architectures import ARCHITECTURES
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import flatten
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.config import AugmentConfig
+from cpc_tf.augment.config import AugmentConfig
 
 # The sixteen primitives of Cubuk et al. 2018 (AutoAugment), table 6, without Cutout and SamplePairing. An op number
 # in a recipe is a place in this list.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.config import CanvasConfig
 from cpc_tf.data import geometry, keys
+from cpc_tf.data.config import CanvasConfig
 
 _GREY = 128  # beside the image, and in dropped channels as under --augment=colour_drop
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from cpc_tf.config import DataConfig
 from cpc_tf.data import collages, folder, photos, tfds_source, voc_folder, voc_tfds
+from cpc_tf.data.config import DataConfig
 from cpc_tf.data.source import DetectionSource, Source
 from cpc_tf.settings import ConfigError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from cpc_tf.config import CanvasConfig
 from cpc_tf.data import boxes as box
 from cpc_tf.data import canvas, pipeline
+from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.decode import decode, image_size
 from cpc_tf.data.source import NO_LABEL, DetectionSource
 

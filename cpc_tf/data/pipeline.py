@@ -5,8 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 
 from cpc_tf import augment
-from cpc_tf.config import AugmentConfig, GeometryConfig, ImageConfig
+from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data import geometry as geo
+from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decode import decode
 from cpc_tf.data.source import Source
 

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.reporting import formats, methods, plots
 from cpc_tf.reporting.blocks import Block, Details, Figure, Row, Table, Text
 from cpc_tf.reporting.collect import Run
 from cpc_tf.reporting.methods import fraction
-from cpc_tf.training.diagnostics import Health
 
 # What a pre-training records: title, and below which value it warns of collapse.
 PANELS = {

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from cpc_tf.config import TrainingConfig
 from cpc_tf.settings import RunEnded
 from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from cpc_tf.config import OptimizerConfig
 from cpc_tf.keras import keras
+from cpc_tf.training.config import OptimizerConfig
 
 
 class LearningRate(keras.optimizers.schedules.LearningRateSchedule):

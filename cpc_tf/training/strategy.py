@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from cpc_tf.config import TrainingConfig
 from cpc_tf.settings import ConfigError
+from cpc_tf.training.config import TrainingConfig
 
 
 def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:

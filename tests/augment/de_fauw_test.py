@@ -5,7 +5,7 @@ import pytest
 
 from cpc_tf import augment
 from cpc_tf.augment import reference
-from cpc_tf.config import AugmentConfig
+from cpc_tf.augment.config import AugmentConfig
 from tests.augment import samples
 
 ENGINES = ("reference", "native")

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from cpc_tf import augment
 from cpc_tf.augment import build
-from cpc_tf.config import AugmentConfig
+from cpc_tf.augment.config import AugmentConfig
 from tests.augment import samples
 
 # Everything at once, more often than the paper's.

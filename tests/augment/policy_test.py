@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import augment
-from cpc_tf.config import AugmentConfig
+from cpc_tf.augment.config import AugmentConfig
 
 RNG = np.random.default_rng(0)
 POLICIES = ("v1", "colour_drop", "full")

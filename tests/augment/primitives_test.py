@@ -7,8 +7,8 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from cpc_tf import augment
 from cpc_tf.augment import primitives
+from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.recipe import PRIMITIVES, magnitude_range
-from cpc_tf.config import AugmentConfig
 from tests.augment import samples
 
 GREY = (128, 128, 128)

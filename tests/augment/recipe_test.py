@@ -6,8 +6,8 @@ import tensorflow as tf
 from scipy import stats
 
 from cpc_tf import augment
+from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.recipe import COLOR_ORDERS, PRIMITIVES, magnitude_range
-from cpc_tf.config import AugmentConfig
 
 N = 20_000
 FULL = AugmentConfig()

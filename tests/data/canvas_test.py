@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf.config import CanvasConfig
 from cpc_tf.data import canvas
 from cpc_tf.data.canvas import View
+from cpc_tf.data.config import CanvasConfig
 from cpc_tf.settings import ConfigError
 
 SMALL = CanvasConfig(canvas_height=20, canvas_width=30, smallest_area=100, largest_area=300, test_area=200)

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf.config import CanvasConfig
 from cpc_tf.data import detection_pipeline
+from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.source import FOREVER, DetectionSource
 
 CONFIG = CanvasConfig(

@@ -7,9 +7,10 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import augment
-from cpc_tf.config import AugmentConfig, GeometryConfig, ImageConfig
+from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data import geometry as geo
 from cpc_tf.data import pipeline
+from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.folder import open_folder
 
 NONE = AugmentConfig(augment="none")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from cpc_tf import cli
+from cpc_tf.settings import replace
 from export import card, pretraining_card
 
 
@@ -50,7 +50,7 @@ def test_figures_of_another_step(small_config, result, words):
         **{"feature_dim": 128, "parameters": 1, "dataset": "photos", "run": "run", "step": 9, "weights": "raw"},
         "versions": {"tensorflow": "2.15.1"},
     }
-    run = cli.replace(small_config, split="unlabelled")
+    run = replace(small_config, split="unlabelled")
     text = card.render(description, pretraining_card.history(description, run, result))
     assert words in text
     assert "output of stack 2" in text

@@ -8,10 +8,13 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.config import ExportConfig, GeometryConfig, PretrainConfig
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.trainee import Pretraining
+from cpc_tf.settings import replace
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.pretraining import Pretraining
 from cpc_tf.training.workdir import write_file
+from export.config import ExportConfig
 from export.exporter import export
 
 SMALL = ("--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--batch_size=2")
@@ -30,7 +33,7 @@ def run(small_config, tmp_path_factory):
     """Its `path`, and the features of IMAGES {(weights, step): [2, D]} as the float32 encoder computes them."""
     path = str(tmp_path_factory.mktemp("somewhere") / "first_run")
     training = Pretraining(small_config, tf.distribute.get_strategy(), train_steps=9)
-    twin = Pretraining(cli.replace(small_config, precision="float32"), tf.distribute.get_strategy(), train_steps=9)
+    twin = Pretraining(replace(small_config, precision="float32"), tf.distribute.get_strategy(), train_steps=9)
     features = {}
     for step in (7, 9):
         for i, average in enumerate(training.average.averages):

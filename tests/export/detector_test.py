@@ -11,18 +11,19 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf import cli
-from cpc_tf.config import DetectConfig, ExportConfig
 from cpc_tf.data import detection_pipeline
-from cpc_tf.detection.training import DetectorTraining
-from cpc_tf.settings import ConfigError
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.trainee import DetectorTraining
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
 from export import exporter, stranger, verify
+from export.config import ExportConfig
 from tests.data.detection_pipeline_test import Images, encode
-from tests.detection.training_test import SMALL
+from tests.detect.trainee_test import SMALL
 
 NAMES = ["ant", "bee", "wasp"]
-CONFIG = cli.replace(SMALL, dataset="voc:/home/someone/insects", rpn_test_proposals=40, detection_score=0.2)
+CONFIG = replace(SMALL, dataset="voc:/home/someone/insects", rpn_test_proposals=40, detection_score=0.2)
 RESULT = {"kind": "detect", "steps": 9, "map11": 0.25, "map_all": 0.5, "test_split": "test", "iou": 0.5}
 
 
@@ -158,7 +159,7 @@ def test_what_is_missing_is_named(run, tmp_path):
     shutil.copytree(run[0], tmp_path / "run")
     with pytest.raises(ConfigError, match="--step=8: no such checkpoint in .* there are 9"):
         export(step=8)
-    gone = cli.replace(CONFIG, encoder=str(tmp_path / "gone"))
+    gone = replace(CONFIG, encoder=str(tmp_path / "gone"))
     (tmp_path / "run/run.flags").write_text(cli.to_flagfile(gone))
     with pytest.raises(ConfigError, match="--workdir=.*: the encoder that this run began with is needed: --encoder="):
         export()

@@ -11,18 +11,21 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf import cli
-from cpc_tf.config import ClassifierConfig, EfficientConfig, EncoderConfig, ExportConfig, GeometryConfig
-from cpc_tf.efficient import efficient
-from cpc_tf.evaluation.classification import Classification
-from cpc_tf.evaluation.efficient import Protocol
-from cpc_tf.evaluation.maps import load_feature_maps
-from cpc_tf.models.classifier import ResNetClassifier
-from cpc_tf.models.resnet import Encoder
-from cpc_tf.settings import ConfigError, flatten
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.efficient.classifier import ResNetClassifier
+from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
+from cpc_tf.efficient.protocol import Protocol
+from cpc_tf.efficient.run import efficient
+from cpc_tf.efficient.trainee import Classification
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.maps import load_feature_maps
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.settings import ConfigError, flatten, replace
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
 from export import encoder as encoder_export
 from export import exporter, rebuild
+from export.config import ExportConfig
 from export.module import HubEncoder, save
 from export.verify import NotVerified
 
@@ -86,7 +89,7 @@ def untrained(config, phase, step=2):
     Checkpoints(folder, trainee.checkpoint).save(step)
     found = {"top1": 0.75, "top5": 1.0, "steps": step}
     result = {"kind": "efficient", "num_train_labels": 30, "label_fraction": 0.1, "num_classes": 6}
-    write_file(f"{folder}/run.flags", cli.to_flagfile(cli.replace(config, batch_size=4)))
+    write_file(f"{folder}/run.flags", cli.to_flagfile(replace(config, batch_size=4)))
     write_file(f"{config.workdir}/run.flags", cli.to_flagfile(config))
     write_file(f"{config.workdir}/result.json", json.dumps({**result, "phases": {phase: found}}))
     return maps

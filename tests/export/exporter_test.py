@@ -12,9 +12,12 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf import cli
-from cpc_tf.config import EncoderConfig, ExportConfig, GeometryConfig, LinearConfig
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.linear.config import LinearConfig
 from cpc_tf.settings import ConfigError, flatten, unflatten
 from export import encoder, exporter
+from export.config import ExportConfig
 from export.output import written_aside
 from export.verify import NotVerified
 from tests.export.conftest import IMAGES

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.config import EncoderConfig
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.resnet import Encoder
 from cpc_tf.keras import keras
-from cpc_tf.models.resnet import Encoder
 from export.module import HubEncoder, save
 from tests.export.conftest import GEOMETRY, IMAGES
 

@@ -5,8 +5,8 @@ import os
 import pytest
 import tensorflow as tf
 
-from cpc_tf.config import EncoderConfig
-from cpc_tf.models.resnet import Encoder
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.resnet import Encoder
 from export import module, verify
 from export.stranger import Blocker
 from tests.export.conftest import GEOMETRY, IMAGES
@@ -91,7 +91,7 @@ def test_says_why_the_process_ended(encoder, tmp_path, monkeypatch, script, mess
 
 
 def test_stranger_cannot_import_us():
-    for name in ("cpc_tf", "cpc_tf.models.norm", "export", "export.module"):
+    for name in ("cpc_tf", "cpc_tf.encoders.norm", "export", "export.module"):
         with pytest.raises(ImportError):
             Blocker().find_spec(name)
     assert Blocker().find_spec("cpc_tfx") is None

@@ -7,11 +7,14 @@ import shlex
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.config import EfficientConfig, ExportConfig, LinearConfig, PretrainConfig
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.reporting import confusion, dataset, detection, efficient, headline, ladder, linear_table
 from cpc_tf.reporting.blocks import Cell, Gap, Table
 from cpc_tf.reporting.collect import Found, Run, collect
 from cpc_tf.show_patches import ShowConfig
+from export.config import ExportConfig
 from tests.reporting import samples
 
 SETTINGS = {

@@ -5,8 +5,8 @@ import signal
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
-from cpc_tf.config import PretrainConfig
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.strategy import make_strategy
@@ -36,7 +36,7 @@ def _numbers(step, context):
 
 def _config(tmp_path, **settings):
     training = {"batch_size": 1, "steps_per_loop": 4, "checkpoint_every": 10, **settings}
-    return cli.replace(PretrainConfig(), workdir=str(tmp_path / "run"), **training)
+    return replace(PretrainConfig(), workdir=str(tmp_path / "run"), **training)
 
 
 def _train(config, steps, **arguments):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.config import OptimizerConfig
+from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.optimizer import LearningRate, PolyakAverage, make_optimizer
 
 PAPER = OptimizerConfig()

@@ -1,8 +1,8 @@
 import pytest
 import tensorflow as tf
 
-from cpc_tf.config import TrainingConfig
 from cpc_tf.settings import ConfigError
+from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.strategy import is_chief, make_strategy, strategy_of, wants_xla
 
 

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.config import PretrainConfig
-from cpc_tf.settings import ConfigError
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.workdir import Workdir, read_config, read_json, write_file
 
 
@@ -32,14 +32,14 @@ def test_flags_replay_the_run(config):
 def test_other_settings_are_refused_by_name(config):
     Workdir(config).begin(0)
     with pytest.raises(ConfigError, match=r"--encoder=resnet50: .*run with --encoder=small"):
-        Workdir(cli.replace(config, encoder="resnet50"))
+        Workdir(replace(config, encoder="resnet50"))
     with pytest.raises(ConfigError, match=r"and 1 more"):
-        Workdir(cli.replace(config, encoder="resnet50", seed=3))
+        Workdir(replace(config, encoder="resnet50", seed=3))
 
 
 def test_settings_that_do_not_change_the_result_may_change(config):
     Workdir(config).begin(0)
-    Workdir(cli.replace(config, steps_per_loop=7, checkpoint_every=3, strategy="single", train_steps=9)).begin(0)
+    Workdir(replace(config, steps_per_loop=7, checkpoint_every=3, strategy="single", train_steps=9)).begin(0)
 
 
 def test_metrics_after_the_resumed_step_are_written_again(config):

@@ -1,0 +1,28 @@
+"""Fine-tunes a detector on an encoder (Faster R-CNN, Sec. 4.3 of the paper) and scores it by the rules of PASCAL VOC.
+
+    python -m cpc_tf.detect --flagfile=flags/collages/detect.flags --encoder=runs/photos/hub \\
+      --workdir=runs/collages/detect/cpc
+
+Leaves in its workdir result.json, table.txt, curves.png (precision over recall), sheet.png (true and found boxes, worst
+misses first), detections.json and detections/ (VOC's result files, which other tools can score), class_names.json, and
+what every run leaves.
+"""
+
+import os
+
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.run import detect
+
+
+def main(config: DetectConfig) -> None:
+    """The binary."""
+    detect(config)
+    with tf.io.gfile.GFile(os.path.join(config.workdir, "table.txt")) as file:
+        print(f"\n{file.read()}\nresults and pictures: {config.workdir}")
+
+
+if __name__ == "__main__":
+    cli.run(DetectConfig, main)

@@ -1,0 +1,7 @@
+"""What the registry of tasks knows of `python -m cpc_tf.detect`."""
+
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.run import detect
+from cpc_tf.registry import Task
+
+TASK = Task(name="detect", config=DetectConfig, run=detect)

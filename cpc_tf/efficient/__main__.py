@@ -1,0 +1,25 @@
+"""Classifies with few labels, the paper's protocol (appendix C): on an encoder, frozen and fine-tuned, or on pixels.
+
+    python -m cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=runs/photos/hub \\
+      --label_fraction=0.01 --workdir=runs/photos/efficient/cpc_0.01
+
+Settings are selected on a part of the chosen labels, then a classifier with the best of them is trained on all chosen
+labels and tested once. Leaves in its workdir result.json, predictions.csv, labels.json (the chosen examples) and the
+runs of its phases.
+"""
+
+from cpc_tf import cli
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.run import efficient
+
+
+def main(config: EfficientConfig) -> None:
+    """The binary."""
+    result = efficient(config)
+    for phase, found in result["phases"].items():
+        print(f"{phase:12} top-1 {100 * found['top1']:.1f} %  top-5 {100 * found['top5']:.1f} %")
+    print(f"results: {config.workdir}")
+
+
+if __name__ == "__main__":
+    cli.run(EfficientConfig, main)

@@ -1,0 +1,7 @@
+"""What the registry of tasks knows of `python -m cpc_tf.linear`."""
+
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.run import linear
+from cpc_tf.registry import Task
+
+TASK = Task(name="linear", config=LinearConfig, run=linear)

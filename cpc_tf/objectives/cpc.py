@@ -1,0 +1,166 @@
+"""The CPC objective: the `CPC` listing of appendix A, in one to four directions."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.keras import keras
+from cpc_tf.objectives.pixelcnn import PixelCNN
+from cpc_tf.settings import ConfigError, Settings, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveConfig(Settings):
+    """The CPC listing of appendix A."""
+
+    directions: int = setting(
+        4, "1: down; 2: down and up; 4: down, up, right and left", source="Sec. 4.1", choices=(1, 2, 4)
+    )
+    steps_to_ignore: int = setting(
+        2, "rows skipped, since their patches overlap the context", source="App. A", minimum=0
+    )
+    steps_to_predict: int = setting(3, "last predicted row offset", source="App. A", minimum=1)
+    target_dim: int = setting(64, "dimension of targets and predictions", source="App. A", minimum=1)
+    emb_scale: float = setting(0.1, "scale of the predictions", source="App. A", above=0)
+    context_blocks: int = setting(5, "residual blocks of the context network", source="App. A", minimum=1)
+    context_dim: int = setting(256, "width inside a block of the context network", source="App. A", minimum=1)
+    negatives: str = setting(
+        "replica", "negatives from the images of a replica, or gathered from all", choices=("replica", "gathered")
+    )
+    reduction: str = setting("mean", "over the predictions of one offset and direction", choices=("mean", "sum"))
+
+    def check(self):
+        if self.steps_to_predict <= self.steps_to_ignore:
+            raise ConfigError(
+                f"--steps_to_predict={self.steps_to_predict}: nothing left to predict after "
+                f"--steps_to_ignore={self.steps_to_ignore}; use {self.steps_to_ignore + 1} or more"
+            )
+
+
+# Quarter turns (counter-clockwise) that make a direction "down", in the order in which --directions adds them.
+QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}
+
+
+class Prediction(NamedTuple):
+    """What one direction's predictions came to; float32 scalars."""
+
+    loss: tf.Tensor
+    """InfoNCE, summed over offsets; over predictions as `reduction` says."""
+    accuracy: tf.Tensor
+    """Share of predictions whose own target has the highest logit."""
+    bound: tf.Tensor
+    """log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target, in nats."""
+
+
+class CPCOutput(NamedTuple):
+    """What the model computes from a batch of patches."""
+
+    loss: tf.Tensor
+    """Summed over directions, float32 scalar: what is minimized."""
+    predictions: dict[str, Prediction]
+    """Direction -> what it came to."""
+    latents: tf.Tensor
+    """[B, R, C, D], float32."""
+
+
+def rotate(latents: tf.Tensor, quarter_turns: int) -> tf.Tensor:
+    """np.rot90 of a grid: [B, R, C, D], counter-clockwise, static shapes."""
+    if quarter_turns == 0:
+        return latents
+    if quarter_turns == 2:
+        return tf.reverse(latents, [1, 2])
+    transposed = tf.transpose(latents, [0, 2, 1, 3])  # [B, C, R, D]
+    return tf.reverse(transposed, [1 if quarter_turns == 1 else 2])
+
+
+def info_nce(predictions: tf.Tensor, targets: tf.Tensor, candidates: tf.Tensor, offset: int, first: tf.Tensor | int):
+    """Cross-entropy of finding each prediction's own target among all candidates.
+
+    Args:
+      predictions: [B, R - offset, C, T]; row r predicts the target of row r + offset.
+      targets: [B, R, C, T]; only its shape is used.
+      candidates: [N, T]; the targets of this and perhaps other replicas, N a multiple of B * R * C.
+      offset: rows between context and target, the listing's i + 1.
+      first: where this replica's targets begin among the candidates.
+
+    Returns:
+      losses [B * (R - offset) * C] and correct (0 or 1) of the same shape, float32.
+    """
+    batch, rows, columns, dim = targets.shape
+    logits = tf.matmul(tf.reshape(predictions, [-1, dim]), candidates, transpose_b=True)  # [B*(R-offset)*C, N]
+    per_image = (rows - offset) * columns
+    i = tf.range(batch * per_image)
+    # The listing's b * col_dim * rows + (i + 1) * rows + col.
+    labels = first + (i // per_image) * rows * columns + offset * columns + i % per_image
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    correct = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), labels)
+    return losses, tf.cast(correct, tf.float32)
+
+
+class Direction(keras.layers.Layer):
+    """Predicts downwards on a grid that was turned so that its direction is down."""
+
+    def __init__(self, config: ObjectiveConfig, latent_dim: int, dtype: str, name: str):
+        super().__init__(name=name, dtype=dtype)
+        self.config = config
+        self.context = PixelCNN(config.context_blocks, config.context_dim, latent_dim, dtype)
+        self.target = keras.layers.Conv2D(config.target_dim, [1, 1], dtype=dtype, name="target")
+        self.offsets = range(config.steps_to_ignore + 1, config.steps_to_predict + 1)
+        self.heads = [
+            keras.layers.Conv2D(config.target_dim, [1, 1], dtype=dtype, name=f"predict{k}") for k in self.offsets
+        ]
+
+    def call(self, latents: tf.Tensor) -> Prediction:
+        context = self.context(latents)
+        targets = tf.cast(self.target(latents), tf.float32)  # [B, R, C, T]
+        candidates = tf.reshape(targets, [-1, self.config.target_dim])  # [B*R*C, T]
+        first = 0
+        replica = tf.distribute.get_replica_context()  # None while the variables are made
+        if self.config.negatives == "gathered" and replica is not None:
+            first = tf.cast(replica.replica_id_in_sync_group, tf.int32) * candidates.shape[0]
+            candidates = replica.all_gather(candidates, axis=0)  # [replicas*B*R*C, T]
+        loss, means, accuracies = 0.0, [], []
+        for offset, head in zip(self.offsets, self.heads):
+            predictions = tf.cast(head(context)[:, :-offset], tf.float32) * self.config.emb_scale
+            losses, correct = info_nce(predictions, targets, candidates, offset, first)
+            loss += tf.reduce_mean(losses) if self.config.reduction == "mean" else tf.reduce_sum(losses)
+            means.append(tf.reduce_mean(losses))
+            accuracies.append(tf.reduce_mean(correct))
+        bound = tf.math.log(tf.cast(tf.shape(candidates)[0], tf.float32)) - tf.add_n(means) / len(means)
+        return Prediction(loss, tf.add_n(accuracies) / len(accuracies), bound)
+
+
+class CPC(keras.Model):
+    """Encoder, and a context network with its targets and predictions for each direction.
+
+    Args:
+      encoder_config, config: their settings.
+      precision: 'float32' or 'bfloat16'; losses and logits are float32.
+    """
+
+    def __init__(self, encoder_config: EncoderConfig, config: ObjectiveConfig, precision: str = "float32"):
+        dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
+        super().__init__(name="cpc", dtype=dtype)
+        self.encoder = Encoder(encoder_config, precision)
+        self.heads = {
+            name: Direction(config, self.encoder.feature_dim, dtype, name)
+            for name in list(QUARTER_TURNS)[: config.directions]
+        }
+
+    def encode(self, patches: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Patches [B, R, C, P, P, 3], float in [0, 1] or uint8 -> latents [B, R, C, D], float32."""
+        batch, rows, columns = patches.shape[:3]
+        flat = tf.reshape(patches, [-1, *patches.shape[3:]])  # [B*R*C, P, P, 3]
+        latents = self.encoder(tf.image.convert_image_dtype(flat, tf.float32), training=training)
+        return tf.reshape(latents, [-1 if batch is None else batch, rows, columns, latents.shape[-1]])
+
+    def call(self, patches: tf.Tensor, training: bool = False) -> CPCOutput:
+        """See `encode` for patches; all dimensions must be static."""
+        latents = self.encode(patches, training)
+        predictions = {name: head(rotate(latents, QUARTER_TURNS[name])) for name, head in self.heads.items()}
+        return CPCOutput(tf.add_n([p.loss for p in predictions.values()]), predictions, latents)

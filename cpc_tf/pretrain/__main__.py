@@ -1,0 +1,22 @@
+"""Pre-trains an encoder on unlabelled pictures with the CPC objective.
+
+    python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=runs/photos/pretrain
+
+Start the same command again after a kill and it goes on where it was. The run leaves in its workdir: run.flags (replays
+it), patches.png (what the encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.
+"""
+
+from cpc_tf import cli
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.run import pretrain
+
+
+def main(config: PretrainConfig) -> None:
+    """The binary."""
+    result = pretrain(config)
+    print(f"done: {config.workdir}, loss {result['loss']:.3f}")
+    print(f"next: python -m export --workdir={config.workdir} --output=HUB_DIR")
+
+
+if __name__ == "__main__":
+    cli.run(PretrainConfig, main)

@@ -1,0 +1,51 @@
+"""Settings of pre-training and of the export of what it made."""
+
+import dataclasses
+
+from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data.config import DataConfig, GeometryConfig
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.objectives.cpc import ObjectiveConfig
+from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class MonitorConfig(Settings):
+    """What is looked at on the way."""
+
+    probe_every: int = setting(
+        0,
+        "steps between nearest-neighbour probes where labels exist; 0: none",
+        unit="steps",
+        minimum=0,
+        free_on_resume=True,
+    )
+    probe_split: str = setting(
+        "",
+        "labelled split that the nearest-neighbour probe looks at; empty: --split",
+        free_on_resume=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainConfig(Settings):
+    """Everything `python -m cpc_tf.pretrain` can be told."""
+
+    workdir: str = setting("", "directory of the run; a run that stands there is resumed", free_on_resume=True)
+    data: DataConfig = DataConfig()
+    geometry: GeometryConfig = GeometryConfig()
+    augment: AugmentConfig = AugmentConfig()
+    encoder: EncoderConfig = EncoderConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    training: TrainingConfig = TrainingConfig()
+    numerics: NumericsConfig = NumericsConfig()
+    monitor: MonitorConfig = MonitorConfig()
+
+    def check(self):
+        if self.geometry.grid <= self.objective.steps_to_predict:
+            raise ConfigError(
+                f"--steps_to_predict={self.objective.steps_to_predict}: the grid has only {self.geometry.grid} rows; "
+                "use a smaller --patch_stride or fewer steps"
+            )

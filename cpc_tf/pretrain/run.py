@@ -1,0 +1,106 @@
+"""Pre-trains an encoder on unlabelled pictures with the CPC objective."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.data import catalog, pipeline
+from cpc_tf.data.source import Source
+from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+from cpc_tf.pretrain import patch_sheet
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.diagnostics import Health
+from cpc_tf.pretrain.trainee import Pretraining
+from cpc_tf.training import loop
+from cpc_tf.training.strategy import is_chief, strategy_of
+from cpc_tf.training.workdir import Workdir
+
+PROBE_IMAGES = 1000
+
+
+def pretrain(config: PretrainConfig) -> dict:
+    """Runs or resumes a pre-training run and returns its result (also in result.json).
+
+    Raises:
+      ConfigError, loop.Stopped, loop.Diverged.
+    """
+    # Checked before the model is built: a wrong name should not cost a minute.
+    workdir = Workdir(config)
+    strategy = strategy_of(config.training)
+    source = _open(config, config.data.split, "split")
+    train_steps = config.training.steps(source.num_examples)
+    training = Pretraining(config, strategy, train_steps)
+    print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
+
+    def make_dataset(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return pipeline.patches(
+            source,
+            config.geometry,
+            config.augment,
+            global_batch=config.training.batch_size,
+            per_batch=context.get_per_replica_batch_size(config.training.batch_size),
+            seed=config.training.seed,
+            start_step=step,
+            shard=(context.input_pipeline_id, context.num_input_pipelines),
+        )
+
+    if is_chief(strategy):
+        patch_sheet.leave(config, source)
+    probe = _make_probe(config, training, source)
+    record = loop.train(
+        training,
+        make_dataset,
+        config.training,
+        train_steps,
+        workdir,
+        look=Health().look,
+        probe=probe,
+        probe_every=config.monitor.probe_every,
+    )
+    result = {
+        "kind": "pretrain",
+        "dataset": config.data.dataset,
+        "encoder": config.encoder.encoder,
+        "seed": config.training.seed,
+        "images": source.num_examples,
+        "parameters": int(sum(np.prod(v.shape) for v in training.model.trainable_variables)),
+        **record,
+    }
+    if is_chief(strategy):
+        workdir.finish(result)
+    return result
+
+
+def _open(config: PretrainConfig, split: str, flag: str) -> Source:
+    data = config.data
+    return catalog.open_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag)
+
+
+def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
+    """A nearest-neighbour probe on averaged weights, or None where there are no labels or none is wanted."""
+    if not config.monitor.probe_every:
+        return None
+    source = _open(config, config.monitor.probe_split, "probe_split") if config.monitor.probe_split else source
+    if not source.class_names:
+        return None
+    strategy = training.strategy
+
+    @tf.function
+    def encode(patches: tf.Tensor) -> tf.Tensor:
+        latents = strategy.run(training.model.encode, (patches,))
+        latents = strategy.experimental_local_results(latents)[0]  # all replicas encode the same images
+        return tf.reduce_mean(latents, [1, 2])  # [B, D]
+
+    def probe() -> dict[str, float]:
+        # Evenly spaced, since the order of a split may be by class.
+        every = max(1, source.num_examples // PROBE_IMAGES)
+        batches = pipeline.plain_patches(source, config.geometry, 64, every=every)
+        features, labels = [], []
+        with training.averaged():
+            for batch in batches:
+                features.append(encode(batch["patches"]).numpy())
+                labels.append(batch["label"].numpy())
+        return {"knn": nearest_neighbour_accuracy(np.concatenate(features), np.concatenate(labels))}
+
+    return probe

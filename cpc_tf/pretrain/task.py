@@ -1,0 +1,7 @@
+"""What the registry of tasks knows of `python -m cpc_tf.pretrain`."""
+
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.run import pretrain
+from cpc_tf.registry import Task
+
+TASK = Task(name="pretrain", config=PretrainConfig, run=pretrain)

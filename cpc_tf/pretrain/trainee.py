@@ -1,0 +1,110 @@
+"""Pre-training: the model with its optimizer and averages, and one step of it in a replica."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from cpc_tf.keras import keras
+from cpc_tf.objectives.cpc import CPC
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.diagnostics import latent_statistics
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.optimizer import PolyakAverage, make_optimizer
+from cpc_tf.training.strategy import wants_xla
+
+
+def build_model(config: PretrainConfig) -> CPC:
+    """The CPC model with all its variables, initialized from `config.training.seed`."""
+    keras.utils.set_random_seed(config.training.seed)
+    model = CPC(config.encoder, config.objective, config.numerics.precision)
+    grid, patch = config.geometry.grid, config.geometry.patch_size
+    # Traced, not run: the large encoders would take seconds and gigabytes.
+    tf.function(model).get_concrete_function(tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8))
+    return model
+
+
+class Pretraining(tf.Module):
+    """What a pre-training run saves, and what it does in a step.
+
+    Args:
+      config: the run's settings.
+      strategy: where it runs.
+      train_steps: the length of the run, for the schedule.
+
+    Raises:
+      ConfigError: if the batch cannot be spread over the replicas.
+    """
+
+    def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, train_steps: int):
+        super().__init__(name="pretraining")
+        replicas, batch = strategy.num_replicas_in_sync, config.training.batch_size
+        if batch % replicas:
+            raise ConfigError(f"--batch_size={batch}: not a multiple of the {replicas} replicas of --strategy")
+        self.config, self.strategy = config, strategy
+        grid, patch = config.geometry.grid, config.geometry.patch_size
+        self._patches_shape = [batch // replicas, grid, grid, patch, patch, 3]
+        with strategy.scope():
+            self.model = build_model(config)
+            self.optimizer = make_optimizer(config.optimizer, train_steps)
+            self.optimizer.build(self.model.trainable_variables)
+            self.average = PolyakAverage(self.model.trainable_variables, config.optimizer.average_decay)
+            self.step = tf.Variable(
+                0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+            )
+        self.checkpoint = tf.train.Checkpoint(
+            model=self.model, optimizer=self.optimizer, average=self.average, step=self.step
+        )
+        compiled = wants_xla(config.numerics.xla, strategy)
+        # Collectives stay outside of what is compiled here; a TPU compiles the whole step.
+        self._gradients = (
+            tf.function(self._gradients, autograph=False, jit_compile=True) if compiled else self._gradients
+        )
+
+    @property
+    def metric_names(self) -> list[str]:
+        """The keys of what `train_step` returns."""
+        directions = [f"{kind}/{name}" for name in self.model.heads for kind in ("loss", "accuracy")]
+        return ["loss", "accuracy", "bound", "gradient_norm", "feature_std", "effective_rank", *directions]
+
+    def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """One update, in replica context. `batch['patches']`: uint8 [B, R, C, P, P, 3], static shape.
+
+        Returns float32 scalars, of this replica.
+        """
+        # Several workers' iterators do not know the batch size; everything below wants static shapes.
+        gradients, metrics = self._gradients(tf.ensure_shape(batch["patches"], self._patches_shape))
+        gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
+        gradients, metrics["gradient_norm"] = tf.clip_by_global_norm(gradients, self.config.optimizer.clip_norm)
+        variables = self.model.trainable_variables
+        self.optimizer.apply_gradients(zip(gradients, variables), skip_gradients_aggregation=True)
+        self.average.update(variables, self.step)
+        self.step.assign_add(1)
+        return metrics
+
+    def _gradients(self, patches: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        with tf.GradientTape() as tape:
+            output = self.model(patches, training=True)
+        gradients = tape.gradient(output.loss, self.model.trainable_variables)
+        predictions = output.predictions
+        metrics = {"loss": output.loss, **latent_statistics(output.latents)}
+        for name, prediction in predictions.items():
+            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = prediction.loss, prediction.accuracy
+        for name in ("accuracy", "bound"):
+            metrics[name] = tf.add_n([getattr(p, name) for p in predictions.values()]) / len(predictions)
+        return gradients, metrics
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Within it the model has the averaged weights: those that are evaluated and exported."""
+        variables = self.model.trainable_variables
+        raw = [tf.identity(v) for v in variables]
+        for variable, average in zip(variables, self.average.averages):
+            variable.assign(average)
+        try:
+            yield
+        finally:
+            for variable, value in zip(variables, raw):
+                variable.assign(value)

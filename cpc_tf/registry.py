@@ -1,0 +1,40 @@
+"""Registries that fill themselves: whoever adds a module to a package has added its entry."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+
+def modules(package: str) -> list[ModuleType]:
+    """All modules directly in a package, by name; packages in it are left out.
+
+    Args:
+      package: dotted name, e.g. 'cpc_tf.objectives'.
+    """
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    return [importlib.import_module(f"{package}.{item.name}") for item in found if not item.ispkg]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What can be run, has a result, and is shown in the report.
+
+    Attributes:
+      name: of the package, of the binary `python -m cpc_tf.NAME`, and the 'kind' of its results.
+      config: the settings class.
+      run: settings -> result, which is also in result.json.
+    """
+
+    name: str
+    config: type
+    run: Callable[[Any], dict[str, Any]]
+
+    @property
+    def module(self) -> str:
+        """What `python -m` runs."""
+        return f"cpc_tf.{self.name}"

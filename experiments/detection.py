@@ -1,0 +1,67 @@
+"""Detectors on three encoders: pre-trained without labels, trained on labels, and new; as the paper's table of VOC.
+
+    python -m experiments.detection --dataset=collages --work=runs/labels
+    python -m experiments.detection --dataset=bccd-voc --boxes=../shared/data/bccd-voc \
+      --pictures=../shared/data/imagenette-224 --work=runs/labels
+
+Encoders come from the pictures of `photos` (collages) or of imagenette-224 (bccd-voc), and from the runs of
+experiments.labels if these stand in the same --work. Writes experiments/results/detection_DATASET.json and prints its
+table. Five minutes a run and core, beside the encoders.
+"""
+
+from __future__ import annotations
+
+from absl import app, flags
+
+from experiments import labels, study
+
+# What is detected -> what encoders are trained on, and the preset.
+SETTINGS = {"collages": ("photos", "collages"), "bccd-voc": ("imagenette-224", "bccd")}
+ENCODERS = ("CPC", "supervised", "random")
+
+
+def runs(dataset: str, boxes: str, pictures: str, work: str, seeds: int) -> list[study.Run]:
+    """All encoders with the first seed, then with the others."""
+    return [_run(dataset, boxes, pictures, work, e, seed) for seed in range(seeds) for e in ENCODERS]
+
+
+def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed: int) -> study.Run:
+    source, preset = SETTINGS[dataset]
+    folder = f"{work}/{source}/{seed}"
+    module, before = encoder, []
+    if encoder == "CPC":
+        module = f"{folder}/hub"
+        before = study.pretrained(folder, *labels.pretraining(source, pictures, seed))
+    elif encoder == "supervised":
+        module, run = f"{folder}/hub_labels", f"{folder}/pixels_1"
+        export = (["export", f"--workdir={run}", f"--output={module}"], f"{module}/encoder.json")
+        before = [*labels.classified(source, pictures, folder, "pixels", 1.0, seed), export]
+    workdir = f"{work}/{dataset}/{seed}/{encoder.lower()}"
+    command = [
+        "cpc_tf.detect",
+        f"--flagfile=flags/{preset}/detect.flags",
+        *([f"--dataset=voc:{boxes}"] if boxes else []),
+        f"--encoder={module}",
+        f"--seed={seed}",
+        f"--workdir={workdir}",
+    ]
+    fields = {"dataset": dataset, "features": encoder, "seed": seed}
+    return study.Run(fields, [*before, (command, f"{workdir}/result.json")])
+
+
+def main(_) -> None:
+    """Runs what is missing; prints the table."""
+    given = flags.FLAGS
+    todo = runs(given.dataset, given.boxes, given.pictures, given.work, given.seeds)
+    records = study.carry_out(f"detection_{given.dataset}", todo)
+    for metric in ("map11", "map_all"):
+        print(study.table(records, "features", "dataset", metric))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("work", "runs/labels", "folder of the runs")
+    flags.DEFINE_enum("dataset", "collages", list(SETTINGS), "which of the two")
+    flags.DEFINE_string("boxes", "", "folder of bccd-voc")
+    flags.DEFINE_string("pictures", "", "folder of imagenette-224")
+    flags.DEFINE_integer("seeds", 3, "how many seeds: of the encoder and of the detector")
+    app.run(main)

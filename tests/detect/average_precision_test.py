@@ -1,0 +1,209 @@
+import numpy as np
+import pytest
+
+from cpc_tf.detect.average_precision import (
+    Curve,
+    Found,
+    Truth,
+    average_precision,
+    judge,
+    mean_average_precision,
+    precision_recall,
+)
+
+HERE, THERE, ELSEWHERE = [0, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]
+
+
+def truth(boxes, labels=None, difficult=None):
+    labels = np.zeros(len(boxes), int) if labels is None else labels
+    difficult = np.zeros(len(boxes), bool) if difficult is None else difficult
+    return Truth(np.array(boxes, float).reshape(-1, 4), np.array(labels), np.array(difficult))
+
+
+def found(boxes, scores, labels=None):
+    labels = np.zeros(len(boxes), int) if labels is None else labels
+    return Found(np.array(boxes, float).reshape(-1, 4), np.array(scores), np.array(labels))
+
+
+def curve_of(right, objects):
+    """The curve of detections that are right or not, best first."""
+    hits = np.cumsum(right)
+    count = np.arange(1, len(right) + 1)
+    return Curve(-count, hits / objects, hits / count, objects)
+
+
+def test_vector_of_the_tf_object_detection_api():
+    precision = np.array([0.8, 0.76, 0.9, 0.65, 0.7, 0.5, 0.55, 0])
+    recall = np.array([0.3, 0.3, 0.4, 0.4, 0.45, 0.45, 0.5, 0.5])
+    assert average_precision(Curve(-precision, recall, precision, 20)) == pytest.approx(0.4225, abs=1e-6)
+
+
+def test_vector_of_padilla():
+    """Padilla et al. 2020, github.com/rafaelpadilla/Object-Detection-Metrics: 24 detections, 15 objects."""
+    right = np.isin(np.arange(1, 25), [1, 3, 10, 12, 13, 14, 23])
+    curve = curve_of(right, 15)
+    area = (1 + 2 / 3 + 4 * 3 / 7 + 7 / 23) / 15  # published: 24.56 %
+    eleven = (1 + 2 / 3 + 3 * 3 / 7) / 11  # published: 26.84 %
+    assert average_precision(curve) == pytest.approx(area, abs=1e-6) == pytest.approx(0.2456, abs=1e-4)
+    assert (
+        average_precision(curve, eleven_points=True)
+        == pytest.approx(eleven, abs=1e-6)
+        == pytest.approx(0.2684, abs=1e-4)
+    )
+
+
+@pytest.mark.parametrize("tenth", range(11))
+def test_recall_of_a_whole_tenth_counts_as_reached(tenth):
+    curve = curve_of([True] * tenth, 10)
+    assert average_precision(curve, eleven_points=True) == pytest.approx((tenth + 1) / 11 if tenth else 0)
+
+
+def test_difficult_objects_are_neither_right_nor_wrong():
+    truths = [truth([HERE, THERE], difficult=[True, False])]
+    detections = [found([ELSEWHERE, HERE, [50, 50, 70, 70], HERE, THERE], [0.9, 0.8, 0.7, 0.6, 0.5])]
+    curve = precision_recall(truths, detections, 0)
+    np.testing.assert_allclose(curve.recall, [0, 0, 1])
+    np.testing.assert_allclose(curve.precision, [0, 0, 1 / 3])
+    np.testing.assert_allclose(curve.scores, [0.9, 0.7, 0.5])
+    assert curve.objects == 1
+
+
+def test_each_detection_and_object_is_judged_in_its_own_class_and_place():
+    one = truth([HERE, THERE, HERE], labels=[0, 0, 1], difficult=[False, True, False])
+    detections = found([ELSEWHERE, HERE, HERE, THERE, HERE], [0.9, 0.3, 0.8, 0.7, 0.2], labels=[0, 0, 0, 0, 2])
+    right, taken = judge(one, detections)
+    assert right.tolist() == [0, 0, 1, -1, 0]
+    assert taken.tolist() == [True, True, False]
+    nothing = judge(truth([]), found([], []))
+    assert (nothing.right.tolist(), nothing.taken.tolist()) == ([], [])
+
+
+def test_second_detection_of_an_object_is_wrong_even_if_another_one_is_left():
+    # The second detection overlaps the first object most, which is taken, and the second one by 0.54.
+    truths = [truth([[0, 0, 10, 10], [0, 3, 10, 13]])]
+    detections = [found([[0, 0, 10, 10], [0, 1, 10, 9]], [0.9, 0.8])]
+    assert precision_recall(truths, detections, 0).recall.tolist() == [0.5, 0.5]
+    second_alone = [found([[0, 2, 10, 12], [0, 0, 10, 10]], [0.9, 0.8])]
+    assert precision_recall(truths, second_alone, 0).recall.tolist() == [0.5, 1]
+
+
+@pytest.mark.parametrize(("iou", "right"), [(0.5, 1), (0.51, 0), (0.3, 1)])
+def test_overlap_that_is_enough(iou, right):
+    curve = precision_recall([truth([HERE])], [found([[0, 0, 10, 5]], [0.5])], 0, iou)
+    assert curve.precision.tolist() == [right]
+
+
+def test_classes():
+    truths = [truth([HERE, THERE, ELSEWHERE], [0, 1, 3], [False, False, True]), truth([])]
+    detections = [found([HERE, THERE], [0.9, 0.8], [0, 2]), found([HERE], [0.7], [0])]
+    values = [average_precision(precision_recall(truths, detections, label)) for label in range(4)]
+    # 0: found; 1: missed; 2: has no objects; 3: only a difficult one.
+    np.testing.assert_array_equal(values, [1, 0, np.nan, np.nan])
+    assert mean_average_precision(values) == 0.5
+    assert np.isnan(mean_average_precision(values[2:]))
+
+
+@pytest.mark.parametrize("truths", [[truth([])], [truth([HERE])], []])
+def test_nothing_found(truths):
+    detections = [found([], [])] * len(truths)
+    for eleven_points in (False, True):
+        value = average_precision(precision_recall(truths, detections, 0), eleven_points)
+        assert value == 0 if truths and len(truths[0].boxes) else np.isnan(value)
+
+
+def test_inclusive_pixels_of_the_kit_overlap_the_same():
+    def kit(one, other):  # [xmin, ymin, xmax, ymax] from 1, inclusive
+        width, height = (min(one[i + 2], other[i + 2]) - max(one[i], other[i]) + 1 for i in (0, 1))
+        shared = max(width, 0) * max(height, 0)
+        areas = [(x2 - x1 + 1) * (y2 - y1 + 1) for x1, y1, x2, y2 in (one, other)]
+        return shared / (sum(areas) - shared)
+
+    object_, detection = [3, 1, 10, 8], [1, 1, 8, 6]
+    ours = [[y1 - 1, x1 - 1, y2, x2] for x1, y1, x2, y2 in (object_, detection)]
+    overlap = kit(object_, detection)
+    for iou, right in ((overlap - 1e-6, 1), (overlap + 1e-6, 0)):
+        curve = precision_recall([truth(ours[:1])], [found(ours[1:], [0.5])], 0, iou)
+        assert curve.precision.tolist() == [right]
+
+
+def _overlap(one, other):
+    shared = np.prod([max(0, min(one[i + 2], other[i + 2]) - max(one[i], other[i])) for i in (0, 1)])
+    return shared / (sum((b[2] - b[0]) * (b[3] - b[1]) for b in (one, other)) - shared)
+
+
+def kit_oracle(truths, detections, iou):
+    """(all points, 11 points) as the kit goes: detection by detection over all images."""
+    ranked = sorted(
+        ((-score, i, box) for i, d in enumerate(detections) for box, score in zip(d.boxes, d.scores)),
+        key=lambda entry: entry[0],
+    )
+    taken, hits, points = set(), 0, []
+    objects = sum(not x for t in truths for x in t.difficult)
+    judged = 0
+    for _, i, box in ranked:
+        overlaps = [_overlap(box, other) for other in truths[i].boxes]
+        best = int(np.argmax(overlaps)) if overlaps else -1
+        if best >= 0 and overlaps[best] >= iou:
+            if truths[i].difficult[best]:
+                continue
+            hits += (i, best) not in taken
+            taken.add((i, best))
+        judged += 1
+        points.append((hits / objects, hits / judged))
+    best_from = lambda recall: max((p for r, p in points if r >= recall), default=0)  # noqa: E731
+    levels = sorted({r for r, _ in points} | {0})
+    area = sum((b - a) * best_from(b) for a, b in zip(levels, levels[1:]))
+    return area, sum(best_from(i / 10) for i in range(11)) / 11
+
+
+def coco_oracle(truths, detections, iou):
+    """All points, matched as pycocotools does: a detection takes the best object that is left, difficult ones last."""
+    ranked = []
+    for t, d in zip(truths, detections):
+        left = set(range(len(t.boxes)))
+        for j in np.argsort(-d.scores, kind="stable"):
+            overlaps = {k: _overlap(d.boxes[j], t.boxes[k]) for k in left}
+            good = [k for k in left if overlaps[k] >= iou]
+            best = max(good, key=lambda k: (not t.difficult[k], overlaps[k]), default=None)
+            if best is None:
+                ranked.append((d.scores[j], 0))
+            elif not t.difficult[best]:
+                left.remove(best)
+                ranked.append((d.scores[j], 1))
+    ranked.sort(key=lambda entry: -entry[0])
+    right = np.array([r for _, r in ranked])
+    hits = np.cumsum(right)
+    precision = hits / np.arange(1, len(right) + 1)
+    return sum(max(precision[i:]) for i in np.flatnonzero(right)) / sum(int(np.sum(~t.difficult)) for t in truths)
+
+
+def _scene(random, spread):
+    """Objects at the nodes of a grid `spread` apart, and detections near them or nowhere; one class."""
+    nodes = random.permutation(9)[: random.integers(0, 6)]
+    corner = np.stack([nodes // 3, nodes % 3], 1) * spread
+    boxes = np.concatenate([corner, corner + 20], 1) + random.uniform(0, 3, [len(nodes), 4])
+    near = boxes[random.integers(0, len(nodes), 8)] if len(nodes) else np.zeros([0, 4])
+    corner = random.uniform(0, 60, [5, 2])
+    detections = np.concatenate([near + random.normal(0, 2.5, near.shape), np.concatenate([corner, corner + 20], 1)])
+    return (
+        truth(boxes, difficult=random.uniform(size=len(boxes)) < 0.3),
+        found(detections, random.uniform(size=len(detections))),
+    )
+
+
+@pytest.mark.parametrize("iou", [0.5, 0.7])
+def test_equals_the_kits_rules(iou):
+    random = np.random.default_rng(0)
+    for spread in (10, 30):
+        truths, detections = zip(*[_scene(random, spread) for _ in range(12)])
+        curve = precision_recall(truths, detections, 0, iou)
+        ours = average_precision(curve), average_precision(curve, eleven_points=True)
+        assert 0.05 < ours[0] < 0.95
+        np.testing.assert_allclose(ours, kit_oracle(truths, detections, iou), atol=1e-6)
+
+
+def test_equals_cocos_rules_where_objects_are_apart():
+    random = np.random.default_rng(1)
+    truths, detections = zip(*[_scene(random, 30) for _ in range(12)])
+    curve = precision_recall(truths, detections, 0)
+    assert average_precision(curve) == pytest.approx(coco_oracle(truths, detections, 0.5), abs=1e-6)

@@ -1,0 +1,200 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.detect.average_precision import Found, Truth, average_precision, precision_recall
+from cpc_tf.detect.config import DetectorConfig
+from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.keras import keras
+
+TINY = cli.parse(
+    DetectorConfig,
+    """--anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32 --rpn_train_candidates=60 --rpn_train_proposals=20
+    --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16 --region_positive_fraction=0.5
+    --region_reduce=6 --region_pool=4 --region_chunk=5 --region_blocks=1 --region_width=16 --region_bottleneck=8
+    --region_stride=1 --detections=12""".split(),
+)
+SIDE = 64
+PARTS = ["rpn_class", "rpn_box", "region_class", "region_box"]
+SEED = tf.constant([5, 6])
+
+
+class Backbone(keras.layers.Layer):
+    """Stride 8, in two convolutions."""
+
+    def __init__(self):
+        super().__init__(name="backbone")
+        self.convs = [
+            keras.layers.Conv2D(12, 4, 4, activation="relu"),
+            keras.layers.Conv2D(10, 3, 2, "same", activation="relu"),
+        ]
+
+    def call(self, images, training=False):
+        return self.convs[1](self.convs[0](images))
+
+
+def make(config=TINY, **kwargs):
+    keras.utils.set_random_seed(1)
+    return FasterRCNN(Backbone(), 3, config, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make()
+
+
+@pytest.fixture(scope="module")
+def step(model):
+    """Traced once for all tests."""
+    return training_step(model)
+
+
+def training_step(model, jit=False):
+    """Arguments of `training_losses` but the seed -> losses and gradients."""
+
+    @tf.function(jit_compile=jit, autograph=False)
+    def step(*arguments):
+        with tf.GradientTape() as tape:
+            losses = model.training_losses(*arguments, SEED)
+        return losses, tape.gradient(losses["loss"], model.trainable_variables)
+
+    return step
+
+
+def squares(boxes, labels, background=0.5):
+    """An image with squares of a colour per class."""
+    image = np.full([SIDE, SIDE, 3], background, np.float32)
+    for (y1, x1, y2, x2), label in zip(np.round(boxes).astype(int), labels):
+        image[y1:y2, x1:x2] = np.eye(3)[label]
+    return image
+
+
+def batch(*images, places=101):
+    """Arguments of `training_losses` but the seed: images are (boxes, labels)."""
+    boxes, labels = np.zeros([len(images), places, 4], np.float32), np.full([len(images), places], -1, np.int32)
+    for i, (these, classes) in enumerate(images):
+        boxes[i, : len(these)], labels[i, : len(these)] = np.reshape(these, [-1, 4]), classes
+    pictures = np.stack([squares(*image) for image in images])
+    sizes = np.full([len(images), 2], SIDE, np.int32)
+    return [tf.constant(x) for x in (pictures, sizes, boxes, labels)]
+
+
+ORDINARY = batch(([[8, 8, 30, 28], [40, 30, 60, 60]], [0, 2]), ([[20, 5, 36, 21]], [1]))
+GRID = [[y, x, y + 6, x + 6] for y in range(0, 60, 6) for x in range(0, 60, 6)]
+
+
+def test_stride_and_channels_are_the_backbones(model):
+    assert (model.stride, model.channels) == (8, 10)
+    assert len(model.encoder_variables) == 4
+    ours = {id(v) for v in model.encoder_variables + model.detector_variables}
+    assert ours == {id(v) for v in model.trainable_variables}
+    assert len(ours) == len(model.encoder_variables) + len(model.detector_variables)
+
+
+def test_losses(step):
+    losses, gradients = step(*ORDINARY)
+    assert set(losses) == {*PARTS, "loss"}
+    assert losses["loss"].numpy() == pytest.approx(sum(losses[name].numpy() for name in PARTS))
+    assert all(losses[name] > 0 and losses[name].dtype == tf.float32 for name in PARTS)
+    assert all(np.any(gradient) for gradient in gradients), "every variable is reached"
+
+
+def test_compiled_inference_equals_uncompiled(model):
+    images = tf.constant(np.random.default_rng(0).uniform(size=[2, SIDE, 2 * SIDE, 3]), tf.float32)
+    sizes = tf.constant([[SIDE, 2 * SIDE], [40, 50]])
+    detections = model(images, sizes)
+    compiled = tf.function(model, jit_compile=True, autograph=False)(images, sizes)
+    assert [x.shape for x in detections] == [(2, 12, 4), (2, 12), (2, 12), (2,)]
+    assert np.all(detections.count.numpy() > 0)
+    for one, other in zip(detections, compiled):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
+    assert np.all(detections.boxes[1] <= [40, 50, 40, 50])
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        ([], []),
+        ([[0, 0, SIDE, SIDE]], [1]),
+        ([[0, 0, 9, 30], [50, 0, SIDE, 20], [40, 50, SIDE, SIDE]], [0, 1, 2]),
+        (GRID, [i % 3 for i in range(100)]),
+    ],
+    ids=["no object", "as large as the image", "on the border", "100 objects"],
+)
+def test_extremes(step, image):
+    losses, gradients = step(*batch(image, ([], [])))
+    assert all(np.isfinite(loss) for loss in losses.values())
+    assert all(np.all(np.isfinite(gradient)) for gradient in gradients)
+    # Boxes are learned from where there are objects, and nowhere else.
+    assert (losses["rpn_box"] > 0) == bool(image[0])
+    assert (losses["region_box"] > 0) == bool(image[0])
+
+
+def test_difficult_objects_are_left_out_on_demand():
+    config = dataclasses.replace(TINY, head=dataclasses.replace(TINY.head, learn_difficult=False))
+    for model, learned in ((make(), True), (make(config), False)):
+        difficult = tf.constant([[True] * ORDINARY[3].shape[1]] * 2)
+        losses = model.training_losses(*ORDINARY, SEED, difficult)
+        assert (losses["rpn_box"] > 0) == (losses["region_box"] > 0) == learned
+
+
+def test_bfloat16_computes_losses_in_float32():
+    exact = make()
+    rough = make(precision="bfloat16")
+    for theirs, ours in zip(exact.variables, rough.variables):
+        ours.assign(theirs)
+    assert rough.head.compute_dtype == rough.rpn.conv.compute_dtype == "bfloat16"
+    wanted, losses = exact.training_losses(*ORDINARY, SEED), rough.training_losses(*ORDINARY, SEED)
+    for name, loss in losses.items():
+        assert loss.dtype == tf.float32
+        assert loss.numpy() == pytest.approx(wanted[name].numpy(), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["layer", "channel"])
+def test_normalized_backbone(kind):
+    config = dataclasses.replace(TINY, backbone=dataclasses.replace(TINY.backbone, backbone_norm=kind))
+    model = make(config)
+    losses = model.training_losses(*ORDINARY, SEED)
+    model.norm.scale.assign(0 * model.norm.scale)
+    assert model.training_losses(*ORDINARY, SEED)["loss"] != losses["loss"]
+    assert len(model.detector_variables) == len(make().detector_variables) + 2
+
+
+@pytest.mark.parametrize("shape", [(60, 64), (64, 100)])
+def test_canvas_must_fit_the_stride(model, shape):
+    with pytest.raises(ValueError, match=f"{shape[0]}x{shape[1]} px: both must be multiples of the stride, 8"):
+        model(tf.zeros([1, *shape, 3]), tf.constant([[60, 60]]))
+
+
+def test_backbone_must_give_a_feature_map():
+    with pytest.raises(ValueError, match="no feature map"):
+        FasterRCNN(lambda images, training: tf.reduce_mean(images, [1, 2]), 3, TINY)
+
+
+def test_learns_to_find_squares():
+    random = np.random.default_rng(0)
+    corners = random.uniform(0, 36, [8, 2])
+    boxes = np.concatenate([corners, corners + random.uniform(14, 28, [8, 2])], 1)
+    labels = np.arange(8) % 2  # class 2 is absent
+    arguments = batch(*[([box], [label]) for box, label in zip(boxes, labels)], places=2)
+    model = make()
+    optimizer = keras.optimizers.Adam(0.01, jit_compile=False)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function(autograph=False)
+    def step(index):
+        with tf.GradientTape() as tape:
+            loss = model.training_losses(*arguments, tf.stack([0, index]))["loss"]
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+
+    for i in range(200):
+        step(tf.constant(i))
+    detections = model(*arguments[:2])
+    found = [Found(*(x[i, : detections.count[i]].numpy() for x in detections[:3])) for i in range(8)]
+    truths = [Truth(boxes[i : i + 1], labels[i : i + 1], np.zeros(1, bool)) for i in range(8)]
+    values = [average_precision(precision_recall(truths, found, label)) for label in range(3)]
+    assert min(values[:2]) > 0.6
+    assert np.isnan(values[2])

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.detect.config import HeadConfig
+from cpc_tf.detect.head import RegionHead
+
+FEATURES = tf.constant(np.random.default_rng(0).normal(size=[2, 6, 8, 10]), tf.float32)
+BOXES = tf.constant(
+    [[[0.0, 0, 48, 64], [4, 4, 20, 30], [0, 0, 0, 0]], [[30, 2, 47, 33], [9, 9, 10, 10], [5, 0, 40, 9]]]
+)
+TINY = {"region_pool": 4, "region_blocks": 2, "region_width": 8, "region_bottleneck": 4, "region_reduce": 0}
+
+
+def make(dtype="float32", **changes):
+    head = RegionHead(3, 10, HeadConfig(**{**TINY, **changes}), dtype)
+    head(FEATURES, BOXES, 8)
+    return head
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"region_norm": "channel", "region_stride": 1},
+        {"region_norm": "batch"},
+        {"region_norm": "none", "region_blocks": 0},
+        {"region_reduce": 5},
+        {"region_head": "mlp"},
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_every_kind(changes, dtype):
+    head = make(dtype, **changes)
+    with tf.GradientTape() as tape:
+        tape.watch(FEATURES)
+        logits, deltas = head(FEATURES, BOXES, 8, training=True)
+        value = tf.reduce_sum(tf.square(logits)) + tf.reduce_sum(tf.square(deltas))
+    assert logits.shape == (2, 3, 4)
+    assert deltas.shape == (2, 3, 3, 4)
+    assert logits.dtype == deltas.dtype == tf.float32
+    gradients = tape.gradient(value, [FEATURES, *head.trainable_variables])
+    assert all(np.all(np.isfinite(g)) for g in gradients)
+    assert np.any(gradients[0])
+    assert (head.reduce is not None) == ("region_reduce" in changes)
+
+
+def test_regions_do_not_see_each_other():
+    head = make()
+    together = head(FEATURES, BOXES, 8)
+    for k in range(3):
+        alone = head(FEATURES, BOXES[:, k : k + 1], 8)
+        for one, other in zip(together, alone):
+            np.testing.assert_allclose(one[:, k], other[:, 0], atol=1e-5)
+
+
+def test_reduction_only_where_the_features_are_wider():
+    assert make(region_reduce=9).reduce.filters == 9
+    assert make(region_reduce=10).reduce is None
+
+
+def test_boxes_stay_float32():
+    # Far from the corner bfloat16 knows only every second pixel: the two boxes would become the same.
+    features = tf.constant(np.random.default_rng(0).normal(size=[1, 64, 64, 10]), tf.float32)
+    boxes = tf.constant([[[500.0, 500, 504, 504], [501, 501, 505, 505]]])
+    one, other = make("mixed_bfloat16")(features, boxes, 8)[0][0]
+    assert np.any(np.abs(one - other) > 1e-3)

@@ -1,0 +1,97 @@
+"""The pictures of a test: what is drawn, in which order, in which colours."""
+
+import io
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from cpc_tf.detect import pictures, scoring
+from cpc_tf.detect.average_precision import Found, Truth
+from cpc_tf.detect.scoring import Scene
+from tests.data.detection_pipeline_test import RECTANGLES, Images, rectangle
+
+HERE, THERE, ELSEWHERE = [10, 10, 60, 60], [10, 80, 60, 140], [70, 20, 95, 120]
+NAMES = ("car", "cost $ & <dog>")
+BLACK = np.zeros([100, 150, 3], np.uint8)
+
+
+def scene(truth=(), found=(), difficult=()):
+    """Boxes of the class 0; found ones are (box, score)."""
+    boxes = np.array([box for box, _ in found], np.float32).reshape(-1, 4)
+    truth = np.array(truth, np.float32).reshape(-1, 4)
+    marks = np.array([i in difficult for i in range(len(truth))], bool)
+    return Scene(
+        "$name_1",
+        Truth(truth, np.zeros(len(truth), int), marks),
+        Found(boxes, np.array([score for _, score in found], np.float32), np.zeros(len(found), int)),
+    )
+
+
+GOOD = scene([HERE], [(HERE, 0.9)])
+UNSURE = scene([HERE], [(HERE, 0.4)])  # not drawn
+TWO_MISSED = scene([HERE, THERE], [(ELSEWHERE, 0.6)])
+WRONG = scene([HERE], [(HERE, 0.9), (ELSEWHERE, 0.8)])
+MORE_WRONG = scene([HERE], [(HERE, 0.9), (ELSEWHERE, 0.8), (THERE, 0.7)])
+DIFFICULT = scene([HERE, THERE], [(HERE, 0.9)], difficult=[0, 1])
+
+
+def test_worst_misses_come_first_then_the_surest_wrong_ones():
+    scenes = [GOOD, WRONG, DIFFICULT, TWO_MISSED, UNSURE, MORE_WRONG]
+    assert pictures.worst(scenes, 0.5) == [3, 4, 5, 1, 0, 2]
+    assert pictures.worst(scenes, 0.5, 2) == [3, 4]
+
+
+def test_verdicts():
+    found, judged, missed = pictures.verdict(MORE_WRONG, 0.5)
+    assert judged.right.tolist() == [1, 0, 0]
+    assert not missed.any()
+    assert pictures.verdict(DIFFICULT, 0.5).judged.right.tolist() == [-1]
+    assert not pictures.verdict(DIFFICULT, 0.5).missed.any()
+    assert pictures.verdict(UNSURE, 0.5).missed.tolist() == [True]
+    assert len(found.scores) == 3
+
+
+def colours(png):
+    """How many pixels of the picture below the legend have the colour of each kind of box."""
+    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), float)[90:] / 255
+    return [int((np.abs(pixels - to_rgb(colour)).max(-1) < 0.02).sum()) for colour, _, _ in pictures.KINDS]
+
+
+@pytest.mark.parametrize(
+    ("shown", "kinds"),
+    [
+        (GOOD, {"true, found", "found, right"}),
+        (UNSURE, {"true, missed"}),
+        (TWO_MISSED, {"true, missed", "found, wrong"}),
+        (DIFFICULT, {"difficult"}),
+        (scene(), set()),
+    ],
+)
+def test_boxes_have_the_colours_of_what_became_of_them(shown, kinds):
+    counts = colours(pictures.draw_sheet([shown], [BLACK], NAMES))
+    assert {words for (_, _, words), count in zip(pictures.KINDS, counts) if count > 50} == kinds
+
+
+def test_a_sheet_of_many_images_of_any_shape():
+    images = [np.zeros([20 + 10 * i, 60, 3], np.uint8) for i in range(7)]
+    png = pictures.draw_sheet([GOOD] * 7, images, NAMES)
+    width, height = Image.open(io.BytesIO(png)).size
+    assert width > 1500
+    assert height > 700
+
+
+def test_images_come_in_the_order_asked_for():
+    source = Images([rectangle(*example) for example in RECTANGLES])
+    images = pictures.images_at(source, [3, 0])
+    assert [image.shape for image in images] == [(300, 400, 3), (40, 60, 3)]
+    assert images[1][5, 10].tolist() == [255] * 3
+
+
+@pytest.mark.parametrize("scenes", [[GOOD, WRONG], [scene([HERE])], [GOOD, UNSURE, TWO_MISSED] * 4])
+def test_curves_are_drawn_of_classes_with_objects(scenes):
+    scores = scoring.score(scenes, 2)
+    width, height = Image.open(io.BytesIO(pictures.draw_curves(scores, NAMES))).size
+    assert width >= 400
+    assert height >= 200

@@ -1,0 +1,184 @@
+"""Detection from pictures to result.json: it learns by heart, resumes exactly, refuses by name."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from cpc_tf import cli
+from cpc_tf.data import collages
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.run import _Watch, detect
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.keras import keras
+from cpc_tf.settings import ConfigError, flatten
+from cpc_tf.training.checkpoint import Checkpoints
+from export.module import HubEncoder, save
+
+# Four collages without a random view, at two thirds of their side.
+FLAGS = """
+    --dataset=collages/4 --split=train --test_split=train --canvas_height=120 --canvas_width=152 --smallest_area=14000
+    --largest_area=14000 --test_area=14000 --nocanvas_mirror --canvas_colour_drop=0 --max_boxes=4 --backbone=tiny
+    --anchor_sizes=16,32,64 --rpn_width=32 --rpn_samples=64 --rpn_train_candidates=200 --rpn_train_proposals=100
+    --rpn_test_candidates=200 --rpn_test_proposals=100 --region_samples=24 --region_positive_fraction=0.5
+    --region_reduce=0 --region_pool=5 --region_head=mlp --region_blocks=1 --region_width=64 --batch_size=4
+    --learning_rate=0.05 --rate_batch=0 --rate_drops=0.85 --encoder_rate_factor=1 --clip_norm=5
+    --warmup_steps=20 --weight_decay=0 --strategy=single --keep_checkpoints=9
+""".split()
+SHORT = ["--train_steps=6", "--steps_per_loop=2", "--checkpoint_every=2"]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collages, "TEST", 2)  # what is not asked for need not be made
+        patch.setattr(collages.config, "__defaults__", (collages.TRAIN, 2))
+        path = str(tmp_path_factory.mktemp("data"))
+        from cpc_tf.data import catalog
+
+        assert catalog.open_detection_source("collages/4", path, "test").num_examples == 2
+    return path
+
+
+@pytest.fixture(scope="module")
+def hub_dir(tmp_path_factory):
+    """A module of ours, with its encoder.json."""
+    config, geometry = (
+        EncoderConfig(encoder="tiny"),
+        GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=8),
+    )
+    keras.utils.set_random_seed(0)
+    encoder = Encoder(config)
+    encoder(tf.zeros([1, 16, 16, 3]))
+    path = tmp_path_factory.mktemp("hub")
+    save(HubEncoder(encoder, geometry), str(path))
+    (path / "encoder.json").write_text(json.dumps({"encoder": flatten(config), "geometry": flatten(geometry)}))
+    return path
+
+
+def config(data_dir, workdir, *more):
+    return cli.parse(DetectConfig, [*FLAGS, f"--data_dir={data_dir}", f"--workdir={workdir}", *more])
+
+
+def without_time(result):
+    return {name: value for name, value in result.items() if name != "wall_seconds"}
+
+
+@pytest.fixture(scope="module")
+def learned(data_dir, hub_dir, tmp_path_factory):
+    """(workdir, result) of a run that learns its four images by heart."""
+    workdir = tmp_path_factory.mktemp("run") / "detect"
+    flags = ["--train_steps=350", "--steps_per_loop=50", f"--encoder={hub_dir}"]
+    return workdir, detect(config(data_dir, workdir, *flags))
+
+
+def test_it_learns_four_collages_by_heart(learned):
+    _, result = learned
+    assert min(result["map11"], result["map_all"]) > 0.9
+    assert set(result["ap_all"]) == set(result["ap11"]) < set(result["class_names"])
+
+
+def test_result(learned, hub_dir):
+    workdir, result = learned
+    assert json.loads((workdir / "result.json").read_text()) == result
+    wanted = {
+        "kind": "detect", "encoder": str(hub_dir), "backbone": "tiny", "dataset": "collages/4", "split": "train",
+        "test_split": "train", "num_classes": 13, "class_names": list(collages.CLASSES), "seed": 0, "iou": 0.5,
+        "images": 4, "boxes": 6, "test_images": 4, "test_boxes": 6, "steps": 350,
+    }  # fmt: skip
+    assert {name: result[name] for name in wanted} == wanted
+    assert result["wall_seconds"] > 0
+    records = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records] == [50, 100, 150, 200, 250, 300, 350]
+    assert records[-1]["loss"] < 0.3 * records[0]["loss"]
+
+
+def test_what_it_leaves(learned):
+    workdir, result = learned
+    assert json.loads((workdir / "class_names.json").read_text()) == result["class_names"]
+    assert len(list((workdir / "detections").glob("comp4_det_train_*.txt"))) == 13
+    found = json.loads((workdir / "detections.json").read_text())
+    assert sum(len(image["truth"]["labels"]) for image in found["images"]) == 6
+    assert f"{100 * result['map11']:.1f}%" in (workdir / "table.txt").read_text().splitlines()[-1]
+    for name in ("curves.png", "sheet.png"):
+        assert Image.open(workdir / name).size[0] > 500
+
+
+def test_the_same_command_again_gives_the_same(learned, data_dir, hub_dir):
+    workdir, result = learned
+    records = (workdir / "metrics.jsonl").read_text()
+    flags = ["--train_steps=350", "--steps_per_loop=50", f"--encoder={hub_dir}"]
+    assert without_time(detect(config(data_dir, workdir, *flags))) == without_time(result)
+    assert (workdir / "metrics.jsonl").read_text() == records
+
+
+def weights(workdir):
+    reader = tf.train.load_checkpoint(f"{workdir}/checkpoints/step_00000006")
+    names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_CHECKPOINTABLE")]
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def test_killed_it_goes_on_to_the_same_end(data_dir, hub_dir, tmp_path, monkeypatch):
+    """On the module's untrained twin, with random views, for they are to be the same."""
+    flags = [*SHORT, f"--encoder=random:{hub_dir}", "--canvas_mirror", "--canvas_colour_drop=0.5",
+             "--smallest_area=7000"]  # fmt: skip
+    monkeypatch.setattr("cpc_tf.detect.run._leave", lambda *_: None)
+    whole = detect(config(data_dir, tmp_path / "whole", *flags))
+    saved = Checkpoints.save
+
+    def killed(checkpoints, step, write=True):
+        if step == 4:
+            raise KeyboardInterrupt
+        saved(checkpoints, step, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            detect(config(data_dir, tmp_path / "killed", *flags))
+    assert not (tmp_path / "killed/result.json").exists()
+    assert without_time(detect(config(data_dir, tmp_path / "killed", *flags))) == without_time(whole)
+    ours, theirs = weights(tmp_path / "killed"), weights(tmp_path / "whole")
+    assert ours.keys() == theirs.keys()
+    assert len(ours) > 60
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(ours[name], value, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--encoder=", "--encoder= is empty"),
+        ("--encoder=/nowhere", "--encoder=/nowhere: cannot be loaded"),
+        ("--encoder=random:/nowhere", "--encoder=random:/nowhere: no encoder.json there"),
+        ("--dataset=photos", "--dataset=photos: has no boxes"),
+        ("--split=valid", "--split=valid: collages has the splits"),
+        ("--test_split=valid", "--test_split=valid: collages has the splits"),
+        ("--canvas_width=153", "--canvas_width=153: not a multiple of 8, .* 160 would do"),
+        ("--backbone_endpoint=stack9", "--backbone_endpoint=stack9: no feature map"),
+        ("--backbone_endpoint=", "--backbone_endpoint=: no feature map"),
+        ("--anchor_sizes=", "--anchor_sizes=: numbers with commas"),
+        ("--rate_drops=2", "--rate_drops=2: parts of the run"),
+        ("--largest_area=30000", "--largest_area=30000: .* more than the 120 x 152 px"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_flag_and_leaves_nothing(data_dir, tmp_path, flag, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        detect(config(data_dir, tmp_path / "run", "--encoder=random", *SHORT, flag))
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_of_a_finished_run_stay(learned, data_dir, hub_dir):
+    with pytest.raises(ConfigError, match="--anchor_sizes=8,16: --workdir=.* holds a run with --anchor_sizes=16,32,64"):
+        detect(config(data_dir, learned[0], f"--encoder={hub_dir}", "--train_steps=350", "--anchor_sizes=8,16"))
+
+
+def test_objects_that_are_not_learned_from_are_told_once():
+    watch = _Watch()
+    assert watch.look(5, {"left_out": 0.4}) is None
+    assert "step 10: 0.6 objects of an image are not learned from" in watch.look(10, {"left_out": 0.6})
+    assert watch.look(15, {"left_out": 0.9}) is None

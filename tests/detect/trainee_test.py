@@ -1,0 +1,193 @@
+"""The step of a detector's training: rates, decay, clipping, replicas, the compiler, images that are extreme."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.data import detection_pipeline
+from cpc_tf.detect import scoring
+from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
+from cpc_tf.detect.trainee import LOSSES, DetectorTraining, StepDecay
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.settings import ConfigError, replace
+from export.module import HubEncoder, save
+from tests.data.detection_pipeline_test import RECTANGLES, Images, encode, rectangle
+from tests.export.conftest import GEOMETRY
+
+SMALL = cli.parse(
+    DetectConfig,
+    """--encoder=random --backbone=tiny --canvas_height=48 --canvas_width=64 --smallest_area=800 --largest_area=2400
+    --test_area=1500 --max_boxes=100 --anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32 --rpn_train_candidates=60
+    --rpn_train_proposals=20 --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16
+    --region_positive_fraction=0.5 --region_reduce=8 --region_pool=4 --region_blocks=1 --region_width=16
+    --region_bottleneck=8 --region_stride=1 --detections=12 --batch_size=2 --learning_rate=0.01 --rate_batch=0
+    --warmup_steps=0 --rate_drops= --train_steps=10""".split(),
+)
+SOURCE = Images([rectangle(*example) for example in RECTANGLES[:4]])
+
+
+def batch_of(source, count=2, config=SMALL):
+    return next(iter(detection_pipeline.batches(source, config.canvas, global_batch=count, seed=0)))
+
+
+def one_step(config, batch=None, strategy=None):
+    """(metrics, the trainee after a step, its variables before)."""
+    training = DetectorTraining(config, 3, strategy or tf.distribute.get_strategy(), 10)
+    before = [variable.numpy() for variable in training._variables]
+    metrics = training.train_step(batch or batch_of(SOURCE))
+    return {name: float(value) for name, value in metrics.items()}, training, before
+
+
+@pytest.mark.parametrize(
+    ("changes", "batch", "rates"),
+    [
+        ({}, 16, {0: 0.02 / 100, 49: 0.01, 99: 0.02, 149: 0.02, 150: 0.002, 180: 0.002, 184: 0.0002}),
+        ({"warmup_steps": 0}, 4, {0: 0.005, 149: 0.005, 150: 0.0005}),
+        ({"rate_batch": 0, "warmup_steps": 0, "rate_drops": ""}, 4, {0: 0.02, 199: 0.02}),
+    ],
+)
+def test_the_rate_is_the_c4_schedules(changes, batch, rates):
+    schedule = StepDecay(DetectorSgdConfig(**changes), batch, 200)
+    for step, rate in rates.items():
+        assert float(schedule(tf.constant(step, tf.int64))) == pytest.approx(rate, rel=1e-5), step
+
+
+@pytest.mark.parametrize(
+    ("drops", "message"),
+    [("0.5;0.7", "--rate_drops=0.5;0.7: numbers with commas"), ("0.5,1", "--rate_drops=0.5,1: parts of the run")],
+)
+def test_drops_that_cannot_be(drops, message):
+    with pytest.raises(ConfigError, match=message):
+        DetectorSgdConfig(rate_drops=drops)
+
+
+@pytest.fixture(scope="module")
+def steps():
+    """One step each of settings that differ in one thing."""
+    changes = {
+        "plain": {"encoder_rate_factor": 1.0, "weight_decay": 0.0},
+        "factor": {"encoder_rate_factor": 0.25, "weight_decay": 0.0},
+        "decay": {"encoder_rate_factor": 1.0, "weight_decay": 0.1},
+        "clip": {"encoder_rate_factor": 1.0, "weight_decay": 0.0, "clip_norm": 0.01},
+    }
+    return {name: one_step(replace(SMALL, **change)) for name, change in changes.items()}
+
+
+def moved(step):
+    """[(variable, how far the step moved it)]: the momentum, which is not rounded to the variable's digits."""
+    training = step[1]
+    return list(zip(training._variables, (momentum.numpy() for momentum in training.optimizer.momentums)))
+
+
+def test_metrics_are_the_losses_and_what_is_left_out(steps):
+    metrics, training, _ = steps["plain"]
+    assert set(metrics) == set(training.metric_names) == {*LOSSES, "gradient_norm", "left_out"}
+    assert metrics["loss"] == pytest.approx(sum(metrics[name] for name in LOSSES[1:]), rel=1e-6)
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert metrics["left_out"] == 0
+    assert int(training.step.numpy()) == 1
+
+
+def test_gradients_reach_every_variable_of_encoder_and_detector(steps):
+    assert all(np.any(change) for _, change in moved(steps["plain"]))
+
+
+def test_the_encoder_has_a_smaller_rate(steps):
+    training = steps["factor"][1]
+    encoder = {id(v) for v in training.model.encoder_variables}
+    assert 0 < len(encoder) < len(training.model.trainable_variables)
+    for (variable, change), (_, whole) in zip(moved(steps["factor"]), moved(steps["plain"])):
+        wanted = whole * (0.25 if id(variable) in encoder else 1)
+        np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-4 * np.abs(whole).max())
+
+
+def test_kernels_decay_and_nothing_else(steps):
+    for (variable, change), (_, without), old in zip(moved(steps["decay"]), moved(steps["plain"]), steps["decay"][2]):
+        decay = -0.01 * 0.1 * old if variable.shape.rank > 1 else 0 * old
+        np.testing.assert_allclose(change - without, decay, atol=1e-3 * np.abs(change).max())
+
+
+def test_the_gradient_is_clipped_on_demand_and_its_norm_reported(steps):
+    norms = {}
+    for name in ("plain", "clip"):
+        norms[name] = np.sqrt(sum(np.square(change).sum() for _, change in moved(steps[name]))) / 0.01
+    assert steps["clip"][0]["gradient_norm"] == pytest.approx(norms["plain"], rel=1e-3)
+    assert norms["clip"] == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_whole_step_and_inference_compile_to_the_same():
+    plain, compiled = (
+        DetectorTraining(replace(SMALL, xla=xla), 3, tf.distribute.get_strategy(), 10) for xla in ("off", "on")
+    )
+    batch = batch_of(SOURCE)
+    step = tf.function(compiled.train_step, autograph=False, jit_compile=True)
+    for _ in range(2):
+        wanted, metrics = plain.train_step(batch), step(batch)
+        for name, value in wanted.items():
+            assert float(metrics[name]) == pytest.approx(float(value), rel=1e-3), name
+    for ours, theirs in zip(compiled.model.trainable_variables, plain.model.trainable_variables):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+    for ours, theirs in zip(compiled.model.variables, plain.model.variables):
+        ours.assign(theirs)
+    for one, other in zip(compiled.detect(batch["image"], batch["size"]), plain.detect(batch["image"], batch["size"])):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_extreme_images_train_without_nan():
+    """No object, one as large as the image, some at the border, a hundred, one too small, one that is difficult."""
+    blank = encode(np.full([40, 60, 3], 90, np.uint8))
+    hundred = [[y, x, y + 4, x + 6] for y in range(0, 40, 4) for x in range(0, 60, 6)]
+    border = [[0, 0, 10, 60], [30, 0, 40, 20], [5, 50, 40, 60]]
+    examples = [([], []), ([[0, 0, 40, 60]], [1]), (border, [0, 1, 2]), (hundred, [i % 3 for i in range(100)]),
+                ([[3, 3, 4, 4]], [0]), ([[3, 3, 30, 30]], [2])]  # fmt: skip
+    source = Images([(blank, boxes, labels, [i == 5] * len(labels)) for i, (boxes, labels) in enumerate(examples)])
+    config = replace(SMALL, batch_size=6, learn_difficult=False, precision="bfloat16")
+    metrics, training, _ = one_step(config, batch_of(source, 6, config))
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert metrics["left_out"] > 0
+    assert all(np.isfinite(v.numpy()).all() for v in training.model.trainable_variables)
+
+
+@pytest.fixture
+def hub_dir(tmp_path):
+    encoder = Encoder(EncoderConfig(encoder="tiny"))
+    encoder(tf.zeros([1, 16, 16, 3]))
+    save(HubEncoder(encoder, GEOMETRY), str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+def test_two_replicas_fine_tune_a_module_together(hub_dir, two_replicas):
+    training = DetectorTraining(replace(SMALL, encoder=str(hub_dir), batch_size=4), 3, two_replicas, 10)
+    step = tf.autograph.experimental.do_not_convert(training.train_step)
+    before = [v.numpy() for v in training.model.encoder_variables]
+    halves = [{name: x[i : i + 2] for name, x in batch_of(SOURCE, 4).items()} for i in (0, 2)]
+    batch = two_replicas.experimental_distribute_values_from_function(
+        lambda context: halves[context.replica_id_in_sync_group]
+    )
+    losses = tf.function(lambda x: two_replicas.run(step, (x,))["loss"])(batch).values
+    assert float(losses[0]) != float(losses[1])
+    for variable, old in zip(training.model.encoder_variables, before):
+        one, other = (value.numpy() for value in variable.values)
+        np.testing.assert_array_equal(one, other)
+        assert np.any(one != old)
+    scenes = scoring.find(SOURCE, SMALL.canvas, training.detect, two_replicas, 2)
+    assert [len(scene.truth.labels) for scene in scenes] == [1] * 4
+    with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
+        DetectorTraining(replace(SMALL, batch_size=3), 3, two_replicas, 10)
+
+
+def test_seed_and_step_give_the_samples(steps):
+    assert steps["factor"][0] == steps["plain"][0]
+    metrics, training, _ = one_step(replace(SMALL, seed=1, learning_rate=1e-9))
+    assert metrics["rpn_class"] != steps["plain"][0]["rpn_class"]
+    assert float(training.train_step(batch_of(SOURCE))["rpn_class"]) != metrics["rpn_class"]
+
+
+def test_settings_hold_the_recipe():
+    sgd = DetectConfig().sgd
+    recipe = {"learning_rate": 0.02, "rate_batch": 16, "momentum": 0.9, "weight_decay": 1e-4, "warmup_steps": 100}
+    assert {name: value for name, value in dataclasses.asdict(sgd).items() if name in recipe} == recipe

@@ -1,0 +1,163 @@
+"""The few-label protocol from pictures in a folder to result.json."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.protocol import Protocol
+from cpc_tf.efficient.run import efficient
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.settings import ConfigError
+from export.module import HubEncoder, save
+
+FLAGS = [
+    "--resize=16", "--image_size=16", "--crop_area=0.5", "--augment=none", "--backbone=tiny", "--head_blocks=0",
+    "--endpoint=latents", "--cached_views=2", "--batch_size=8", "--train_steps=6", "--finetune_steps=4",
+    "--look_every=2", "--steps_per_loop=2", "--checkpoint_every=2", "--search_trials=2", "--label_fraction=0.5",
+    "--held_out=0.25", "--strategy=single",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """12 red, green and blue pictures each to learn from, and 4 each to test on."""
+    root, random = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    for split, count in (("train", 12), ("val", 4)):
+        for channel, name in enumerate(("red", "green", "blue")):
+            (root / split / name).mkdir(parents=True)
+            for number in range(count):
+                pixels = random.integers(0, 100, [16, 16, 3], dtype=np.uint8)
+                pixels[..., channel] += 120
+                (root / split / name / f"{number}.png").write_bytes(tf.io.encode_png(pixels).numpy())
+    return str(root)
+
+
+@pytest.fixture(scope="module")
+def hub_dir(tmp_path_factory):
+    encoder = Encoder(EncoderConfig(encoder="tiny"))
+    encoder(tf.zeros([1, 16, 16, 3]))
+    path = str(tmp_path_factory.mktemp("hub"))
+    save(HubEncoder(encoder, GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=8)), path)
+    return path
+
+
+def config(folder, workdir, encoder, *more):
+    here = [f"--dataset=folder:{folder}", "--test_split=val", f"--data_dir={folder}/../cache"]
+    return cli.parse(EfficientConfig, [*FLAGS, *here, f"--encoder={encoder}", f"--workdir={workdir}", *more])
+
+
+def without_time(result):
+    return {name: value for name, value in result.items() if name != "wall_seconds"}
+
+
+@pytest.fixture(scope="module")
+def finished(folder, hub_dir, tmp_path_factory):
+    """(workdir, result) of a run on our module."""
+    workdir = tmp_path_factory.mktemp("run") / "efficient"
+    return workdir, efficient(config(folder, workdir, hub_dir))
+
+
+def test_result(finished):
+    workdir, result = finished
+    assert json.loads((workdir / "result.json").read_text()) == json.loads(json.dumps(result))
+    assert (result["kind"], result["num_classes"], result["num_train_labels"]) == ("efficient", 3, 18)
+    assert set(result["phases"]) == {"frozen", "fine-tuned"}
+    assert result["phases"]["frozen"]["steps"] == 6
+    # What was tried: two settings, then the lengths 0, 2 and 4 of fine-tuning; one of each was chosen.
+    tried = [(record["phase"], record["steps"]) for record in result["search"]]
+    assert tried == [("frozen", 6)] * 2 + [("fine-tuned", length) for length in (0, 2, 4)]
+    chosen = [record for record in result["search"] if record["chosen"]]
+    assert [record["phase"] for record in chosen] == ["frozen", "fine-tuned"]
+    assert result["phases"]["fine-tuned"]["steps"] == chosen[1]["steps"]
+    if not chosen[1]["steps"]:
+        assert result["phases"]["fine-tuned"]["top1"] == result["phases"]["frozen"]["top1"]
+    assert result["top1"] == result["phases"]["fine-tuned"]["top1"]
+
+
+def test_predictions_give_the_accuracy(finished):
+    workdir, result = finished
+    rows = np.loadtxt(workdir / "predictions.csv", delimiter=",", skiprows=1, dtype=int)
+    assert len(rows) == 12
+    assert (rows[:, 0] == rows[:, 1]).mean() == pytest.approx(result["top1"])
+
+
+def test_the_chosen_labels_are_saved(finished):
+    saved = json.loads((finished[0] / "labels.json").read_text())
+    assert len(saved["chosen"]) == 18
+    assert len(saved["held_out"]) == 6
+    assert set(saved["held_out"]) < set(saved["chosen"])
+
+
+def test_the_same_command_again_reads_the_result(finished, folder, hub_dir, monkeypatch):
+    workdir, result = finished
+    with monkeypatch.context() as patch:
+        patch.setattr(Protocol, "test", None)  # the test is touched once
+        assert efficient(config(folder, workdir, hub_dir)) == json.loads(json.dumps(result))
+
+
+def test_a_finished_run_goes_on_if_it_is_to_train_longer(folder, hub_dir, tmp_path):
+    short = efficient(config(folder, tmp_path, hub_dir, "--search_trials=1", "--finetune_steps=0"))
+    assert short["steps"] == 6
+    longer = efficient(config(folder, tmp_path, hub_dir, "--search_trials=1", "--finetune_steps=0", "--train_steps=8"))
+    assert longer["steps"] == 8
+
+
+def test_killed_while_fine_tuning_it_goes_on_to_the_same_end(finished, folder, hub_dir, tmp_path, monkeypatch):
+    judge, calls = Protocol._judge, []
+
+    def killed(protocol, trainee):
+        calls.append(trainee.phase)
+        if len(calls) == 5:  # two settings, the start, the looks at steps 2 and 4
+            raise KeyboardInterrupt
+        return judge(protocol, trainee)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Protocol, "_judge", killed)
+        with pytest.raises(KeyboardInterrupt):
+            efficient(config(folder, tmp_path, hub_dir))
+    assert calls == ["frozen"] * 3 + ["fine-tuned"] * 2
+    assert not (tmp_path / "result.json").exists()
+    result = efficient(config(folder, tmp_path, hub_dir))
+    assert without_time(result) == without_time(finished[1])
+    # The time of both sessions: each phase has noted its own.
+    spent = [json.loads(file.read_text().splitlines()[-1])["wall_seconds"] for file in tmp_path.rglob("metrics.jsonl")]
+    assert result["wall_seconds"] == pytest.approx(sum(spent), abs=1e-4)
+
+
+def test_pixels_learn_by_themselves(folder, tmp_path):
+    result = efficient(config(folder, tmp_path, "pixels", "--train_steps=30", "--search_trials=1", "--dropout=0"))
+    assert set(result["phases"]) == {"supervised"}
+    assert result["top1"] > 0.6
+
+
+def test_an_encoder_of_others_with_vectors(folder, tmp_path):
+    model = tf.keras.Sequential([tf.keras.layers.Conv2D(4, 4, 4), tf.keras.layers.GlobalAveragePooling2D()])
+    model.build([None, None, None, 3])
+    tf.saved_model.save(model, str(tmp_path / "theirs"))
+    flags = ["--endpoint=feature_map", "--head_blocks=1", "--head_width=8", "--head_bottleneck=4", "--cached_views=0"]
+    result = efficient(config(folder, tmp_path / "run", tmp_path / "theirs", *flags))
+    assert set(result["phases"]) == {"frozen", "fine-tuned"}
+    assert 0 <= result["top1"] <= 1
+
+
+def test_one_label_a_class_takes_the_settings_as_they_are(folder, hub_dir, tmp_path, capsys):
+    result = efficient(config(folder, tmp_path, hub_dir, "--labels_per_class=1"))
+    assert result["search"] == []
+    assert result["num_train_labels"] == 3
+    assert result["label_fraction"] == 3 / 36
+    assert result["phases"]["fine-tuned"]["steps"] == 4
+    assert "nothing is held out" in capsys.readouterr().out
+
+
+def test_what_cannot_be_is_refused_by_flag(folder, hub_dir, tmp_path):
+    with pytest.raises(ConfigError, match="--label_fraction=0.01: leaves none of the 12 labels of class"):
+        efficient(config(folder, tmp_path / "a", hub_dir, "--label_fraction=0.01"))
+    with pytest.raises(ConfigError, match="--test_split=nowhere"):
+        efficient(config(folder, tmp_path / "b", hub_dir, "--test_split=nowhere"))
+    assert not list(tmp_path.iterdir())

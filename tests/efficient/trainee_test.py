@@ -1,0 +1,142 @@
+"""One step of a classifier's training in each phase."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.efficient.classifier import ResNetClassifier
+from cpc_tf.efficient.config import ClassifierConfig, SgdConfig
+from cpc_tf.efficient.trainee import FINE_TUNED, FROZEN, SUPERVISED, Classification
+from cpc_tf.encoders.maps import load_feature_maps
+from cpc_tf.training.strategy import make_strategy
+
+RANDOM = np.random.default_rng(0)
+BATCH = {
+    "image": tf.constant(RANDOM.integers(0, 256, [4, 8, 8, 3], dtype=np.uint8)),
+    "label": tf.constant([0, 1, 2, 0], tf.int64),
+}
+SGD = SgdConfig(learning_rate=0.1, momentum=0.0, weight_decay=0.0, finetune_rate=0.1, encoder_rate=0.01)
+
+
+def make(phase, sgd=SGD, *, dropout=0.0, blocks=0, norm="none", strategy=None, xla="off"):
+    strategy = strategy or make_strategy("single")
+    with strategy.scope():
+        config = ClassifierConfig(encoder="random", backbone="tiny", head_blocks=blocks, head_width=8,
+                                  head_bottleneck=4, dropout=dropout)  # fmt: skip
+        encoder = load_feature_maps(config, 8, seed=0)
+        tf.random.set_seed(1)
+        classifier = ResNetClassifier(3, config, norm)
+        classifier.build([None, 1, 1, 128])
+        return Classification(encoder, classifier, phase, sgd, 10, 0, strategy, xla)
+
+
+def step(trainee, batch=BATCH):
+    return trainee.strategy.run(tf.function(trainee.train_step, autograph=False), (batch,))
+
+
+def values(variables):
+    return [variable.numpy() for variable in variables]
+
+
+def changed(before, after):
+    return [not np.array_equal(one, other) for one, other in zip(before, after)]
+
+
+@pytest.mark.parametrize(("phase", "moves"), [(FROZEN, False), (FINE_TUNED, True), (SUPERVISED, True)])
+def test_which_parts_learn(phase, moves):
+    trainee = make(phase)
+    before = values(trainee.encoder.trainable_variables), values(trainee.classifier.trainable_variables)
+    step(trainee)
+    assert all(changed(before[1], values(trainee.classifier.trainable_variables)))
+    assert set(changed(before[0], values(trainee.encoder.trainable_variables))) == {moves}
+    assert int(trainee.step) == 1
+
+
+def test_a_step_of_the_classifier_by_hand():
+    trainee = make(FROZEN)
+    kernel, bias = values(trainee.classifier.trainable_variables)
+    features = trainee.encoder.encode(BATCH["image"]).numpy().mean((1, 2))
+    metrics = step(trainee)
+    logits = features @ kernel + bias
+    odds = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    labels = BATCH["label"].numpy()
+    assert float(metrics["loss"]) == pytest.approx(-np.log(odds[np.arange(4), labels]).mean(), abs=1e-5)
+    gradient = features.T @ (odds - np.eye(3)[labels]) / 4
+    np.testing.assert_allclose(trainee.classifier.trainable_variables[0], kernel - 0.1 * gradient, atol=1e-5)
+
+
+@pytest.mark.parametrize(("phase", "part"), [(FROZEN, "classifier"), (FINE_TUNED, "classifier"), (SUPERVISED, "all")])
+def test_weight_decay_is_of_the_kernels_that_sgd_trains(phase, part):
+    runs = {}
+    for decay in (0.0, 0.5):
+        trainee = make(phase, SgdConfig(**{**vars(SGD), "weight_decay": decay}))
+        step(trainee)
+        runs[decay] = trainee
+    rate = 0.1
+    for kind in ("classifier", "encoder"):
+        start = values(getattr(make(phase), kind).trainable_variables)
+        ends = [values(getattr(runs[decay], kind).trainable_variables) for decay in (0.0, 0.5)]
+        for before, without, with_decay in zip(start, *ends):
+            decayed = before.ndim > 1 and (kind == "classifier" or part == "all")
+            wanted = -rate * 0.5 * before if decayed else 0 * before
+            np.testing.assert_allclose(with_decay - without, wanted, atol=1e-5)
+
+
+def test_fine_tuning_moves_the_encoder_as_adam_does():
+    trainee = make(FINE_TUNED)
+    before = values(trainee.encoder.trainable_variables)
+    step(trainee)
+    moved = [np.abs(a - b).max() for a, b in zip(before, values(trainee.encoder.trainable_variables))]
+    # Adam's first step is its rate, whatever the gradient.
+    np.testing.assert_allclose(moved, 0.01, rtol=0.02)
+
+
+def test_features_in_place_of_images_give_the_same_step():
+    images, features = make(FROZEN), make(FROZEN)
+    maps = features.encoder.encode(BATCH["image"])
+    losses = step(images)["loss"], step(features, {"latents": maps, "label": BATCH["label"]})["loss"]
+    assert float(losses[0]) == pytest.approx(float(losses[1]), abs=1e-5)
+
+
+@pytest.mark.parametrize("phase", [FROZEN, FINE_TUNED])
+def test_compiled_by_xla_it_is_the_same(phase):
+    # Without dropout: its random numbers are others under XLA.
+    runs = [make(phase, blocks=1, norm="batch", xla=xla) for xla in ("off", "on")]
+    losses = [[float(step(run)["loss"]) for _ in range(2)] for run in runs]
+    np.testing.assert_allclose(*losses, rtol=1e-3)
+
+
+def test_two_replicas_take_the_step_of_one(two_replicas):
+    one, two = make(FROZEN), make(FROZEN, strategy=two_replicas)
+    one_loss = step(one)["loss"]
+    halves = two_replicas.experimental_distribute_values_from_function(
+        lambda context: {name: x[2 * context.replica_id_in_sync_group :][:2] for name, x in BATCH.items()}
+    )
+    losses = two_replicas.run(tf.function(two.train_step, autograph=False), (halves,))["loss"]
+    assert np.mean([float(x) for x in losses.values]) == pytest.approx(float(one_loss), abs=1e-5)
+    for mine, theirs in zip(values(one.classifier.variables), values(two.classifier.variables)):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+
+
+def test_logits_of_batches():
+    trainee = make(FROZEN)
+    maps = trainee.encoder.encode(BATCH["image"])
+    logits, labels = trainee.logits([BATCH, {"latents": maps[:2], "label": BATCH["label"][:2]}])
+    assert logits.shape == (6, 3)
+    np.testing.assert_array_equal(labels, [0, 1, 2, 0, 0, 1])
+    np.testing.assert_allclose(logits[4:], logits[:2], atol=1e-5)
+
+
+def test_a_cosine_ends_fine_tuning_gently():
+    moved = {}
+    for schedule in ("constant", "cosine"):
+        trainee = make(FINE_TUNED, SgdConfig(**{**vars(SGD), "finetune_schedule": schedule}))
+        weights = [*trainee.encoder.trainable_variables, *trainee.classifier.trainable_variables]
+        moved[schedule] = []
+        for _ in range(11):
+            before = values(weights)
+            step(trainee)
+            moved[schedule].append(max(np.abs(now - old).max() for now, old in zip(values(weights), before)))
+    assert moved["cosine"][0] == pytest.approx(moved["constant"][0])
+    assert moved["cosine"][9] < 0.1 * moved["constant"][9]
+    assert moved["cosine"][10] == 0  # the horizon of 10 steps is reached

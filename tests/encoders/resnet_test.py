@@ -1,0 +1,115 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.settings import ConfigError
+
+SMALL = EncoderConfig(encoder="small")
+
+
+def _images(count, height=16, width=16, seed=0):
+    return tf.random.stateless_uniform([count, height, width, 3], [seed, 0])
+
+
+# Convolution weights only, in millions: counted by hand from the architectures, not by our code.
+@pytest.mark.parametrize(
+    ("name", "millions", "feature_dim"),
+    [
+        ("resnet161", 303.2, 4096),
+        ("resnet50", 23.5, 2048),
+        ("resnet101_v1", 27.5, 1024),
+        ("resnet50_v2", 23.5, 2048),
+        ("resnet101_v2", 42.4, 2048),
+        ("resnet152_v2", 58.0, 2048),
+        ("resnet200_v2", 62.4, 2048),
+        ("small", 0.215, 256),
+    ],
+)
+def test_convolution_weights(name, millions, feature_dim):
+    encoder = Encoder(EncoderConfig(encoder=name))
+    # Traced, not run: the variables are made, nothing is computed.
+    shapes = tf.function(encoder.endpoints).get_concrete_function(tf.TensorSpec([1, 80, 80, 3])).output_shapes
+    weights = sum(np.prod(v.shape) for v in encoder.trainable_variables if v.shape.rank == 4)
+    assert weights / 1e6 == pytest.approx(millions, abs=0.05)
+    assert shapes["features"] == [1, feature_dim]
+    # "we convert the third residual stack": stride 16, a patch of 80 px keeps 5x5 positions there.
+    assert shapes["stack3"][1:3] == ([10, 10] if name == "small" else [5, 5])
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["layer", "channel", "batch", "none"])
+def test_serves_patches_and_whole_images_with_the_same_weights(order, norm):
+    encoder = Encoder(EncoderConfig(encoder="small", norm=norm, block_order=order))
+    features = encoder(_images(3))
+    count = len(encoder.variables)
+    maps = encoder.endpoints(_images(2, 40, 27))
+    assert features.shape == [3, 256]
+    assert maps["feature_map"].shape == [2, 5, 4, 256]
+    assert [maps[f"stack{i}"].shape[-1] for i in (1, 2, 3)] == [64, 128, 256]
+    assert len(encoder.variables) == count
+    np.testing.assert_allclose(maps["features"], tf.reduce_mean(maps["feature_map"], [1, 2]), atol=1e-6)
+
+
+@pytest.mark.parametrize(("stack", "width"), [(1, 64), (2, 128), (3, 256), (0, 256)])
+def test_output_stack(stack, width):
+    assert Encoder(dataclasses.replace(SMALL, output_stack=stack))(_images(1)).shape == [1, width]
+
+
+def test_missing_output_stack_is_refused():
+    with pytest.raises(ConfigError, match=r"--output_stack=4.*small has 3"):
+        Encoder(dataclasses.replace(SMALL, output_stack=4))
+
+
+@pytest.mark.parametrize("norm", ["layer", "channel", "none"])
+def test_a_latent_depends_on_its_own_patch_alone(norm):
+    encoder = Encoder(EncoderConfig(encoder="small", norm=norm))
+    images = _images(4)
+    alone = encoder(images[:1], training=True)
+    np.testing.assert_allclose(encoder(images, training=True)[:1], alone, atol=1e-5)
+
+
+def test_with_batch_norm_in_training_a_latent_depends_on_the_others():
+    encoder = Encoder(EncoderConfig(encoder="small", norm="batch"))
+    first = _images(1)
+    one = encoder(tf.concat([first, _images(3, seed=1)], 0), training=True)[0]
+    other = encoder(tf.concat([first, _images(3, seed=2)], 0), training=True)[0]
+    assert np.abs(one - other).max() > 1e-3
+    np.testing.assert_allclose(encoder(tf.concat([first, _images(3, seed=1)], 0))[0], encoder(first)[0], atol=1e-5)
+
+
+def test_bfloat16_keeps_parameters_and_features_in_float32():
+    encoder = Encoder(SMALL, "bfloat16")
+    features = encoder(_images(2))
+    assert features.dtype == tf.float32
+    assert {v.dtype for v in encoder.variables} == {tf.float32}
+    exact = Encoder(SMALL)
+    exact(_images(2))
+    exact.set_weights(encoder.get_weights())
+    np.testing.assert_allclose(features, exact(_images(2)), atol=0.05)
+
+
+def test_recompute_changes_no_gradient():
+    plain, recomputing = Encoder(SMALL), Encoder(dataclasses.replace(SMALL, recompute=True))
+    images = _images(3)
+    plain(images), recomputing(images)
+    recomputing.set_weights(plain.get_weights())
+
+    @tf.function
+    def gradients(encoder):
+        with tf.GradientTape() as tape:
+            value = tf.reduce_sum(tf.square(encoder(images, training=True)))
+        return tape.gradient(value, encoder.trainable_variables)
+
+    for ours, theirs in zip(gradients(recomputing), gradients(plain)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_compiles_with_xla():
+    encoder = Encoder(SMALL)
+    encoder(_images(2))
+    compiled = tf.function(encoder, jit_compile=True)
+    np.testing.assert_allclose(compiled(_images(2)), encoder(_images(2)), atol=1e-4)

@@ -1,0 +1,59 @@
+"""The studies' commands exist, and their records are kept and not repeated."""
+
+import json
+
+import pytest
+
+from cpc_tf import cli
+from experiments import detection, labels, ladder, policies, study
+from tests.docs_test import ROOT, settings_of
+
+STUDIES = {
+    "policies": policies.runs("W", "PICTURES", 950, 2),
+    "ladder": ladder.runs("W", 3),
+    "detection": detection.runs("collages", "", "", "W", 3) + detection.runs("bccd-voc", "BOXES", "PICTURES", "W", 3),
+    "labels": labels.runs("photos", "", "W", 3) + labels.runs("imagenette-224", "PICTURES", "W", 3),
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_commands_parse(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    commands = {tuple(command) for run in STUDIES[name] for command, _ in run.steps}
+    assert len(commands) > 20
+    for module, *arguments in commands:
+        cli.parse(settings_of(module), arguments)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_each_run_has_fields_and_a_result_of_its_own(name):
+    runs = STUDIES[name]
+    assert len({json.dumps(run.fields) for run in runs}) == len({run.result for run in runs}) == len(runs)
+
+
+def test_a_run_is_kept_and_not_repeated(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    result, log = tmp_path / "result.json", tmp_path / "log"
+    result.write_text('{"top1": 0.5, "steps": 3}')
+    run = study.Run({"rung": "v1", "seed": 0}, [(["json.tool", "--help"], str(log)), (["not.run"], str(result))])
+    first = study.carry_out("some", [run])
+    assert (first[0]["top1"], first[0]["rung"], first[0]["seed"]) == (0.5, "v1", 0)
+    assert first[0]["commands"][1] == "python -m not.run"
+    result.unlink()
+    assert study.carry_out("some", [run]) == first
+    assert json.loads((tmp_path / "some.json").read_text()) == first
+
+
+def test_what_went_wrong_is_said_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    done = tmp_path / "result.json"
+    done.write_text("{}")
+    bad = study.Run({"seed": 0}, [(["no_such_module"], str(tmp_path / "never"))])
+    records = study.carry_out("some", [bad, study.Run({"seed": 1}, [(["x"], str(done))])])
+    assert [record["seed"] for record in records] == [1]
+    assert "no_such_module" in capsys.readouterr().out
+
+
+def test_a_table_shows_means_and_spread():
+    records = [{"a": 1, "b": "x", "top1": 0.5}, {"a": 1, "b": "x", "top1": 0.6}, {"a": 2, "b": "y", "top1": 0.25}]
+    assert study.table(records, "a", "b").splitlines()[2:] == ["| 1 | 55.0 ± 5.0 | - |", "| 2 | - | 25.0 |"]

@@ -1,0 +1,111 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.objectives.cpc import CPC, QUARTER_TURNS, Direction, ObjectiveConfig, info_nce, rotate
+
+SMALL = ObjectiveConfig(context_blocks=1, context_dim=8, target_dim=4)
+
+
+def _listing(context, targets, heads, emb_scale, steps_to_ignore, steps_to_predict):
+    """The CPC listing of appendix A in plain NumPy loops, from `targets =` on; the mean over predictions.
+
+    `heads[i]` is (kernel [D, T], bias [T]) of the prediction convolution of step i.
+    """
+    context, targets = context.astype(np.float64), targets.astype(np.float64)
+    batch_dim, col_dim, rows, target_dim = targets.shape
+    flat_targets = targets.reshape(-1, target_dim)
+    loss, accuracies = 0.0, []
+    for i in range(steps_to_ignore, steps_to_predict):
+        col_dim_i = col_dim - i - 1
+        losses, correct = [], []
+        for element in range(batch_dim * col_dim_i * rows):
+            b, col = element // (col_dim_i * rows), element % (col_dim_i * rows)
+            kernel, bias = heads[i - steps_to_ignore]
+            prediction = (context[b, col // rows, col % rows] @ kernel + bias) * emb_scale
+            logits = flat_targets @ prediction
+            label = b * col_dim * rows + (i + 1) * rows + col
+            # The label is the target i + 1 rows below the context, in the same column of the same image.
+            assert np.array_equal(flat_targets[label], targets[b, col // rows + i + 1, col % rows])
+            losses.append(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[label])
+            correct.append(logits.argmax() == label)
+        loss += np.mean(losses)
+        accuracies.append(np.mean(correct))
+    return loss, np.mean(accuracies)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 6, 10), (3, 4, 4, 5), (1, 7, 7, 3), (4, 5, 5, 8)])
+@pytest.mark.parametrize(("ignore", "predict"), [(2, 3), (0, 1), (0, 3), (1, 3)])
+def test_loss_is_the_listings(shape, ignore, predict):
+    config = dataclasses.replace(SMALL, steps_to_ignore=ignore, steps_to_predict=predict)
+    direction = Direction(config, shape[-1], "float32", "down")
+    latents = tf.random.stateless_normal(shape, [1, 2]) * 3
+    output = direction(latents)
+    heads = [(head.kernel.numpy()[0, 0], head.bias.numpy()) for head in direction.heads]
+    loss, accuracy = _listing(
+        direction.context(latents).numpy(), direction.target(latents).numpy(), heads, config.emb_scale, ignore, predict
+    )
+    assert float(output.loss) == pytest.approx(loss, rel=1e-5)
+    assert float(output.accuracy) == pytest.approx(accuracy, abs=1e-6)
+    bound = math.log(shape[0] * shape[1] * shape[2]) - loss / (predict - ignore)
+    assert float(output.bound) == pytest.approx(bound, abs=1e-4)
+
+
+def test_sum_is_the_mean_times_the_predictions():
+    latents = tf.random.stateless_normal([2, 5, 5, 6], [0, 1])
+    mean, total = (Direction(dataclasses.replace(SMALL, reduction=r), 6, "float32", r) for r in ("mean", "sum"))
+    mean(latents), total(latents)
+    total.set_weights(mean.get_weights())
+    assert float(total(latents).loss) == pytest.approx(float(mean(latents).loss) * 2 * 2 * 5, rel=1e-5)
+
+
+def test_perfect_predictions_are_found():
+    targets = tf.eye(18)  # as [2, 3, 3, 18]
+    grid = tf.reshape(targets, [2, 3, 3, 18])
+    losses, correct = info_nce(grid[:, 1:] * 100.0, grid, targets, offset=1, first=0)
+    assert correct.numpy().all()
+    assert losses.numpy().max() < 1e-6
+
+
+@pytest.mark.parametrize("directions", [1, 2, 4])
+def test_each_direction_has_its_own_layers(directions):
+    model = CPC(EncoderConfig(encoder="small"), dataclasses.replace(SMALL, directions=directions))
+    patches = tf.cast(tf.random.stateless_uniform([2, 4, 4, 8, 8, 3], [0, 0], maxval=256), tf.uint8)
+    output = model(patches)
+    assert list(output.predictions) == list(QUARTER_TURNS)[:directions]
+    assert output.latents.shape == [2, 4, 4, 256]
+    assert float(output.loss) == pytest.approx(sum(float(p.loss) for p in output.predictions.values()), rel=1e-6)
+    own = [len(head.trainable_variables) for head in model.heads.values()]
+    assert own == [8 + 2 + 2] * directions  # one context block, target, one prediction; kernel and bias each
+    assert len(model.trainable_variables) == sum(own) + len(model.encoder.trainable_variables)
+
+
+def test_directions_predict_the_turned_grid():
+    model = CPC(EncoderConfig(encoder="small"), SMALL)
+    patches = tf.cast(tf.random.stateless_uniform([2, 4, 4, 8, 8, 3], [0, 0], maxval=256), tf.uint8)
+    model(patches)
+    for head in list(model.heads.values())[1:]:
+        head.set_weights(model.heads["down"].get_weights())
+    latents = model.encode(patches)
+    for name, turns in QUARTER_TURNS.items():
+        turned = model(patches).predictions[name].loss
+        assert float(turned) == pytest.approx(float(model.heads["down"](rotate(latents, turns)).loss), rel=1e-5)
+
+
+def test_uint8_and_float_patches_mean_the_same():
+    model = CPC(EncoderConfig(encoder="small"), SMALL)
+    patches = tf.cast(tf.random.stateless_uniform([1, 4, 4, 8, 8, 3], [0, 0], maxval=256), tf.uint8)
+    np.testing.assert_allclose(model.encode(patches), model.encode(tf.cast(patches, tf.float32) / 255.0), atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_loss_is_float32(precision):
+    model = CPC(EncoderConfig(encoder="small"), SMALL, precision)
+    output = model(tf.zeros([1, 4, 4, 8, 8, 3], tf.uint8), training=True)
+    assert output.loss.dtype == output.latents.dtype == tf.float32
+    # All candidates alike: the loss is that of a guess among them.
+    assert float(output.predictions["down"].loss) == pytest.approx(math.log(16), abs=0.02)

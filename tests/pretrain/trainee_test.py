@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.trainee import Pretraining
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.strategy import make_strategy
+
+pytestmark = pytest.mark.usefixtures("tiny_encoder")
+TINY = replace(
+    PretrainConfig(),
+    encoder="small",
+    resize=24,
+    image_size=24,
+    patch_size=8,
+    patch_stride=4,
+    context_blocks=1,
+    context_dim=8,
+    batch_size=4,
+)
+
+
+def _patches(count, seed=0):
+    values = tf.random.stateless_uniform([count, 5, 5, 8, 8, 3], [seed, 0], maxval=256, dtype=tf.int32)
+    return tf.cast(values, tf.uint8)
+
+
+def _one_step(config, strategy, batches):
+    """(metrics, gradients in effect, weights after) of one step; `batches` holds one batch a replica."""
+    training = Pretraining(config, strategy, 10)
+    step = tf.autograph.experimental.do_not_convert(training.train_step)
+    distributed = strategy.experimental_distribute_values_from_function(
+        lambda context: batches[context.replica_id_in_sync_group]
+    )
+
+    @tf.function
+    def run(patches):
+        metrics = strategy.run(step, ({"patches": patches},))
+        return {name: strategy.reduce("MEAN", value, None) for name, value in metrics.items()}
+
+    metrics = {name: float(value) for name, value in run(distributed).items()}
+    # After one step from zero, Adam's first moment is (1 - beta1) times the clipped gradient.
+    moments = [m.numpy() / (1 - config.optimizer.beta1) for m in training.optimizer._momentums]
+    return metrics, moments, [v.numpy() for v in training.model.trainable_variables]
+
+
+def test_gathered_negatives_on_two_replicas_equal_one(two_replicas):
+    patches = _patches(4)
+    config = replace(TINY, negatives="gathered")
+    one, one_gradients, one_weights = _one_step(config, make_strategy("single"), [patches])
+    two, two_gradients, two_weights = _one_step(config, two_replicas, [patches[:2], patches[2:]])
+    for name in ("loss", "bound", "accuracy", "gradient_norm", "loss/up"):
+        assert two[name] == pytest.approx(one[name], rel=1e-5, abs=1e-6)
+    scale = max(np.abs(g).max() for g in one_gradients)
+    for ours, theirs in zip(two_gradients, one_gradients):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4 * scale)
+    assert len(two_weights) == len(one_weights)
+
+
+def test_negatives_of_a_replica_are_its_own(two_replicas):
+    patches = _patches(4)
+    two, _, _ = _one_step(TINY, two_replicas, [patches[:2], patches[2:]])
+    strategy = make_strategy("single")
+    halves = [
+        _one_step(replace(TINY, batch_size=2), strategy, [half])[0]["loss"] for half in (patches[:2], patches[2:])
+    ]
+    assert two["loss"] == pytest.approx(np.mean(halves), rel=1e-5)
+
+
+def test_the_gradient_is_clipped_and_its_norm_reported():
+    metrics, gradients, _ = _one_step(TINY, make_strategy("single"), [_patches(4)])
+    norm = np.sqrt(sum(np.square(g).sum() for g in gradients))
+    assert metrics["gradient_norm"] > 0.01
+    assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"norm": "batch", "directions": 1}, {"precision": "bfloat16", "recompute": True, "directions": 1}]
+)
+def test_the_whole_step_compiles_with_xla(settings):
+    config = replace(TINY, xla="on", **settings)
+    training = Pretraining(config, tf.distribute.get_strategy(), 10)
+    batch = {"patches": _patches(4)}
+    before = training.model.trainable_variables[0].numpy()
+    compiled = tf.function(training.train_step, autograph=False, jit_compile=True)
+    losses = [float(compiled(batch)["loss"]) for _ in range(3)]
+    assert np.isfinite(losses).all()
+    assert np.abs(training.model.trainable_variables[0] - before).max() > 0
+    if not settings:
+        plain = Pretraining(replace(config, xla="off"), tf.distribute.get_strategy(), 10)
+        assert float(plain.train_step(batch)["loss"]) == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_one_others():
+    first, again, other = (
+        Pretraining(replace(TINY, seed=seed), make_strategy("single"), 10).model.get_weights() for seed in (1, 1, 2)
+    )
+    for ours, theirs in zip(first, again):
+        np.testing.assert_array_equal(ours, theirs)
+    assert any((ours != theirs).any() for ours, theirs in zip(first, other))
+
+
+def test_it_learns_four_images_by_heart():
+    config = replace(TINY, learning_rate=0.01, target_dim=16, context_dim=32)
+    training = Pretraining(config, tf.distribute.get_strategy(), 100)
+    step = tf.function(training.train_step, autograph=False)
+    batch = {"patches": _patches(4)}
+    first = float(step(batch)["loss"])
+    for _ in range(150):
+        last = step(batch)
+    assert float(last["loss"]) < 0.3 * first
+    assert float(last["accuracy"]) > 0.5
+
+
+def test_averaged_weights_stand_in_and_go_away():
+    training = Pretraining(TINY, make_strategy("single"), 10)
+    training.average.averages[0].assign(training.average.averages[0] + 1.0)
+    raw = training.model.trainable_variables[0].numpy()
+    with training.averaged():
+        np.testing.assert_allclose(training.model.trainable_variables[0], raw + 1.0, atol=1e-6)
+    np.testing.assert_array_equal(training.model.trainable_variables[0], raw)
+
+
+def test_a_batch_that_does_not_spread_is_refused(two_replicas):
+    with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
+        Pretraining(replace(TINY, batch_size=3), two_replicas, 10)
