@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.source import Source
+from cpc_tf.encoders.identity import Identity
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
@@ -58,10 +59,18 @@ def pretrain(config: PretrainConfig) -> dict:
         probe=probe,
         probe_every=config.monitor.probe_every,
     )
+    identity = Identity(
+        trained_by="cpc",
+        architecture=config.encoder.encoder,
+        dataset=config.data.dataset,
+        seed=config.training.seed,
+        parameters=int(sum(np.prod(v.shape) for v in training.model.encoder.trainable_variables)),
+    )
     result = {
         "kind": "pretrain",
         "dataset": config.data.dataset,
         "encoder": config.encoder.encoder,
+        "identity": identity.to_json(),
         "seed": config.training.seed,
         "images": source.num_examples,
         "parameters": int(sum(np.prod(v.shape) for v in training.model.trainable_variables)),

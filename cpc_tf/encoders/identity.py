@@ -1,0 +1,47 @@
+"""What an encoder is: how and on what it was trained. Every result.json has it, and the report reads it there."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+# Values of `trained_by` beside the names of objectives. 'OBJECTIVE+labels' is pre-trained, then fine-tuned on labels.
+LABELS, UNTRAINED, PIXELS, UNKNOWN = "labels", "untrained", "pixels", "unknown"
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """An encoder, as far as it is known.
+
+    Attributes:
+      trained_by: name of an objective ('cpc', ...), 'labels' (supervised from the start), 'cpc+labels' (pre-trained,
+        then fine-tuned), 'untrained', 'pixels' (no encoder), or 'unknown' (a module that this project did not write).
+      architecture: its name, '' if unknown.
+      dataset: that it was last trained on, '' if untrained or unknown.
+      seed: of its training, or of its weights if untrained; None if unknown.
+      parameters: number of trainable ones; None if unknown.
+      module: handle or last path component of the TF-Hub module; '' if it does not come from one.
+    """
+
+    trained_by: str
+    architecture: str = ""
+    dataset: str = ""
+    seed: int | None = None
+    parameters: int | None = None
+    module: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The value of 'identity' in a result.json."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Identity:
+        """Inverse of `to_json`; keys that it does not know, of a later version, are left out."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+
+def module_name(module: str) -> str:
+    """What a module is called in files that leave this machine: its handle, or the last component of its path."""
+    return module if "://" in module and not module.startswith("gs://") else os.path.basename(module.rstrip("/"))
