@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.architectures import ARCHITECTURES, EncoderConfig, Stack
 from cpc_tf.encoders.norm import make_norm
+from cpc_tf.encoders.pooling import max_pool
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 
@@ -124,7 +125,7 @@ class Encoder(keras.Model):
         if self.stem_norm:
             x = tf.nn.relu(self.stem_norm(x, training=training))
         if self.pool:
-            x = tf.nn.max_pool2d(x, 3, 2, "SAME")
+            x = max_pool(x)
         maps = {}
         for i, blocks in enumerate(self.stacks):
             for block in blocks:
