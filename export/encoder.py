@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import Network
 from cpc_tf.settings import flatten
 from cpc_tf.training.workdir import write_file
 from export import card
@@ -21,7 +21,7 @@ from export.verify import verify
 
 
 def write_encoder(
-    encoder: Encoder, description: dict[str, Any], history: card.History, config: ExportConfig, directory: str
+    encoder: Network, description: dict[str, Any], history: card.History, config: ExportConfig, directory: str
 ) -> dict[str, Any]:
     """Writes the module to a directory; returns what its encoder.json says and what the check measured.
 
@@ -49,7 +49,7 @@ def write_encoder(
     return {**description, **measured, "told": told}
 
 
-def describe(settings: EncoderConfig, geometry: GeometryConfig, encoder: Encoder) -> dict[str, Any]:
+def describe(settings: EncoderConfig, geometry: GeometryConfig, encoder: Network) -> dict[str, Any]:
     """What encoder.json says of the encoder itself."""
     return {
         "encoder": flatten(settings),

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.patch_grid import patch_grid
-from cpc_tf.encoders.resnet import Encoder
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 
@@ -24,7 +24,7 @@ class Reusable(tf.Module):
     variables = None
     trainable_variables = None
 
-    def __init__(self, encoder: Encoder, name: str):
+    def __init__(self, encoder: Network, name: str):
         super().__init__(name=name)
         self.variables = encoder.variables
         self.trainable_variables = encoder.trainable_variables
@@ -50,7 +50,7 @@ class Reusable(tf.Module):
 class PatchEncoder(Reusable):
     """Images [N, H, W, 3] -> latents [N, R, C, D] of the grid of patches; endpoints have [N, R, C] in front as well."""
 
-    def __init__(self, encoder: Encoder, flat_endpoints: Callable[..., dict], geometry: GeometryConfig):
+    def __init__(self, encoder: Network, flat_endpoints: Callable[..., dict], geometry: GeometryConfig):
         super().__init__(encoder, name="patched")
         self._flat_endpoints = flat_endpoints
         self._patch, self._stride = geometry.patch_size, geometry.patch_stride
@@ -63,7 +63,7 @@ class PatchEncoder(Reusable):
 
 
 class HubEncoder(Reusable):
-    """Images [N, H, W, 3], float32 in [0, 1], any N, H and W -> features [N, D], or `Encoder.endpoints`.
+    """Images [N, H, W, 3], float32 in [0, 1], any N, H and W -> features [N, D], or `Network.endpoints`.
 
     Its child `patched` has the same interface and does the same for each patch.
 
@@ -72,7 +72,7 @@ class HubEncoder(Reusable):
       geometry: of the patches.
     """
 
-    def __init__(self, encoder: Encoder, geometry: GeometryConfig):
+    def __init__(self, encoder: Network, geometry: GeometryConfig):
         super().__init__(encoder, name="encoder")
         # One graph with and one without training, which all others call: the large encoders take long to trace.
         self._graphs = tuple(_graph(encoder, training) for training in (False, True))
@@ -82,7 +82,7 @@ class HubEncoder(Reusable):
         return self._graphs[training](images)
 
 
-def _graph(encoder: Encoder, training: bool) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+def _graph(encoder: Network, training: bool) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     """`encoder.endpoints` as a graph that also takes an empty batch."""
 
     @tf.function(input_signature=[IMAGES], autograph=False)

@@ -1,4 +1,4 @@
-"""The encoder that a run on labels trained, as one that can be exported: a hub.KerasLayer becomes an Encoder again."""
+"""The encoder that a run on labels trained, as one that can be exported: a hub.KerasLayer becomes a network again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.maps import FeatureMaps, load_feature_maps
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.network import Network
 from cpc_tf.settings import ConfigError, replace
 from export.verify import NotVerified
 from export.weights import candidates_of, read_first, restore
@@ -21,7 +21,7 @@ TOLERANCE = 1e-4  # of features, relative to the largest of them
 
 def load_trained_encoder(
     run: EfficientConfig, module: dict[str, Any], folder: str, step: int = 0
-) -> tuple[Encoder, int]:
+) -> tuple[Network, int]:
     """Rebuilds the encoder of a run's phase from what the run began with: a module must still be there.
 
     Args:
@@ -45,7 +45,7 @@ def load_trained_encoder(
     name = run.classifier.encoder
     step = read_first(candidates, folder, lambda path: _read(maps, path, name))
     if isinstance(maps.layer, hub.KerasLayer):
-        # The layer lists trainable variables first, what was saved lists them in the order of `Encoder.variables`.
+        # The layer lists trainable variables first, what was saved lists them in the order of `Network.variables`.
         encoder = _with_values(EncoderConfig(**module["encoder"]), maps.layer.resolved_object.variables, name)
     else:
         encoder = _with_values(maps.layer.encoder.config, maps.layer.encoder.variables, name)
@@ -62,9 +62,9 @@ def _read(maps: FeatureMaps, path: str, name: str) -> None:
         ) from error
 
 
-def _with_values(settings: EncoderConfig, variables: list[tf.Variable], name: str) -> Encoder:
+def _with_values(settings: EncoderConfig, variables: list[tf.Variable], name: str) -> Network:
     """A new encoder with these values."""
-    encoder = Encoder(replace(settings, recompute=False))
+    encoder = make_encoder(replace(settings, recompute=False))
     encoder(tf.zeros([1, 32, 32, 3]))
     if [v.shape for v in encoder.variables] != [v.shape for v in variables]:
         raise ConfigError(
@@ -76,7 +76,7 @@ def _with_values(settings: EncoderConfig, variables: list[tf.Variable], name: st
     return encoder
 
 
-def _compare(encoder: Encoder, maps: FeatureMaps, side: int) -> None:
+def _compare(encoder: Network, maps: FeatureMaps, side: int) -> None:
     """NotVerified if the encoder is not the network: variables of equal shapes could have been mixed up."""
     images = tf.constant(np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32))
     wanted = maps.layer(images, training=False)

@@ -14,7 +14,7 @@ import tensorflow as tf
 from cpc_tf.data import canvas
 from cpc_tf.data.config import CanvasConfig, GeometryConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.network import Network
 from cpc_tf.settings import RunEnded
 
 STRANGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stranger.py")
@@ -26,7 +26,7 @@ class NotVerified(RunEnded):
     status = 3
 
 
-def verify(module: str, encoder: Encoder, geometry: GeometryConfig) -> dict[str, float]:
+def verify(module: str, encoder: Network, geometry: GeometryConfig) -> dict[str, float]:
     """Compares the module with the encoder it was made of, in a fresh process without our code.
 
     Args:
@@ -79,7 +79,7 @@ def _meet(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, fl
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def reference(encoder: Encoder, geometry: GeometryConfig) -> dict[str, np.ndarray]:
+def reference(encoder: Network, geometry: GeometryConfig) -> dict[str, np.ndarray]:
     """Random images and what the encoder makes of them, as the Keras model computes it.
 
     Few and small, for the large encoders: several sizes for the whole images, one grid of patches, one gradient.
@@ -132,7 +132,7 @@ def _patches(image: np.ndarray, patch: int, stride: int) -> np.ndarray:
     return np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
 
 
-def _gradient_norms(encoder: Encoder, images: np.ndarray, projection: np.ndarray) -> np.ndarray:
+def _gradient_norms(encoder: Network, images: np.ndarray, projection: np.ndarray) -> np.ndarray:
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(encoder(tf.constant(images), training=True) * projection)
     return np.array([float(tf.norm(g)) for g in tape.gradient(loss, encoder.trainable_variables)])

@@ -9,7 +9,7 @@ import tensorflow as tf
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import build_detector
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.network import Network
 from cpc_tf.objectives.cpc import CPC
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model
@@ -17,7 +17,7 @@ from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.checkpoint import Checkpoints, is_damaged
 
 
-def load_encoder(config: PretrainConfig, workdir: str, weights: str, step: int = 0) -> tuple[Encoder, int]:
+def load_encoder(config: PretrainConfig, workdir: str, weights: str, step: int = 0) -> tuple[Network, int]:
     """Rebuilds the encoder of a run.
 
     Args:

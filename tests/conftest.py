@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import cpc_tf  # noqa: F401, quietens TensorFlow, so it comes first
-from cpc_tf.encoders import architectures, resnet
+from cpc_tf.encoders.networks import resnet
 from cpc_tf.training.strategy import make_strategy
 
 tf.config.set_logical_device_configuration(
@@ -22,6 +22,6 @@ def two_replicas():
 @pytest.fixture
 def tiny_encoder(monkeypatch):
     """Makes 'small' smaller still, 16 wide: one block of each kind, traced and compiled in seconds."""
-    stacks = (architectures.Stack(1, 4, 8, 1), architectures.Stack(1, 4, 16, 2))
-    tiny = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
+    stacks = (resnet.Stack(1, 4, 8, 1), resnet.Stack(1, 4, 16, 2))
+    tiny = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
     monkeypatch.setitem(resnet.ARCHITECTURES, "small", tiny)

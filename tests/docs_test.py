@@ -12,7 +12,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import make_encoder
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from export.config import ExportConfig
@@ -122,7 +122,7 @@ def test_the_readmes_fine_tuning_runs(tmp_path, monkeypatch):
             pixels = np.clip(draw.normal(level, 10, [40, 50, 3]), 0, 255).astype(np.uint8)
             (folder / f"{i}.png").write_bytes(tf.io.encode_png(pixels).numpy())
     config = cli.parse(PretrainConfig, ["--flagfile=" + str(ROOT / "flags/imagenette/pretrain.flags")])
-    encoder = Encoder(config.encoder)
+    encoder = make_encoder(config.encoder)
     encoder(tf.zeros([1, 16, 16, 3]))
     save(HubEncoder(encoder, config.geometry), str(tmp_path / "runs/mine/hub"))
     names = {}

@@ -8,7 +8,7 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.architectures import ARCHITECTURES
+from cpc_tf.encoders.networks.resnet import ARCHITECTURES
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import flatten

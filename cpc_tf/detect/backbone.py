@@ -8,9 +8,8 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.detect.config import BackboneConfig
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import module_card
-from cpc_tf.encoders.resnet import Encoder
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 
@@ -98,7 +97,7 @@ class NewBackbone(Backbone):
         precision: str = "float32", name: str = "backbone",
     ):  # fmt: skip
         super().__init__(endpoint, update_statistics, name)
-        self.encoder = Encoder(config, precision)
+        self.encoder = make_encoder(config, precision)
         # In the scope of a strategy, variables must be made before anything runs on its replicas.
         tf.function(self.encoder).get_concrete_function(tf.TensorSpec([1, _SIDE, _SIDE, 3]))
 

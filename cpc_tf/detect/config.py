@@ -3,7 +3,7 @@
 import dataclasses
 
 from cpc_tf.data.config import CanvasConfig, DataConfig
-from cpc_tf.encoders.architectures import ENCODERS
+from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import ConfigError, Settings, setting
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
@@ -17,7 +17,7 @@ class BackboneConfig(Settings):
         "TF-Hub module (directory or handle), fine-tuned; 'random': --backbone with new weights in its place; "
         "'random:MODULE': the untrained twin of one of ours",
     )
-    backbone: str = setting("resnet50", "architecture of 'random'", choices=ENCODERS)
+    backbone: str = setting("resnet50", "architecture of 'random'", choices=tuple(NETWORKS))
     backbone_endpoint: str = setting(
         "feature_map", "endpoint of the encoder that feeds the detector, e.g. 'stack3', 'feature_map'; '': its output"
     )

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from cpc_tf.detect.config import HeadConfig
 from cpc_tf.detect.roi_align import roi_align
+from cpc_tf.encoders.networks.resnet import Bottleneck, conv
 from cpc_tf.encoders.norm import make_norm
-from cpc_tf.encoders.resnet import Bottleneck, conv
 from cpc_tf.keras import keras
 
 

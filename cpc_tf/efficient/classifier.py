@@ -5,8 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from cpc_tf.efficient.config import ClassifierConfig
+from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import make_norm
-from cpc_tf.encoders.resnet import Bottleneck
 from cpc_tf.keras import keras
 
 

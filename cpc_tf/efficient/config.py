@@ -4,7 +4,7 @@ import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import DataConfig, ImageConfig
-from cpc_tf.encoders.architectures import ENCODERS
+from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import ConfigError, Settings, setting
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
@@ -39,7 +39,7 @@ class ClassifierConfig(Settings):
         "feature_map", "which output of a module that has several feeds the classifier, e.g. 'stack2', 'features'"
     )
     backbone: str = setting(
-        "resnet200_v2", "architecture of 'pixels' and 'random'", source="App. C.1", choices=ENCODERS
+        "resnet200_v2", "architecture of 'pixels' and 'random'", source="App. C.1", choices=tuple(NETWORKS)
     )
     head_blocks: int = setting(11, "residual blocks between encoder and mean-pool", source="App. C.2", minimum=0)
     head_width: int = setting(4096, "maps of a block", source="App. C.2", minimum=1)

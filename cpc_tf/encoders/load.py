@@ -11,8 +11,7 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 
@@ -37,7 +36,7 @@ def load_encoder(name: str, seed: int = 0) -> ImageEncoder:
     """
     if name.startswith("random:"):
         keras.utils.set_random_seed(seed)
-        return Encoder(EncoderConfig(**module_card(name[len("random:") :])["encoder"]))
+        return make_encoder(EncoderConfig(**module_card(name[len("random:") :])["encoder"]))
     if not name:
         raise ConfigError("--encoder= is empty: name a TF-Hub module, e.g. --encoder=runs/photos/hub")
     try:

@@ -6,9 +6,9 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.efficient.config import ClassifierConfig
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import module_card
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 
@@ -45,7 +45,7 @@ class FeatureMaps(keras.layers.Layer):
 class _Endpoints(keras.layers.Layer):
     """All endpoints of a network of ours."""
 
-    def __init__(self, encoder: Encoder):
+    def __init__(self, encoder: Network):
         super().__init__(name="endpoints")
         self.encoder = encoder
 
@@ -69,11 +69,11 @@ def load_feature_maps(config: ClassifierConfig, image_size: int, seed: int, prec
     keras.utils.set_random_seed(seed)
     if name == "pixels":
         # The norm that supervised ResNets are made for.
-        layer = _Endpoints(Encoder(EncoderConfig(encoder=config.backbone, norm="batch"), precision))
+        layer = _Endpoints(make_encoder(EncoderConfig(encoder=config.backbone, norm="batch"), precision))
     elif name == "random":
-        layer = _Endpoints(Encoder(EncoderConfig(encoder=config.backbone), precision))
+        layer = _Endpoints(make_encoder(EncoderConfig(encoder=config.backbone), precision))
     elif name.startswith("random:"):
-        layer = _Endpoints(Encoder(EncoderConfig(**module_card(name[len("random:") :])["encoder"]), precision))
+        layer = _Endpoints(make_encoder(EncoderConfig(**module_card(name[len("random:") :])["encoder"]), precision))
     else:
         layer = _module(name, config.endpoint, image_size)
     endpoint = "feature_map" if name == "pixels" else config.endpoint

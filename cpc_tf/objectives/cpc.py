@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.keras import keras
 from cpc_tf.objectives.pixelcnn import PixelCNN
 from cpc_tf.settings import ConfigError, Settings, setting
@@ -146,7 +145,7 @@ class CPC(keras.Model):
     def __init__(self, encoder_config: EncoderConfig, config: ObjectiveConfig, precision: str = "float32"):
         dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
         super().__init__(name="cpc", dtype=dtype)
-        self.encoder = Encoder(encoder_config, precision)
+        self.encoder = make_encoder(encoder_config, precision)
         self.heads = {
             name: Direction(config, self.encoder.feature_dim, dtype, name)
             for name in list(QUARTER_TURNS)[: config.directions]

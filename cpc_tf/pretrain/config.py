@@ -4,7 +4,7 @@ import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import DataConfig, GeometryConfig
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives.cpc import ObjectiveConfig
 from cpc_tf.settings import ConfigError, Settings, setting
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from cpc_tf.detect.backbone import HubBackbone
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.encoders import architectures, resnet
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.networks import resnet
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from export.module import HubEncoder, save
@@ -21,10 +21,10 @@ IMAGES = tf.constant(np.random.default_rng(0).uniform(size=[2, 32, 48, 3]), tf.f
 def encoder():
     """With batch norm, for its statistics."""
     with pytest.MonkeyPatch.context() as patch:
-        stacks = (architectures.Stack(1, 4, 8, stride=4),)
-        tiny = architectures.Architecture(stacks, stem_kernel=3, stem_width=6, stem_pool=False)
+        stacks = (resnet.Stack(1, 4, 8, stride=4),)
+        tiny = resnet.Architecture(stacks, stem_kernel=3, stem_width=6, stem_pool=False)
         patch.setitem(resnet.ARCHITECTURES, "small", tiny)
-        encoder = resnet.Encoder(EncoderConfig(encoder="small", norm="batch"))
+        encoder = make_encoder(EncoderConfig(encoder="small", norm="batch"))
     encoder(IMAGES)
     return encoder
 

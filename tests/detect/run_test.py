@@ -12,8 +12,7 @@ from cpc_tf.data import collages
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.run import _Watch, detect
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, flatten
 from cpc_tf.training.checkpoint import Checkpoints
@@ -52,7 +51,7 @@ def hub_dir(tmp_path_factory):
         GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=8),
     )
     keras.utils.set_random_seed(0)
-    encoder = Encoder(config)
+    encoder = make_encoder(config)
     encoder(tf.zeros([1, 16, 16, 3]))
     path = tmp_path_factory.mktemp("hub")
     save(HubEncoder(encoder, geometry), str(path))

@@ -11,8 +11,7 @@ from cpc_tf.data import detection_pipeline
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.trainee import LOSSES, DetectorTraining, StepDecay
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.settings import ConfigError, replace
 from export.module import HubEncoder, save
 from tests.data.detection_pipeline_test import RECTANGLES, Images, encode, rectangle
@@ -154,7 +153,7 @@ def test_extreme_images_train_without_nan():
 
 @pytest.fixture
 def hub_dir(tmp_path):
-    encoder = Encoder(EncoderConfig(encoder="tiny"))
+    encoder = make_encoder(EncoderConfig(encoder="tiny"))
     encoder(tf.zeros([1, 16, 16, 3]))
     save(HubEncoder(encoder, GEOMETRY), str(tmp_path / "hub"))
     return tmp_path / "hub"

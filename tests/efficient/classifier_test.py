@@ -4,8 +4,7 @@ import tensorflow as tf
 
 from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import ClassifierConfig
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 
 LITTLE = ClassifierConfig(head_blocks=2, head_width=12, head_bottleneck=4, dropout=0.5)
 NOISE = tf.constant([1, 2], tf.int64)
@@ -22,7 +21,7 @@ def build(shapes_of, spec):
 
 
 def test_the_papers_classifier_and_stack_have_the_papers_size():
-    classifier, encoder = ResNetClassifier(1000, ClassifierConfig()), Encoder(EncoderConfig(encoder="resnet161"))
+    classifier, encoder = ResNetClassifier(1000, ClassifierConfig()), make_encoder(EncoderConfig(encoder="resnet161"))
     build(classifier, [1, 14, 14, 4096])
     build(encoder, [1, 224, 224, 3])
     of = {

@@ -11,8 +11,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.protocol import Protocol
 from cpc_tf.efficient.run import efficient
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.settings import ConfigError
 from export.module import HubEncoder, save
 
@@ -40,7 +39,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hub_dir(tmp_path_factory):
-    encoder = Encoder(EncoderConfig(encoder="tiny"))
+    encoder = make_encoder(EncoderConfig(encoder="tiny"))
     encoder(tf.zeros([1, 16, 16, 3]))
     path = str(tmp_path_factory.mktemp("hub"))
     save(HubEncoder(encoder, GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=8)), path)

@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.config import ClassifierConfig
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.maps import load_feature_maps
-from cpc_tf.encoders.resnet import Encoder
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from export.module import HubEncoder, save
@@ -25,7 +24,7 @@ def load(name, endpoint="feature_map", **options):
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
     """(directory, encoder) of a module as `python -m export` writes it."""
-    encoder = Encoder(EncoderConfig(encoder="tiny"))
+    encoder = make_encoder(EncoderConfig(encoder="tiny"))
     encoder(IMAGES)
     path = str(tmp_path_factory.mktemp("hub"))
     save(HubEncoder(encoder, GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=8)), path)

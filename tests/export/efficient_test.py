@@ -17,9 +17,8 @@ from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.efficient.protocol import Protocol
 from cpc_tf.efficient.run import efficient
 from cpc_tf.efficient.trainee import Classification
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.maps import load_feature_maps
-from cpc_tf.encoders.resnet import Encoder
 from cpc_tf.settings import ConfigError, flatten, replace
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
@@ -56,7 +55,7 @@ def folder(tmp_path_factory):
 def module(tmp_path_factory):
     """A module of ours. With batch norm its variables are in another order in a hub.KerasLayer."""
     settings = EncoderConfig(encoder="tiny", norm="batch")
-    encoder = Encoder(settings)
+    encoder = make_encoder(settings)
     encoder(tf.zeros([1, 16, 16, 3]))
     path = tmp_path_factory.mktemp("modules") / "hub"
     save(HubEncoder(encoder, GEOMETRY), str(path))
@@ -268,7 +267,7 @@ def replaced(module, tmp_path):
 
 def another_network(copy):
     shutil.rmtree(copy / "variables")
-    encoder = Encoder(EncoderConfig(encoder="small", norm="batch"))
+    encoder = make_encoder(EncoderConfig(encoder="small", norm="batch"))
     encoder(tf.zeros([1, 16, 16, 3]))
     save(HubEncoder(encoder, GEOMETRY), str(copy))
 

@@ -13,7 +13,7 @@ import tensorflow_hub as hub
 
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.settings import ConfigError, flatten, unflatten
 from export import encoder, exporter

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.keras import keras
 from export.module import HubEncoder, save
 from tests.export.conftest import GEOMETRY, IMAGES
@@ -15,7 +14,7 @@ from tests.export.conftest import GEOMETRY, IMAGES
 @pytest.fixture(scope="module")
 def encoder():
     """With batch norm: what minds `training`."""
-    encoder = Encoder(EncoderConfig(encoder="small", norm="batch", output_stack=2))
+    encoder = make_encoder(EncoderConfig(encoder="small", norm="batch", output_stack=2))
     encoder(IMAGES)
     return encoder
 

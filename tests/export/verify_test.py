@@ -5,15 +5,14 @@ import os
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from export import module, verify
 from export.stranger import Blocker
 from tests.export.conftest import GEOMETRY, IMAGES
 
 
 def _encoder(**settings):
-    encoder = Encoder(EncoderConfig(encoder="small", **settings))
+    encoder = make_encoder(EncoderConfig(encoder="small", **settings))
     encoder(IMAGES)
     return encoder
 

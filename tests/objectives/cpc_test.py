@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.architectures import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives.cpc import CPC, QUARTER_TURNS, Direction, ObjectiveConfig, info_nce, rotate
 
 SMALL = ObjectiveConfig(context_blocks=1, context_dim=8, target_dim=4)

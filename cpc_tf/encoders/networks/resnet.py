@@ -2,13 +2,67 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import TYPE_CHECKING, ClassVar
+
 import tensorflow as tf
 
-from cpc_tf.encoders.architectures import ARCHITECTURES, EncoderConfig, Stack
+from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import make_norm
 from cpc_tf.encoders.pooling import max_pool
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
+
+if TYPE_CHECKING:
+    from cpc_tf.encoders.config import EncoderConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """Bottleneck blocks of one width; the first one has the stride."""
+
+    blocks: int
+    bottleneck: int
+    width: int
+    stride: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """A stem (convolution, maybe a 3x3/2 max-pool) and stacks."""
+
+    stacks: tuple[Stack, ...]
+    stem_kernel: int = 7
+    stem_width: int = 64
+    stem_pool: bool = True
+
+
+def _resnet(*blocks: int) -> Architecture:
+    """The first len(blocks) stacks of a bottleneck ResNet (He et al. 2016)."""
+    sizes = ((64, 256, 1), (128, 512, 2), (256, 1024, 2), (512, 2048, 2))
+    return Architecture(tuple(Stack(count, *size) for count, size in zip(blocks, sizes)))
+
+
+ARCHITECTURES = {
+    # Sec. 4.1: ResNet-101's third stack (23 x (256 -> 1024)) becomes 46 x (512 -> 4096).
+    "resnet161": Architecture((Stack(3, 64, 256, 1), Stack(4, 128, 512, 2), Stack(46, 512, 4096, 2))),
+    "resnet50": _resnet(3, 4, 6, 3),
+    # 'v1' is of CPC, not of ResNet: CPC v1 used "only the first 3 stacks of a ResNet-101".
+    "resnet101_v1": _resnet(3, 4, 23),
+    # App. C.1: the supervised baselines, 'v2' (pre-activation, as --block_order=pre) of ResNet.
+    "resnet101_v2": _resnet(3, 4, 23, 3),
+    "resnet152_v2": _resnet(3, 8, 36, 3),
+    "resnet200_v2": _resnet(3, 24, 36, 3),
+    # Ours, for patches of 12 to 32 px: 0.22 M parameters, and 0.02 M where the ladder of flags/ablation starts.
+    "tiny": Architecture(
+        (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)), stem_kernel=3, stem_pool=False
+    ),
+    "small": Architecture(
+        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 64, 256, 2)), stem_kernel=3, stem_pool=False
+    ),
+}
+# An alias: App. C.1's name of the same network.
+ARCHITECTURES["resnet50_v2"] = ARCHITECTURES["resnet50"]
 
 
 def conv(width: int, kernel: int, stride: int = 1, *, dtype: str, name: str) -> keras.layers.Layer:
@@ -63,28 +117,17 @@ class Bottleneck(keras.layers.Layer):
         return tf.nn.relu(shortcut + self.norms[2](self.convs[2](y), training=training))
 
 
-class Encoder(keras.Model):
-    """Images of any size -> feature maps -> features.
+class ResNet(Network):
+    """A bottleneck ResNet of ARCHITECTURES; see `Network`."""
 
-    Args:
-      config: which architecture, norm, block order and output stack.
-      precision: of convolutions and activations, 'float32' or 'bfloat16'; parameters, statistics and features are
-        float32.
-
-    Raises:
-      ConfigError: if the architecture has no such output stack.
-    """
+    OPTIONS = ("norm", "block_order", "output_stack", "recompute")
+    FROM_LABELS: ClassVar = {"norm": "batch"}  # what supervised ResNets are made for
 
     def __init__(self, config: EncoderConfig, precision: str = "float32", name: str = "encoder"):
-        dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
-        super().__init__(name=name, dtype=dtype)
-        architecture = ARCHITECTURES[config.encoder]
+        super().__init__(config, precision, name)
+        architecture, dtype = ARCHITECTURES[config.encoder], self.dtype_policy.name
         count = config.output_stack or len(architecture.stacks)
-        if count > len(architecture.stacks):
-            raise ConfigError(
-                f"--output_stack={count}: --encoder={config.encoder} has {len(architecture.stacks)} stacks"
-            )
-        self.config, self.pool = config, architecture.stem_pool
+        self.pool = architecture.stem_pool
         self.stem = conv(architecture.stem_width, architecture.stem_kernel, 2, dtype=dtype, name="stem")
         # A norm after the stem where the blocks do not begin with one, and at the end where they do not end with one.
         self.stem_norm = make_norm(config.norm, dtype, "stem_norm") if config.block_order == "post" else None
@@ -94,6 +137,13 @@ class Encoder(keras.Model):
         ]
         self.final_norm = make_norm(config.norm, dtype, "final_norm") if config.block_order == "pre" else None
         self.feature_dim = architecture.stacks[count - 1].width
+
+    @classmethod
+    def check(cls, config: EncoderConfig) -> None:
+        super().check(config)
+        stacks = len(ARCHITECTURES[config.encoder].stacks)
+        if config.output_stack > stacks:
+            raise ConfigError(f"--output_stack={config.output_stack}: --encoder={config.encoder} has {stacks} stacks")
 
     def _stack(self, stack: Stack, width_before: int, dtype: str, index: int) -> list[Bottleneck]:
         return [
@@ -111,16 +161,7 @@ class Encoder(keras.Model):
         ]
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
-        """The feature map of each stack, and the pooled features.
-
-        Args:
-          images: [N, H, W, 3], float, in [0, 1].
-          training: only batch norm minds.
-
-        Returns:
-          'stack1', 'stack2', ...: [N, h, w, width]; 'feature_map': the last one, normalized; 'features': its mean,
-          [N, feature_dim]. All float32.
-        """
+        """See `Network`; also 'stack1', 'stack2', ..., [N, h, w, width]. 'feature_map' is the last one, normalized."""
         x = self.stem(2.0 * images - 1.0)
         if self.stem_norm:
             x = tf.nn.relu(self.stem_norm(x, training=training))
@@ -142,6 +183,5 @@ class Encoder(keras.Model):
             return tf.recompute_grad(lambda x: block(x, training=training))(x)
         return block(x, training=training)
 
-    def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32."""
-        return self.endpoints(images, training)["features"]
+
+NETWORKS = dict.fromkeys(ARCHITECTURES, ResNet)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.architectures import EncoderConfig
-from cpc_tf.encoders.resnet import Encoder
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.networks import resnet
 from cpc_tf.settings import ConfigError
 
 SMALL = EncoderConfig(encoder="small")
@@ -30,7 +30,7 @@ def _images(count, height=16, width=16, seed=0):
     ],
 )
 def test_convolution_weights(name, millions, feature_dim):
-    encoder = Encoder(EncoderConfig(encoder=name))
+    encoder = make_encoder(EncoderConfig(encoder=name))
     # Traced, not run: the variables are made, nothing is computed.
     shapes = tf.function(encoder.endpoints).get_concrete_function(tf.TensorSpec([1, 80, 80, 3])).output_shapes
     weights = sum(np.prod(v.shape) for v in encoder.trainable_variables if v.shape.rank == 4)
@@ -43,7 +43,7 @@ def test_convolution_weights(name, millions, feature_dim):
 @pytest.mark.parametrize("order", ["pre", "post"])
 @pytest.mark.parametrize("norm", ["layer", "channel", "batch", "none"])
 def test_serves_patches_and_whole_images_with_the_same_weights(order, norm):
-    encoder = Encoder(EncoderConfig(encoder="small", norm=norm, block_order=order))
+    encoder = make_encoder(EncoderConfig(encoder="small", norm=norm, block_order=order))
     features = encoder(_images(3))
     count = len(encoder.variables)
     maps = encoder.endpoints(_images(2, 40, 27))
@@ -56,24 +56,24 @@ def test_serves_patches_and_whole_images_with_the_same_weights(order, norm):
 
 @pytest.mark.parametrize(("stack", "width"), [(1, 64), (2, 128), (3, 256), (0, 256)])
 def test_output_stack(stack, width):
-    assert Encoder(dataclasses.replace(SMALL, output_stack=stack))(_images(1)).shape == [1, width]
+    assert make_encoder(dataclasses.replace(SMALL, output_stack=stack))(_images(1)).shape == [1, width]
 
 
 def test_missing_output_stack_is_refused():
     with pytest.raises(ConfigError, match=r"--output_stack=4.*small has 3"):
-        Encoder(dataclasses.replace(SMALL, output_stack=4))
+        make_encoder(dataclasses.replace(SMALL, output_stack=4))
 
 
 @pytest.mark.parametrize("norm", ["layer", "channel", "none"])
 def test_a_latent_depends_on_its_own_patch_alone(norm):
-    encoder = Encoder(EncoderConfig(encoder="small", norm=norm))
+    encoder = make_encoder(EncoderConfig(encoder="small", norm=norm))
     images = _images(4)
     alone = encoder(images[:1], training=True)
     np.testing.assert_allclose(encoder(images, training=True)[:1], alone, atol=1e-5)
 
 
 def test_with_batch_norm_in_training_a_latent_depends_on_the_others():
-    encoder = Encoder(EncoderConfig(encoder="small", norm="batch"))
+    encoder = make_encoder(EncoderConfig(encoder="small", norm="batch"))
     first = _images(1)
     one = encoder(tf.concat([first, _images(3, seed=1)], 0), training=True)[0]
     other = encoder(tf.concat([first, _images(3, seed=2)], 0), training=True)[0]
@@ -82,18 +82,18 @@ def test_with_batch_norm_in_training_a_latent_depends_on_the_others():
 
 
 def test_bfloat16_keeps_parameters_and_features_in_float32():
-    encoder = Encoder(SMALL, "bfloat16")
+    encoder = make_encoder(SMALL, "bfloat16")
     features = encoder(_images(2))
     assert features.dtype == tf.float32
     assert {v.dtype for v in encoder.variables} == {tf.float32}
-    exact = Encoder(SMALL)
+    exact = make_encoder(SMALL)
     exact(_images(2))
     exact.set_weights(encoder.get_weights())
     np.testing.assert_allclose(features, exact(_images(2)), atol=0.05)
 
 
 def test_recompute_changes_no_gradient():
-    plain, recomputing = Encoder(SMALL), Encoder(dataclasses.replace(SMALL, recompute=True))
+    plain, recomputing = make_encoder(SMALL), make_encoder(dataclasses.replace(SMALL, recompute=True))
     images = _images(3)
     plain(images), recomputing(images)
     recomputing.set_weights(plain.get_weights())
@@ -109,7 +109,11 @@ def test_recompute_changes_no_gradient():
 
 
 def test_compiles_with_xla():
-    encoder = Encoder(SMALL)
+    encoder = make_encoder(SMALL)
     encoder(_images(2))
     compiled = tf.function(encoder, jit_compile=True)
     np.testing.assert_allclose(compiled(_images(2)), encoder(_images(2)), atol=1e-4)
+
+
+def test_an_alias_is_the_same_network():
+    assert resnet.ARCHITECTURES["resnet50_v2"] is resnet.ARCHITECTURES["resnet50"]
