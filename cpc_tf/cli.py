@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from absl import app, flags, logging
 
-from cpc_tf.settings import ConfigError, RunEnded, Settings, flatten, leaves, unflatten
+from cpc_tf.settings import ConfigError, RunEnded, leaves, retirements, unflatten
 
 
 def run(config_class: type, function: Callable[[Any], None]) -> None:
@@ -35,29 +36,64 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
 
 
 def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc_tf") -> None:
-    """Defines one flag per field, with its type, default, unit, source and choices."""
+    """Defines one flag per setting, with its type, default, unit, source and choices.
+
+    Settings that are no flags and retired flags are parsed, too, but not shown by --help.
+    """
     for _, field in leaves(config_class):
         rules = field.metadata
         details = [rules["unit"], rules["source"]]
         help = rules["help"] + "".join(f" [{detail}]" for detail in details if detail)
-        common = {"flag_values": flag_values, "module_name": module}
-        if field.type is bool:
-            flag = flags.BooleanFlag(field.name, field.default, help)
-            flags.DEFINE_flag(flag, **common)
-            continue
         if rules["choices"]:
             help += " <" + "|".join(map(str, rules["choices"])) + ">"
-        parser = {int: flags.IntegerParser, float: flags.FloatParser, str: flags.ArgumentParser}[field.type]()
-        flags.DEFINE(parser, field.name, field.default, help, serializer=flags.ArgumentSerializer(), **common)
+        flag = _Flag(field.name, field.type, field.default, help)
+        if rules["flag"]:
+            flags.DEFINE_flag(flag, flag_values, module)
+        else:
+            flag_values[field.name] = flag
+    for retired in retirements(config_class):
+        for name, kind in retired.types.items():
+            flag_values[name] = _Flag(name, kind, None, f"replaced by --{retired.into}")
 
 
-def from_flags(config_class: type, flag_values: flags.FlagValues) -> Any:
-    """The settings that parsed flags hold. Raises ConfigError."""
-    return unflatten(config_class, {field.name: flag_values[field.name].value for _, field in leaves(config_class)})
+def from_flags(config_class: type, flag_values: flags.FlagValues, recorded: bool = False) -> Any:
+    """The settings that parsed flags hold.
+
+    Args:
+      config_class: the settings class that `define` was given.
+      flag_values: parsed flags.
+      recorded: these are the run.flags of a run, in which a setting that is no flag may have any value.
+
+    Raises:
+      ConfigError: a setting cannot work, or is no flag and not at its default.
+    """
+    values = {}
+    for owner, field in leaves(config_class):
+        value = values[field.name] = flag_values[field.name].value
+        if not (recorded or field.metadata["flag"]) and value != field.default:
+            raise ConfigError(
+                f"--{field.name}={value}: is no flag any more, its value is always {field.default} "
+                f"({owner.__module__}.{owner.__name__})"
+            )
+    for retired in retirements(config_class):
+        since = flag_values[retired.into].order  # later flags win
+        given = {name: flag_values[name].value for name in retired.types if flag_values[name].order > since}
+        if given:
+            values.update(retired.translate(values, given))
+    return unflatten(config_class, values)
 
 
-def parse(config_class: type, argv: Sequence[str]) -> Any:
-    """The settings that a command line (without the program's name; --flagfile allowed) holds. Raises ConfigError."""
+def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> Any:
+    """The settings that a command line (without the program's name; --flagfile allowed) holds.
+
+    Args:
+      config_class: a settings class.
+      argv: the words of the command line, or the lines of a flag file.
+      recorded: see `from_flags`.
+
+    Raises:
+      ConfigError: as `from_flags`; or a flag is unknown, or has no value of its type.
+    """
     flag_values = flags.FlagValues()
     flags.DEFINE_string("flagfile", "", "file of flags", flag_values=flag_values)
     define(config_class, flag_values)
@@ -67,22 +103,32 @@ def parse(config_class: type, argv: Sequence[str]) -> Any:
         raise ConfigError(_one_line(error)) from error
     if strays:
         raise ConfigError(_stray(strays[0]))
-    return from_flags(config_class, flag_values)
+    return from_flags(config_class, flag_values, recorded)
 
 
-def to_flagfile(config: Settings) -> str:
-    """The text of a flag file that gives this config when read with --flagfile."""
-    lines = []
-    for name, value in flatten(config).items():
-        lines.append(f"--{name}={str(value).lower() if isinstance(value, bool) else value}")
-    return "\n".join(lines) + "\n"
+class _Flag(flags.Flag):
+    """A flag of a setting.
 
+    Attributes:
+      order: grows from one parsed flag to the next; 0 if this one was not given.
+    """
 
-def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any]]:
-    """{flag: (value now, value saved)} of settings that differ and may not change when a run is resumed."""
-    fixed = [field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]]
-    now, before = flatten(config), flatten(saved)
-    return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
+    _parsed = itertools.count(1)
+    order = 0
+
+    def __init__(self, name: str, kind: type, default: Any, help: str):
+        types = {
+            bool: flags.BooleanParser,
+            int: flags.IntegerParser,
+            float: flags.FloatParser,
+            str: flags.ArgumentParser,
+        }
+        serializer = None if kind is bool else flags.ArgumentSerializer()
+        super().__init__(types[kind](), serializer, name, default, help, boolean=kind is bool)
+
+    def parse(self, argument: str) -> None:
+        super().parse(argument)
+        self.order = next(_Flag._parsed)
 
 
 def _parse(argv: Sequence[str]) -> Sequence[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -35,17 +35,22 @@ def setting(
     above: float | None = None,
     maximum: float | None = None,
     free_on_resume: bool = False,
+    flag: bool = True,
 ) -> Any:
     """A dataclass field that knows its flag.
 
     Args:
       default: the value when the flag is absent; its type is the flag's type.
-      help: what it is, one sentence.
+      help: what it is: sentences that stand alone, since --help sorts flags by name.
       unit: unit of the value, shown in --help.
       source: where the default comes from (section of the paper).
       choices: the allowed values, if they can be listed.
-      minimum, above, maximum: inclusive, exclusive, inclusive bounds of a number.
+      minimum: least value of a number.
+      above: bound of a number that is itself not allowed.
+      maximum: largest value of a number.
       free_on_resume: may differ between a run and its resumption.
+      flag: False for what code can set and a command cannot. A command or flag file that names it at its default, as
+        run.flags do, is read nevertheless.
     """
     return dataclasses.field(
         default=default,
@@ -58,12 +63,35 @@ def setting(
             above=above,
             maximum=maximum,
             free_on_resume=free_on_resume,
+            flag=flag,
         ),
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Retired:
+    """Flags that were merged into another one. Old commands, flag files and run.flags that have them are still read.
+
+    Attributes:
+      types: {name of a retired flag: type of its value}.
+      into: the flag that replaces them; where it stands behind them, it wins.
+      translate: ({today's flag: value} of the whole command, {retired flag: value} of those given) -> {today's flag:
+        value} of what the retired ones change.
+    """
+
+    types: Mapping[str, type]
+    into: str
+    translate: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
+
+
 class Settings:
-    """Base of every settings dataclass: checks each field's range, then `check()` for what spans several fields."""
+    """Base of every settings dataclass: checks each field's range, then `check()` for what spans several fields.
+
+    Attributes:
+      RETIRED: a `Retired`, if flags of this class were merged into another one.
+    """
+
+    RETIRED = None
 
     def __init_subclass__(cls):
         # Modules with `from __future__ import annotations` leave texts; a flag needs the type itself.
@@ -81,7 +109,7 @@ class Settings:
 
 
 def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
-    """(owning dataclass, field) of every flag below a settings dataclass, nested ones included."""
+    """(owning dataclass, field) of every setting below a settings dataclass, nested ones included."""
     for field in dataclasses.fields(config_class):
         if dataclasses.is_dataclass(field.type):
             yield from leaves(field.type)
@@ -89,8 +117,15 @@ def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
             yield config_class, field
 
 
+def retirements(config_class: type) -> list[Retired]:
+    """What a settings dataclass, and those nested in it, retired."""
+    nested = [field.type for field in dataclasses.fields(config_class) if dataclasses.is_dataclass(field.type)]
+    below = [retired for each in nested for retired in retirements(each)]
+    return [*([config_class.RETIRED] if config_class.RETIRED else []), *below]
+
+
 def flatten(config: Settings) -> dict[str, Any]:
-    """{flag name: value} of a settings object, nested ones included."""
+    """{name: value} of a settings object, nested ones included."""
     values = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
@@ -99,7 +134,7 @@ def flatten(config: Settings) -> dict[str, Any]:
 
 
 def unflatten(config_class: type, values: dict[str, Any]) -> Any:
-    """The settings object with these flag values; inverse of `flatten`."""
+    """The settings object with these values; inverse of `flatten`."""
     arguments = {}
     for field in dataclasses.fields(config_class):
         if dataclasses.is_dataclass(field.type):
@@ -110,12 +145,30 @@ def unflatten(config_class: type, values: dict[str, Any]) -> Any:
 
 
 def replace(config: Any, **values: Any) -> Any:
-    """A copy of a nested settings object with some flags set to other values."""
+    """A copy of a nested settings object with other values of some settings."""
     known = flatten(config)
     unknown = set(values) - set(known)
     if unknown:
         raise TypeError(f"no such setting: {sorted(unknown)}")
     return unflatten(type(config), {**known, **values})
+
+
+def to_flagfile(config: Settings) -> str:
+    """The text of a flag file that `cli.parse` turns into this config again: a record of all settings.
+
+    Those that are no flags are in it, too: what a run was made with must not change when a default does.
+    """
+    lines = []
+    for name, value in flatten(config).items():
+        lines.append(f"--{name}={str(value).lower() if isinstance(value, bool) else value}")
+    return "\n".join(lines) + "\n"
+
+
+def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any]]:
+    """{name: (value now, value saved)} of settings that differ and may not change when a run is resumed."""
+    fixed = [field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]]
+    now, before = flatten(config), flatten(saved)
+    return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
 
 
 def _check_range(field: dataclasses.Field, value: Any) -> None:

@@ -9,7 +9,18 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import ConfigError, Settings, flatten, leaves, replace, setting, unflatten
+from cpc_tf.settings import (
+    ConfigError,
+    Retired,
+    Settings,
+    changed_flags,
+    flatten,
+    leaves,
+    replace,
+    setting,
+    to_flagfile,
+    unflatten,
+)
 from export.config import ExportConfig
 
 CONFIGS = [PretrainConfig, LinearConfig, ExportConfig]
@@ -42,6 +53,29 @@ class AllTypes(Settings):
     directions: int = setting(4, "one of three", choices=(1, 2, 4))
 
 
+def _merged(values, retired):
+    """What the two flags that --shape replaced add up to."""
+    width, height = values["shape"].split("x")
+    return {"shape": f"{retired.get('width', width)}x{retired.get('height', height)}"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame(Settings):
+    """Settings with a past: one flag that two were merged into, one setting that is no flag any more."""
+
+    shape: str = setting("4x3", "width and height")
+    border: int = setting(2, "how wide", flag=False)
+    thick: bool = setting(True, "how thick", flag=False)
+
+    RETIRED = Retired({"width": int, "height": int}, into="shape", translate=_merged)
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture(Settings):
+    name: str = setting("", "what is in it")
+    frame: Frame = Frame()
+
+
 def changed(field):
     """Another allowed value of a field."""
     rules = field.metadata
@@ -67,7 +101,7 @@ def alone(config_class, field):
 @pytest.mark.parametrize("config_class", [*CONFIGS, AllTypes])
 def test_defaults_come_back(config_class, tmp_path):
     assert cli.parse(config_class, []) == config_class()
-    (tmp_path / "x.flags").write_text(cli.to_flagfile(config_class()))
+    (tmp_path / "x.flags").write_text(to_flagfile(config_class()))
     assert cli.parse(config_class, [f"--flagfile={tmp_path}/x.flags"]) == config_class()
 
 
@@ -81,7 +115,7 @@ def test_every_setting_comes_back_changed(config_class, tmp_path):
         if config is None:
             continue
         kept += 1
-        text = cli.to_flagfile(config)
+        text = to_flagfile(config)
         path = tmp_path / f"{field.name}.flags"
         path.write_text(text)
         again = cli.parse(config_class, [f"--flagfile={path}"])
@@ -139,12 +173,51 @@ def test_a_wrong_value_is_one_line(flag, message):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("flags", "shape"),
+    [
+        ([], "4x3"),
+        (["--width=7"], "7x3"),
+        (["--width=7", "--height=8", "--width=9"], "9x8"),
+        (["--shape=1x1", "--height=2"], "1x2"),
+        (["--height=2", "--shape=1x1"], "1x1"),
+        (["--height=2", "--shape=1x1", "--width", "5"], "5x1"),
+    ],
+)
+def test_retired_flags_are_translated_in_their_order(flags, shape, tmp_path):
+    assert cli.parse(Picture, flags).frame.shape == shape
+    (tmp_path / "old.flags").write_text("\n".join(flags))
+    assert cli.parse(Picture, [f"--flagfile={tmp_path}/old.flags"]).frame.shape == shape
+
+
+def test_a_retired_flag_keeps_its_type():
+    with pytest.raises(ConfigError, match="width=wide"):
+        cli.parse(Picture, ["--width=wide"])
+
+
+def test_what_is_no_flag_is_read_at_its_default_alone():
+    config = cli.parse(Picture, ["--border=2", "--thick", "--name=x"])
+    assert config == Picture(name="x")
+    for flag, said in (("--border=3", "--border=3"), ("--nothick", "--thick=False")):
+        with pytest.raises(ConfigError, match=f"^{said}: is no flag any more, its value is always ") as error:
+            cli.parse(Picture, [flag])
+        assert "\n" not in str(error.value)
+
+
+def test_a_runs_record_holds_what_is_no_flag():
+    config = replace(Picture(), border=5, shape="2x2")
+    lines = to_flagfile(config).splitlines()
+    assert "--border=5" in lines
+    assert cli.parse(Picture, lines, recorded=True) == config
+    assert changed_flags(Picture(), config) == {"shape": ("4x3", "2x2"), "border": (2, 5)}
+
+
 def test_changed_flags():
     saved = PretrainConfig()
-    assert cli.changed_flags(saved, saved) == {}
+    assert changed_flags(saved, saved) == {}
     free = replace(saved, steps_per_loop=7, workdir="elsewhere", train_steps=3)
-    assert cli.changed_flags(free, saved) == {}
-    assert cli.changed_flags(replace(saved, seed=4, norm="batch"), saved) == {
+    assert changed_flags(free, saved) == {}
+    assert changed_flags(replace(saved, seed=4, norm="batch"), saved) == {
         "seed": (4, 0),
         "norm": ("batch", "layer"),
     }
@@ -193,6 +266,12 @@ def test_a_user_sees_one_line_and_status_2(flags, message):
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not done.stdout
+
+
+def test_help_shows_only_living_flags():
+    done = run("-c", "from cpc_tf import cli\nfrom tests.cli_test import Picture\ncli.run(Picture, print)", "--help")
+    assert "--shape" in done.stdout
+    assert [name for name in ("width", "height", "border", "thick") if f"--{name}" in done.stdout] == []
 
 
 def test_a_user_sees_the_run():

@@ -15,6 +15,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.config import make_encoder
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import leaves
 from export.config import ExportConfig
 from export.module import HubEncoder, save
 
@@ -85,7 +86,7 @@ def test_every_flag_named_exists(path):
 
 
 def _flags(config):
-    return [field.name for _, field in cli.leaves(config)]
+    return [field.name for _, field in leaves(config) if field.metadata["flag"]]
 
 
 @pytest.mark.parametrize("path", PARAMETERS)

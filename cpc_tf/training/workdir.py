@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.settings import ConfigError, Settings
+from cpc_tf.settings import ConfigError, Settings, changed_flags, to_flagfile
 
 
 def write_file(path: str, content: str | bytes) -> None:
@@ -35,7 +35,7 @@ def read_config(workdir: str, config_class: type) -> Any:
     with tf.io.gfile.GFile(path) as file:
         lines = file.read().splitlines()
     try:
-        return cli.parse(config_class, lines)
+        return cli.parse(config_class, lines, recorded=True)
     except ConfigError as error:
         raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
 
@@ -57,16 +57,16 @@ class Workdir:
 
     def begin(self, step: int) -> None:
         """Writes run.flags, and drops the records after `step`, which a resumed run will write again."""
-        write_file(self._file("run.flags"), cli.to_flagfile(self._config))
+        write_file(self._file("run.flags"), to_flagfile(self._config))
         path = self._file("metrics.jsonl")
         if tf.io.gfile.exists(path):
             write_file(path, "".join(json.dumps(r) + "\n" for r in self.metrics() if r["step"] <= step))
 
     def _refuse_other_run(self, config: Settings) -> None:
-        changed = cli.changed_flags(config, read_config(self.path, type(config)))
-        if changed:
-            name, (now, saved) = next(iter(changed.items()))
-            more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        differ = changed_flags(config, read_config(self.path, type(config)))
+        if differ:
+            name, (now, saved) = next(iter(differ.items()))
+            more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""
             raise ConfigError(
                 f"--{name}={now}: --workdir={self.path} holds a run with --{name}={saved}{more}; "
                 "take another --workdir, or the same settings to resume it"

@@ -2,7 +2,7 @@ import pytest
 
 from cpc_tf import cli
 from cpc_tf.detect.config import AnchorConfig, DetectorConfig, RpnConfig
-from cpc_tf.settings import ConfigError, leaves
+from cpc_tf.settings import ConfigError, leaves, to_flagfile
 
 
 def test_flags_there_and_back():
@@ -12,7 +12,7 @@ def test_flags_there_and_back():
     assert config.anchors.numbers("anchor_sizes") == [8, 16]
     assert config.head.region_head == "mlp"
     assert not config.head.learn_difficult
-    assert cli.parse(DetectorConfig, cli.to_flagfile(config).split()) == config
+    assert cli.parse(DetectorConfig, to_flagfile(config).split()) == config
 
 
 def test_defaults_are_the_c4_recipe():

@@ -11,7 +11,7 @@ from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining
-from cpc_tf.settings import replace
+from cpc_tf.settings import replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
 from export.config import ExportConfig
@@ -45,7 +45,7 @@ def run(small_config, tmp_path_factory):
             for variable, value in zip(twin.model.trainable_variables, values):
                 variable.assign(value)
             features[weights, step] = twin.model.encoder(IMAGES).numpy()
-    write_file(f"{path}/run.flags", cli.to_flagfile(small_config))
+    write_file(f"{path}/run.flags", to_flagfile(small_config))
     write_file(f"{path}/result.json", json.dumps({"kind": "pretrain", "step": 9, "loss": 4.25, "knn": 0.5}))
     return SimpleNamespace(path=path, features=features)
 

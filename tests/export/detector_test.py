@@ -10,11 +10,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf import cli
 from cpc_tf.data import detection_pipeline
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import DetectorTraining
-from cpc_tf.settings import ConfigError, replace
+from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
 from export import exporter, stranger, verify
@@ -36,7 +35,7 @@ def run(tmp_path_factory):
     for variable in training.model.detector_variables:  # as if trained: sure of what it sees
         variable.assign(variable + draw.normal(0, 0.1, variable.shape))
     Checkpoints(path, training.checkpoint).save(9)
-    write_file(f"{path}/run.flags", cli.to_flagfile(CONFIG))
+    write_file(f"{path}/run.flags", to_flagfile(CONFIG))
     write_file(f"{path}/class_names.json", json.dumps(NAMES))
     write_file(f"{path}/result.json", json.dumps(RESULT))
     return path, training
@@ -160,7 +159,7 @@ def test_what_is_missing_is_named(run, tmp_path):
     with pytest.raises(ConfigError, match="--step=8: no such checkpoint in .* there are 9"):
         export(step=8)
     gone = replace(CONFIG, encoder=str(tmp_path / "gone"))
-    (tmp_path / "run/run.flags").write_text(cli.to_flagfile(gone))
+    (tmp_path / "run/run.flags").write_text(to_flagfile(gone))
     with pytest.raises(ConfigError, match="--workdir=.*: the encoder that this run began with is needed: --encoder="):
         export()
     (tmp_path / "run/class_names.json").unlink()

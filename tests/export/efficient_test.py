@@ -19,7 +19,7 @@ from cpc_tf.efficient.run import efficient
 from cpc_tf.efficient.trainee import Classification
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.maps import load_feature_maps
-from cpc_tf.settings import ConfigError, flatten, replace
+from cpc_tf.settings import ConfigError, flatten, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
 from export import encoder as encoder_export
@@ -88,8 +88,8 @@ def untrained(config, phase, step=2):
     Checkpoints(folder, trainee.checkpoint).save(step)
     found = {"top1": 0.75, "top5": 1.0, "steps": step}
     result = {"kind": "efficient", "num_train_labels": 30, "label_fraction": 0.1, "num_classes": 6}
-    write_file(f"{folder}/run.flags", cli.to_flagfile(replace(config, batch_size=4)))
-    write_file(f"{config.workdir}/run.flags", cli.to_flagfile(config))
+    write_file(f"{folder}/run.flags", to_flagfile(replace(config, batch_size=4)))
+    write_file(f"{config.workdir}/run.flags", to_flagfile(config))
     write_file(f"{config.workdir}/result.json", json.dumps({**result, "phases": {phase: found}}))
     return maps
 
@@ -247,7 +247,7 @@ def test_an_older_step(tmp_path, unchecked):
     ],
 )
 def test_what_cannot_be_exported_is_refused(encoder, flags, phases, message, tmp_path):
-    write_file(f"{tmp_path}/run/run.flags", cli.to_flagfile(settings(tmp_path / "run", encoder, *flags)))
+    write_file(f"{tmp_path}/run/run.flags", to_flagfile(settings(tmp_path / "run", encoder, *flags)))
     if phases:
         result = {"num_train_labels": 30, "label_fraction": 0.1, "phases": phases}
         write_file(f"{tmp_path}/run/result.json", json.dumps(result))
@@ -314,5 +314,5 @@ def test_mixed_up_variables_are_found(module, tmp_path, monkeypatch):
 
 def test_settings_are_read_as_such(tmp_path):
     config = settings(tmp_path, "pixels")
-    write_file(f"{tmp_path}/run.flags", cli.to_flagfile(config))
+    write_file(f"{tmp_path}/run.flags", to_flagfile(config))
     assert exporter.read_run(str(tmp_path)) == config

@@ -11,11 +11,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.settings import ConfigError, flatten, unflatten
+from cpc_tf.settings import ConfigError, flatten, to_flagfile, unflatten
 from export import encoder, exporter
 from export.config import ExportConfig
 from export.output import written_aside
@@ -166,7 +165,7 @@ def test_output_that_appeared_meanwhile_is_kept(tmp_path):
 
 def test_a_run_of_another_kind_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run/run.flags").write_text(cli.to_flagfile(LinearConfig()))
+    (tmp_path / "run/run.flags").write_text(to_flagfile(LinearConfig()))
     with pytest.raises(ConfigError, match="--workdir=.*: neither a pre-training run, nor one of cpc_tf.efficient, nor"):
         exporter.export(ExportConfig(workdir=str(tmp_path / "run"), output=str(tmp_path / "hub")))
 
