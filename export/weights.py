@@ -10,7 +10,7 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import build_detector
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.cpc import CPC
+from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model
 from cpc_tf.settings import ConfigError, replace
@@ -96,7 +96,7 @@ def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
     tf.train.Checkpoint(**objects).read(path).expect_partial().assert_existing_objects_matched()
 
 
-def _read(model: CPC, path: str, weights: str) -> None:
+def _read(model: Objective, path: str, weights: str) -> None:
     restore(path, model=model)
     if weights == "averaged":
         # The averages straight into the variables they are averages of. Statistics of batch norm have none.

@@ -18,7 +18,7 @@ ALLOWED = {
     "augment": BASE,
     "data": BASE | {"augment"},
     "encoders": BASE | {"data", "efficient"},
-    "objectives": BASE | {"encoders"},
+    "objectives": BASE | {"data", "encoders"},
     "training": BASE,
     "evaluation": BASE | {"data", "training"},
     "pretrain": SHARED,

@@ -8,7 +8,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.objectives.cpc import ObjectiveConfig
+from cpc_tf.objectives.cpc import CPCConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, RunEnded, Settings, flatten, leaves, setting, unflatten
 from cpc_tf.training.config import TrainingConfig
@@ -122,7 +122,7 @@ def test_every_rule_of_every_setting_bites(owner):
         (lambda: GeometryConfig(image_size=400), "--image_size=400"),
         (lambda: GeometryConfig(patch_size=261), "--patch_size=261"),
         (lambda: GeometryConfig(patch_stride=37), "--patch_stride=37"),
-        (lambda: ObjectiveConfig(steps_to_predict=2), "--steps_to_predict=2"),
+        (lambda: CPCConfig(steps_to_predict=2), "--steps_to_predict=2"),
         (lambda: TrainingConfig(train_epochs=0), "--train_steps=0"),
         (lambda: PretrainConfig(geometry=GeometryConfig(patch_stride=90)), "--steps_to_predict=3"),
     ],

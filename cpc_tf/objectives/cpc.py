@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.views import PatchGrid
+from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
+from cpc_tf.objectives.base import KNN, RANK, Figure, Objective, Output
 from cpc_tf.objectives.pixelcnn import PixelCNN
 from cpc_tf.settings import ConfigError, Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class ObjectiveConfig(Settings):
+class CPCConfig(Settings):
     """The CPC listing of appendix A."""
 
     directions: int = setting(
@@ -46,25 +49,17 @@ QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}
 
 
 class Prediction(NamedTuple):
-    """What one direction's predictions came to; float32 scalars."""
+    """What one direction's predictions came to; float32 scalars.
+
+    Attributes:
+      loss: InfoNCE, summed over offsets; over predictions as `reduction` says.
+      accuracy: share of predictions whose own target has the highest logit.
+      bound: log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target, in nats.
+    """
 
     loss: tf.Tensor
-    """InfoNCE, summed over offsets; over predictions as `reduction` says."""
     accuracy: tf.Tensor
-    """Share of predictions whose own target has the highest logit."""
     bound: tf.Tensor
-    """log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target, in nats."""
-
-
-class CPCOutput(NamedTuple):
-    """What the model computes from a batch of patches."""
-
-    loss: tf.Tensor
-    """Summed over directions, float32 scalar: what is minimized."""
-    predictions: dict[str, Prediction]
-    """Direction -> what it came to."""
-    latents: tf.Tensor
-    """[B, R, C, D], float32."""
 
 
 def rotate(latents: tf.Tensor, quarter_turns: int) -> tf.Tensor:
@@ -104,7 +99,7 @@ def info_nce(predictions: tf.Tensor, targets: tf.Tensor, candidates: tf.Tensor, 
 class Direction(keras.layers.Layer):
     """Predicts downwards on a grid that was turned so that its direction is down."""
 
-    def __init__(self, config: ObjectiveConfig, latent_dim: int, dtype: str, name: str):
+    def __init__(self, config: CPCConfig, latent_dim: int, dtype: str, name: str):
         super().__init__(name=name, dtype=dtype)
         self.config = config
         self.context = PixelCNN(config.context_blocks, config.context_dim, latent_dim, dtype)
@@ -134,32 +129,49 @@ class Direction(keras.layers.Layer):
         return Prediction(loss, tf.add_n(accuracies) / len(accuracies), bound)
 
 
-class CPC(keras.Model):
-    """Encoder, and a context network with its targets and predictions for each direction.
+class CPC(Objective):
+    """A context network with its targets and predictions for each direction, on the latents of a patch grid."""
 
-    Args:
-      encoder_config, config: their settings.
-      precision: 'float32' or 'bfloat16'; losses and logits are float32.
-    """
+    NAME = "cpc"
+    TITLE = "CPC v2"
+    SUMMARY = "Contrastive Predictive Coding (CPC v2, Hénaff et al., ICML 2020): patches predict patches further on."
+    SETTINGS = CPCConfig
+    VIEW = PatchGrid()
+    FIGURES: ClassVar = {
+        "loss": Figure("InfoNCE loss, summed over directions and offsets (nats)", "{:.3f}"),
+        "accuracy": Figure("contrastive accuracy", "{:.3f}"),
+        "bound": Figure("InfoNCE bound on mutual information (nats)", "{:.3f}"),
+        "effective_rank": RANK,
+        "knn": KNN,
+    }
 
-    def __init__(self, encoder_config: EncoderConfig, config: ObjectiveConfig, precision: str = "float32"):
-        dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
-        super().__init__(name="cpc", dtype=dtype)
-        self.encoder = make_encoder(encoder_config, precision)
+    def __init__(self, encoder: Network, settings: CPCConfig, precision: str = "float32"):
+        super().__init__(encoder, settings, precision)
+        dtype = self.dtype_policy.name
         self.heads = {
-            name: Direction(config, self.encoder.feature_dim, dtype, name)
-            for name in list(QUARTER_TURNS)[: config.directions]
+            name: Direction(settings, encoder.feature_dim, dtype, name)
+            for name in list(QUARTER_TURNS)[: settings.directions]
         }
 
-    def encode(self, patches: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Patches [B, R, C, P, P, 3], float in [0, 1] or uint8 -> latents [B, R, C, D], float32."""
-        batch, rows, columns = patches.shape[:3]
-        flat = tf.reshape(patches, [-1, *patches.shape[3:]])  # [B*R*C, P, P, 3]
-        latents = self.encoder(tf.image.convert_image_dtype(flat, tf.float32), training=training)
-        return tf.reshape(latents, [-1 if batch is None else batch, rows, columns, latents.shape[-1]])
+    @classmethod
+    def check(cls, settings: CPCConfig, geometry: GeometryConfig) -> None:
+        if geometry.grid <= settings.steps_to_predict:
+            raise ConfigError(
+                f"--steps_to_predict={settings.steps_to_predict}: the grid has only {geometry.grid} rows; "
+                "use a smaller --patch_stride or fewer steps"
+            )
 
-    def call(self, patches: tf.Tensor, training: bool = False) -> CPCOutput:
-        """See `encode` for patches; all dimensions must be static."""
-        latents = self.encode(patches, training)
+    @property
+    def metric_names(self) -> list[str]:
+        return [*(f"{kind}/{name}" for name in self.heads for kind in ("loss", "accuracy")), "accuracy", "bound"]
+
+    def call(self, view: tf.Tensor, training: bool = False) -> Output:
+        """Patches [B, R, C, P, P, 3] -> the losses of all directions, summed."""
+        latents = self.encode(view, training)  # [B, R, C, D]
         predictions = {name: head(rotate(latents, QUARTER_TURNS[name])) for name, head in self.heads.items()}
-        return CPCOutput(tf.add_n([p.loss for p in predictions.values()]), predictions, latents)
+        metrics = {}
+        for name, prediction in predictions.items():
+            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = prediction.loss, prediction.accuracy
+        for name in ("accuracy", "bound"):
+            metrics[name] = tf.add_n([getattr(p, name) for p in predictions.values()]) / len(predictions)
+        return Output(tf.add_n([p.loss for p in predictions.values()]), metrics, latents)

@@ -5,8 +5,9 @@ import dataclasses
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.objectives.cpc import ObjectiveConfig
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.objectives.base import Objective
+from cpc_tf.settings import Settings, setting
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig
 
 
@@ -29,6 +30,32 @@ class MonitorConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class ChosenObjective(Settings):
+    """Which objective is trained."""
+
+    objective: str = setting("cpc", "what the encoder is trained for without labels", choices=tuple(OBJECTIVES))
+
+    @property
+    def kind(self) -> type[Objective]:
+        """The chosen class."""
+        return OBJECTIVES[self.objective]
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the chosen objective; those of the others are not used."""
+        return getattr(self, self.objective)
+
+
+# With the settings of every objective of the registry, each under its objective's name.
+ObjectiveConfig = dataclasses.make_dataclass(
+    "ObjectiveConfig",
+    [(name, kind.SETTINGS, kind.SETTINGS()) for name, kind in OBJECTIVES.items()],
+    bases=(ChosenObjective,),
+    frozen=True,
+)
+
+
+@dataclasses.dataclass(frozen=True)
 class PretrainConfig(Settings):
     """Everything `python -m cpc_tf.pretrain` can be told."""
 
@@ -44,8 +71,4 @@ class PretrainConfig(Settings):
     monitor: MonitorConfig = MonitorConfig()
 
     def check(self):
-        if self.geometry.grid <= self.objective.steps_to_predict:
-            raise ConfigError(
-                f"--steps_to_predict={self.objective.steps_to_predict}: the grid has only {self.geometry.grid} rows; "
-                "use a smaller --patch_stride or fewer steps"
-            )
+        self.objective.kind.check(self.objective.settings, self.geometry)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from cpc_tf.encoders.config import make_encoder
 from cpc_tf.keras import keras
-from cpc_tf.objectives.cpc import CPC
+from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics
 from cpc_tf.settings import ConfigError
@@ -16,13 +17,14 @@ from cpc_tf.training.optimizer import PolyakAverage, make_optimizer
 from cpc_tf.training.strategy import wants_xla
 
 
-def build_model(config: PretrainConfig) -> CPC:
-    """The CPC model with all its variables, initialized from `config.training.seed`."""
+def build_model(config: PretrainConfig) -> Objective:
+    """The objective's model with all its variables, initialized from `config.training.seed`."""
     keras.utils.set_random_seed(config.training.seed)
-    model = CPC(config.encoder, config.objective, config.numerics.precision)
-    grid, patch = config.geometry.grid, config.geometry.patch_size
+    precision, objective = config.numerics.precision, config.objective
+    model = objective.kind(make_encoder(config.encoder, precision), objective.settings, precision)
     # Traced, not run: the large encoders would take seconds and gigabytes.
-    tf.function(model).get_concrete_function(tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8))
+    shape = [1, *objective.kind.VIEW.shape(config.geometry)]
+    tf.function(model).get_concrete_function(tf.TensorSpec(shape, tf.uint8))
     return model
 
 
@@ -44,8 +46,8 @@ class Pretraining(tf.Module):
         if batch % replicas:
             raise ConfigError(f"--batch_size={batch}: not a multiple of the {replicas} replicas of --strategy")
         self.config, self.strategy = config, strategy
-        grid, patch = config.geometry.grid, config.geometry.patch_size
-        self._patches_shape = [batch // replicas, grid, grid, patch, patch, 3]
+        self._view = config.objective.kind.VIEW
+        self._shape = [batch // replicas, *self._view.shape(config.geometry)]
         with strategy.scope():
             self.model = build_model(config)
             self.optimizer = make_optimizer(config.optimizer, train_steps)
@@ -66,16 +68,16 @@ class Pretraining(tf.Module):
     @property
     def metric_names(self) -> list[str]:
         """The keys of what `train_step` returns."""
-        directions = [f"{kind}/{name}" for name in self.model.heads for kind in ("loss", "accuracy")]
-        return ["loss", "accuracy", "bound", "gradient_norm", "feature_std", "effective_rank", *directions]
+        spread = ["feature_std", "effective_rank"] if self.model.LATENTS else []
+        return ["loss", "gradient_norm", *spread, *self.model.metric_names]
 
     def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """One update, in replica context. `batch['patches']`: uint8 [B, R, C, P, P, 3], static shape.
+        """One update, in replica context, on the view in `batch` that the objective asks for.
 
         Returns float32 scalars, of this replica.
         """
         # Several workers' iterators do not know the batch size; everything below wants static shapes.
-        gradients, metrics = self._gradients(tf.ensure_shape(batch["patches"], self._patches_shape))
+        gradients, metrics = self._gradients(tf.ensure_shape(batch[self._view.key], self._shape))
         gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
         gradients, metrics["gradient_norm"] = tf.clip_by_global_norm(gradients, self.config.optimizer.clip_norm)
         variables = self.model.trainable_variables
@@ -84,17 +86,12 @@ class Pretraining(tf.Module):
         self.step.assign_add(1)
         return metrics
 
-    def _gradients(self, patches: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+    def _gradients(self, view: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         with tf.GradientTape() as tape:
-            output = self.model(patches, training=True)
+            output = self.model(view, training=True)
         gradients = tape.gradient(output.loss, self.model.trainable_variables)
-        predictions = output.predictions
-        metrics = {"loss": output.loss, **latent_statistics(output.latents)}
-        for name, prediction in predictions.items():
-            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = prediction.loss, prediction.accuracy
-        for name in ("accuracy", "bound"):
-            metrics[name] = tf.add_n([getattr(p, name) for p in predictions.values()]) / len(predictions)
-        return gradients, metrics
+        spread = {} if output.latents is None else latent_statistics(output.latents)
+        return gradients, {"loss": output.loss, **spread, **output.metrics}
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:

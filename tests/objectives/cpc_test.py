@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.objectives.cpc import CPC, QUARTER_TURNS, Direction, ObjectiveConfig, info_nce, rotate
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.objectives.cpc import CPC, QUARTER_TURNS, CPCConfig, Direction, info_nce, rotate
 
-SMALL = ObjectiveConfig(context_blocks=1, context_dim=8, target_dim=4)
+SMALL_ENCODER = EncoderConfig(encoder="small")
+SMALL = CPCConfig(context_blocks=1, context_dim=8, target_dim=4)
 
 
 def _listing(context, targets, heads, emb_scale, steps_to_ignore, steps_to_predict):
@@ -73,39 +74,41 @@ def test_perfect_predictions_are_found():
 
 @pytest.mark.parametrize("directions", [1, 2, 4])
 def test_each_direction_has_its_own_layers(directions):
-    model = CPC(EncoderConfig(encoder="small"), dataclasses.replace(SMALL, directions=directions))
+    model = CPC(make_encoder(SMALL_ENCODER), dataclasses.replace(SMALL, directions=directions))
     patches = tf.cast(tf.random.stateless_uniform([2, 4, 4, 8, 8, 3], [0, 0], maxval=256), tf.uint8)
     output = model(patches)
-    assert list(output.predictions) == list(QUARTER_TURNS)[:directions]
+    losses = {name: value for name, value in output.metrics.items() if name.startswith("loss/")}
+    assert list(losses) == [f"loss/{name}" for name in list(QUARTER_TURNS)[:directions]]
+    assert set(output.metrics) == set(model.metric_names)
     assert output.latents.shape == [2, 4, 4, 256]
-    assert float(output.loss) == pytest.approx(sum(float(p.loss) for p in output.predictions.values()), rel=1e-6)
+    assert float(output.loss) == pytest.approx(sum(map(float, losses.values())), rel=1e-6)
     own = [len(head.trainable_variables) for head in model.heads.values()]
     assert own == [8 + 2 + 2] * directions  # one context block, target, one prediction; kernel and bias each
     assert len(model.trainable_variables) == sum(own) + len(model.encoder.trainable_variables)
 
 
 def test_directions_predict_the_turned_grid():
-    model = CPC(EncoderConfig(encoder="small"), SMALL)
+    model = CPC(make_encoder(SMALL_ENCODER), SMALL)
     patches = tf.cast(tf.random.stateless_uniform([2, 4, 4, 8, 8, 3], [0, 0], maxval=256), tf.uint8)
     model(patches)
     for head in list(model.heads.values())[1:]:
         head.set_weights(model.heads["down"].get_weights())
     latents = model.encode(patches)
     for name, turns in QUARTER_TURNS.items():
-        turned = model(patches).predictions[name].loss
+        turned = model(patches).metrics[f"loss/{name}"]
         assert float(turned) == pytest.approx(float(model.heads["down"](rotate(latents, turns)).loss), rel=1e-5)
 
 
 def test_uint8_and_float_patches_mean_the_same():
-    model = CPC(EncoderConfig(encoder="small"), SMALL)
+    model = CPC(make_encoder(SMALL_ENCODER), SMALL)
     patches = tf.cast(tf.random.stateless_uniform([1, 4, 4, 8, 8, 3], [0, 0], maxval=256), tf.uint8)
     np.testing.assert_allclose(model.encode(patches), model.encode(tf.cast(patches, tf.float32) / 255.0), atol=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_loss_is_float32(precision):
-    model = CPC(EncoderConfig(encoder="small"), SMALL, precision)
+    model = CPC(make_encoder(SMALL_ENCODER, precision), SMALL, precision)
     output = model(tf.zeros([1, 4, 4, 8, 8, 3], tf.uint8), training=True)
     assert output.loss.dtype == output.latents.dtype == tf.float32
     # All candidates alike: the loss is that of a guess among them.
-    assert float(output.predictions["down"].loss) == pytest.approx(math.log(16), abs=0.02)
+    assert float(output.metrics["loss/down"]) == pytest.approx(math.log(16), abs=0.02)

@@ -1,0 +1,96 @@
+"""What every objective is: an encoder with a head and a loss on one view of unlabelled images."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import ClassVar, NamedTuple
+
+import tensorflow as tf
+
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.views import View
+from cpc_tf.encoders.network import Network
+from cpc_tf.keras import keras
+from cpc_tf.settings import Settings
+
+
+class Output(NamedTuple):
+    """What an objective computes from a batch of views.
+
+    Attributes:
+      loss: what is minimized, a float32 scalar.
+      metrics: the other `metric_names`, float32 scalars.
+      latents: float32 [..., D], whose spread is monitored; None if nothing is.
+    """
+
+    loss: tf.Tensor
+    metrics: dict[str, tf.Tensor]
+    latents: tf.Tensor | None
+
+
+class Figure(NamedTuple):
+    """How a card and a report name and write a metric."""
+
+    text: str
+    form: str
+
+
+KNN = Figure("nearest-neighbour accuracy of averaged weights", "{:.3f}")
+RANK = Figure("effective rank of the latents", "{:.1f}")
+
+
+@dataclasses.dataclass(frozen=True)
+class NoSettings(Settings):
+    """The settings of an objective that has none."""
+
+
+class Objective(keras.Model, abc.ABC):
+    """An encoder, a head and a loss. A new objective is a module in this package with one subclass.
+
+    Args:
+      encoder: images in [0, 1] -> features; its variables may not exist yet.
+      settings: an instance of SETTINGS.
+      precision: 'float32' or 'bfloat16'; logits and losses are float32.
+
+    Attributes:
+      NAME: of --objective, and what an exported encoder says it was trained by.
+      TITLE: how cards and reports call it.
+      SUMMARY: what it does, one sentence.
+      SETTINGS: its settings; their flags have names that no other objective has.
+      VIEW: what it sees of an image.
+      FIGURES: metrics of a finished run that are worth reporting, the most important first.
+      LATENTS: whether its output has latents.
+    """
+
+    NAME: ClassVar[str]
+    TITLE: ClassVar[str]
+    SUMMARY: ClassVar[str]
+    SETTINGS: ClassVar[type[Settings]] = NoSettings
+    VIEW: ClassVar[View]
+    FIGURES: ClassVar[dict[str, Figure]]
+    LATENTS: ClassVar[bool] = True
+
+    def __init__(self, encoder: Network, settings: Settings, precision: str = "float32"):
+        super().__init__(name=self.NAME, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)
+        self.encoder, self.settings = encoder, settings
+
+    @classmethod
+    def check(cls, settings: Settings, geometry: GeometryConfig) -> None:
+        """Raises ConfigError if the objective cannot be computed on images of this geometry."""
+
+    @property
+    @abc.abstractmethod
+    def metric_names(self) -> list[str]:
+        """The keys of `Output.metrics`."""
+
+    @abc.abstractmethod
+    def call(self, view: tf.Tensor, training: bool = False) -> Output:
+        """A batch of VIEW, uint8 with static shape -> loss, metrics, latents."""
+
+    def encode(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Images [B, ..., S, S, 3], float in [0, 1] or uint8 -> latents [B, ..., D], float32."""
+        batch, *inner = images.shape[:-3]
+        flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
+        latents = self.encoder(tf.image.convert_image_dtype(flat, tf.float32), training=training)
+        return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
