@@ -60,7 +60,7 @@ def pretrain(config: PretrainConfig) -> dict:
         probe_every=config.monitor.probe_every,
     )
     identity = Identity(
-        trained_by="cpc",
+        trained_by=config.objective.objective,
         architecture=config.encoder.encoder,
         dataset=config.data.dataset,
         seed=config.training.seed,
