@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -28,11 +28,18 @@ class Task:
       name: of the package, of the binary `python -m cpc_tf.NAME`, and the 'kind' of its results.
       config: the settings class.
       run: settings -> result, which is also in result.json.
+      required: fields of a result beside dataset and encoder that the report needs -> a kind of value in
+        results.records.CHECKS.
+      optional: further fields that it shows where they are there.
+      report: the results on one dataset, of all tasks -> the parts (results.blocks.Part) that this task contributes.
     """
 
     name: str
     config: type
     run: Callable[[Any], dict[str, Any]]
+    required: Mapping[str, str]
+    optional: Mapping[str, str]
+    report: Callable[[Sequence[Any]], list[Any]]
 
     @property
     def module(self) -> str:

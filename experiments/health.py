@@ -14,7 +14,11 @@ import sys
 import tempfile
 
 from absl import app, flags
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+
+from cpc_tf.results import plots
+from cpc_tf.results.training import line
+from cpc_tf.training.workdir import write_file
 
 PRESET = "flags/photos/pretrain.flags"
 RUNS = {
@@ -44,18 +48,21 @@ def run(flags_: list[str], steps: int) -> list[dict]:
             return [json.loads(line) for line in file]
 
 
-def draw(records: dict[str, list[dict]], output: str) -> None:
-    """One panel a figure, one line a run."""
-    figure = Figure(figsize=(12, 6.5), layout="constrained")
-    for axis, (name, title) in zip(figure.subplots(2, 2).flat, PANELS.items()):
-        for label, rows in records.items():
-            axis.plot([row["step"] for row in rows], [row[name] for row in rows], label=label)
-        axis.set(title=title, xlabel="step")
-        if name == "bound":
-            axis.set_ylim(-1, 5)  # a run that blows up leaves the picture
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].legend(fontsize=8)
-    figure.savefig(output, dpi=90)
+def draw(records: dict[str, list[dict]]) -> bytes:
+    """One panel a figure, one curve a run."""
+
+    def bounded(axis: Axes, theme: plots.Theme) -> None:
+        axis.set_ylim(-1, 5)  # a run that blows up leaves the picture
+
+    shown = [
+        plots.Panel(
+            title,
+            [line(label, rows, name, index) for index, (label, rows) in enumerate(records.items())],
+            **({"finish": bounded} if name == "bound" else {}),
+        )
+        for name, title in PANELS.items()
+    ]
+    return plots.png(lambda canvas, theme: plots.panels(canvas, theme, shown, 2, "upper left"), 12, 7, dpi=90)
 
 
 def main(_) -> None:
@@ -64,7 +71,7 @@ def main(_) -> None:
     for name, rows in records.items():
         last = rows[-1]
         print(name, {key: round(last[key], 4) for key in ("step", "loss", *PANELS)})
-    draw(records, flags.FLAGS.output)
+    write_file(flags.FLAGS.output, draw(records))
 
 
 if __name__ == "__main__":

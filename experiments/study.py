@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 
+from cpc_tf.results.runs import run_id
+from cpc_tf.results.values import cell, spread
 from cpc_tf.training.workdir import write_file
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -109,7 +111,8 @@ def _record(run: Run, keep: Callable[[dict], dict]) -> dict:
         result = json.load(file)
     commands = [f"python -m {shlex.join(command)}" for command, _ in run.steps]
     date = datetime.date.fromtimestamp(os.path.getmtime(run.result)).isoformat()
-    return {**keep(result), **run.fields, "commands": commands, "date": date, "machine": machine()}
+    origin = {"run": run_id(os.path.dirname(run.result)), "commands": commands, "date": date, "machine": machine()}
+    return {**keep(result), **run.fields, **origin}
 
 
 def machine() -> str:
@@ -121,12 +124,6 @@ def machine() -> str:
     return f"one core a run, {len(os.sched_getaffinity(0))} cores, {name}"
 
 
-def spread(values: Sequence[float]) -> str:
-    """Percent as mean and, for several, half the range."""
-    mean = 100 * sum(values) / len(values)
-    return f"{mean:.1f}" + (f" ± {50 * (max(values) - min(values)):.1f}" if len(values) > 1 else "")
-
-
 def table(records: Sequence[dict], row: str, column: str, value: str = "top1") -> str:
     """A Markdown table of one value: a line per `row`, a column per `column`, seeds as spread."""
     rows = list(dict.fromkeys(record[row] for record in records))
@@ -134,5 +131,5 @@ def table(records: Sequence[dict], row: str, column: str, value: str = "top1") -
     lines = [f"| {row} | " + " | ".join(map(str, columns)) + " |", "|---" * (len(columns) + 1) + "|"]
     for r in rows:
         found = [[x[value] for x in records if x[row] == r and x[column] == c] for c in columns]
-        lines.append(f"| {r} | " + " | ".join(spread(v) if v else "-" for v in found) + " |")
+        lines.append(f"| {r} | " + " | ".join(" ".join(cell(spread(v))[:2]).strip() for v in found) + " |")
     return "\n".join(lines)

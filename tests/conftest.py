@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import cpc_tf  # noqa: F401, quietens TensorFlow, so it comes first
 from cpc_tf.encoders.networks import resnet
+from cpc_tf.results import plots
 from cpc_tf.training.strategy import make_strategy
 
 tf.config.set_logical_device_configuration(
@@ -25,3 +26,9 @@ def tiny_encoder(monkeypatch):
     stacks = (resnet.Stack(1, 4, 8, 1), resnet.Stack(1, 4, 16, 2))
     tiny = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
     monkeypatch.setitem(resnet.ARCHITECTURES, "small", tiny)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures of the report without the drawing, which takes most of its time."""
+    monkeypatch.setattr(plots, "png", lambda *_, **__: b"png")

@@ -15,6 +15,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.config import make_encoder
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.report.config import ReportConfig
 from cpc_tf.settings import leaves
 from export.config import ExportConfig
 from export.module import HubEncoder, save
@@ -27,9 +28,10 @@ SETTINGS = {
     "cpc_tf.linear": LinearConfig,
     "cpc_tf.efficient": EfficientConfig,
     "cpc_tf.detect": DetectConfig,
+    "cpc_tf.report": ReportConfig,
     "export": ExportConfig,
 }
-OWN_SETTINGS = {"cpc_tf.show_patches": "ShowConfig", "cpc_tf.report": "ReportConfig"}  # defined by the binary itself
+OWN_SETTINGS = {"cpc_tf.show_patches": "ShowConfig"}  # defined by the binary itself
 NO_FLAGS = {"cpc_tf.augment.build"}
 COMMAND = re.compile(r"python3? -m ((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
 

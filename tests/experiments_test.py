@@ -5,6 +5,8 @@ import json
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.results.runs import collect
+from cpc_tf.tasks import TASKS
 from experiments import detection, labels, ladder, policies, study
 from tests.docs_test import ROOT, settings_of
 
@@ -31,6 +33,21 @@ def test_each_run_has_fields_and_a_result_of_its_own(name):
     assert len({json.dumps(run.fields) for run in runs}) == len({run.result for run in runs}) == len(runs)
 
 
+def test_a_record_names_the_run_that_it_was_copied_from(tmp_path, monkeypatch):
+    """So the report counts a run once that stands in a study's list and in its directory."""
+    monkeypatch.setattr(study, "RESULTS", tmp_path / "results")
+    folder = tmp_path / "runs/a"
+    identity = {"trained_by": "cpc", "seed": 1}
+    result = {"kind": "linear", "encoder": "hub", "dataset": "photos", "num_classes": 2, "top1": 0.5, "top5": 1.0}
+    folder.mkdir(parents=True)
+    (folder / "run.flags").write_text("--seed=1\n")
+    (folder / "result.json").write_text(json.dumps({**result, "identity": identity}))
+    (record,) = study.carry_out("some", [study.Run({"rung": "v1"}, [(["x"], str(folder / "result.json"))])])
+    assert record["identity"] == identity
+    ((run,), _) = collect(str(tmp_path), TASKS)
+    assert (run.place, run["rung"]) == ("runs/a", "v1")
+
+
 def test_a_run_is_kept_and_not_repeated(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "RESULTS", tmp_path)
     result, log = tmp_path / "result.json", tmp_path / "log"
@@ -44,7 +61,7 @@ def test_a_run_is_kept_and_not_repeated(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "some.json").read_text()) == first
 
 
-def test_what_went_wrong_is_said_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):
+def test_what_went_wrong_is_reported_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(study, "RESULTS", tmp_path)
     done = tmp_path / "result.json"
     done.write_text("{}")
@@ -56,4 +73,7 @@ def test_what_went_wrong_is_said_and_the_rest_goes_on(tmp_path, monkeypatch, cap
 
 def test_a_table_shows_means_and_spread():
     records = [{"a": 1, "b": "x", "top1": 0.5}, {"a": 1, "b": "x", "top1": 0.6}, {"a": 2, "b": "y", "top1": 0.25}]
-    assert study.table(records, "a", "b").splitlines()[2:] == ["| 1 | 55.0 ± 5.0 | - |", "| 2 | - | 25.0 |"]
+    assert study.table(records, "a", "b").splitlines()[2:] == [
+        "| 1 | 55.0 ±5.0 | \N{EN DASH} |",
+        "| 2 | \N{EN DASH} | 25.0 |",
+    ]

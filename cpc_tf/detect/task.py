@@ -1,7 +1,15 @@
 """What the registry of tasks knows of `python -m cpc_tf.detect`."""
 
 from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.report import report
 from cpc_tf.detect.run import detect
 from cpc_tf.registry import Task
 
-TASK = Task(name="detect", config=DetectConfig, run=detect)
+TASK = Task(
+    name="detect",
+    config=DetectConfig,
+    run=detect,
+    required={"map11": "a fraction from 0 to 1"},
+    optional={"map_all": "a fraction from 0 to 1", "images": "a positive integer"},
+    report=report,
+)

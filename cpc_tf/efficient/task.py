@@ -1,7 +1,20 @@
 """What the registry of tasks knows of `python -m cpc_tf.efficient`."""
 
 from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.label_curve import METRICS
+from cpc_tf.efficient.report import report
 from cpc_tf.efficient.run import efficient
 from cpc_tf.registry import Task
 
-TASK = Task(name="efficient", config=EfficientConfig, run=efficient)
+TASK = Task(
+    name="efficient",
+    config=EfficientConfig,
+    run=efficient,
+    required={
+        "num_train_labels": "a positive integer",
+        "label_fraction": "a positive number",
+        **dict.fromkeys(METRICS, "a fraction from 0 to 1"),
+    },
+    optional={"phases": "records by name", "search": "a list of records"},
+    report=report,
+)

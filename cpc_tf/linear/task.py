@@ -1,7 +1,15 @@
 """What the registry of tasks knows of `python -m cpc_tf.linear`."""
 
 from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.report import METRICS, report
 from cpc_tf.linear.run import linear
 from cpc_tf.registry import Task
 
-TASK = Task(name="linear", config=LinearConfig, run=linear)
+TASK = Task(
+    name="linear",
+    config=LinearConfig,
+    run=linear,
+    required={"num_classes": "a positive integer", **dict.fromkeys(METRICS, "a fraction from 0 to 1")},
+    optional={"phases": "records by name"},
+    report=report,
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 
@@ -26,32 +28,52 @@ def latent_statistics(latents: tf.Tensor, sample: int = 256) -> dict[str, tf.Ten
     return {"feature_std": tf.sqrt(tf.math.divide_no_nan(variance, square)), "effective_rank": rank}
 
 
+# Quantity -> (below which value it says that the latents collapsed, what that means).
+COLLAPSED = {
+    "feature_std": (0.02, "all patches get nearly the same latents"),
+    "effective_rank": (1.5, "the latents vary along a single direction"),
+}
+
+
+class Collapse(NamedTuple):
+    """The latents of a run collapsed.
+
+    Attributes:
+      step: at which that was certain.
+      quantity: of COLLAPSED, that said so.
+      value: of the quantity then.
+    """
+
+    step: int
+    quantity: str
+    value: float
+
+    def __str__(self) -> str:
+        least, meaning = COLLAPSED[self.quantity]
+        return f"{meaning} ({self.quantity} {self.value:.4g}, below {least})"
+
+
 class Health:
     """Watches a pre-training run's records.
 
     Args:
-      patience: how many looks in a row must be bad before it speaks.
+      patience: how many records in a row must be bad before there is a warning.
     """
 
     def __init__(self, patience: int = 3):
         self.patience = patience
-        self._bad_looks, self._told = 0, False
+        self._bad_records, self._warned = 0, False
+
+    def check(self, step: int, record: dict[str, float]) -> Collapse | None:
+        """What is wrong, once, if the record and those before it look collapsed."""
+        bad = next((name for name, (least, _) in COLLAPSED.items() if record.get(name, least) < least), None)
+        self._bad_records = self._bad_records + 1 if bad else 0
+        if not bad or self._bad_records < self.patience or self._warned:
+            return None
+        self._warned = True
+        return Collapse(step, bad, record[bad])
 
     def look(self, step: int, record: dict[str, float]) -> str | None:
         """A warning for the user, once, if the record and those before it look collapsed."""
-        reason = self._collapse(record)
-        self._bad_looks = self._bad_looks + 1 if reason else 0
-        if reason and self._bad_looks >= self.patience and not self._told:
-            self._told = True
-            return f"step {step}: the features look collapsed: {reason}. See docs/is_my_loss_normal.md"
-        return None
-
-    @staticmethod
-    def _collapse(record: dict[str, float]) -> str | None:
-        if record["feature_std"] < 0.02:
-            return f"all patches get nearly the same latents (feature_std {record['feature_std']:.4f}, below 0.02)"
-        if record["effective_rank"] < 1.5:
-            return (
-                f"the latents vary along a single direction (effective_rank {record['effective_rank']:.2f}, below 1.5)"
-            )
-        return None
+        found = self.check(step, record)
+        return found and f"step {step}: the features look collapsed: {found}. See docs/is_my_loss_normal.md"

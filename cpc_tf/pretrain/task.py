@@ -1,7 +1,15 @@
 """What the registry of tasks knows of `python -m cpc_tf.pretrain`."""
 
 from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.report import PANELS, report
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.registry import Task
 
-TASK = Task(name="pretrain", config=PretrainConfig, run=pretrain)
+TASK = Task(
+    name="pretrain",
+    config=PretrainConfig,
+    run=pretrain,
+    required={"step": "a number", "loss": "a number"},
+    optional=dict.fromkeys((*PANELS, "images", "parameters"), "a number"),
+    report=report,
+)

@@ -1,0 +1,13 @@
+"""The settings of `python -m cpc_tf.report`."""
+
+import dataclasses
+
+from cpc_tf.settings import Settings, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportConfig(Settings):
+    """Everything that `python -m cpc_tf.report` can be given."""
+
+    runs: str = setting("runs", "directory with results below it: result.json, or lists of such records")
+    output: str = setting("", "directory to write the report to; existing files are overwritten")

@@ -1,0 +1,189 @@
+"""The colours of all pictures of the project, and the curves of the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure as Canvas
+
+from cpc_tf.results.blocks import Figure
+
+FONTS = ("Inter", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
+MOST_POINTS = 2000  # of a curve
+
+
+@dataclasses.dataclass(frozen=True)
+class Theme:
+    """Colours for light pages and print, or for dark pages.
+
+    Attributes:
+      named: of methods; CPC is blue and pixels are red, as in figure 1 of the paper.
+      lines: of further curves, which colour-blind readers can tell apart (after Okabe and Ito).
+    """
+
+    page: str
+    ink: str
+    muted: str
+    grid: str
+    named: Mapping[str, str]
+    lines: tuple[str, ...]
+
+    @property
+    def css(self) -> str:
+        """The colours as variables of a style sheet."""
+        colors = {"page": self.page, "ink": self.ink, "muted": self.muted, "line": self.grid, **self.named}
+        return " ".join(f"--{name}: {color};" for name, color in colors.items())
+
+    def color(self, key: str | int | float) -> Any:
+        """Of a method by name, of a curve by index, or a shade of CPC's colour from 0 to 1."""
+        if isinstance(key, str):
+            return self.named[key] if key in self.named else self.lines[sum(key.encode()) % len(self.lines)]
+        return self.lines[key % len(self.lines)] if isinstance(key, int) else self.shades(0.3)(key)
+
+    def shades(self, faint: float = 0.0) -> LinearSegmentedColormap:
+        """From the page's colour (or some way from it) to CPC's."""
+        full = LinearSegmentedColormap.from_list("shades", [self.page, self.named["cpc"]])
+        return LinearSegmentedColormap.from_list("shades", full(np.linspace(faint, 1, 64)))
+
+
+LIGHT = Theme(
+    page="#ffffff",
+    ink="#1b1f24",
+    muted="#5b6470",
+    grid="#e3e6ea",
+    named={"cpc": "#0b5cad", "pixels": "#c62828", "untrained": "#6b7280", "labels": "#8a6d00", "unknown": "#5b6470"},
+    lines=("#0b5cad", "#d55e00", "#00845f", "#b0579a", "#8a6d00", "#2b9bc4", "#5b6470"),
+)
+DARK = Theme(
+    page="#14181d",
+    ink="#e8ebee",
+    muted="#a0a9b4",
+    grid="#2c343d",
+    named={"cpc": "#6cb2f7", "pixels": "#ff8577", "untrained": "#a7afb9", "labels": "#e0c341", "unknown": "#a0a9b4"},
+    lines=("#6cb2f7", "#ff9a4d", "#3fcf9f", "#e08fcb", "#e0c341", "#7fd8f5", "#a0a9b4"),
+)
+# On photographs, whose colours are any: what is right, what is missed, what is wrong, and what does not count.
+TRUE, MISSED, RIGHT, WRONG, IGNORED = "#21c77a", "#ff3b30", "#3aa0ff", "#ffb000", "#b8c0c8"
+MARKERS = {"pixels": "s", "untrained": "^", "labels": "D"}
+
+
+class Line(NamedTuple):
+    """A curve.
+
+    Attributes:
+      color: see Theme.color.
+      low, high: of a band around it.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    color: str | int | float
+    style: str = "-"
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    marker: str = ""
+
+
+class Panel(NamedTuple):
+    """Axes with curves.
+
+    Attributes:
+      level: of a dashed line below which values are a warning.
+      finish: called with the axes and the theme when the curves are drawn.
+    """
+
+    title: str
+    lines: Sequence[Line]
+    x_label: str = "step"
+    level: float | None = None
+    finish: Callable[[Axes, Theme], None] = lambda axis, theme: None
+
+
+def panels(
+    canvas: Canvas, theme: Theme, shown: Sequence[Panel], columns: int, legend: str = "", share: bool = False
+) -> None:
+    """Draws curves in panels, with one legend at a side ('right center', 'upper left'; '': none)."""
+    rows = -(-len(shown) // columns)
+    axes = list(canvas.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
+    for axis in axes[len(shown) :]:
+        axis.set_visible(False)
+    for axis, panel in zip(axes, shown):
+        for line in panel.lines:
+            color, step = theme.color(line.color), max(1, len(line.x) // MOST_POINTS)
+            marker = line.marker or ("." if len(line.x) <= 12 else "")
+            axis.plot(
+                line.x[::step], line.y[::step], line.style, color=color, marker=marker, markersize=5, linewidth=1.6
+            )
+            axis.lines[-1].set_label(line.label)
+            if len(line.low):
+                axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
+        if panel.level is not None:
+            axis.axhline(panel.level, color=theme.named["pixels"], linewidth=1, linestyle="--")
+            axis.set_ylim(0, None)
+        axis.set_title(panel.title)
+        axis.set_xlabel(panel.x_label)
+        panel.finish(axis, theme)
+    entries = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels())}
+    if legend and len(entries) > 1:
+        canvas.legend(
+            entries.values(), entries, loc=f"outside {legend}", ncols=4 if "upper" in legend else 1, fontsize=9
+        )
+
+
+def curves(
+    name: str, title: str, shown: Sequence[Panel], columns: int, size: tuple[float, float], legend: str = ""
+) -> Figure:
+    """A figure of curves with its data; the ends of the curves are its alternative text."""
+    data = [
+        {"panel": panel.title, "curve": line.label, panel.x_label: x, "value": y}
+        for panel in shown for line in panel.lines for x, y in zip(line.x, line.y)
+    ]  # fmt: skip
+    ends = [f"{p.title} of {line.label}: {line.y[-1]:.3g}" for p in shown for line in p.lines if len(line.y)]
+    drawn = both(lambda canvas, theme: panels(canvas, theme, shown, columns, legend), *size)
+    return Figure(name, title, {"": drawn}, f"Curves. At the end: {'; '.join(ends[:12])}.", data)
+
+
+def both(draw: Callable[[Canvas, Theme], None], width: float, height: float, dpi: int = 160) -> tuple[bytes, bytes]:
+    """A figure of so many inches as PNG, light and dark."""
+    return png(draw, width, height, dpi), png(draw, width, height, dpi, DARK)
+
+
+def png(
+    draw: Callable[[Canvas, Theme], None], width: float, height: float, dpi: int = 120, theme: Theme = LIGHT
+) -> bytes:
+    """A figure as PNG, in the colours and the type of the project."""
+    known = {font.name for font in font_manager.fontManager.ttflist}
+    style = {
+        "font.family": next(name for name in FONTS if name in known),
+        "font.size": 10,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "axes.titleweight": "bold",
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.formatter.useoffset": False,
+        "grid.color": theme.grid,
+        "grid.linewidth": 0.8,
+        "legend.frameon": False,
+        "text.parse_math": False,  # a path or a class may have a $ in its name
+    }
+    style |= {key: theme.page for key in ("figure.facecolor", "axes.facecolor")}
+    style |= {key: theme.ink for key in ("text.color", "axes.labelcolor", "axes.titlecolor")}
+    style |= {key: theme.muted for key in ("axes.edgecolor", "xtick.color", "ytick.color")}
+    with matplotlib.rc_context(style):
+        canvas = Canvas(figsize=(width, height), layout="constrained")
+        draw(canvas, theme)
+        buffer = io.BytesIO()
+        canvas.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer.getvalue()

@@ -1,0 +1,151 @@
+"""Finds the results below a directory and reads them; what cannot be read is named, never fatal."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.results.records import fault, is_number
+from cpc_tf.settings import ConfigError
+
+LARGEST = 32 * 2**20  # bytes of a list of results
+# What a record of a study without 'run' (before there was one) must have in common with a result.json to be its copy.
+MEASURED = ("kind", "encoder", "label_fraction", "loss", "top1", "top5", "map11")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A result, and the directory that the run left.
+
+    Attributes:
+      record: what result.json says.
+      place: where it was found, relative to the searched directory: the run's directory, or the list with an index.
+      directory: the run's own; empty for a record of a list.
+    """
+
+    record: dict[str, Any]
+    place: str
+    directory: str = ""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.record[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A field of the record."""
+        return self.record.get(name, default)
+
+    def file(self, name: str) -> str:
+        """The path of a file that the run left, or '' if there is none, or if it is a link."""
+        path = os.path.join(self.directory, name)
+        return path if self.directory and not os.path.islink(path) and tf.io.gfile.exists(path) else ""
+
+    def read(self, name: str) -> bytes:
+        """The content of a file that the run left; nothing if there is none."""
+        path = self.file(name)
+        return _read(path) if path else b""
+
+    def picture(self, name: str) -> bytes:
+        """The content of a PNG that the run left, or nothing."""
+        content = self.read(name)
+        return content if content.startswith(b"\x89PNG") else b""
+
+    def metrics(self, phase: str = "") -> list[dict[str, float]]:
+        """The records of a phase's metrics.jsonl that have a step; only what is a finite number in them."""
+        records = []
+        for line in self.read(os.path.join(phase, "metrics.jsonl")).decode("utf-8", "replace").splitlines():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # a last line that a kill cut short
+            if isinstance(record, dict) and is_number(record.get("step")):
+                records.append({name: value for name, value in record.items() if is_number(value)})
+        return records
+
+    def is_copy_of(self, other: Run) -> bool:
+        """Whether both are results of one run: the same id, or for old records the same measured values."""
+        mine, others = self.get("run") or run_id(self.directory), other.get("run") or run_id(other.directory)
+        if (mine and others) or self.directory:
+            return bool(mine) and mine == others
+        return "loss" in self.record and all(self.get(name) == other.get(name) for name in MEASURED)
+
+
+def run_id(directory: str) -> str:
+    """What tells a run from all others: a digest of its run.flags, which name all settings; '' without these."""
+    flags = Run({}, "", directory).read("run.flags")
+    return hashlib.sha256(flags).hexdigest()[:16] if flags else ""
+
+
+def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
+    """Reads all results below a directory; links are not followed.
+
+    Args:
+      runs_dir: the directory.
+      tasks: kind of result -> its Task.
+
+    Returns:
+      the results in the order of their paths, and for what could not be read a sentence each.
+
+    Raises:
+      ConfigError: if there is no such directory, or no result in it.
+    """
+    if not runs_dir or not tf.io.gfile.isdir(runs_dir):
+        raise ConfigError(f"--runs={runs_dir}: no such directory; name one that holds runs, e.g. --runs=runs")
+    runs, problems = [], []
+    for path in _json_files(runs_dir):
+        place, own = os.path.relpath(path, runs_dir), os.path.basename(path) == "result.json"
+        if not own and tf.io.gfile.stat(path).length > LARGEST:
+            continue  # other people's data
+        try:
+            content = json.loads(_read(path).decode("utf-8", "replace"))
+        except (json.JSONDecodeError, RecursionError, tf.errors.OpError) as error:
+            problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
+            continue
+        listed = not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content)
+        for index, record in enumerate(content if listed else [content] if own else []):
+            name = f"{place}, record {index}" if listed else place
+            if wrong := fault(record, tasks):
+                problems.append(f"{name}: {wrong}")
+            else:
+                runs.append(Run(record, name if listed else os.path.dirname(place) or ".", os.path.dirname(path) * own))
+    if not runs:
+        unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
+        raise ConfigError(
+            f"--runs={runs_dir}: no result.json below it{unread}; `make demo` makes the first in runs/photos, "
+            "or see python -m cpc_tf.linear --help"
+        )
+    return _without_copies(runs), problems
+
+
+def _without_copies(runs: Sequence[Run]) -> list[Run]:
+    """Each run once: a study's record adds what it says to the directory that it was copied from."""
+    kept: list[Run] = []
+    for run in sorted(runs, key=lambda run: not run.directory):
+        origin = next((i for i, other in enumerate(kept) if other.directory and run.is_copy_of(other)), None)
+        if origin is None:
+            kept.append(run)
+        else:
+            kept[origin] = dataclasses.replace(kept[origin], record={**kept[origin].record, **run.record})
+    return kept
+
+
+def _json_files(folder: str) -> Iterator[str]:
+    """Every *.json below a directory, sorted; nothing behind links, nothing hidden."""
+    local = "://" not in folder
+    for here, folders, files in os.walk(folder) if local else tf.io.gfile.walk(folder):
+        if local:
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = os.path.join(here, name)
+            if name.endswith(".json") and not os.path.islink(path):
+                yield path
+
+
+def _read(path: str) -> bytes:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read()

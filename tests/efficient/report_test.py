@@ -1,0 +1,153 @@
+"""Tables 2 and 3, the headline, what is missing: ours beside the paper's, and no more than the runs are worth."""
+
+import pytest
+
+from cpc_tf.efficient.label_curve import curves
+from cpc_tf.efficient.report import headline, report, table_2
+from cpc_tf.results.blocks import Gap
+from cpc_tf.results.runs import collect
+from cpc_tf.tasks import TASKS
+from tests.results import samples
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+NO = "\N{EN DASH}"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    samples.all_kinds(tmp_path)
+    return [run for run in collect(str(tmp_path), TASKS)[0] if run["kind"] == "efficient"]
+
+
+def _run(*arguments, **more):
+    return samples.run(samples.efficient(*arguments, **more))
+
+
+def _said(runs):
+    return headline(curves(runs))
+
+
+def _shown(runs):
+    return {getattr(block, "name", type(block).__name__): block for block in samples.blocks(report(runs), "labels")}
+
+
+def test_table_2_has_ours_beside_the_papers(runs):
+    table = _shown(runs)["table2"]
+    columns = ["Labeled data", "1 % 10", "2 %", "5 %", "10 % 100", "20 %", "50 %", "100 % 1,000"]
+    assert [samples.text(column) for column in table.columns] == columns
+    ours, theirs = samples.rows(table, "measured"), samples.rows(table, "paper")
+    assert ours["small ResNet trained on pixels"] == ["30.0", NO, NO, "51.0 ±1.0", NO, NO, "70.0"]
+    assert ours["trained on CPC v2 features"] == ["60.0", NO, NO, NO, NO, NO, "90.0"]
+    assert theirs["ResNet-33 trained on CPC features"][0] == "52.7"
+    gains = samples.rows(table, "gain")
+    # 60 % lies between 51 % at 100 labels and 70 % at 1000; CPC has 10.
+    factor = 10 * 10 ** (9 / 19)
+    assert gains["Gain, interpolated"] == [f"{factor:.0f}×", *[NO] * 5, "more than 1×"]  # noqa: RUF001
+    assert gains["Gain between measured fractions"] == ["10×", *[NO] * 6]  # noqa: RUF001
+    assert samples.rows(table, "paper gain")["Gain, as printed"][:2] == ["5×", "2.5×"]  # noqa: RUF001
+    at = {"source": "measured", "group": "Top-1 accuracy", "Labeled data": "small ResNet trained on pixels"}
+    (datum,) = [datum for datum in table.data if at.items() <= datum.items()]
+    assert [datum[f"10 %{end}"] for end in ("", " low", " high", " runs")] == [0.51, 0.5, 0.52, 2]
+
+
+def test_table_3_has_both_phases(runs):
+    table = _shown(runs)["table3"]
+    ours = samples.rows(table, "measured")
+    assert list(ours) == ["pixels", "CPC v2 (fixed)", "CPC v2 (fine-tuned)"]
+    assert ours["CPC v2 (fixed)"][0] == "80.0"
+    assert samples.rows(table, "paper")["CPC v2 (fixed)"] == ["77.1", "90.5", "96.2"]
+
+
+def test_missing_fractions_name_the_preset(runs):
+    ours, pixels = [block for block in samples.blocks(report(runs), "labels") if isinstance(block, Gap)]
+    assert ours.what == "Not measured: CPC v2 at 2 %, 5 %, 10 %, 20 %, 50 % of the labels."
+    assert ours.how == "flags/photos/efficient.flags with --label_fraction=0.02"
+    assert pixels.what == "Not measured: the baseline on pixels at 2 %, 5 %, 20 %, 50 % of the labels."
+    assert pixels.how == "flags/photos/efficient_pixels.flags with --label_fraction=0.02"
+
+
+def test_without_any_result_there_is_a_gap_where_classes_are_known():
+    def gaps(record):
+        return samples.blocks(report([samples.run(record)]), "labels")
+
+    assert (
+        "flags/imagenette/efficient.flags with --dataset=folder:/birds"
+        in gaps(samples.linear(dataset="folder:/birds"))[0].how
+    )
+    assert len(gaps(samples.pretrain())) == 1  # photos has a preset
+    assert gaps({**samples.pretrain(), "dataset": "folder:/birds"}) == []
+    assert gaps(samples.detect()) == []
+
+
+def test_headline(runs):
+    assert _said(runs) == [
+        "With 10 labels (1 %), CPC v2 reaches 60.0 % top-1 and training on pixels 30.0 %: on pixels it takes 30 times "
+        "as many labels to get as far.",
+        "With 1,000 labels (100 %), CPC v2 reaches 90.0 % top-1 and training on pixels 70.0 %.",
+    ]
+    (alone,) = _said([run for run in runs if run["encoder"] != "pixels"])
+    assert alone.endswith("the baseline on pixels is not measured there yet.")
+
+
+def test_a_headline_does_not_flatter():
+    assert _said([_run(top1=0.3), _run("pixels", top1=0.4)])[0].endswith(
+        "30.0 % top-1 and training on pixels 40.0 %: the baseline is not behind."
+    )
+    runs = [_run(top1=0.5), _run("pixels", top1=0.4)]
+    assert _said(runs)[0].endswith("and training on pixels 40.0 %.")
+    runs.append(_run("pixels", 1.0, top1=0.45))
+    assert "on pixels it takes more than 10 times as many labels" in _said(runs)[0]
+
+
+def test_short_runs_claim_no_gain():
+    """The demo's: 600 steps of pixels, where the preset trains for 1,500 and the study found a gain of half as much."""
+    runs = [_run(fraction=f, top1=0.8, steps=600) for f in (0.01, 0.05)]
+    runs += [_run("pixels", f, top1, steps=600) for f, top1 in ((0.01, 0.5), (0.05, 0.9))]
+    first, last = _said(runs)
+    assert first == (
+        "In short runs (600 steps, the preset trains 1,500): with 10 labels (1 %), CPC v2 reaches 80.0 % top-1 and "
+        "training on pixels 50.0 %; no gain is claimed."
+    )
+    assert last.startswith("In short runs (600 steps, the preset trains 1,500): with 50 labels")
+    assert last.endswith("the baseline is not behind.")
+    assert "times" not in first + last
+    gains = samples.rows(table_2(curves(runs), "photos"), "gain")
+    assert set(gains["Gain, interpolated"]) == {NO}
+
+
+def test_a_short_run_is_no_seed_of_a_longer_one():
+    """A page with the demo's runs and the study's shows the study's."""
+    study = [_run("pixels", 0.01, 0.7, seed=seed, steps=1500) for seed in (0, 1)]
+    found = curves([_run(fraction=0.01, top1=0.8, steps=600), _run("pixels", 0.01, 0.1, steps=600), *study])
+    assert found.pixels.accuracy(0.01, "top1").mean == pytest.approx(0.7)
+    assert not any("short" in sentence for sentence in headline(found))
+
+
+def test_another_objective_is_compared_by_its_name():
+    runs = [_run("hub", top1=0.5, trained_by="some objective"), _run("pixels", top1=0.4)]
+    assert "some objective reaches 50.0 %" in _said(runs)[0]
+
+
+def test_curves_of_phases(tmp_path):
+    for seed in (0, 1):
+        for phase in ("frozen", "fine-tuned"):
+            folder = tmp_path / f"run{seed}"
+            (folder / phase).mkdir(parents=True)
+            (folder / phase / "metrics.jsonl").write_text(samples.metrics())
+        samples.write(folder, samples.efficient(seed=seed))
+    (details,) = samples.blocks(report(collect(str(tmp_path), TASKS)[0]), "training")
+    data = details.blocks[0].data
+    assert len(data) == 2 * 2 * 2 * 3
+    assert {row["panel"] for row in data} == {
+        "frozen loss",
+        "frozen accuracy",
+        "fine-tuned loss",
+        "fine-tuned accuracy",
+    }
+    assert samples.blocks(report([_run()]), "training") == []
+
+
+def test_the_search_is_listed(runs):
+    table = _shown(runs)["Details"].blocks[0]
+    assert samples.rows(table, "measured")["CPC v2, 1 %, seed 0"][:2] == ["frozen", "0.1"]
+    assert len(table.data) == 6

@@ -1,0 +1,95 @@
+"""Table 1, the ladder, the study of augmentations, and what is missing."""
+
+import pytest
+
+from cpc_tf.linear.report import report
+from cpc_tf.results.blocks import Gap, Table
+from cpc_tf.results.runs import collect
+from cpc_tf.tasks import TASKS
+from tests.results import samples
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+NO = "\N{EN DASH}"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    samples.all_kinds(tmp_path)
+    return [run for run in collect(str(tmp_path), TASKS)[0] if run["dataset"].startswith("photos")]
+
+
+def _linear(*arguments, **more):
+    return samples.run(samples.linear(*arguments, **more))
+
+
+def _headline(runs):
+    return [sentence for part in report(runs) for sentence in part.headline]
+
+
+def test_table_1(runs):
+    (table,) = samples.blocks(report(runs), "linear")
+    assert table.columns == ["Method", "Params (M)", "Top-1", "Top-5"]
+    assert samples.rows(table, "measured") == {
+        "CPC v2 - small ResNet": ["0.218", "90.0", "100.0"],
+        "random encoder - small ResNet": ["0.218", "80.0", "100.0"],
+        "pixels": [NO, "40.0", "100.0"],
+    }
+    assert samples.rows(table, "chance") == {"chance": [NO, "33.3", "100.0"]}
+    assert samples.rows(table, "paper")["CPC v2 - ResNet-161"] == ["305", "71.5", "90.1"]
+    assert _headline(runs) == [
+        "A linear classifier on frozen CPC v2 features: 90.0 % top-1 (random encoder 80.0 %, pixels 40.0 %)."
+    ]
+
+
+def test_missing_baselines():
+    gaps = [block for block in samples.blocks(report([_linear()]), "linear") if isinstance(block, Gap)]
+    assert [gap.what for gap in gaps] == [
+        "Not measured: a linear classifier on the encoder's untrained copy.",
+        "Not measured: a linear classifier on raw pixels.",
+    ]
+    assert {gap.how for gap in gaps} == {"flags/photos/linear.flags with --baselines"}
+
+
+def test_of_several_encoders_the_headline_names_the_best():
+    runs = [_linear(f"runs/{name}/hub", top1) for name, top1 in (("a", 0.8), ("b", 0.9), ("c", 0.7))]
+    assert _headline(runs) == [
+        "A linear classifier on frozen CPC v2 (runs/b/hub) features: 90.0 % top-1 (the best of 3 encoders)."
+    ]
+
+
+def test_a_short_run_is_called_short():
+    assert _headline([_linear(steps=10)])[0].startswith(
+        "In short runs (10 steps, the preset trains 625): a linear classifier"
+    )
+
+
+def test_the_ladder():
+    runs = [_linear(f"runs/{rung}/hub", top1, seed, rung=rung)
+            for rung, top1, seed in (("v1", 0.5, 0), ("v1", 0.54, 1), ("MC", 0.6, 0), ("LN", 0.7, 0))]  # fmt: skip
+    figure, table, gap = samples.blocks(report(runs), "rungs")
+    rows = samples.rows(table, "measured")
+    assert rows["v1"] == ["CPC v1", "52.0 ±2.0", NO, NO]
+    assert rows["MC"] == ["model capacity", "60.0", "+8.0", "+5%"]
+    assert rows["LN"][1:3] == ["70.0", NO]  # BU is missing below it
+    assert "v1 52.0 %; MC 60.0 %; LN 70.0 %" in figure.alt
+    assert gap.what == "Not measured: BU, RC, HP, LP, PA (figure 3)."
+    assert samples.blocks(report([_linear(dataset="cifar10")]), "rungs") == []
+    (all_missing,) = samples.blocks(report([_linear()]), "rungs")
+    assert "experiments.ladder" in all_missing.how
+
+
+def test_the_rung_is_what_a_record_states():
+    """A directory's name made a rung of a result once."""
+    runs = [_linear("runs/ablation/3_bu/hub"), _linear("runs/x/hub", rung="nonsense", seed=1)]
+    (gap,) = samples.blocks(report(runs), "rungs")
+    assert gap.what.startswith("Not measured: v1, MC, BU")
+
+
+def test_policies():
+    runs = [
+        _linear(top1=top1, policy=name, seed=seed)
+        for name, top1, seed in (("v1", 0.5, 0), ("v1", 0.7, 1), ("full", 0.9, 0))
+    ]
+    (table,) = [block for block in samples.blocks(report(runs), "linear") if isinstance(block, Table)]
+    assert [row.values[0] for row in table.rows] == ["full", "v1"]
+    assert samples.rows(table, "measured")["v1"] == ["60.0 ±10.0", "100.0 ±0.0", "2"]

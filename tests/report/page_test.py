@@ -1,0 +1,190 @@
+"""The binary: from a directory of runs to a page that needs nothing else, whatever the runs hold."""
+
+import csv
+import dataclasses
+import html.parser
+import json
+import pathlib
+import random
+import re
+
+import pytest
+
+from cpc_tf import cli
+from cpc_tf.report import page
+from cpc_tf.report.config import ReportConfig
+from cpc_tf.results.blocks import TRAINING, Gap, Part, Subject, Text
+from cpc_tf.results.runs import collect
+from cpc_tf.settings import ConfigError
+from cpc_tf.tasks import TASKS
+from tests.results import samples
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def _report(runs, output):
+    return page.report(cli.parse(ReportConfig, [f"--runs={runs}", f"--output={output}"]))
+
+
+class _Page(html.parser.HTMLParser):
+    """What a page shows, loads and leaves open."""
+
+    VOID = ("meta", "img", "br", "link", "source")
+
+    def __init__(self, text):
+        super().__init__()
+        self.pictures, self.targets, self.ids, self.open, self.text = [], [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.targets += [attributes[name] for name in ("src", "href", "srcset", "data") if name in attributes]
+        if tag == "img":
+            self.pictures.append(attributes)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_and_the_files_beside_it(tmp_path, capsys):
+    samples.all_kinds(tmp_path / "runs")
+    path = _report(tmp_path / "runs", tmp_path / "report")
+    summary = (tmp_path / "report/summary.txt").read_text()
+    assert capsys.readouterr().out == summary
+    assert summary.startswith("photos: With 10 labels")
+    text = (tmp_path / "report/report.html").read_text()
+    assert path.endswith("report/report.html")
+    shown = _Page(text)
+    assert shown.open == []
+    assert len(shown.ids) == len(set(shown.ids))
+    assert all(target.startswith("data:image/png;base64,") or target[1:] in shown.ids for target in shown.targets)
+    assert "@import" not in text
+    assert "url(" not in text
+    assert shown.pictures
+    assert all(picture["alt"] is not None for picture in shown.pictures)
+    for shown_text in (
+        "With 10 labels",
+        "ResNet-33 trained on CPC features",
+        "Not measured",
+        "unknown/result.json",
+        "collapsed",
+    ):
+        assert shown_text in shown.text
+    assert "a <b> & $c$" in shown.text  # escaped: a parser reads it back
+
+    names = {path.name for path in (tmp_path / "report").iterdir()}
+    assert names >= {"report.json", "photos-figure1-top1.png", "photos-figure1-top1-dark.png", "photos-table2.csv"}
+    assert not [name for name in names if name.endswith(".tmp")]
+    with open(tmp_path / "report/photos-figure1.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert {(r["method"], r["label_fraction"], r["top1"]) for r in rows} >= {
+        ("CPC v2", "0.01", "0.6"),
+        ("pixels", "1.0", "0.7"),
+    }
+    summary = json.loads((tmp_path / "report/report.json").read_text())
+    assert len(summary["runs"]) == 12
+    assert [problem.split(":")[0] for problem in summary["not_read"]] == ["broken/result.json", "unknown/result.json"]
+    assert summary["datasets"]["photos"]["gaps"]
+
+
+def test_made_again_it_is_overwritten(tmp_path):
+    samples.write(tmp_path / "runs/a", samples.linear(top1=0.25))
+    _report(tmp_path / "runs", tmp_path / "runs/report")
+    samples.write(tmp_path / "runs/a", samples.linear(top1=0.75))
+    _report(tmp_path / "runs", tmp_path / "runs/report")
+    text = (tmp_path / "runs/report/report.html").read_text()
+    assert "75.0" in text
+    assert "25.0" not in _Page(text).text
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(ConfigError, match="--output= is empty"):
+        page.report(ReportConfig())
+    with pytest.raises(ConfigError, match=f"--runs={tmp_path}: no result"):
+        _report(tmp_path, tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_no_record_ends_it(tmp_path):
+    """Fields missing or of any kind: reported or shown, never a crash."""
+    dice = random.Random(0)
+    junk = [
+        None,
+        "",
+        "x",
+        -1,
+        0,
+        1.5,
+        10**30,
+        float("nan"),
+        float("inf"),
+        True,
+        [],
+        {},
+        [{}],
+        ["x"],
+        {"a": 1},
+        {"frozen": {}},
+    ]
+    good = [samples.efficient(), samples.efficient("pixels"), samples.linear(), samples.pretrain(), samples.detect()]
+    samples.write(tmp_path / "good", samples.linear())
+    for number in range(400):
+        record = json.loads(json.dumps(dice.choice(good)))
+        for name in dice.sample(sorted(record), dice.choice([1, 1, 2])):
+            record[name] = dice.choice(junk)
+            if dice.random() < 0.3:
+                del record[name]
+        samples.write(tmp_path / f"{number}", record, metrics__jsonl=json.dumps({"step": 1, "loss": dice.choice(junk)}))
+    runs, problems = collect(str(tmp_path), TASKS)
+    assert len(runs) > 30
+    assert len(problems) > 100
+    page.files(runs, problems, str(tmp_path))
+
+
+def test_datasets_of_like_names_stay_apart():
+    runs = [samples.run(samples.linear(dataset=name)) for name in ("a b", "a/b", "A-b")]
+    assert len({section.slug for section in page.sections(runs)}) == 3
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_every_gap_names_a_preset_whose_flags_parse(tmp_path, monkeypatch):
+    """Also with one kind of run alone: what is missing then."""
+    monkeypatch.chdir(ROOT)
+    samples.all_kinds(tmp_path)
+    runs, _ = collect(str(tmp_path), TASKS)
+    pages = [runs]
+    for run in runs:
+        pages += [
+            [samples.run({**run.record, "dataset": name})] for name in ("photos", "folder:/birds", "imagenet2012")
+        ]
+    gaps = [gap for shown in pages for section in page.sections(shown) for gap in section.blocks(Gap)]
+    presets = set()
+    for gap in gaps:
+        if "experiments" in gap.how or "show_patches" in gap.how:
+            continue
+        preset, task, flags = re.fullmatch(r"(flags/\w+/([a-z]+)\w*\.flags)(?: with (.*))?", gap.how).groups()
+        cli.parse(TASKS[task].config, [f"--flagfile={preset}", *(flags or "").split()])
+        presets.add((task, preset))
+    assert {task for task, _ in presets} == {"linear", "efficient", "detect"}
+    assert len(presets) > 6
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_new_task_needs_no_change_of_the_page(monkeypatch):
+    """It contributes a subject of its own, and to a shared one, in the order that it asks for."""
+    subject = Subject(45, "counting", "Counting")
+    parts = [Part(subject, [Text("seven")], ["There are seven."]), Part(TRAINING, [Text("it was quick")])]
+    task = dataclasses.replace(TASKS["linear"], name="count", report=lambda runs: parts)
+    monkeypatch.setitem(TASKS, "count", task)
+    runs = [samples.run({**samples.linear(), "kind": "count"})]
+    ((section,), html) = list(page.sections(runs)), page.files(runs, [], "runs")["report.html"]
+    assert section.headline == ["There are seven."]
+    assert "it was quick" in html
+    assert "Counting" in html

@@ -1,0 +1,115 @@
+"""Directories of runs, as the binaries leave them, and what the report makes of them as texts."""
+
+import json
+
+from cpc_tf.results.runs import Run
+from cpc_tf.results.values import cell
+
+CLASSES = ["cat", "dog", "a <b> & $c$"]
+PIXELS = {0.01: 0.3, 0.1: 0.5, 1.0: 0.7}
+CPC = {0.01: 0.6, 0.1: 0.8, 1.0: 0.9}
+
+
+def write(folder, record, **files):
+    """A run: result.json and other files (a dot in a name is two underscores)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "result.json").write_text(json.dumps(record))
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def identity(encoder, seed=0, trained_by=""):
+    known = {"pixels": "pixels", "random": "untrained"}
+    by = trained_by or known.get(encoder.split(":")[0], "cpc")
+    parameters = None if by == "pixels" else 218048
+    module = "" if by == "pixels" else encoder.split("/")[-1]
+    values = {"architecture": "small", "dataset": "photos/100", "seed": seed, "parameters": parameters}
+    return {"trained_by": by, **values, "module": module}
+
+
+def efficient(encoder="runs/photos/hub", fraction=0.1, top1=0.5, seed=0, steps=3000, trained_by="", **more):
+    phases = {"supervised": {"top1": top1, "top5": 0.9, "steps": steps}}
+    if encoder != "pixels":
+        frozen = {"top1": top1 - 0.1, "top5": 0.8, "steps": steps}
+        phases = {"frozen": frozen, "fine-tuned": {"top1": top1, "top5": 0.9, "steps": 100}}
+    trial = {"phase": next(iter(phases)), "learning_rate": 0.1, "held_out_top1": 0.5, "chosen": True}
+    return {
+        "kind": "efficient", "encoder": encoder, "identity": identity(encoder, seed, trained_by), "backbone": "small",
+        "dataset": "photos", "num_classes": 3, "class_names": CLASSES, "label_fraction": fraction,
+        "num_train_labels": round(1000 * fraction), "seed": seed, "top1": top1, "top5": min(1, top1 + 0.1),
+        "loss": 1.0, "phases": phases, "search": [trial], **more,
+    }  # fmt: skip
+
+
+def linear(encoder="runs/photos/hub", top1=0.9, seed=0, trained_by="", **more):
+    return {
+        "kind": "linear", "encoder": encoder, "identity": identity(encoder, seed, trained_by), "dataset": "photos",
+        "num_classes": 3, "num_train_labels": 1000, "label_fraction": 1.0, "seed": seed, "top1": top1, "top5": 1.0,
+        "loss": 0.5, "steps": 2375, **more,
+    }  # fmt: skip
+
+
+def detect(encoder="runs/photos/hub", map11=0.5, seed=0, trained_by="", **more):
+    return {
+        "kind": "detect", "dataset": "voc", "encoder": encoder, "identity": identity(encoder, seed, trained_by),
+        "map11": map11, "seed": seed, **more,
+    }  # fmt: skip
+
+
+def pretrain(seed=0, **more):
+    return {
+        "kind": "pretrain", "dataset": "photos/100", "encoder": "small", "identity": identity("", seed), "seed": seed,
+        "images": 100, "parameters": 1000, "step": 30, "loss": 9.0, "accuracy": 0.1, "bound": 1.0,
+        "wall_seconds": 60.5, **more,
+    }  # fmt: skip
+
+
+def metrics(steps=(10, 20, 30), **more):
+    records = [{"step": s, "loss": 10 - s / 30, "accuracy": s / 100, **more} for s in steps]
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def all_kinds(folder):
+    """Every kind of run, with gaps: pixels at 10 % have two seeds, CPC lacks 10 %; one rung of the ladder."""
+    for fraction, top1 in CPC.items():
+        if fraction != 0.1:
+            write(folder / f"photos/efficient/cpc_{fraction}", efficient(fraction=fraction, top1=top1),
+                  predictions__csv="label,prediction\n0,0\n1,1\n2,1\n2,2\n")  # fmt: skip
+    for fraction, top1 in PIXELS.items():
+        write(folder / f"photos/efficient/pixels_{fraction}", efficient("pixels", fraction, top1))
+    write(folder / "photos/efficient/pixels_0.1_seed1", efficient("pixels", 0.1, 0.52, seed=1))
+    for encoder, top1 in (("runs/photos/hub", 0.9), ("random:runs/photos/hub", 0.8), ("pixels", 0.4)):
+        name = encoder.split(":")[0].replace("/", "_")
+        write(folder / f"photos/linear/{name}", linear(encoder, top1), metrics__jsonl=metrics())
+    sick = metrics(feature_std=0.001, effective_rank=1.1, bound=0.1, gradient_norm=1.0, images_per_second=9.0)
+    write(folder / "photos/pretrain", pretrain(), metrics__jsonl=sick + '{"step": 4', run__flags="--seed=0\n")
+    write(folder / "ablation/3_bu/linear", linear("runs/ablation/3_bu/hub", 0.75, rung="BU"))
+    write(folder / "voc/cpc", detect())
+    write(folder / "unknown", {"kind": "dance"})
+    (folder / "broken").mkdir()
+    (folder / "broken/result.json").write_text('{"kind": ')
+
+
+def run(record, place="x"):
+    """A result that stands in no directory."""
+    return Run(record, place)
+
+
+def blocks(parts, subject):
+    """What some parts contribute to a subject of the page."""
+    return [block for part in parts if part.subject.name == subject for block in part.blocks]
+
+
+def rows(table, source):
+    """{first cell: the others as texts}; of rows with one name the first."""
+    found = {}
+    for row in table.rows:
+        if row.source == source:
+            found.setdefault(row.values[0], [text(value) for value in row.values[1:]])
+    return found
+
+
+def text(value):
+    """A cell as it is read: what stands above, the figure, what stands behind."""
+    shown = cell(value)
+    return " ".join(filter(None, [shown.above, shown.text, shown.small]))
