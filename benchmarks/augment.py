@@ -123,21 +123,20 @@ def map_fn(patches, recipe):
     """The naive way: patch after patch, a switch for each primitive."""
     import tensorflow as tf
 
-    from cpc_tf.augment import color, primitives, reference
+    from cpc_tf.augment.operations import OPERATIONS, all_primitives
 
-    def rounded(x):
-        return tf.cast(x + 0.5, tf.uint8)
+    def step(name, x, *fields):
+        return OPERATIONS[name].function(x, *fields)
 
     def one(row):
         x, recipe = row[0][None], type(recipe_)(*(field[None] for field in row[1]))
         for slot in range(recipe.op.shape[1]):
             m = recipe.magnitude[:, slot]
-            x = tf.switch_case(recipe.op[0, slot], [lambda f=f, x=x, m=m: f(x, m) for f in primitives.FUNCTIONS])
-        x = tf.cond(recipe.elastic[0], lambda: reference.elastic(x, recipe.displacement, recipe.shear), lambda: x)
-        x = tf.cond(recipe.histogram[0], lambda: reference.map_levels(x, recipe.curve), lambda: x)
-        floats = tf.cast(x, tf.float32)
-        x = tf.cond(recipe.distort[0], lambda: rounded(color.distort(floats, recipe.order, recipe.color)), lambda: x)
-        return tf.cond(recipe.grey[0], lambda: rounded(color.grey(tf.cast(x, tf.float32))), lambda: x)[0]
+            x = tf.switch_case(recipe.op[0, slot], [lambda f=f.function, x=x, m=m: f(x, m) for f in all_primitives()])
+        x = tf.cond(recipe.elastic[0], lambda: step("elastic", x, recipe.displacement, recipe.shear), lambda: x)
+        x = tf.cond(recipe.histogram[0], lambda: step("histogram", x, recipe.curve), lambda: x)
+        x = tf.cond(recipe.distort[0], lambda: step("distort", x, recipe.order, recipe.color), lambda: x)
+        return tf.cond(recipe.grey[0], lambda: step("grey", x), lambda: x)[0]
 
     recipe_ = recipe
     return tf.map_fn(one, (patches, recipe), fn_output_signature=tf.TensorSpec(patches.shape[1:], tf.uint8))
@@ -191,22 +190,22 @@ def _primitives() -> dict:
     import tensorflow as tf
 
     from cpc_tf import augment
+    from cpc_tf.augment.color import COLOR_ORDERS
     from cpc_tf.augment.config import AugmentConfig
-    from cpc_tf.augment.recipe import magnitude_range
+    from cpc_tf.augment.operations import all_primitives
 
     patches, config = _patches(PATCH, GRID)[0], AugmentConfig()
     n = len(patches)
     idle, drawn = augment.idle(n, PATCH), augment.draw(config, 0, 0, n, PATCH)
     yes = tf.fill([n], True)
-    low, high = magnitude_range(config, PATCH)
     recipes = {"nothing (pixels in and out)": idle}
-    for number, name in enumerate(augment.PRIMITIVES):
-        between = tf.cast(tf.linspace(low[number], high[number], n), tf.float32)[:, None]
-        between = tf.minimum(between, 8.0) if name == "posterize" else between
-        recipes[name] = idle._replace(op=tf.fill([n, 1], number), magnitude=between)
+    for primitive in all_primitives():
+        low, high = config.policy.bounds(primitive.name, PATCH)[0]
+        between = tf.cast(tf.linspace(low, high - primitive.whole, n), tf.float32)[:, None]
+        recipes[primitive.name] = idle._replace(op=tf.fill([n, 1], primitive.number), magnitude=between)
     recipes["elastic + shear"] = idle._replace(elastic=yes, displacement=drawn.displacement, shear=drawn.shear)
     recipes["histogram"] = idle._replace(histogram=yes, curve=drawn.curve)
-    for order, letters in enumerate(augment.COLOR_ORDERS):
+    for order, letters in enumerate(COLOR_ORDERS):
         recipes[f"Inception {letters}"] = idle._replace(distort=yes, order=tf.fill([n], order), color=drawn.color)
     recipes["grey"] = idle._replace(grey=yes)
 
@@ -216,8 +215,10 @@ def _primitives() -> dict:
         times = [_microseconds(lambda f=f, r=recipe: f(patches, r)) / n for f in engines] + [_peer(patches, recipe)]
         table[name] = times
     base = table["nothing (pixels in and out)"]
-    return {k: [None if a is None else a - (b if row else 0) for a, b in zip(v, base)]
-            for row, (k, v) in enumerate(table.items())}  # fmt: skip
+    return {
+        name: [None if a is None else a - (b if row else 0) for a, b in zip(times, base)]
+        for row, (name, times) in enumerate(table.items())
+    }
 
 
 def _peer(patches, recipe) -> float | None:
@@ -230,7 +231,7 @@ def _peer(patches, recipe) -> float | None:
 
 
 def _microseconds(function) -> float:
-    """The least time of a call: what the machine needs when nobody disturbs it."""
+    """The least time of a call: what the machine needs when nothing else runs."""
     function()
     times, end = [], time.perf_counter() + min(0.3, _SECONDS.value / 10)
     while not times or time.perf_counter() < end:

@@ -8,15 +8,16 @@ import re
 import cv2
 import numpy as np
 
-from cpc_tf.augment import COLOR_ORDERS, PRIMITIVES
-from cpc_tf.augment.recipe import CONTROL_POINTS, CONTROL_SPACING
-from cpc_tf.augment.reference import curve_matrix, spline_matrix
+from cpc_tf.augment.color import COLOR_ORDERS
+from cpc_tf.augment.operations import all_primitives
+from cpc_tf.augment.reference_steps import CONTROL_POINTS, CONTROL_SPACING, curve_matrix, spline_matrix
 
 LEVELS = np.arange(256, dtype=np.float32)
 LUMA = np.float32([[0.299, 0.587, 0.114]] * 3)
 GREY = np.float32([[0.2989, 0.587, 0.114]] * 3)
 SMOOTH = np.float32([[1, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13
 CURVES = curve_matrix()
+NAMES = {primitive.number: primitive.name for primitive in all_primitives()}
 
 
 def apply(patches: np.ndarray, recipe) -> np.ndarray:
@@ -28,7 +29,7 @@ def _one(x, jitter, kept, op, magnitude, elastic, displacement, shear, histogram
     assert jitter[0] == 0, "written for --augment=full"
     assert kept < 0, "written for --augment=full"
     for number, m in zip(op, magnitude):
-        x = FUNCTIONS[PRIMITIVES[number]](x, float(m))
+        x = FUNCTIONS[NAMES[number]](x, float(m))
     if elastic:
         x = _elastic(x, displacement, shear)
     if histogram:
@@ -87,8 +88,8 @@ def _contrast(x, m):
 def _elastic(x, displacement, shear):
     size = len(x)
     spline = spline_matrix(size)
-    place = (np.arange(CONTROL_POINTS, dtype=np.float32) - (CONTROL_POINTS - 1) / 2) * CONTROL_SPACING * size
-    rows, columns = place[:, None] + displacement[..., 0], place + displacement[..., 1]
+    position = (np.arange(CONTROL_POINTS, dtype=np.float32) - (CONTROL_POINTS - 1) / 2) * CONTROL_SPACING * size
+    rows, columns = position[:, None] + displacement[..., 0], position + displacement[..., 1]
     centre = (size - 1) / 2
     y = spline @ (rows + shear[0] * columns + centre).astype(np.float32) @ spline.T
     x_ = spline @ (shear[1] * rows + columns + centre).astype(np.float32) @ spline.T

@@ -2,8 +2,8 @@
 
     python -m cpc_tf.show_patches --flagfile=flags/photos/pretrain.flags --output=patches.png
 
-Above: the patch grid of one picture beside several augmented draws of it. Below: each primitive alone at the two ends
-of its range, with its name.
+Above: the patch grid of one picture beside several augmented draws of it. Below: each operation alone, at the two ends
+of its range.
 """
 
 import dataclasses
@@ -21,9 +21,9 @@ from cpc_tf.settings import Settings, setting
 class ShowConfig(Settings):
     """A pre-training's settings, and what to draw."""
 
-    output: str = setting("patches.png", "picture file to write")
-    picture: int = setting(0, "which picture of the split", minimum=0)
-    draws: int = setting(patch_sheet.DRAWS, "augmented draws", minimum=1)
+    output: str = setting("patches.png", "Picture file to write")
+    picture: int = setting(0, "Index of the picture in the split, from 0", minimum=0)
+    draws: int = setting(patch_sheet.DRAWS, "Number of augmented draws beside the original", minimum=1)
     pretrain: PretrainConfig = PretrainConfig()
 
 

@@ -73,7 +73,7 @@ def _rows(description: dict[str, Any], phase: EfficientConfig) -> list[tuple[str
     return [
         ("pictures", f"`{description['dataset']}`, split `{phase.data.split}`, {labels}"),
         ("began as", f"module `{before['module']}`" if before else "random weights"),
-        ("image augmentation", f"`{phase.augment.augment}`, crops of at least {100 * phase.images.crop_area:.3g} %"),
+        ("image augmentation", f"`{phase.augment.title}`, crops of at least {100 * phase.images.crop_area:.3g} %"),
         ("classifier", f"{head}; not part of this module"),
         (
             "run",

@@ -36,7 +36,7 @@ def history(description: dict[str, Any], run: PretrainConfig, result: dict[str, 
         seen="In pre-training it saw the patches of the grid, each on its own.",
         rows=[
             ("pictures", f"`{dataset}`, split `{run.data.split}`, labels not used"),
-            ("patch augmentation", f"`{run.augment.augment}`"),
+            ("patch augmentation", f"`{run.augment.title}`"),
             (
                 "run",
                 f"`{description['run']}`, step {step} of batches of {run.training.batch_size}, "

@@ -7,9 +7,9 @@ import functools
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.augment.recipe import COLOR_ORDERS, PRIMITIVES, Recipe, draw, idle
+from cpc_tf.augment.recipe import Recipe, draw, idle
 
-__all__ = ["COLOR_ORDERS", "PRIMITIVES", "Recipe", "apply", "draw", "idle"]
+__all__ = ["Recipe", "apply", "draw", "idle"]
 
 
 @tf.autograph.experimental.do_not_convert  # plain operations: nothing in here branches on a tensor

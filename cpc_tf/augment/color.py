@@ -9,9 +9,13 @@ rounds of (brightness and contrast, then saturation and hue), each with the iden
 
 from __future__ import annotations
 
+from typing import Callable
+
 import tensorflow as tf
 
-# Where each order (recipe.COLOR_ORDERS) applies B, S, H and C: in the first round or the second.
+# Inception's four orders of Brightness, Saturation, Hue and Contrast (slim's distort_color).
+COLOR_ORDERS = ("BSHC", "SBCH", "CHBS", "HSCB")
+# Where each of them applies B, S, H and C: in the first round or the second.
 FIRST_ROUND = ((1, 1, 1, 0), (0, 1, 0, 0), (0, 0, 1, 1), (0, 1, 1, 0))
 
 
@@ -20,7 +24,7 @@ def distort(patches: tf.Tensor, order: tf.Tensor, color: tf.Tensor) -> tf.Tensor
 
     Args:
       patches: float32 [N, P, P, 3], grey levels 0..255.
-      order: int32 [N], place in recipe.COLOR_ORDERS.
+      order: int32 [N], index in COLOR_ORDERS.
       color: float32 [N, 4], brightness shift in grey levels, saturation, hue shift in turns, contrast.
     """
     neutral = tf.constant([0.0, 1.0, 0.0, 1.0])
@@ -47,7 +51,8 @@ def adjust_saturation_hue(channels: list[tf.Tensor], saturation: tf.Tensor, hue:
 
     Args:
       channels: red, green, blue, each [N, P, P].
-      saturation, hue: factor and shift in turns, [N, 1, 1].
+      saturation: factor, [N, 1, 1].
+      hue: shift in turns, [N, 1, 1].
     """
     red, green, blue = channels
     value = tf.maximum(tf.maximum(red, green), blue)
@@ -71,3 +76,12 @@ def grey(patches: tf.Tensor) -> tf.Tensor:
     red, green, blue = tf.unstack(patches, axis=-1)
     luma = 0.2989 * red + 0.587 * green + 0.114 * blue
     return tf.stack([luma, luma, luma], axis=-1)
+
+
+def on_levels(step: Callable) -> Callable:
+    """A step on float32 grey levels as a step on uint8; halves are rounded up."""
+
+    def rounded(patches: tf.Tensor, *parameters: tf.Tensor) -> tf.Tensor:
+        return tf.cast(step(tf.cast(patches, tf.float32), *parameters) + 0.5, tf.uint8)
+
+    return rounded

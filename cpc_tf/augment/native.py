@@ -1,4 +1,4 @@
-"""The native engine: our C++ op (op.cc, patch.h), the steps of reference.py on one cache-resident patch at a time."""
+"""The native engine: our C++ op (op.cc, patch.h), what reference.py does, on one cache-resident patch at a time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 // The TensorFlow op CpcAugmentPatches: checks a recipe, then runs patch.h on every patch, shared out over the threads
 // that TensorFlow has for the inside of an op.
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -61,7 +63,7 @@ class AugmentPatches : public OpKernel {
     OP_REQUIRES_OK(context, check_shapes(context, count));
     OP_REQUIRES_OK(context, check_values(context, size));
 
-    // With nobody else looking at the input, its memory takes the output.
+    // If nobody else reads the input, its memory takes the output.
     Tensor* output = nullptr;
     OP_REQUIRES_OK(context, context->forward_input_or_allocate_output({0}, 0, patches.shape(), &output));
     const uint8_t* from = patches.flat<uint8_t>().data();
@@ -99,7 +101,10 @@ class AugmentPatches : public OpKernel {
 
   static Status check_values(OpKernelContext* context, int64_t size) {
     TF_RETURN_IF_ERROR(check_range<int32>(context, kKept, "kept", -1, 2));
-    TF_RETURN_IF_ERROR(check_range<int32>(context, kOp, "op", 0, kNumPrimitives - 1));
+    const auto ops = context->input(kOp).flat<int32>();
+    for (int64_t i = 0; i < ops.size(); ++i)
+      if (std::find(std::begin(kPrimitives), std::end(kPrimitives), ops(i)) == std::end(kPrimitives))
+        return errors::InvalidArgument("the recipe's op holds ", ops(i), ", which is no primitive of the native engine");
     TF_RETURN_IF_ERROR(check_range<int32>(context, kOrder, "order", 0, 3));
     // NaN and infinity are out of range too. A million is far beyond any sense, and safe in the arithmetic.
     TF_RETURN_IF_ERROR(check_range<float>(context, kMagnitude, "magnitude", -1e6, 1e6));

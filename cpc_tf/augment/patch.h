@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
+#include "distort.h"
 #include "pixel.h"
 #include "recipe.h"
+#include "table.h"
+#include "warp.h"
 
 namespace cpc_tf {
 
@@ -38,8 +40,6 @@ class Patch {
   }
 
  private:
-  using Table = uint8_t[3][256];
-
   // Many loops below take sizes and pointers as locals: what the compiler knows not to change, it can vectorise.
   static void load(const uint8_t* __restrict from, Pixel* __restrict pixels, int area) {
     for (int i = 0; i < area; ++i) pixels[i] = pixel(from[3 * i], from[3 * i + 1], from[3 * i + 2]);
@@ -68,7 +68,10 @@ class Patch {
 
   void primitive(int op, float magnitude) {
     Table table;
-    switch (op) {
+// The build fails if operations.py has a native primitive that is missing here.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wswitch"
+    switch (static_cast<Primitive>(op)) {
       case kShearX: return warp(1, magnitude, 0, 0, 1, 0);
       case kShearY: return warp(1, 0, 0, magnitude, 1, 0);
       case kTranslateX: return warp(1, 0, shift(magnitude), 0, 1, 0);
@@ -76,8 +79,8 @@ class Patch {
       case kRotate: return rotate(magnitude);
       case kColor: return color_balance(magnitude);
       case kSharpness: return sharpness(magnitude);
-      case kAutoContrast: auto_contrast(table); break;
-      case kEqualize: equalize(table); break;
+      case kAutoContrast: auto_contrast(pixels_, table); break;
+      case kEqualize: equalize(pixels_, table); break;
       case kInvert: same_table(table, [](int i) { return 255 - i; }); break;
       case kSolarize: same_table(table, [=](int i) { return i < magnitude ? i : 255 - i; }); break;
       case kPosterize: {
@@ -94,7 +97,8 @@ class Patch {
       }
       case kBrightness: same_table(table, [=](int i) { return blend(0, i, magnitude); }); break;
     }
-    look_up(table);
+#pragma GCC diagnostic pop
+    look_up(pixels_, table);
   }
 
   double shift(float magnitude) const { return clip(std::floor(magnitude + 0.5), -size_, size_); }
@@ -111,15 +115,6 @@ class Patch {
     for (int y = 0; y < size_; ++y)
       warp_row(pixels_.data(), &other_[y * size_], size_, fc + fb * y, fa, ff + fe * y, fd);
     pixels_.swap(other_);
-  }
-
-  static void warp_row(const Pixel* __restrict in, Pixel* __restrict out, int size, int32_t column, int32_t column_step,
-                       int32_t row, int32_t row_step) {
-    for (int i = 0; i < size; ++i) {
-      const int32_t x = (column + column_step * i) >> 16, y = (row + row_step * i) >> 16;
-      const Pixel inside = -static_cast<Pixel>((x >= 0) & (x < size) & (y >= 0) & (y < size));  // all bits or none
-      out[i] = (in[(y * size + x) & inside] & inside) | (kFill & ~inside);
-    }
   }
 
   // PIL's Image.rotate: counter-clockwise about the centre.
@@ -154,50 +149,6 @@ class Patch {
     pixels_.swap(other_);
   }
 
-  void count(uint32_t counts[3][256]) const {
-    std::memset(counts, 0, 3 * 256 * sizeof(uint32_t));
-    for (Pixel p : pixels_) ++counts[0][red(p)], ++counts[1][green(p)], ++counts[2][blue(p)];
-  }
-
-  // PIL's ImageOps.autocontrast.
-  void auto_contrast(Table& table) const {
-    uint32_t counts[3][256];
-    count(counts);
-    for (int c = 0; c < 3; ++c) {
-      int low = 0, high = 255;
-      while (low < 255 && !counts[c][low]) ++low;
-      while (high > 0 && !counts[c][high]) --high;
-      const double scale = high > low ? 255.0 / (high - low) : 1, offset = high > low ? -low * scale : 0;
-      for (int i = 0; i < 256; ++i)
-        table[c][i] = std::min(std::max(static_cast<int>(i * scale + offset), 0), 255);
-    }
-  }
-
-  // PIL's ImageOps.equalize.
-  void equalize(Table& table) const {
-    uint32_t counts[3][256];
-    count(counts);
-    for (int c = 0; c < 3; ++c) {
-      int last = 255;
-      while (!counts[c][last]) --last;
-      const uint32_t step = (area_ - counts[c][last]) / 255;
-      uint32_t sum = step / 2;
-      for (int i = 0; i < 256; sum += counts[c][i++]) table[c][i] = step ? std::min(sum / step, 255u) : i;
-    }
-  }
-
-  template <typename Map>
-  static void same_table(Table& table, Map map) {
-    for (int i = 0; i < 256; ++i) table[0][i] = table[1][i] = table[2][i] = map(i);
-  }
-
-  void look_up(const Table& table) {
-    Pixel placed[3][256];
-    for (int c = 0; c < 3; ++c)
-      for (int i = 0; i < 256; ++i) placed[c][i] = Pixel{table[c][i]} << 8 * c;
-    for (Pixel& p : pixels_) p = placed[0][red(p)] | placed[1][green(p)] | placed[2][blue(p)];
-  }
-
   // De Fauw et al. 2018: see elastic in reference.py.
   void elastic(const float* displacement, const float* shear) {
     const float spacing = kSpacing * size_, centre = (size_ - 1) * 0.5f;
@@ -209,44 +160,19 @@ class Patch {
         points[0][i][j] = y + shear[0] * x + centre;
         points[1][i][j] = shear[1] * y + x + centre;
       }
-    float* place[2] = {planes_.data(), planes_.data() + size_};
+    float* position[2] = {planes_.data(), planes_.data() + size_};
     for (int y = 0; y < size_; ++y) {
       for (int axis = 0; axis < 2; ++axis) {
-        std::fill_n(place[axis], size_, 0.f);
+        std::fill_n(position[axis], size_, 0.f);
         for (int j = 0; j < kControlPoints; ++j) {
           float point = 0;
           for (int i = 0; i < kControlPoints; ++i) point += tables_.spline[i * size_ + y] * points[axis][i][j];
-          for (int x = 0; x < size_; ++x) place[axis][x] += point * tables_.spline[j * size_ + x];
+          for (int x = 0; x < size_; ++x) position[axis][x] += point * tables_.spline[j * size_ + x];
         }
       }
-      sample(pixels_.data(), &other_[y * size_], size_, place[0], place[1]);
+      sample(pixels_.data(), &other_[y * size_], size_, position[0], position[1]);
     }
     pixels_.swap(other_);
-  }
-
-  // One row of pixels at any places, linear; outside, the patch is mirrored without repeating its edge.
-  static void sample(const Pixel* __restrict in, Pixel* __restrict out, int size, const float* __restrict ys,
-                     const float* __restrict xs) {
-    const float last = size - 1, period = 2 * last;
-    const auto mirror = [=](float v) {
-      v = std::fabs(v);
-      v -= period * std::floor(v / period);
-      return clip(std::min(v, period - v), 0.f, last);
-    };
-    for (int i = 0; i < size; ++i) {
-      const float y = mirror(ys[i]), x = mirror(xs[i]);
-      const int row = std::min(static_cast<int>(y), size - 2), column = std::min(static_cast<int>(x), size - 2);
-      const float v = y - row, u = x - column;
-      const int corner = row * size + column;
-      const Pixel p00 = in[corner], p01 = in[corner + 1], p10 = in[corner + size], p11 = in[corner + size + 1];
-      const auto mix = [=](int a, int b, int c, int d) {
-        const float top = a + u * (b - a), bottom = c + u * (d - c);
-        return static_cast<int>(top + v * (bottom - top) + 0.5f);
-      };
-      out[i] = pixel(mix(red(p00), red(p01), red(p10), red(p11)),
-                     mix(green(p00), green(p01), green(p10), green(p11)),
-                     mix(blue(p00), blue(p01), blue(p10), blue(p11)));
-    }
   }
 
   void histogram(const float* curve) {
@@ -257,7 +183,7 @@ class Patch {
         for (int k = 0; k < kCurvePoints; ++k) value += curve[c * kCurvePoints + k] * tables_.curve[k][level];
         table[c][level] = rounded(255 * value);
       }
-    look_up(table);
+    look_up(pixels_, table);
   }
 
   // Inception's distortion in two rounds: see color.py.
@@ -288,40 +214,6 @@ class Patch {
       }
     }
     for (int i = 0; i < area; ++i) pixels[i] = pixel(rounded(r[i]), rounded(g[i]), rounded(b[i]));
-  }
-
-  static float mean(const float* x, int count) {
-    // Many sums side by side: more precise than one, and the compiler may not reorder them itself.
-    float sums[64] = {};
-    int i = 0;
-    for (; i + 64 <= count; i += 64)
-      for (int k = 0; k < 64; ++k) sums[k] += x[i + k];
-    double total = 0;
-    for (; i < count; ++i) total += x[i];
-    for (float sum : sums) total += sum;
-    return static_cast<float>(total / count);
-  }
-
-  // x * contrast + add, then saturation and hue.
-  static void saturation_hue(float* __restrict r, float* __restrict g, float* __restrict b, int area, float contrast,
-                             const float add[3], float saturation, float hue) {
-    const float turn = 6 * hue;
-    const bool keep = saturation == 1;
-    for (int i = 0; i < area; ++i) {
-      const float red = r[i] * contrast + add[0], green = g[i] * contrast + add[1], blue = b[i] * contrast + add[2];
-      const float value = std::max(std::max(red, green), blue);
-      const float chroma = value - std::min(std::min(red, green), blue);
-      const float difference = value == red ? green - blue : value == green ? blue - red : red - green;
-      const float base = value == red ? 0.f : value == green ? 2.f : 4.f;
-      const float sextant = difference / std::max(chroma, 1e-20f) + base + turn;
-      const float saturated = keep ? chroma : std::max(std::min(saturation * chroma, value), 0.f);
-      const auto channel = [=](float n) {
-        float k = sextant + n;
-        k -= 6 * std::floor(k * (1 / 6.f));
-        return value - saturated * clip(std::min(k, 4 - k), 0.f, 1.f);
-      };
-      r[i] = channel(5), g[i] = channel(3), b[i] = channel(1);
-    }
   }
 
   void grey() {

@@ -26,7 +26,7 @@ inline int blend(int from, int to, float factor) {
   return static_cast<int>(clip(static_cast<float>(from) + factor * static_cast<float>(to - from), 0.f, 255.f));
 }
 
-// Cubic B-spline weights of the four points around a place `t` between the middle two.
+// Cubic B-spline weights of the four points around a position `t` between the middle two.
 inline void spline_weights(double t, double weights[4]) {
   weights[0] = (1 - t) * (1 - t) * (1 - t) / 6;
   weights[1] = (3 * t * t * t - 6 * t * t + 4) / 6;
@@ -40,15 +40,15 @@ struct Tables {
     const double spacing = kSpacing * size;
     double w[4];
     for (int i = 0; i < size; ++i) {
-      const double place = (i - (size - 1) / 2.0) / spacing + (kControlPoints - 1) / 2.0;
-      const int point = static_cast<int>(place);
-      spline_weights(place - point, w);
+      const double position = (i - (size - 1) / 2.0) / spacing + (kControlPoints - 1) / 2.0;
+      const int point = static_cast<int>(position);
+      spline_weights(position - point, w);
       for (int k = 0; k < 4; ++k) spline[(point - 1 + k) * size + i] = static_cast<float>(w[k]);
     }
     for (int level = 0; level < 256; ++level) {
-      const double place = level / 255.0 * (kCurvePoints - 1);
-      const int point = std::min(static_cast<int>(place), kCurvePoints - 2);
-      spline_weights(place - point, w);
+      const double position = level / 255.0 * (kCurvePoints - 1);
+      const int point = std::min(static_cast<int>(position), kCurvePoints - 2);
+      spline_weights(position - point, w);
       double row[kCurvePoints + 2] = {};  // with one point more at either end, on the straight line
       for (int k = 0; k < 4; ++k) row[point + k] = w[k];
       row[1] += 2 * row[0], row[2] -= row[0];

@@ -8,7 +8,6 @@ libImaging.
 from __future__ import annotations
 
 import math
-from typing import Callable
 
 import tensorflow as tf
 
@@ -108,13 +107,6 @@ def sharpness(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     return _blend(smooth, patches, magnitude)
 
 
-# In the order of recipe.PRIMITIVES.
-FUNCTIONS: tuple[Callable[[tf.Tensor, tf.Tensor], tf.Tensor], ...] = (
-    shear_x, shear_y, translate_x, translate_y, rotate, auto_contrast, invert, equalize, solarize, posterize, contrast,
-    color, brightness, sharpness,
-)  # fmt: skip
-
-
 def _per_patch(x: tf.Tensor) -> tf.Tensor:
     return x[:, None, None, None]
 
@@ -156,6 +148,6 @@ def _warp(patches: tf.Tensor, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0) -> tf.Te
     column = (fixed(a) * x + fixed(b) * y + fixed(c + a * 0.5 + b * 0.5)) // 65536  # [N, P, P]
     row = (fixed(d) * x + fixed(e) * y + fixed(f + d * 0.5 + e * 0.5)) // 65536
     inside = (column >= 0) & (column < size) & (row >= 0) & (row < size)
-    place = tf.reshape(tf.where(inside, row * size + column, 0), [n, -1])
-    warped = tf.gather(tf.reshape(patches, [n, size * size, 3]), place, batch_dims=1)
+    index = tf.reshape(tf.where(inside, row * size + column, 0), [n, -1])
+    warped = tf.gather(tf.reshape(patches, [n, size * size, 3]), index, batch_dims=1)
     return tf.where(inside[..., None], tf.reshape(warped, tf.shape(patches)), tf.constant(FILL, tf.uint8))

@@ -155,12 +155,12 @@ def _plain(example, geometry):
 
 def _augmented(grid, augmentation, seed, counter):
     """Each patch of uint8 [R, C, P, P, 3] augmented on its own."""
-    if augmentation.augment == "none":
+    if not augmentation.policy.used:
         return grid
     rows, columns, side = grid.shape[:3]
     recipe = augment.draw(augmentation, seed, counter, rows * columns, side)
     flat = tf.reshape(grid, [rows * columns, side, side, 3])  # [R*C, P, P, 3]
-    flat = augment.apply(flat, recipe, engine=augmentation.augment_engine)
+    flat = augment.apply(flat, recipe, engine=augmentation.engine)
     return tf.reshape(flat, grid.shape)
 
 

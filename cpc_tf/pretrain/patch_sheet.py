@@ -1,7 +1,7 @@
 """A sheet of augmented patches, to see what the encoder sees.
 
-Above: the patch grid of one picture beside several augmented draws of it. Below: each primitive alone at the two ends
-of its range, with its name.
+Above: the patch grid of one picture beside several augmented draws of it. Below: each operation of the table alone, at
+the two ends of its range.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.recipe import CONTROL_POINTS, CURVE_POINTS, color_range, magnitude_range
+from cpc_tf.augment.operations import OPERATIONS
 from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.pretrain.config import PretrainConfig
@@ -46,13 +46,15 @@ def draw(config: PretrainConfig, source: Source, picture: int = 0, draws: int = 
     zoom = -(-SMALLEST // side)
     policy = config.augment
     grids = [("original", patches)]
-    for number in range(draws if policy.augment != "none" else 0):
+    for number in range(draws if policy.policy.used else 0):
         recipe = augment.draw(policy, config.training.seed, number, len(patches), side)
-        grids.append((f"--augment={policy.augment}, draw {number + 1}", _apply(patches, recipe, policy)))
+        grids.append((f"{policy.title}, draw {number + 1}", _apply(patches, recipe, policy)))
     panels = [_panel(title, x, config.geometry.grid, zoom) for title, x in grids]
     middle = patches[len(patches) // 2]
-    alone = [_panel(title, _apply(np.stack([middle] * len(recipe.grey)), recipe, policy), 2, max(zoom, 128 // side))
-             for title, recipe in extremes(policy, side).items()]  # fmt: skip
+    alone = [
+        _panel(title, _apply(np.stack([middle] * 2), recipe, policy), 2, max(zoom, 128 // side))
+        for title, recipe in extremes(policy, side).items()
+    ]
     above = _rows(panels, 3)
     return _stack(above + _rows(alone, max(1, above[0].shape[1] // alone[0].shape[1])))
 
@@ -75,39 +77,19 @@ def leave(config: PretrainConfig, source: Source) -> None:
 
 
 def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
-    """{title: a recipe of two patches}, of each primitive alone at the lower and the upper end of its range."""
-    idle = augment.idle(2, side)
-    yes = tf.constant([True, True])
+    """{title: a recipe of two patches}, of each operation alone at the lower and the upper end of its range."""
+    idle, policy = augment.idle(2, side), config.policy
     recipes = {}
-    for number, (name, *ends) in enumerate(zip(augment.PRIMITIVES, *magnitude_range(config, side))):
-        ends[1] = min(ends[1], 8) if name == "posterize" else ends[1]
-        title = name if ends[0] == ends[1] else f"{name} {ends[0]:.4g}, {ends[1]:.4g}"
-        magnitude = np.float32(ends)[:, None]
-        recipes[title] = idle._replace(op=np.full([2, 1], number, np.int32), magnitude=magnitude)
-
-    # Two draws at the usual strength, and the largest shear with and against it.
-    seed = [0, 1]
-    normal = tf.random.stateless_normal([2, CONTROL_POINTS, CONTROL_POINTS, 2], seed)
-    shear = config.elastic_shear * np.float32([[1, 1], [-1, -1]])
-    displacement = normal * (config.elastic_sigma * side)
-    recipes["elastic, two draws"] = idle._replace(elastic=yes, displacement=displacement, shear=shear)
-
-    shift = config.histogram_shift * np.float32([[-1, 1], [1, -1]])[:, :, None]  # black, white: most and least contrast
-    line = np.linspace(0, 1, CURVE_POINTS, dtype=np.float32)
-    curve = np.repeat((shift[:, 0] * (1 - line) + (1 + shift[:, 1]) * line)[:, None], 3, axis=1)  # [2, 3, 5]
-    recipes["histogram, straight curves"] = idle._replace(histogram=yes, curve=curve)
-
-    bounds = np.float32(color_range(config))
-    for k, name in enumerate(("brightness", "saturation", "hue", "contrast")):
-        color = np.tile(np.float32([0, 1, 0, 1]), [2, 1])
-        color[:, k] = bounds[k]
-        title = f"Inception {name} {bounds[k, 0]:.3g}, {bounds[k, 1]:.3g}"
-        recipes[title] = idle._replace(distort=yes, color=color)
-
-    recipes["grey"] = idle._replace(grey=yes)
-    margin = int(side * config.jitter_fraction + 0.5)
-    recipes["jitter"] = idle._replace(jitter=np.int32([[margin, 0, 0], [margin, margin, margin]]))
-    recipes["colour dropping, red, blue"] = idle._replace(kept=np.int32([0, 2]))
+    for name, operation in OPERATIONS.items():
+        if operation.primitive:
+            low, high = policy.bounds(name, side)[0]
+            high -= operation.whole
+            title = name if low == high else f"{name} {low:.4g}, {high:.4g}"
+            op, magnitude = np.full([2, 1], operation.number, np.int32), np.float32([[low], [high]])
+            recipes[title] = idle._replace(op=op, magnitude=magnitude)
+        else:
+            shown = operation.examples(policy.ranges(name), side)
+            recipes.update({title: idle._replace(**fields) for title, fields in shown.items()})
     return recipes
 
 
@@ -121,7 +103,7 @@ def _patches(config: PretrainConfig, source: Source, picture: int) -> np.ndarray
 
 
 def _apply(patches: np.ndarray, recipe: augment.Recipe, policy: AugmentConfig) -> np.ndarray:
-    return augment.apply(patches, recipe, policy.augment_engine).numpy()
+    return augment.apply(patches, recipe, policy.engine).numpy()
 
 
 def _panel(title: str, patches: np.ndarray, columns: int, zoom: int) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.augment import color
-from cpc_tf.augment.recipe import COLOR_ORDERS
+from cpc_tf.augment.color import COLOR_ORDERS
 
 RNG = np.random.default_rng(0)
 

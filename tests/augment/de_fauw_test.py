@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from cpc_tf import augment
-from cpc_tf.augment import reference
+from cpc_tf.augment import reference_steps
 from cpc_tf.augment.config import AugmentConfig
 from tests.augment import samples
 
 ENGINES = ("reference", "native")
 
 
-def _b_spline(points, place):
-    """The value at `place`, counted in points, of a uniform cubic B-spline."""
-    i = min(int(np.floor(place)), len(points) - 3)
-    t = place - i
+def _b_spline(points, position):
+    """The value at `position`, counted in points, of a uniform cubic B-spline."""
+    i = min(int(np.floor(position)), len(points) - 3)
+    t = position - i
     weights = [(1 - t) ** 3 / 6, (3 * t**3 - 6 * t**2 + 4) / 6, (-3 * t**3 + 3 * t**2 + 3 * t + 1) / 6, t**3 / 6]
     return sum(w * points[i - 1 + k] for k, w in enumerate(weights))
 
@@ -45,13 +45,13 @@ def _elastic(patch, displacement, shear):
 
 
 def test_b_spline_does_not_interpolate():
-    weights = reference._cubic_b_spline(np.array([1.0]), 4)[0, :3]
+    weights = reference_steps.cubic_b_spline(np.array([1.0]), 4)[0, :3]
     np.testing.assert_allclose(weights @ [1, 3, 2], 2.5)
 
 
 def test_b_spline_keeps_lines():
-    places = 1 + np.array([0.5, 1.5, 2.5, 3.5])
-    np.testing.assert_allclose(reference._cubic_b_spline(places, 7) @ np.arange(7), places)
+    positions = 1 + np.array([0.5, 1.5, 2.5, 3.5])
+    np.testing.assert_allclose(reference_steps.cubic_b_spline(positions, 7) @ np.arange(7), positions)
 
 
 def test_mirror_does_not_repeat_the_edge():

@@ -1,4 +1,6 @@
-"""The native engine: equal to the reference, the same whatever the threads, and deaf to nonsense."""
+"""The native engine: equal to the reference, the same whatever the threads, and nonsense is refused."""
+
+import subprocess
 
 import numpy as np
 import pytest
@@ -7,12 +9,11 @@ import tensorflow as tf
 from cpc_tf import augment
 from cpc_tf.augment import build
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.augment.operations import OPERATIONS, Operation, all_primitives
 from tests.augment import samples
 
 # Everything at once, more often than the paper's.
-BUSY = AugmentConfig(
-    autoaugment_ops=3, elastic_probability=0.5, histogram_probability=0.5, distort_probability=0.8, grey_probability=0.2
-)
+BUSY = AugmentConfig(augment_changes="autoaugment=3,elastic=0.5,histogram=0.5,grey=0.2")
 
 
 def _many(size, count):
@@ -69,9 +70,11 @@ def test_threads_batches_and_order_change_nothing(threads):
 
 def test_iterator_resumes_mid_epoch(tmp_path):
     config, patches = AugmentConfig(), _many(16, 9)
-    dataset = tf.data.Dataset.range(50).shuffle(20, seed=1).map(
-        lambda i: augment.apply(patches, augment.draw(config, 1, i, 9, 16), "native"), num_parallel_calls=2
-    )  # fmt: skip
+
+    def augmented(i):
+        return augment.apply(patches, augment.draw(config, 1, i, 9, 16), "native")
+
+    dataset = tf.data.Dataset.range(50).shuffle(20, seed=1).map(augmented, num_parallel_calls=2)
     iterator = iter(dataset)
     for _ in range(17):
         next(iterator)
@@ -116,7 +119,7 @@ HOSTILE = {
     "no patches, a recipe": (PATCHES[:0], RECIPE),
     "recipe of larger patches": (
         PATCHES[:, :4, :4],
-        augment.draw(AugmentConfig(augment="v1", jitter_fraction=0.5), 0, 0, 5, 16),
+        augment.draw(AugmentConfig(augment="v1", augment_changes="jitter.margin=0.5"), 0, 0, 5, 16),
     ),
     "ops without batch": (PATCHES, RECIPE._replace(op=RECIPE.op[0], magnitude=RECIPE.magnitude[0])),
     "fewer magnitudes": (PATCHES, RECIPE._replace(magnitude=RECIPE.magnitude[:, :1])),
@@ -147,9 +150,10 @@ def test_nonsense_is_an_invalid_argument(what):
 @pytest.mark.parametrize("value", [-1e6, 1e6])
 @pytest.mark.parametrize("field", ["magnitude", "displacement", "shear", "curve", "color"])
 def test_absurd_numbers_do_no_harm(field, value):
-    rows = len(augment.PRIMITIVES)
+    numbers = np.int32([primitive.number for primitive in all_primitives()])
+    rows = len(numbers)
     recipe = augment.draw(BUSY, 0, 0, rows, 16)
-    recipe = recipe._replace(op=np.tile(np.arange(rows, dtype=np.int32)[:, None], 3), elastic=[True] * rows)
+    recipe = recipe._replace(op=np.tile(numbers[:, None], 3), elastic=[True] * rows)
     recipe = recipe._replace(**{field: tf.fill(getattr(recipe, field).shape, np.float32(value))})
     assert augment.apply(_many(16, rows), recipe, "native").shape == (rows, 16, 16, 3)
 
@@ -187,11 +191,26 @@ def test_a_broken_library_is_a_build_error(monkeypatch, tmp_path):
         augment.apply(PATCHES, RECIPE, "native")
 
 
-def test_library_name_follows_source_and_flags(monkeypatch, tmp_path):
+def test_library_name_follows_sources_flags_and_table(monkeypatch):
     before = build.library_path()
+    monkeypatch.setitem(OPERATIONS, "shift_hue", Operation("shift_hue", 14, tf.identity))
+    with_more = build.library_path()
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-g"))
-    assert build.library_path() != before
-    assert build.library_path().parent == before.parent
+    paths = [before, with_more, build.library_path()]
+    assert len(set(paths)) == 3
+    assert len({path.parent for path in paths}) == 1
+
+
+@pytest.mark.parametrize(("native", "compiles"), [(True, False), (False, True)])
+def test_a_primitive_without_its_function_does_not_compile(monkeypatch, tmp_path, native, compiles):
+    """The C++ enumeration is made from the table; the switch over it must have all of it."""
+    monkeypatch.setitem(OPERATIONS, "shift_hue", Operation("shift_hue", 14, tf.identity, native=native))
+    (tmp_path / "primitives.h").write_text(build.primitives_header())
+    (tmp_path / "x.cc").write_text(f'#include "{build.SOURCES[0].parent}/patch.h"\n')
+    command = ["g++", "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", str(tmp_path / "x.cc")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is compiles
+    assert ("kShiftHue" in done.stderr) is not compiles
 
 
 def test_unknown_engine_is_named():

@@ -6,9 +6,8 @@ import tensorflow as tf
 from PIL import Image, ImageEnhance, ImageOps
 
 from cpc_tf import augment
-from cpc_tf.augment import primitives
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.recipe import PRIMITIVES, magnitude_range
+from cpc_tf.augment.operations import OPERATIONS, all_primitives
 from tests.augment import samples
 
 GREY = (128, 128, 128)
@@ -36,21 +35,19 @@ PIL = {
 }
 
 
+def test_all_are_compared():
+    assert set(PIL) == {primitive.name for primitive in all_primitives()}
+
+
 def _magnitudes(name, count, size):
     """The ends of the range, its middle, and random ones between."""
-    low, high = (x[PRIMITIVES.index(name)] for x in magnitude_range(AugmentConfig(), size))
-    if name == "posterize":
-        high = np.float32(8.5)
-    return np.linspace(low, high, count).astype(np.float32)
-
-
-def test_functions_are_in_the_order_of_their_names():
-    assert tuple(f.__name__ for f in primitives.FUNCTIONS) == PRIMITIVES
+    ((low, high),) = AugmentConfig().policy.bounds(name, size)
+    return np.linspace(low, high - 0.5 * OPERATIONS[name].whole, count).astype(np.float32)
 
 
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("size", [8, 17, 32, 80])
-@pytest.mark.parametrize("name", PRIMITIVES)
+@pytest.mark.parametrize("name", PIL)
 def test_as_pil_does_it(name, size, engine):
     patches = samples.patches(size)
     n = len(patches)
@@ -63,15 +60,15 @@ def test_as_pil_does_it(name, size, engine):
 @pytest.mark.parametrize("size", [9, 64])
 def test_each_in_tf_data(size):
     patches = samples.patches(size)
-    magnitude = np.stack([_magnitudes(name, len(patches), size) for name in PRIMITIVES])
+    magnitude = np.stack([_magnitudes(name, len(patches), size) for name in PIL])
 
     def transform(number, m):
         name_agnostic = samples.recipe_of("invert", m, size)
         recipe = name_agnostic._replace(op=tf.fill([len(patches), 1], tf.cast(number, tf.int32)))
         return [augment.apply(patches, recipe, engine=engine) for engine in ("reference", "native")]
 
-    dataset = tf.data.Dataset.from_tensor_slices((np.arange(len(PRIMITIVES)), magnitude)).map(transform)
-    for number, engines in enumerate(dataset):
-        eager = primitives.FUNCTIONS[number](patches, magnitude[number])
+    dataset = tf.data.Dataset.from_tensor_slices(([OPERATIONS[name].number for name in PIL], magnitude)).map(transform)
+    for row, (name, engines) in enumerate(zip(PIL, dataset)):
+        eager = OPERATIONS[name].function(patches, magnitude[row])
         for got in engines:
             np.testing.assert_array_equal(got, eager)

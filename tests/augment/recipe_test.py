@@ -6,11 +6,13 @@ import tensorflow as tf
 from scipy import stats
 
 from cpc_tf import augment
+from cpc_tf.augment.color import COLOR_ORDERS
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.recipe import COLOR_ORDERS, PRIMITIVES, magnitude_range
+from cpc_tf.augment.policies import AUTOAUGMENT
 
 N = 20_000
 FULL = AugmentConfig()
+PRIMITIVES = list(AUTOAUGMENT)  # numbered 0..13
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def test_coins_are_independent(recipe):
 
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_magnitudes_fill_their_range(recipe, name):
-    low, high = (x[PRIMITIVES.index(name)] for x in magnitude_range(FULL, 80))
+    ((low, high),) = FULL.policy.bounds(name, 80)
     drawn = recipe.magnitude[recipe.op == PRIMITIVES.index(name)]
     if name == "posterize":
         assert set(np.floor(drawn)) == {4, 5, 6, 7, 8}
@@ -57,7 +59,7 @@ def test_magnitudes_fill_their_range(recipe, name):
 
 
 def test_the_papers_ranges():
-    ranges = dict(zip(PRIMITIVES, zip(*magnitude_range(FULL, 80))))
+    ranges = {name: FULL.policy.bounds(name, 80)[0] for name in PRIMITIVES}
     assert ranges["translate_x"] == (-36, 36)
     assert ranges["rotate"] == (-30, 30)
     assert ranges["solarize"] == (0, 256)
@@ -93,7 +95,9 @@ def test_v1_jitters_and_greys_everything():
 
 @pytest.mark.parametrize("probability", [1.0, 0.4])
 def test_colour_drop_keeps_each_channel_as_often(probability):
-    recipe = augment.draw(AugmentConfig(augment="colour_drop", drop_probability=probability), 0, 0, N, 64)
+    recipe = augment.draw(
+        AugmentConfig(augment="colour_drop", augment_changes=f"drop_channels={probability}"), 0, 0, N, 64
+    )
     counts = np.bincount(recipe.kept.numpy() + 1, minlength=4)
     assert stats.binomtest(int(counts[1:].sum()), N, probability).pvalue > 0.01
     assert stats.chisquare(counts[1:]).pvalue > 0.01

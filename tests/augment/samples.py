@@ -5,6 +5,7 @@ import tensorflow as tf
 from skimage import data
 
 from cpc_tf import augment
+from cpc_tf.augment.operations import OPERATIONS
 
 
 def patches(size: int) -> np.ndarray:
@@ -24,5 +25,5 @@ def patches(size: int) -> np.ndarray:
 def recipe_of(name: str, magnitude: np.ndarray, size: int) -> augment.Recipe:
     """A recipe of one AutoAugment primitive and nothing else."""
     count = len(magnitude)
-    number = augment.PRIMITIVES.index(name)
+    number = OPERATIONS[name].number
     return augment.idle(count, size)._replace(op=tf.fill([count, 1], number), magnitude=magnitude[:, None])

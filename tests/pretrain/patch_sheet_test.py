@@ -7,6 +7,7 @@ from PIL import Image
 
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.augment.operations import OPERATIONS
 from cpc_tf.data import catalog
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
@@ -16,10 +17,10 @@ from tests.augment import samples
 SMALL = {"resize": 40, "image_size": 32, "patch_size": 16, "patch_stride": 4}
 
 
-def test_every_primitive_is_shown_and_does_something():
+def test_every_operation_is_shown_and_does_something():
     patches = np.stack([samples.patches(32)[0]] * 2)
     shown = patch_sheet.extremes(AugmentConfig(), 32)
-    assert all(any(title.startswith(name) for title in shown) for name in augment.PRIMITIVES)
+    assert all(any(title.startswith(name) for title in shown) for name in OPERATIONS)
     for title, recipe in shown.items():
         assert (augment.apply(patches, recipe).numpy() != patches).any(), title
 

@@ -1,0 +1,117 @@
+"""What the reference engine does beside AutoAugment's primitives: jitter, colour dropping, and De Fauw's two steps.
+
+Each takes uint8 patches [N, P, P, 3] and its fields of a recipe, and gives uint8 patches.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.augment import primitives
+from cpc_tf.augment.primitives import FILL
+
+# Elastic deformation: control points per axis, and their distance as a part of the patch's side. The numbers of the
+# multidim-image-augmentation colab, 101 px for a 241 px target, scaled: 33 px for 80 px.
+CONTROL_POINTS = 6
+CONTROL_SPACING = 33 / 80
+
+CURVE_POINTS = 5  # of a channel's map of grey levels
+
+
+def jitter(patches: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
+    """CPC v1: a random part of the patch, padded back to its size (60 of 64 px in the paper).
+
+    Args:
+      patches: [N, P, P, 3].
+      offset: [N, 3], px cut off a side, and how many of them at the top and at the left.
+    """
+    size = tf.shape(patches)[1]
+    margin, start = offset[:, :1, None], offset[:, 1:, None]  # [N, 1, 1], [N, 2, 1]
+    index = tf.range(size) - margin // 2  # [N, 1, P], in the part
+    inside = (index >= 0) & (index < size - margin)
+    source = tf.clip_by_value(index + start, 0, size - 1)  # [N, 2, P]
+    patches = tf.gather(patches, source[:, 0], axis=1, batch_dims=1)
+    patches = tf.gather(patches, source[:, 1], axis=2, batch_dims=1)
+    inside = inside[:, 0, :, None, None] & inside[:, 0, None, :, None]  # [N, P, P, 1]
+    return tf.where(inside, patches, tf.constant(FILL, tf.uint8))
+
+
+def keep_channel(patches: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+    """Doersch et al. 2015: two of three channels are dropped.
+
+    They replaced them by noise of a hundredth of the kept channel's deviation about the mean: below one grey level, so
+    here the mean grey stands alone.
+    """
+    mask = tf.one_hot(kept, 3, on_value=True, off_value=False)[:, None, None, :]  # [N, 1, 1, 3]
+    return tf.where(mask, patches, tf.constant(FILL, tf.uint8))
+
+
+def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf.Tensor:
+    """De Fauw et al. 2018: a grid of displaced control points, sheared about the centre, B-spline in between.
+
+    Args:
+      patches: uint8 [N, P, P, 3].
+      displacement: float32 [N, 6, 6, 2], px.
+      shear: float32 [N, 2].
+    """
+    size = patches.shape[1]
+    identity = (np.arange(CONTROL_POINTS) - (CONTROL_POINTS - 1) / 2) * CONTROL_SPACING * size
+    grid = np.stack(np.meshgrid(identity, identity, indexing="ij"), axis=-1).astype(np.float32)
+    y, x = tf.unstack(grid + displacement, axis=-1)  # [N, 6, 6]
+    s01, s10 = shear[:, 0, None, None], shear[:, 1, None, None]
+    points = tf.stack([y + s01 * x, s10 * y + x], axis=-1) + (size - 1) / 2
+    spline = spline_matrix(size)
+    position = tf.einsum("yi,xj,nijc->nyxc", spline, spline, points)  # [N, P, P, 2]: where each pixel comes from
+
+    # The border is mirrored without repeating the edge.
+    period = 2.0 * (size - 1)
+    position = tf.math.floormod(tf.abs(position), period)
+    position = tf.minimum(position, period - position)
+    # dense_image_warp takes pixel - flow.
+    pixel = np.stack(np.meshgrid(np.arange(size), np.arange(size), indexing="ij"), axis=-1).astype(np.float32)
+    warped = _addons().image.dense_image_warp(tf.cast(patches, tf.float32), pixel - position)
+    return tf.cast(warped + 0.5, tf.uint8)
+
+
+def map_levels(patches: tf.Tensor, curve: tf.Tensor) -> tf.Tensor:
+    """De Fauw's colour histogram change: grey levels of each channel through a monotone B-spline, [N, 3, 5]."""
+    table = 255 * tf.einsum("lk,nck->ncl", curve_matrix(), curve)
+    return primitives.look_up(patches, table + 0.5)
+
+
+def spline_matrix(size: int) -> np.ndarray:
+    """Weights of the control points at every pixel of a side, float32 [P, 6]."""
+    position = (np.arange(size) - (size - 1) / 2) / (CONTROL_SPACING * size) + (CONTROL_POINTS - 1) / 2
+    return cubic_b_spline(position, CONTROL_POINTS).astype(np.float32)
+
+
+def curve_matrix() -> np.ndarray:
+    """Weights of the five points of a curve at every grey level, float32 [256, 5]."""
+    last = CURVE_POINTS - 1
+    # One point more at either end, on the straight line through the last two; positions are counted from it.
+    points = np.eye(CURVE_POINTS)
+    extended = np.vstack([2 * points[0] - points[1], points, 2 * points[last] - points[last - 1]])
+    weights = cubic_b_spline(np.arange(256) / 255 * last + 1, CURVE_POINTS + 2)
+    return (weights @ extended).astype(np.float32)
+
+
+def cubic_b_spline(position: np.ndarray, points: int) -> np.ndarray:
+    """Uniform cubic B-spline, which does not interpolate its points: weights [len(position), points]."""
+    first = np.minimum(np.floor(position).astype(int), points - 3) - 1
+    t = position - first - 1
+    weights = np.stack([(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3], axis=1) / 6
+    matrix = np.zeros([len(position), points])
+    np.put_along_axis(matrix, first[:, None] + np.arange(4), weights, axis=1)
+    return matrix
+
+
+def _addons():
+    # Imported when needed: the native engine can do without it.
+    with warnings.catch_warnings():
+        # It announces the end of its own development at every import.
+        warnings.simplefilter("ignore")
+        import tensorflow_addons
+    return tensorflow_addons
