@@ -146,7 +146,7 @@ class Protocol:
             steps = config.training.steps(len(self.chosen))
             trainee = Classification(
                 self.encoder, classifier, self.first, config.sgd, steps, config.training.seed, self.strategy,
-                config.numerics.xla,
+                config.training.batch_size, config.numerics.xla,
             )  # fmt: skip
         self._train(trainee, config, places, steps)
         return trainee
@@ -160,7 +160,7 @@ class Protocol:
         """A fine-tuned Classification or, when looking, the looks at the held-out labels on the way."""
         trainee = Classification(
             self.encoder, start.classifier, FINE_TUNED, config.sgd, config.sgd.finetune_steps, config.training.seed,
-            self.strategy, config.numerics.xla,
+            self.strategy, config.training.batch_size, config.numerics.xla,
         )  # fmt: skip
         _assign(self.encoder.variables, self._untouched)
         looks = {"probe": lambda: self._judge(trainee), "probe_every": config.sgd.look_every} if looking else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,17 +10,16 @@ import tensorflow as tf
 from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import SgdConfig
 from cpc_tf.encoders.maps import FeatureMaps
-from cpc_tf.keras import keras
-from cpc_tf.training.config import OptimizerConfig
-from cpc_tf.training.optimizer import LearningRate
-from cpc_tf.training.strategy import wants_xla
+from cpc_tf.training import optimizer
+from cpc_tf.training.schedules import warm_up
+from cpc_tf.training.trainee import Trainee
 
-# 'pixels': everything by SGD. 'frozen': the classifier by SGD. 'fine-tuned': classifier by SGD, encoder by Adam.
+# 'supervised': everything by SGD. 'frozen': the classifier by SGD. 'fine-tuned': classifier by SGD, encoder by Adam.
 SUPERVISED, FROZEN, FINE_TUNED = "supervised", "frozen", "fine-tuned"
 
 
-class Classification(tf.Module):
-    """Encoder and classifier in one phase; implements `training.loop.Trainee`.
+class Classification(Trainee):
+    """Encoder and classifier in one phase.
 
     Args:
       encoder: images -> feature maps, built.
@@ -31,7 +29,11 @@ class Classification(tf.Module):
       train_steps: length of the cosine of the rates. Fine-tuning may stop earlier on it, and is constant by default.
       seed: of the dropout.
       strategy: where it runs.
+      batch_size: images per step over all replicas.
       xla: 'auto', 'on' or 'off'.
+
+    Raises:
+      ConfigError: if the batch cannot be divided among the replicas.
     """
 
     metric_names = ("loss", "accuracy")
@@ -45,72 +47,44 @@ class Classification(tf.Module):
         train_steps: int,
         seed: int,
         strategy: tf.distribute.Strategy,
+        batch_size: int,
         xla: str = "auto",
     ):
-        super().__init__(name="classification")
-        self.encoder, self.classifier, self.phase, self.strategy = encoder, classifier, phase, strategy
+        super().__init__(strategy, batch_size, xla)
+        self.encoder, self.classifier, self.phase = encoder, classifier, phase
         self._decay, self._seed = sgd.weight_decay, seed
         by_sgd = list(classifier.trainable_variables)
-        by_adam = []
         if phase == SUPERVISED:
             by_sgd = [*encoder.trainable_variables, *by_sgd]
-        elif phase == FINE_TUNED:
-            by_adam = list(encoder.trainable_variables)
+        self._kernels = [variable for variable in by_sgd if variable.shape.rank > 1]
+        if phase == FINE_TUNED:
+            schedule = sgd.finetune_schedule
+            rates = [warm_up(rate, schedule, 0, train_steps) for rate in (sgd.finetune_rate, sgd.encoder_rate)]
+        else:
+            rates = [warm_up(sgd.learning_rate, "cosine", sgd.warmup_steps, train_steps)]
         with strategy.scope():
-            tuning = phase == FINE_TUNED
-            shape = OptimizerConfig(
-                learning_rate=sgd.finetune_rate if tuning else sgd.learning_rate,
-                schedule=sgd.finetune_schedule if tuning else "cosine",
-                warmup_steps=0 if tuning else sgd.warmup_steps,
-            )
-            optimizer = keras.optimizers.SGD(LearningRate(shape, train_steps), momentum=sgd.momentum, jit_compile=False)
-            self._parts = [(optimizer, by_sgd)]
-            if by_adam:
-                slower = dataclasses.replace(shape, learning_rate=sgd.encoder_rate)
-                adam = keras.optimizers.Adam(LearningRate(slower, train_steps), jit_compile=False)
-                self._parts.append((adam, by_adam))
-            for part, variables in self._parts:
-                part.build(variables)
-            self.step = tf.Variable(
-                0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
-            )
+            parts = {"optimizer0": (optimizer.sgd(rates[0], sgd.momentum), by_sgd)}
+            if phase == FINE_TUNED:
+                parts["optimizer1"] = (optimizer.adam(rates[1]), list(encoder.trainable_variables))
         # The frozen phase leaves the encoder alone: no need to write its gigabytes.
-        saved = {} if phase == FROZEN else {"encoder": encoder}
-        optimizers = {f"optimizer{i}": part for i, (part, _) in enumerate(self._parts)}
-        self.checkpoint = tf.train.Checkpoint(classifier=classifier, step=self.step, **optimizers, **saved)
-        self._variables = [variable for _, variables in self._parts for variable in variables]
-        if wants_xla(xla, strategy):
-            self._gradients = tf.function(self._gradients, autograph=False, jit_compile=True)
+        self.set_up(parts, classifier=classifier, **({} if phase == FROZEN else {"encoder": encoder}))
 
-    def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """One update, in replica context. Float32 scalars.
-
-        Args:
-          batch: 'image' uint8 [B, S, S, 3] or, when frozen, 'latents' float32 [B, H, W, D]; 'label' int64 [B].
-        """
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Of 'image' uint8 [B, S, S, 3] or, when frozen, 'latents' float32 [B, H, W, D]; 'label' int64 [B]."""
         images = batch["latents"] if "latents" in batch else batch["image"]
-        context = tf.distribute.get_replica_context()
-        noise = tf.stack([tf.cast(self._seed, tf.int64), self.step])
-        noise = tf.random.experimental.stateless_fold_in(noise, context.replica_id_in_sync_group)
-        gradients, metrics = self._gradients(images, batch["label"], noise)
-        gradients = context.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
-        for optimizer, variables in self._parts:
-            taken, gradients = gradients[: len(variables)], gradients[len(variables) :]
-            optimizer.apply_gradients(zip(taken, variables), skip_gradients_aggregation=True)
-        self.step.assign_add(1)
-        return metrics
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        noise = tf.random.experimental.stateless_fold_in(tf.stack([tf.cast(self._seed, tf.int64), self.step]), replica)
+        return images, batch["label"], noise
 
-    def _gradients(self, inputs, labels, noise):
+    def gradients(self, inputs: tf.Tensor, labels: tf.Tensor, noise: tf.Tensor):
         maps = self._maps(inputs) if self.phase == FROZEN else None
         with tf.GradientTape() as tape:
             if maps is None:
                 maps = self._maps(inputs, training=True)
             logits = self.classifier(maps, training=True, noise=noise)  # [B, classes]
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-            kernels = [v for v in self._parts[0][1] if v.shape.rank > 1]
-            decay = self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
-            total = loss + decay
-        gradients = tape.gradient(total, self._variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            total = loss + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
+        gradients = tape.gradient(total, self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         correct = tf.equal(tf.argmax(logits, 1), labels)
         return gradients, {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 

@@ -38,9 +38,8 @@ def linear(config: LinearConfig) -> dict:
         encode = load_grid_encoder(config.probe.encoder, training.seed)
     patch, grid = geometry.patch_size, geometry.grid
     latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]
-    trainee = LinearTraining(
-        encode, latent_shape, len(source.class_names), config.probe.learning_rate, training.seed, strategy
-    )
+    classes, rate = len(source.class_names), config.probe.learning_rate
+    trainee = LinearTraining(encode, latent_shape, classes, rate, training.seed, strategy, training.batch_size)
     train_steps = training.steps(source.num_examples)
     record = loop.train(trainee, _dataset_maker(config, source, geometry, encode), training, train_steps, workdir)
     result = {

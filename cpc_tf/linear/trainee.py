@@ -9,18 +9,24 @@ from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
 from cpc_tf.linear.classifier import LinearClassifier
+from cpc_tf.training.optimizer import adam
+from cpc_tf.training.trainee import Trainee
 
 
-class LinearTraining(tf.Module):
-    """A linear classifier with its Adam; implements `training.loop.Trainee`.
+class LinearTraining(Trainee):
+    """A linear classifier with its Adam.
 
     Args:
       encode: the frozen encoder; not used for batches that bring 'latents'.
       latent_shape: (R, C, D).
       num_classes: how many.
-      learning_rate: Adam's; the paper does not say more, so the rest is Adam's default.
+      learning_rate: Adam's; the paper does not say more, so the rest is Keras' default.
       seed: of the initial weights.
       strategy: where it runs.
+      batch_size: images per step over all replicas.
+
+    Raises:
+      ConfigError: if the batch cannot be divided among the replicas.
     """
 
     metric_names = ("loss", "accuracy")
@@ -33,29 +39,30 @@ class LinearTraining(tf.Module):
         learning_rate: float,
         seed: int,
         strategy: tf.distribute.Strategy,
+        batch_size: int,
     ):
-        super().__init__(name="linear_training")
-        self.encode, self.strategy = encode, strategy
+        super().__init__(strategy, batch_size)
+        self.encode = encode
         keras.utils.set_random_seed(seed)
         with strategy.scope():
             self.classifier = LinearClassifier(num_classes)
             self.classifier.build([None, *latent_shape])
-            self.optimizer = keras.optimizers.Adam(learning_rate, jit_compile=False)
-            self.optimizer.build(self.classifier.trainable_variables)
-        self.checkpoint = tf.train.Checkpoint(classifier=self.classifier, optimizer=self.optimizer)
+            optimizer = adam(learning_rate)
+        self.set_up({"optimizer": (optimizer, self.classifier.trainable_variables)}, classifier=self.classifier)
+        # Without the step, which nothing here depends on: checkpoints of older runs have none.
+        self.checkpoint = tf.train.Checkpoint(classifier=self.classifier, optimizer=optimizer)
 
-    def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """One update, in replica context; 'latents' or 'patches', and 'label' int64 [B]. Float32 scalars."""
-        latents = batch["latents"] if "latents" in batch else self.encode(batch["patches"])
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Of a batch of 'latents' or 'patches', and 'label' int64 [B]."""
+        return batch["latents"] if "latents" in batch else self.encode(batch["patches"]), batch["label"]
+
+    def gradients(self, latents: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         with tf.GradientTape() as tape:
             logits = self.classifier(latents, training=True)  # [B, classes]
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits)
-            loss = tf.reduce_mean(losses)
-        variables = self.classifier.trainable_variables
-        gradients = tf.distribute.get_replica_context().all_reduce("MEAN", tape.gradient(loss, variables))
-        self.optimizer.apply_gradients(zip(gradients, variables), skip_gradients_aggregation=True)
-        correct = tf.equal(tf.argmax(logits, 1), batch["label"])
-        return {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        correct = tf.equal(tf.argmax(logits, 1), labels)
+        accuracy = tf.reduce_mean(tf.cast(correct, tf.float32))
+        return tape.gradient(loss, self.trained), {"loss": loss, "accuracy": accuracy}
 
     def test(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 import tensorflow as tf
 
 from cpc_tf.encoders.config import make_encoder
@@ -12,9 +9,9 @@ from cpc_tf.keras import keras
 from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics
-from cpc_tf.settings import ConfigError
-from cpc_tf.training.optimizer import PolyakAverage, make_optimizer
-from cpc_tf.training.strategy import wants_xla
+from cpc_tf.training.optimizer import adam
+from cpc_tf.training.schedules import warm_up
+from cpc_tf.training.trainee import Trainee
 
 
 def build_model(config: PretrainConfig) -> Objective:
@@ -28,7 +25,7 @@ def build_model(config: PretrainConfig) -> Objective:
     return model
 
 
-class Pretraining(tf.Module):
+class Pretraining(Trainee):
     """What a pre-training run saves, and what it does in a step.
 
     Args:
@@ -37,71 +34,35 @@ class Pretraining(tf.Module):
       train_steps: the length of the run, for the schedule.
 
     Raises:
-      ConfigError: if the batch cannot be spread over the replicas.
+      ConfigError: if the batch cannot be divided among the replicas.
     """
 
     def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, train_steps: int):
-        super().__init__(name="pretraining")
-        replicas, batch = strategy.num_replicas_in_sync, config.training.batch_size
-        if batch % replicas:
-            raise ConfigError(f"--batch_size={batch}: not a multiple of the {replicas} replicas of --strategy")
-        self.config, self.strategy = config, strategy
-        self._view = config.objective.kind.VIEW
-        self._shape = [batch // replicas, *self._view.shape(config.geometry)]
+        super().__init__(strategy, config.training.batch_size, config.numerics.xla)
+        self._view, chosen = config.objective.kind.VIEW, config.optimizer
+        self._shape = self._view.shape(config.geometry)
         with strategy.scope():
             self.model = build_model(config)
-            self.optimizer = make_optimizer(config.optimizer, train_steps)
-            self.optimizer.build(self.model.trainable_variables)
-            self.average = PolyakAverage(self.model.trainable_variables, config.optimizer.average_decay)
-            self.step = tf.Variable(
-                0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
-            )
-        self.checkpoint = tf.train.Checkpoint(
-            model=self.model, optimizer=self.optimizer, average=self.average, step=self.step
-        )
-        compiled = wants_xla(config.numerics.xla, strategy)
-        # Collectives stay outside of what is compiled here; a TPU compiles the whole step.
-        self._gradients = (
-            tf.function(self._gradients, autograph=False, jit_compile=True) if compiled else self._gradients
+            rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
+            self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
+        self.set_up(
+            {"optimizer": (self.optimizer, self.model.trainable_variables)},
+            clip_norm=chosen.clip_norm,
+            average_decay=chosen.average_decay,
+            model=self.model,
         )
 
     @property
     def metric_names(self) -> list[str]:
-        """The keys of what `train_step` returns."""
         spread = ["feature_std", "effective_rank"] if self.model.LATENTS else []
         return ["loss", "gradient_norm", *spread, *self.model.metric_names]
 
-    def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """One update, in replica context, on the view in `batch` that the objective asks for.
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor]:
+        return (tf.ensure_shape(batch[self._view.key], [None, *self._shape]),)
 
-        Returns float32 scalars, of this replica.
-        """
-        # Several workers' iterators do not know the batch size; everything below wants static shapes.
-        gradients, metrics = self._gradients(tf.ensure_shape(batch[self._view.key], self._shape))
-        gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
-        gradients, metrics["gradient_norm"] = tf.clip_by_global_norm(gradients, self.config.optimizer.clip_norm)
-        variables = self.model.trainable_variables
-        self.optimizer.apply_gradients(zip(gradients, variables), skip_gradients_aggregation=True)
-        self.average.update(variables, self.step)
-        self.step.assign_add(1)
-        return metrics
-
-    def _gradients(self, view: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+    def gradients(self, view: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         with tf.GradientTape() as tape:
             output = self.model(view, training=True)
-        gradients = tape.gradient(output.loss, self.model.trainable_variables)
+        gradients = tape.gradient(output.loss, self.trained)
         spread = {} if output.latents is None else latent_statistics(output.latents)
         return gradients, {"loss": output.loss, **spread, **output.metrics}
-
-    @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Within it the model has the averaged weights: those that are evaluated and exported."""
-        variables = self.model.trainable_variables
-        raw = [tf.identity(v) for v in variables]
-        for variable, average in zip(variables, self.average.averages):
-            variable.assign(average)
-        try:
-            yield
-        finally:
-            for variable, value in zip(variables, raw):
-                variable.assign(value)

@@ -10,7 +10,7 @@ from cpc_tf import cli
 from cpc_tf.data import detection_pipeline
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
-from cpc_tf.detect.trainee import LOSSES, DetectorTraining, StepDecay
+from cpc_tf.detect.trainee import LOSSES, DetectorTraining, rate_of
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.settings import ConfigError, replace
 from export.module import HubEncoder, save
@@ -36,7 +36,7 @@ def batch_of(source, count=2, config=SMALL):
 def one_step(config, batch=None, strategy=None):
     """(metrics, the trainee after a step, its variables before)."""
     training = DetectorTraining(config, 3, strategy or tf.distribute.get_strategy(), 10)
-    before = [variable.numpy() for variable in training._variables]
+    before = [variable.numpy() for variable in training.trained]
     metrics = training.train_step(batch or batch_of(SOURCE))
     return {name: float(value) for name, value in metrics.items()}, training, before
 
@@ -50,7 +50,7 @@ def one_step(config, batch=None, strategy=None):
     ],
 )
 def test_the_rate_is_the_c4_schedules(changes, batch, rates):
-    schedule = StepDecay(DetectorSgdConfig(**changes), batch, 200)
+    schedule = rate_of(DetectorSgdConfig(**changes), batch, 200)
     for step, rate in rates.items():
         assert float(schedule(tf.constant(step, tf.int64))) == pytest.approx(rate, rel=1e-5), step
 
@@ -79,7 +79,7 @@ def steps():
 def moved(step):
     """[(variable, how far the step moved it)]: the momentum, which is not rounded to the variable's digits."""
     training = step[1]
-    return list(zip(training._variables, (momentum.numpy() for momentum in training.optimizer.momentums)))
+    return list(zip(training.trained, (momentum.numpy() for momentum in training.optimizer.momentums)))
 
 
 def test_metrics_are_the_losses_and_what_is_left_out(steps):

@@ -8,6 +8,7 @@ from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import ClassifierConfig, SgdConfig
 from cpc_tf.efficient.trainee import FINE_TUNED, FROZEN, SUPERVISED, Classification
 from cpc_tf.encoders.maps import load_feature_maps
+from cpc_tf.settings import ConfigError
 from cpc_tf.training.strategy import make_strategy
 
 RANDOM = np.random.default_rng(0)
@@ -18,16 +19,16 @@ BATCH = {
 SGD = SgdConfig(learning_rate=0.1, momentum=0.0, weight_decay=0.0, finetune_rate=0.1, encoder_rate=0.01)
 
 
-def make(phase, sgd=SGD, *, dropout=0.0, blocks=0, norm="none", strategy=None, xla="off"):
+def make(phase, sgd=SGD, *, dropout=0.0, blocks=0, norm="none", strategy=None, xla="off", batch_size=4):
     strategy = strategy or make_strategy("single")
     with strategy.scope():
-        config = ClassifierConfig(encoder="random", backbone="tiny", head_blocks=blocks, head_width=8,
-                                  head_bottleneck=4, dropout=dropout)  # fmt: skip
+        head = {"head_blocks": blocks, "head_width": 8, "head_bottleneck": 4, "dropout": dropout}
+        config = ClassifierConfig(encoder="random", backbone="tiny", **head)
         encoder = load_feature_maps(config, 8, seed=0)
         tf.random.set_seed(1)
         classifier = ResNetClassifier(3, config, norm)
         classifier.build([None, 1, 1, 128])
-        return Classification(encoder, classifier, phase, sgd, 10, 0, strategy, xla)
+        return Classification(encoder, classifier, phase, sgd, 10, 0, strategy, batch_size, xla)
 
 
 def step(trainee, batch=BATCH):
@@ -116,6 +117,11 @@ def test_two_replicas_take_the_step_of_one(two_replicas):
     assert np.mean([float(x) for x in losses.values]) == pytest.approx(float(one_loss), abs=1e-5)
     for mine, theirs in zip(values(one.classifier.variables), values(two.classifier.variables)):
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
+
+
+def test_a_batch_that_does_not_divide_is_refused(two_replicas):
+    with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
+        make(FROZEN, strategy=two_replicas, batch_size=3)
 
 
 def test_logits_of_batches():

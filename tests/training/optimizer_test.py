@@ -1,38 +1,15 @@
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.training.config import OptimizerConfig
-from cpc_tf.training.optimizer import LearningRate, PolyakAverage, make_optimizer
-
-PAPER = OptimizerConfig()
-
-
-def _rates(steps, train_steps=100, **settings):
-    schedule = LearningRate(dataclasses.replace(PAPER, **settings), train_steps)
-    return [float(schedule(tf.constant(step, tf.int64))) for step in steps]
-
-
-def test_constant_rate_is_the_papers():
-    assert _rates([0, 50, 10**6]) == pytest.approx([4e-4] * 3)
-
-
-def test_warm_up_is_linear_and_ends_at_the_rate():
-    assert _rates([0, 4, 9, 10], warmup_steps=10, learning_rate=1.0) == pytest.approx([0.1, 0.5, 1.0, 1.0])
-
-
-def test_cosine_goes_to_zero_at_the_end():
-    rates = _rates([0, 10, 55, 100, 200], schedule="cosine", warmup_steps=10, learning_rate=1.0)
-    assert rates == pytest.approx([0.1, 1.0, 0.5, 0.0, 0.0], abs=1e-6)
+from cpc_tf.training.optimizer import PolyakAverage, adam
 
 
 def test_adam_equals_numpy():
-    config = dataclasses.replace(PAPER, learning_rate=0.1)
     variable = tf.Variable([1.0, -2.0])
-    optimizer = make_optimizer(config, 10)
+    optimizer = adam(0.1, beta1=0.8, epsilon=1e-8)
     value, m, v = np.array([1.0, -2.0]), 0.0, 0.0
     for step in range(1, 6):
         gradient = np.array([0.3, -0.01]) * step
@@ -54,3 +31,25 @@ def test_polyak_average_ramps_up(decay):
         wanted = d * wanted + (1 - d) * step
     assert float(average.averages[0][0]) == pytest.approx(wanted, rel=1e-6)
     assert not math.isclose(wanted, 5.0)
+
+
+def test_replicas_average_their_own_copies_alike(two_replicas):
+    """Without aggregation nothing is sent between them, and nothing is needed: the figures are those of one."""
+    with two_replicas.scope():
+        variable = tf.Variable([4.0, -1.0])
+        average = PolyakAverage([variable], 0.5)
+    alone = tf.Variable([4.0, -1.0])
+    wanted = PolyakAverage([alone], 0.5)
+
+    @tf.function
+    def update(step):
+        two_replicas.run(lambda: average.update([variable], step))
+
+    for step in range(3):
+        for v in (variable, alone):
+            v.assign([float(step), 1.0 / (step + 3)])
+        update(tf.constant(step, tf.int64))
+        wanted.update([alone], tf.constant(step, tf.int64))
+    assert average.averages[0].aggregation == tf.VariableAggregation.NONE
+    for copy in average.averages[0].values:
+        np.testing.assert_array_equal(copy, wanted.averages[0])

@@ -1,0 +1,120 @@
+"""The base of everything that is trained: step, replicas, XLA, clipping, optimizers, averages and checkpoint."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.keras import keras
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.optimizer import PolyakAverage
+from cpc_tf.training.strategy import wants_xla
+
+# Which optimizer trains which variables.
+Part = tuple[keras.optimizers.Optimizer, Sequence[tf.Variable]]
+
+
+class Trainee(tf.Module, abc.ABC):
+    """What the loop trains. A subclass makes its model, calls `set_up`, and gives `inputs` and `gradients`.
+
+    Args:
+      strategy: where it runs.
+      batch_size: examples per step over all replicas.
+      xla: 'auto', 'on' or 'off': whether `gradients` is compiled.
+
+    Attributes:
+      metric_names: the keys of what `train_step` returns; with 'gradient_norm' the norm before clipping is among them.
+      strategy: as given.
+      step: updates so far, int64.
+      trained: the variables that the optimizers change, part after part.
+      checkpoint: what a run saves.
+
+    Raises:
+      ConfigError: if the batch cannot be divided among the replicas.
+    """
+
+    metric_names: Sequence[str] = ("loss",)
+
+    def __init__(self, strategy: tf.distribute.Strategy, batch_size: int, xla: str = "off"):
+        super().__init__()
+        replicas = strategy.num_replicas_in_sync
+        if batch_size % replicas:
+            raise ConfigError(f"--batch_size={batch_size}: not a multiple of the {replicas} replicas of --strategy")
+        self.strategy, self._rows, self._xla = strategy, batch_size // replicas, wants_xla(xla, strategy)
+
+    def set_up(self, parts: dict[str, Part], clip_norm: float = 0.0, average_decay: float | None = None, **saved: Any):
+        """Makes the variables of training, and the checkpoint.
+
+        Args:
+          parts: name in the checkpoint -> an optimizer and what it trains.
+          clip_norm: largest global norm of the gradient; 0: any.
+          average_decay: of Polyak averages; None: there are none.
+          **saved: name in the checkpoint -> what else it holds.
+        """
+        self._parts, self._clip_norm, self.average = list(parts.values()), clip_norm, None
+        self.trained = [variable for _, variables in self._parts for variable in variables]
+        with self.strategy.scope():
+            for optimizer, variables in self._parts:
+                optimizer.build(variables)
+            if average_decay is not None:
+                saved["average"] = self.average = PolyakAverage(self.trained, average_decay)
+            self.step = tf.Variable(0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.NONE)
+        optimizers = {name: optimizer for name, (optimizer, _) in parts.items()}
+        self.checkpoint = tf.train.Checkpoint(step=self.step, **optimizers, **saved)
+        # Collectives stay outside of what is compiled here; a TPU compiles the whole step.
+        self._gradients = self.compiled(self.gradients)
+
+    def compiled(self, function):
+        """The function, compiled by XLA if this trainee is to be."""
+        return tf.function(function, autograph=False, jit_compile=True) if self._xla else function
+
+    @abc.abstractmethod
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        """The arguments of `gradients`; runs in replica context and is not compiled."""
+
+    @abc.abstractmethod
+    def gradients(self, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """The gradients of `trained` on one replica's batch, and float32 scalars to report."""
+
+    def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        """What the optimizers get for gradients that are averaged over the replicas and clipped."""
+        return gradients
+
+    def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """One update, in replica context, by one replica's batch -> float32 scalars of this replica."""
+        # Several workers' iterators do not know the batch size; everything below wants static shapes.
+        batch = {name: tf.ensure_shape(x, [self._rows, *x.shape[1:]]) for name, x in batch.items()}
+        gradients, metrics = self._gradients(*self.inputs(batch))
+        gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
+        norm = tf.linalg.global_norm(gradients)
+        if "gradient_norm" in self.metric_names:
+            metrics["gradient_norm"] = norm
+        if self._clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, norm)
+        gradients = self.scaled(gradients)
+        for optimizer, variables in self._parts:
+            taken, gradients = gradients[: len(variables)], gradients[len(variables) :]
+            optimizer.apply_gradients(zip(taken, variables), skip_gradients_aggregation=True)
+        if self.average is not None:
+            self.average.update(self.trained, self.step)
+        self.step.assign_add(1)
+        return metrics
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Within it the model has the averaged weights: those that are evaluated and exported."""
+        raw = [tf.identity(variable) for variable in self.trained]
+        _assign(self.trained, self.average.averages)
+        try:
+            yield
+        finally:
+            _assign(self.trained, raw)
+
+
+def _assign(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
+    for variable, value in zip(variables, values):
+        variable.assign(value)
