@@ -32,17 +32,17 @@ def resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | N
 
 
 def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> tf.Tensor:
-    """A random square, uint8 [S, S, 3] -> uint8 [side, side, 3]; all places are equally likely."""
+    """A random square, uint8 [S, S, 3] -> uint8 [side, side, 3]; all positions are equally likely."""
     room = image.shape[0] - side
-    place = tf.random.stateless_uniform(
+    corner = tf.random.stateless_uniform(
         [2], keys.key(seed, keys.CROP, counter), minval=0, maxval=room + 1, dtype=tf.int32
     )
-    crop = tf.slice(image, tf.concat([place, [0]], 0), [side, side, 3])
+    crop = tf.slice(image, tf.concat([corner, [0]], 0), [side, side, 3])
     return tf.ensure_shape(crop, [side, side, 3])
 
 
 def random_sized_crop(
-    image: tf.Tensor, side: int, least_area: float, stretch: float, seed: int, counter: tf.Tensor
+    image: tf.Tensor, side: int, least_area: float, stretch: float, seed: int, *counters: tf.Tensor | int
 ) -> tf.Tensor:
     """A random part of the image, resized to a square: the crop of Szegedy et al. 2014 (Inception).
 
@@ -51,7 +51,7 @@ def random_sized_crop(
       side: of the result.
       least_area: the part has at least this part of the image's area, and at most all of it.
       stretch: its aspect ratio is between 1 / stretch and stretch.
-      seed, counter: of the choice.
+      seed, *counters: of the choice.
 
     Returns:
       uint8 [side, side, 3].
@@ -60,7 +60,7 @@ def random_sized_crop(
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.shape(image),
         nothing,
-        keys.key(seed, keys.CROP, counter),
+        keys.key(seed, keys.CROP, *counters),
         min_object_covered=0.0,
         aspect_ratio_range=(1 / stretch, stretch),
         area_range=(least_area, 1.0),
@@ -75,9 +75,9 @@ def centre_crop(image: tf.Tensor, side: int) -> tf.Tensor:
     return image[start : start + side, start : start + side]
 
 
-def mirror(image: tf.Tensor, seed: int, counter: tf.Tensor) -> tf.Tensor:
+def mirror(image: tf.Tensor, seed: int, *counters: tf.Tensor | int) -> tf.Tensor:
     """The image [H, W, 3], left and right exchanged with probability 1/2."""
-    heads = tf.random.stateless_uniform([], keys.key(seed, keys.MIRROR, counter)) < 0.5
+    heads = tf.random.stateless_uniform([], keys.key(seed, keys.MIRROR, *counters)) < 0.5
     return tf.cond(heads, lambda: tf.reverse(image, axis=[1]), lambda: image)
 
 

@@ -1,22 +1,23 @@
-"""The input pipeline: a source in, batches of augmented patches out."""
+"""The input pipeline: a source in, batches of views out."""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data import geometry as geo
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decode import decode
 from cpc_tf.data.source import Source
+from cpc_tf.data.views import PatchGrid, RandomSizedCrop, View
 
 _PREFETCH = 4  # batches: enough to hide the jitter of decoding, little enough memory
 
 
-def patches(
+def batches(
     source: Source,
-    geometry: GeometryConfig,
+    view: View,
+    geometry: GeometryConfig | ImageConfig,
     augmentation: AugmentConfig,
     *,
     global_batch: int,
@@ -25,7 +26,7 @@ def patches(
     shard: tuple[int, int] = (0, 1),
     per_batch: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of augmented patch grids without end; the same bits for the same (seed, step) on any machine.
+    """Batches of augmented views without end; the same bits for the same (seed, step) on any machine.
 
     The global batch of step s is the counters [s * global_batch, (s + 1) * global_batch) of `source.stream(seed)`,
     whatever the number of hosts. Host h of n gets rows [h * global_batch / n, (h + 1) * global_batch / n) of it. Its
@@ -33,8 +34,9 @@ def patches(
 
     Args:
       source: where the images come from.
-      geometry: resize, crop, mirror, grid.
-      augmentation: what is done to each patch.
+      view: what is cut from an image.
+      geometry: resize, crop, mirror, grid, as the view wants it.
+      augmentation: what is done to each patch of the view.
       global_batch: images per step over all replicas of all hosts.
       seed: of order, crops, mirroring and augmentation.
       start_step: the first step.
@@ -43,51 +45,33 @@ def patches(
         order over several elements. Default: all of this host's rows.
 
     Returns:
-      {'patches': uint8 [per_batch, R, C, P, P, 3], 'label': int64 [per_batch]}, shapes static, infinite.
+      {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite.
 
     Raises:
       ValueError: global_batch, the hosts and per_batch do not divide.
     """
-
-    def prepare(example):
-        counter = example["counter"]
-        image = geo.resize(decode(example["encoded"], geometry.resize), geometry.resize)
-        image = geo.random_crop(image, geometry.image_size, seed, counter)
-        if geometry.mirror:
-            image = geo.mirror(image, seed, counter)
-        grid = geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)
-        return {"patches": _augmented(grid, augmentation, seed, counter), "label": example["label"]}
-
+    prepare = _prepare(view, geometry, augmentation, seed)
     return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
-def images(
-    source: Source,
-    geometry: ImageConfig,
-    augmentation: AugmentConfig,
-    *,
-    global_batch: int,
-    seed: int,
-    start_step: int = 0,
-    shard: tuple[int, int] = (0, 1),
-    per_batch: int | None = None,
-) -> tf.data.Dataset:
-    """Batches of whole images without end: a random-sized crop, then the transformations of a patch on all of it.
+def patches(source: Source, geometry: GeometryConfig, augmentation: AugmentConfig, **options) -> tf.data.Dataset:
+    """`batches` of patch grids."""
+    return batches(source, PatchGrid(), geometry, augmentation, **options)
+
+
+def images(source: Source, geometry: ImageConfig, augmentation: AugmentConfig, **options) -> tf.data.Dataset:
+    """`batches` of whole images.
 
     Appendix C: "We extract a randomly sized crop [...] We follow this with the same image transformations as for
-    self-supervised pre-training". Arguments as of `patches`.
-
-    Returns:
-      {'image': uint8 [per_batch, S, S, 3], 'label': int64 [per_batch]} with S = geometry.image_size.
+    self-supervised pre-training".
     """
-    prepare = _random_image(geometry, augmentation, seed)
-    return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
+    return batches(source, RandomSizedCrop(), geometry, augmentation, **options)
 
 
 def image_views(
     source: Source, geometry: ImageConfig, augmentation: AugmentConfig, batch_size: int, views: int, seed: int
 ) -> tf.data.Dataset:
-    """Each image of a source in order as in `images`, and all of them again, `views` times, each time differently.
+    """Each image of a source in order, as a RandomSizedCrop, and all of them again, `views` times, each time another.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -97,21 +81,15 @@ def image_views(
         return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
 
     examples = tf.data.Dataset.range(views).flat_map(once)
-    return _batched(examples, _random_image(geometry, augmentation, seed), batch_size, drop_remainder=False)
+    return _batched(
+        examples, _prepare(RandomSizedCrop(), geometry, augmentation, seed), batch_size, drop_remainder=False
+    )
 
 
-def _random_image(geometry, augmentation, seed):
-    side = geometry.image_size
-    least = int(side / geometry.crop_area**0.5)  # a crop of the least area is not enlarged
-
+def _prepare(view, geometry, augmentation, seed):
     def prepare(example):
-        counter = example["counter"]
-        image = decode(example["encoded"], least)
-        image = geo.random_sized_crop(image, side, geometry.crop_area, geometry.crop_stretch, seed, counter)
-        if geometry.mirror:
-            image = geo.mirror(image, seed, counter)
-        whole = _augmented(image[None, None], augmentation, seed, counter)  # a grid of one patch
-        return {"image": whole[0, 0], "label": example["label"]}
+        cut = view.cut(example["encoded"], example["counter"], geometry, augmentation, seed)
+        return {view.key: cut, "label": example["label"]}
 
     return prepare
 
@@ -153,19 +131,8 @@ def _plain(example, geometry):
     )
 
 
-def _augmented(grid, augmentation, seed, counter):
-    """Each patch of uint8 [R, C, P, P, 3] augmented on its own."""
-    if not augmentation.policy.used:
-        return grid
-    rows, columns, side = grid.shape[:3]
-    recipe = augment.draw(augmentation, seed, counter, rows * columns, side)
-    flat = tf.reshape(grid, [rows * columns, side, side, 3])  # [R*C, P, P, 3]
-    flat = augment.apply(flat, recipe, engine=augmentation.engine)
-    return tf.reshape(flat, grid.shape)
-
-
 def endless(source, prepare, global_batch, seed, start_step, shard, per_batch):
-    """The rows of one host, prepared, from a step on: see `patches`."""
+    """The rows of one host, prepared, from a step on: see `batches`."""
     host, hosts = shard
     rows, rest = divmod(global_batch, hosts)
     per_batch = per_batch or rows

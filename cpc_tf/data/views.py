@@ -1,30 +1,151 @@
-"""Views: what an encoder in training sees of an image."""
+"""Views: what an encoder in training sees of an image. Random choices are keyed by (seed, counter of the example)."""
 
 from __future__ import annotations
 
 import abc
+from typing import Generic, TypeVar
 
-from cpc_tf.data.config import GeometryConfig
+import tensorflow as tf
+
+from cpc_tf import augment
+from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data import geometry as geo
+from cpc_tf.data.config import GeometryConfig, ImageConfig
+from cpc_tf.data.decode import decode
+from cpc_tf.settings import ConfigError
+
+Geometry = TypeVar("Geometry")
 
 
-class View(abc.ABC):
+class View(abc.ABC, Generic[Geometry]):
     """What is cut from one image.
 
     Attributes:
       key: its name in a batch.
+      seen: what an encoder sees of an image in it, behind "it saw".
     """
 
     key: str
+    seen: str
 
     @abc.abstractmethod
-    def shape(self, geometry: GeometryConfig) -> list[int]:
+    def shape(self, geometry: Geometry) -> list[int]:
         """The static shape of one image's view."""
 
+    @abc.abstractmethod
+    def cut(
+        self, encoded: tf.Tensor, counter: tf.Tensor, geometry: Geometry, augmentation: AugmentConfig, seed: int
+    ) -> tf.Tensor:
+        """The augmented view of an encoded image, uint8 of `shape`."""
 
-class PatchGrid(View):
-    """The grid of overlapping patches of a random crop."""
+    def check(self, geometry: Geometry) -> None:
+        """Raises ConfigError if images of this geometry have no such view."""
+
+
+class PatchGrid(View[GeometryConfig]):
+    """The grid of overlapping patches of a random crop, each augmented on its own: [R, C, P, P, 3]."""
 
     key = "patches"
+    seen = "the patches of the grid, each on its own"
 
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [geometry.grid, geometry.grid, geometry.patch_size, geometry.patch_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed):
+        image = geo.resize(decode(encoded, geometry.resize), geometry.resize)
+        image = geo.random_crop(image, geometry.image_size, seed, counter)
+        if geometry.mirror:
+            image = geo.mirror(image, seed, counter)
+        grid = geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)
+        return _augmented(grid, augmentation, seed, counter)
+
+
+class WholeImage(View[GeometryConfig]):
+    """A random crop, augmented as one patch: [S, S, 3]."""
+
+    key = "image"
+    seen = "whole images"
+
+    def shape(self, geometry: GeometryConfig) -> list[int]:
+        return [geometry.image_size, geometry.image_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed):
+        return PatchGrid().cut(encoded, counter, geometry, augmentation, seed)[0, 0]  # the only patch
+
+    def check(self, geometry: GeometryConfig) -> None:
+        _check_one_patch(geometry)
+
+
+class RandomSizedCrop(View[ImageConfig]):
+    """A part of random size and shape, augmented as one patch: [S, S, 3]. Appendix C."""
+
+    key = "image"
+    seen = "crops of images, each of a random size and shape"
+
+    def shape(self, geometry: ImageConfig) -> list[int]:
+        return [geometry.image_size, geometry.image_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed):
+        image = decode(encoded, _least_side(geometry.image_size, geometry.crop_area))
+        crop = geo.random_sized_crop(
+            image, geometry.image_size, geometry.crop_area, geometry.crop_stretch, seed, counter
+        )
+        if geometry.mirror:
+            crop = geo.mirror(crop, seed, counter)
+        return _augmented(crop[None, None], augmentation, seed, counter)[0, 0]
+
+
+class SeveralCrops(View[GeometryConfig]):
+    """Several parts of random size and shape, each augmented on its own: [V, S, S, 3].
+
+    Args:
+      count: how many.
+      least_area: a crop has at least this part of the image's area.
+      stretch: its aspect ratio is between 1 / stretch and stretch.
+    """
+
+    key = "views"
+    seen = "crops of images, each of a random size and shape"
+
+    def __init__(self, count: int, least_area: float = 0.2, stretch: float = 4 / 3):
+        self.count, self.least_area, self.stretch = count, least_area, stretch
+
+    def shape(self, geometry: GeometryConfig) -> list[int]:
+        return [self.count, geometry.image_size, geometry.image_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed):
+        side = geometry.image_size
+        image = decode(encoded, _least_side(side, self.least_area))
+        crops = []
+        for view in range(self.count):
+            crop = geo.random_sized_crop(image, side, self.least_area, self.stretch, seed, counter, view)
+            crops.append(geo.mirror(crop, seed, counter, view) if geometry.mirror else crop)
+        return _augmented(tf.stack(crops)[None], augmentation, seed, counter)[0]  # a row of V patches
+
+    def check(self, geometry: GeometryConfig) -> None:
+        _check_one_patch(geometry)
+
+
+def _check_one_patch(geometry: GeometryConfig) -> None:
+    # So the exported module has a geometry for everything that is built on it: a grid of one patch, the image.
+    if geometry.patch_size != geometry.image_size:
+        raise ConfigError(
+            f"--patch_size={geometry.patch_size}: this objective sees whole images, as a grid of one patch; use "
+            f"--patch_size={geometry.image_size}, the --image_size"
+        )
+
+
+def _least_side(side: int, least_area: float) -> int:
+    """Of a decoded image, such that a crop of the least area is not enlarged."""
+    return int(side / least_area**0.5)
+
+
+def _augmented(grid, augmentation, seed, counter):
+    """Each patch of uint8 [R, C, P, P, 3] augmented on its own."""
+    if not augmentation.policy.used:
+        return grid
+    rows, columns, side = grid.shape[:3]
+    recipe = augment.draw(augmentation, seed, counter, rows * columns, side)
+    flat = tf.reshape(grid, [rows * columns, side, side, 3])  # [R*C, P, P, 3]
+    flat = augment.apply(flat, recipe, engine=augmentation.engine)
+    return tf.reshape(flat, grid.shape)

@@ -56,7 +56,7 @@ class Objective(keras.Model, abc.ABC):
     Attributes:
       NAME: of --objective, and what an exported encoder says it was trained by.
       TITLE: how cards and reports call it.
-      SUMMARY: what it does, one sentence.
+      SUMMARY: what it is and from whom, such that it can stand behind "it learned by".
       SETTINGS: its settings; their flags have names that no other objective has.
       VIEW: what it sees of an image.
       FIGURES: metrics of a finished run that are worth reporting, the most important first.
@@ -78,6 +78,7 @@ class Objective(keras.Model, abc.ABC):
     @classmethod
     def check(cls, settings: Settings, geometry: GeometryConfig) -> None:
         """Raises ConfigError if the objective cannot be computed on images of this geometry."""
+        cls.VIEW.check(geometry)
 
     @property
     @abc.abstractmethod
@@ -94,3 +95,21 @@ class Objective(keras.Model, abc.ABC):
         flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
         latents = self.encoder(tf.image.convert_image_dtype(flat, tf.float32), training=training)
         return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
+
+
+def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """(mean cross-entropy, share of right answers) of logits [N, K] and labels int32 [N]; float32 scalars."""
+    logits = tf.cast(logits, tf.float32)
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    correct = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), labels)
+    return loss, tf.reduce_mean(tf.cast(correct, tf.float32))
+
+
+def rotate(grid: tf.Tensor, quarter_turns: int) -> tf.Tensor:
+    """np.rot90 of grids or images: [B, R, C, D], counter-clockwise, static shapes."""
+    if quarter_turns == 0:
+        return grid
+    if quarter_turns == 2:
+        return tf.reverse(grid, [1, 2])
+    transposed = tf.transpose(grid, [0, 2, 1, 3])  # [B, C, R, D]
+    return tf.reverse(transposed, [1 if quarter_turns == 1 else 2])

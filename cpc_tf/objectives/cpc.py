@@ -11,7 +11,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import KNN, RANK, Figure, Objective, Output
+from cpc_tf.objectives.base import KNN, RANK, Figure, Objective, Output, rotate
 from cpc_tf.objectives.pixelcnn import PixelCNN
 from cpc_tf.settings import ConfigError, Settings, setting
 
@@ -60,16 +60,6 @@ class Prediction(NamedTuple):
     loss: tf.Tensor
     accuracy: tf.Tensor
     bound: tf.Tensor
-
-
-def rotate(latents: tf.Tensor, quarter_turns: int) -> tf.Tensor:
-    """np.rot90 of a grid: [B, R, C, D], counter-clockwise, static shapes."""
-    if quarter_turns == 0:
-        return latents
-    if quarter_turns == 2:
-        return tf.reverse(latents, [1, 2])
-    transposed = tf.transpose(latents, [0, 2, 1, 3])  # [B, C, R, D]
-    return tf.reverse(transposed, [1 if quarter_turns == 1 else 2])
 
 
 def info_nce(predictions: tf.Tensor, targets: tf.Tensor, candidates: tf.Tensor, offset: int, first: tf.Tensor | int):
@@ -134,7 +124,7 @@ class CPC(Objective):
 
     NAME = "cpc"
     TITLE = "CPC v2"
-    SUMMARY = "Contrastive Predictive Coding (CPC v2, Hénaff et al., ICML 2020): patches predict patches further on."
+    SUMMARY = "Contrastive Predictive Coding (CPC v2, Hénaff et al., ICML 2020)"
     SETTINGS = CPCConfig
     VIEW = PatchGrid()
     FIGURES: ClassVar = {
@@ -155,6 +145,7 @@ class CPC(Objective):
 
     @classmethod
     def check(cls, settings: CPCConfig, geometry: GeometryConfig) -> None:
+        super().check(settings, geometry)
         if geometry.grid <= settings.steps_to_predict:
             raise ConfigError(
                 f"--steps_to_predict={settings.steps_to_predict}: the grid has only {geometry.grid} rows; "

@@ -1,4 +1,4 @@
-"""Pre-trains an encoder on unlabelled pictures with the CPC objective.
+"""Pre-trains an encoder on unlabelled pictures, by the objective that --objective names.
 
     python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=runs/photos/pretrain
 

@@ -1,4 +1,4 @@
-"""Pre-trains an encoder on unlabelled pictures with the CPC objective."""
+"""Pre-trains an encoder on unlabelled pictures."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def pretrain(config: PretrainConfig) -> dict:
     print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
 
     def make_dataset(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        return pipeline.patches(
+        return pipeline.batches(
             source,
+            config.objective.kind.VIEW,
             config.geometry,
             config.augment,
             global_batch=config.training.batch_size,

@@ -1,0 +1,77 @@
+"""Instance discrimination: which other view is of the same image? Wu et al. 2018 (CVPR), Chen et al. 2020 (ICML)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import ClassVar
+
+import tensorflow as tf
+
+from cpc_tf.data.views import SeveralCrops
+from cpc_tf.encoders.network import Network
+from cpc_tf.keras import keras
+from cpc_tf.objectives.base import KNN, RANK, Figure, Objective, Output, classify
+from cpc_tf.settings import Settings, setting
+
+VIEWS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceConfig(Settings):
+    """The contrastive loss of Chen et al. 2020."""
+
+    temperature: float = setting(
+        0.1, "--objective=instance: what cosine similarities are divided by", source="Chen et al. 2020", above=0
+    )
+    projection_dim: int = setting(
+        128, "--objective=instance: dimension of what is compared", source="Chen et al. 2020", minimum=1
+    )
+
+
+def other_view(projections: tf.Tensor, temperature: float) -> tuple[tf.Tensor, tf.Tensor]:
+    """How well the other view of an image is found among all other views of the batch (NT-Xent).
+
+    Args:
+      projections: [B, 2, T], float32, static shape; their lengths do not count.
+      temperature: what cosine similarities are divided by.
+
+    Returns:
+      the mean cross-entropy, at chance level log(2 * B - 1), and the accuracy; float32 scalars.
+    """
+    count = projections.shape[0] * VIEWS
+    directions = tf.math.l2_normalize(tf.reshape(projections, [count, -1]), axis=1)  # [2*B, T]
+    logits = tf.matmul(directions, directions, transpose_b=True) / temperature  # [2*B, 2*B]
+    logits = tf.linalg.set_diag(logits, tf.fill([count], -1e9))  # a view is not found in itself
+    index = tf.range(count)
+    return classify(logits, index + 1 - 2 * (index % VIEWS))
+
+
+class Instance(Objective):
+    """A projection head with one hidden layer; candidates are the views of a replica's images."""
+
+    NAME = "instance"
+    TITLE = "Instance discrimination"
+    SUMMARY = "instance discrimination (Chen et al., ICML 2020; Wu et al., CVPR 2018)"
+    SETTINGS = InstanceConfig
+    VIEW = SeveralCrops(VIEWS)
+    FIGURES: ClassVar = {
+        "loss": Figure("InfoNCE loss among the views of a batch (nats)", "{:.3f}"),
+        "accuracy": Figure("contrastive accuracy", "{:.3f}"),
+        "bound": Figure("InfoNCE bound on mutual information (nats)", "{:.3f}"),
+        "effective_rank": RANK,
+        "knn": KNN,
+    }
+    metric_names = ("accuracy", "bound")
+
+    def __init__(self, encoder: Network, settings: InstanceConfig, precision: str = "float32"):
+        super().__init__(encoder, settings, precision)
+        self.hidden = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden")
+        self.head = keras.layers.Dense(settings.projection_dim, dtype="float32", name="head")
+
+    def call(self, view: tf.Tensor, training: bool = False) -> Output:
+        """Two views of each image, [B, 2, S, S, 3] -> the loss of [2 * B] answers."""
+        latents = self.encode(view, training)  # [B, 2, D]
+        loss, accuracy = other_view(self.head(self.hidden(latents)), self.settings.temperature)
+        bound = math.log(max(1, view.shape[0] * VIEWS - 1)) - loss
+        return Output(loss, {"accuracy": accuracy, "bound": bound}, latents)

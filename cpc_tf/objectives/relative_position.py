@@ -1,0 +1,76 @@
+"""Relative position: which of its eight neighbours is this patch? Doersch et al. 2015 (ICCV)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import tensorflow as tf
+
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.views import PatchGrid
+from cpc_tf.encoders.network import Network
+from cpc_tf.keras import keras
+from cpc_tf.objectives.base import KNN, RANK, Figure, NoSettings, Objective, Output, classify
+from cpc_tf.settings import ConfigError
+
+# (rows down, columns right) of the eight neighbours, row by row.
+NEIGHBOURS = [(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1) if (row, column) != (0, 0)]
+
+
+def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Each patch inside the grid beside each of its neighbours.
+
+    Args:
+      latents: [B, R, C, D], static shape, R and C at least 3.
+
+    Returns:
+      [8 * B * (R - 2) * (C - 2), 2 * D], the patch and then its neighbour; and which neighbour it is, an index of
+      NEIGHBOURS, int32.
+    """
+    _, rows, columns, dim = latents.shape
+    centre = latents[:, 1:-1, 1:-1]  # [B, R-2, C-2, D]
+    shifted = [latents[:, 1 + i : rows - 1 + i, 1 + j : columns - 1 + j] for i, j in NEIGHBOURS]
+    both = tf.stack([tf.concat([centre, neighbour], -1) for neighbour in shifted])  # [8, B, R-2, C-2, 2*D]
+    flat = tf.reshape(both, [-1, 2 * dim])
+    return flat, tf.repeat(tf.range(len(NEIGHBOURS)), flat.shape[0] // len(NEIGHBOURS))
+
+
+class RelativePosition(Objective):
+    """A classifier with one hidden layer on the latents of two patches.
+
+    A gap between the patches (--patch_stride above --patch_size), jitter and dropped colours (--augment=colour_drop)
+    keep it from answering by lines that go on and by chromatic aberration.
+    """
+
+    NAME = "relative_position"
+    TITLE = "Relative position"
+    SUMMARY = "prediction of the relative position of patches (Doersch et al., ICCV 2015)"
+    VIEW = PatchGrid()
+    FIGURES: ClassVar = {
+        "loss": Figure("cross-entropy of the eight positions (nats)", "{:.3f}"),
+        "accuracy": Figure("accuracy among the eight positions", "{:.3f}"),
+        "effective_rank": RANK,
+        "knn": KNN,
+    }
+    metric_names = ("accuracy",)
+
+    def __init__(self, encoder: Network, settings: NoSettings, precision: str = "float32"):
+        super().__init__(encoder, settings, precision)
+        self.hidden = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden")
+        self.head = keras.layers.Dense(len(NEIGHBOURS), dtype="float32", name="head")
+
+    @classmethod
+    def check(cls, settings: NoSettings, geometry: GeometryConfig) -> None:
+        super().check(settings, geometry)
+        if geometry.grid < 3:
+            raise ConfigError(
+                f"--patch_stride={geometry.patch_stride}: the grid has only {geometry.grid} rows, and a patch with "
+                "eight neighbours needs 3; use a smaller --patch_stride or --patch_size"
+            )
+
+    def call(self, view: tf.Tensor, training: bool = False) -> Output:
+        """Patches [B, R, C, P, P, 3] -> the loss of 8 answers for each patch inside the grid."""
+        latents = self.encode(view, training)  # [B, R, C, D]
+        both, labels = pairs(latents)
+        loss, accuracy = classify(self.head(self.hidden(both)), labels)
+        return Output(loss, {"accuracy": accuracy}, latents)

@@ -1,0 +1,42 @@
+"""Rotation: by how many quarter turns was the image turned? Gidaris et al. 2018 (ICLR)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import tensorflow as tf
+
+from cpc_tf.data.views import WholeImage
+from cpc_tf.encoders.network import Network
+from cpc_tf.keras import keras
+from cpc_tf.objectives.base import KNN, RANK, Figure, NoSettings, Objective, Output, classify, rotate
+
+TURNS = 4
+
+
+class Rotation(Objective):
+    """A linear classifier of the four quarter turns, all of which of each image are in the batch."""
+
+    NAME = "rotation"
+    TITLE = "Rotation"
+    SUMMARY = "prediction of image rotations (Gidaris et al., ICLR 2018)"
+    VIEW = WholeImage()
+    FIGURES: ClassVar = {
+        "loss": Figure("cross-entropy of the four quarter turns (nats)", "{:.3f}"),
+        "accuracy": Figure("accuracy among the four quarter turns", "{:.3f}"),
+        "effective_rank": RANK,
+        "knn": KNN,
+    }
+    metric_names = ("accuracy",)
+
+    def __init__(self, encoder: Network, settings: NoSettings, precision: str = "float32"):
+        super().__init__(encoder, settings, precision)
+        self.head = keras.layers.Dense(TURNS, dtype="float32", name="head")
+
+    def call(self, view: tf.Tensor, training: bool = False) -> Output:
+        """Images [B, S, S, 3] -> the loss of [4 * B] answers."""
+        batch = view.shape[0]
+        turned = tf.concat([rotate(view, turns) for turns in range(TURNS)], 0)  # [4*B, S, S, 3]
+        features = self.encode(turned, training)  # [4*B, D]
+        loss, accuracy = classify(self.head(features), tf.repeat(tf.range(TURNS), batch))
+        return Output(loss, {"accuracy": accuracy}, features[:batch])
