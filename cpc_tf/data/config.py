@@ -1,4 +1,4 @@
-"""Settings of what the encoder sees: pictures, geometry, augmentation."""
+"""Settings of what the encoder sees: images and their geometry."""
 
 import dataclasses
 
@@ -7,17 +7,20 @@ from cpc_tf.settings import ConfigError, Settings, setting
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig(Settings):
-    """Where the pictures come from."""
+    """Where the images come from."""
 
     dataset: str = setting(
         "photos",
-        "'photos' (embedded), 'photos/N' for N unlabelled crops, 'folder:PATH' for your own pictures, or the name of a "
-        "TensorFlow Datasets builder",
+        "Images to use: 'photos' (embedded photographs), 'photos/N' (N unlabelled crops of them), 'folder:PATH' "
+        "(your own pictures), 'collages' (embedded, with boxes), 'voc:PATH' (a folder in VOC's layout), or the "
+        "name of a TensorFlow Datasets builder",
     )
-    data_dir: str = setting("", "where TensorFlow Datasets keeps its data; empty: its own default", free_on_resume=True)
-    split: str = setting("train", "part of the dataset to learn from (TensorFlow Datasets split syntax)")
+    data_dir: str = setting(
+        "", "Directory in which TensorFlow Datasets keeps its data; empty: its own default", free_on_resume=True
+    )
+    split: str = setting("train", "Part of the dataset to learn from, in the split syntax of TensorFlow Datasets")
     shuffle_window: int = setting(
-        16384, "examples shuffled together; folders are always shuffled whole", unit="images", minimum=1
+        16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, flag=False
     )
 
     def check(self):
@@ -31,11 +34,17 @@ class DataConfig(Settings):
 class GeometryConfig(Settings):
     """Image -> resize -> random crop -> grid of patches. Defaults: appendix A."""
 
-    resize: int = setting(300, "side of the square the image is resized to", unit="px", source="App. A", minimum=1)
-    image_size: int = setting(260, "side of the random crop", unit="px", source="App. A", minimum=1)
-    patch_size: int = setting(80, "side of a patch", unit="px", source="App. A", minimum=1)
-    patch_stride: int = setting(36, "distance between neighbouring patches", unit="px", source="App. A", minimum=1)
-    mirror: bool = setting(False, "mirror half of the training images left to right")
+    resize: int = setting(
+        300,
+        "Side of the square that an image is resized to before it is cropped",
+        unit="px",
+        source="App. A",
+        minimum=1,
+    )
+    image_size: int = setting(260, "Side of the random crop of an image", unit="px", source="App. A", minimum=1)
+    patch_size: int = setting(80, "Side of a patch", unit="px", source="App. A", minimum=1)
+    patch_stride: int = setting(36, "Distance between neighbouring patches", unit="px", source="App. A", minimum=1)
+    mirror: bool = setting(False, "Mirror half of the training images left to right")
 
     def check(self):
         if self.image_size > self.resize:
@@ -61,15 +70,19 @@ class GeometryConfig(Settings):
 class ImageConfig(Settings):
     """Image -> random-sized crop, for a classifier of whole images; tested on the centre crop. Appendix C."""
 
-    resize: int = setting(256, "side of the square a test image is resized to", unit="px", minimum=1)
+    resize: int = setting(256, "Side of the square that test images are resized to, then cropped", unit="px", minimum=1)
     image_size: int = setting(
-        224, "side of the image that is classified", unit="px", source="App. C: 14x14 at stride 16", minimum=1
+        224, "Side of the images that are classified", unit="px", source="App. C: 14x14 at stride 16", minimum=1
     )
     crop_area: float = setting(
-        0.08, "least part of the image in a training crop", source="Szegedy et al. 2014", above=0, maximum=1
+        0.08,
+        "Smallest part of an image's area that a training crop may have",
+        source="Szegedy et al. 2014",
+        above=0,
+        maximum=1,
     )
-    crop_stretch: float = setting(4 / 3, "largest aspect ratio of a training crop", source="Szegedy", minimum=1)
-    mirror: bool = setting(True, "mirror half of the training images left to right")
+    crop_stretch: float = setting(4 / 3, "Largest aspect ratio of a training crop", minimum=1, flag=False)
+    mirror: bool = setting(True, "Mirror half of the training images left to right")
 
     def check(self):
         if self.image_size > self.resize:
@@ -83,35 +96,41 @@ class CanvasConfig(Settings):
     """How images with objects are shown to a detector."""
 
     canvas_height: int = setting(
-        800, "of the canvas; what does not fit onto it is shrunk further", unit="px", minimum=1
+        800, "Height of the canvas; an image that does not fit on it is shrunk further", unit="px", minimum=1
     )
-    canvas_width: int = setting(800, "of the canvas", unit="px", minimum=1)
+    canvas_width: int = setting(
+        800, "Width of the canvas; an image that does not fit on it is shrunk further", unit="px", minimum=1
+    )
     smallest_area: int = setting(
-        150_000, "least area a training image is resized to", unit="px", source="Doersch 2015", minimum=1
+        150_000, "Smallest area of a training image, before --area_scale", unit="px", minimum=1, flag=False
     )
-    largest_area: int = setting(450_000, "largest area, alike", unit="px", source="Doersch 2015", minimum=1)
-    test_area: int = setting(300_000, "area a test image is resized to", unit="px", minimum=1)
-    area_scale: float = setting(1.0, "factor on these three areas, for data sets of small images", above=0)
-    canvas_mirror: bool = setting(True, "mirror half of the training images left to right, with their boxes")
+    largest_area: int = setting(
+        450_000, "Largest area of a training image, before --area_scale", unit="px", minimum=1, flag=False
+    )
+    test_area: int = setting(300_000, "Area of a test image, before --area_scale", unit="px", minimum=1, flag=False)
+    area_scale: float = setting(
+        1.0, "Factor on the areas of images as shown: 150,000 to 450,000 px, in the test 300,000 px", above=0
+    )
+    canvas_mirror: bool = setting(True, "Mirror half of the training images left to right, with their boxes")
     canvas_colour_drop: float = setting(
         0.5,
-        "probability of keeping one channel of three of a training image",
+        "Probability that a training image keeps one of three colour channels",
         source="Doersch 2015",
         minimum=0,
         maximum=1,
     )
     smallest_box: float = setting(
-        2.0, "boxes with a shorter side, after resizing, are not learned", unit="px", minimum=0
+        2.0, "Shortest side, after resizing, of a box to learn", unit="px", minimum=0, flag=False
     )
-    max_boxes: int = setting(100, "boxes of a training image; of more, the largest", minimum=1)
+    max_boxes: int = setting(100, "Most boxes of a training image that are learned; of more, the largest", minimum=1)
 
     def check(self):
         if self.smallest_area > self.largest_area:
-            raise ConfigError(f"--smallest_area={self.smallest_area}: above --largest_area={self.largest_area}")
+            raise ConfigError(f"smallest_area={self.smallest_area}: above largest_area={self.largest_area}")
         for name in ("largest_area", "test_area"):
             area = getattr(self, name) * self.area_scale
             if area > self.canvas_height * self.canvas_width:
                 raise ConfigError(
-                    f"--{name}={getattr(self, name)}: times --area_scale={self.area_scale:g} it is more than the "
+                    f"--area_scale={self.area_scale:g}: images of {area:.0f} px are more than the "
                     f"{self.canvas_height} x {self.canvas_width} px of --canvas_height and --canvas_width"
                 )

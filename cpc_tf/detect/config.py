@@ -14,21 +14,19 @@ class BackboneConfig(Settings):
 
     encoder: str = setting(
         "",
-        "TF-Hub module (directory or handle), fine-tuned; 'random': --backbone with new weights in its place; "
-        "'random:MODULE': the untrained twin of one of ours",
+        "Encoder to fine-tune: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
+        "'random:MODULE': the untrained copy of one of our modules",
     )
-    backbone: str = setting("resnet50", "architecture of 'random'", choices=tuple(NETWORKS))
+    backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
     backbone_endpoint: str = setting(
-        "feature_map", "endpoint of the encoder that feeds the detector, e.g. 'stack3', 'feature_map'; '': its output"
+        "feature_map", "Endpoint of the encoder to detect on, e.g. 'stack3'; empty: the encoder's output"
     )
     backbone_norm: str = setting(
         "none",
-        "normalization of that endpoint; an encoder of block order 'pre' has none on 'stack1', 'stack2', ...",
+        "Normalization of --backbone_endpoint; block order 'pre' leaves 'stack1', 'stack2', ... without one",
         choices=("none", "layer", "channel"),
     )
-    backbone_statistics: bool = setting(
-        False, "go on averaging the statistics of the encoder's batch norm, if it has one", source="C4: frozen"
-    )
+    backbone_statistics: bool = setting(False, "Go on averaging statistics of the encoder's batch norm", flag=False)
 
 
 def _numbers(flag: str, text: str, example: str) -> list[float]:
@@ -42,8 +40,10 @@ def _numbers(flag: str, text: str, example: str) -> list[float]:
 class AnchorConfig(Settings):
     """The boxes that each cell of the feature map proposes from."""
 
-    anchor_sizes: str = setting("32,64,128,256,512", "square roots of the areas", unit="px", source="C4")
-    anchor_ratios: str = setting("0.5,1,2", "heights over widths", source="C4")
+    anchor_sizes: str = setting(
+        "32,64,128,256,512", "Sizes of the anchors (square roots of their areas)", unit="px", source="C4"
+    )
+    anchor_ratios: str = setting("0.5,1,2", "Aspect ratios of the anchors, height over width", source="C4")
 
     def check(self):
         for name in ("anchor_sizes", "anchor_ratios"):
@@ -59,21 +59,39 @@ class AnchorConfig(Settings):
 class RpnConfig(Settings):
     """The region proposal network."""
 
-    rpn_width: int = setting(1024, "channels of its 3x3 convolution", source="C4", minimum=1)
-    rpn_samples: int = setting(256, "anchors of an image in the loss", source="C4", minimum=1)
-    rpn_positive_fraction: float = setting(0.5, "of them on objects at most", source="C4", minimum=0, maximum=1)
-    rpn_positive_iou: float = setting(0.7, "an anchor from here on is an object's", source="C4", above=0, maximum=1)
-    rpn_negative_iou: float = setting(0.3, "an anchor below is background", source="C4", minimum=0, maximum=1)
-    rpn_nms_iou: float = setting(0.7, "of two proposals that overlap so much one goes", source="C4", above=0, maximum=1)
-    rpn_train_candidates: int = setting(12000, "best anchors that go into that suppression", source="C4", minimum=1)
-    rpn_train_proposals: int = setting(2000, "and come out of it, in training", source="C4", minimum=1)
-    rpn_test_candidates: int = setting(6000, "the same in the test", source="C4", minimum=1)
-    rpn_test_proposals: int = setting(1000, "the same in the test", source="C4", minimum=1)
+    rpn_width: int = setting(1024, "Width of the region proposal network", source="C4", minimum=1)
+    rpn_samples: int = setting(
+        256, "Anchors of an image in the loss of the region proposal network", source="C4", minimum=1
+    )
+    rpn_positive_fraction: float = setting(
+        0.5, "Largest part of sampled anchors on objects", minimum=0, maximum=1, flag=False
+    )
+    rpn_positive_iou: float = setting(
+        0.7, "Overlap from which an anchor is an object's", above=0, maximum=1, flag=False
+    )
+    rpn_negative_iou: float = setting(
+        0.3, "Overlap below which an anchor is background", minimum=0, maximum=1, flag=False
+    )
+    rpn_nms_iou: float = setting(
+        0.7, "Overlap from which one proposal suppresses another", above=0, maximum=1, flag=False
+    )
+    rpn_train_candidates: int = setting(
+        12000, "Best anchors before the suppression of proposals in training", source="C4", minimum=1
+    )
+    rpn_train_proposals: int = setting(
+        2000, "Most proposals after their suppression in training", source="C4", minimum=1
+    )
+    rpn_test_candidates: int = setting(
+        6000, "Best anchors before the suppression of proposals in the test", source="C4", minimum=1
+    )
+    rpn_test_proposals: int = setting(
+        1000, "Most proposals after their suppression in the test", source="C4", minimum=1
+    )
 
     def check(self):
         if self.rpn_negative_iou > self.rpn_positive_iou:
             raise ConfigError(
-                f"--rpn_negative_iou={self.rpn_negative_iou}: above --rpn_positive_iou={self.rpn_positive_iou}"
+                f"rpn_negative_iou={self.rpn_negative_iou}: above rpn_positive_iou={self.rpn_positive_iou}"
             )
 
 
@@ -82,28 +100,36 @@ class HeadConfig(Settings):
     """What classifies each region and moves its box."""
 
     learn_difficult: bool = setting(
-        True, "learn from objects marked difficult as from others; else what lies on them is not learned from"
+        True, "Learn objects marked difficult; if not, ignore what lies on them", flag=False
     )
-    region_samples: int = setting(512, "regions of an image in the loss", source="C4", minimum=1)
-    region_positive_fraction: float = setting(0.25, "of them on objects at most", source="C4", minimum=0, maximum=1)
-    region_positive_iou: float = setting(0.5, "a region from here on is an object's", source="C4", above=0, maximum=1)
+    region_samples: int = setting(512, "Regions of an image in the loss of the region head", source="C4", minimum=1)
+    region_positive_fraction: float = setting(
+        0.25, "Largest part of sampled regions on objects", minimum=0, maximum=1, flag=False
+    )
+    region_positive_iou: float = setting(
+        0.5, "Overlap from which a region is an object's", above=0, maximum=1, flag=False
+    )
     region_reduce: int = setting(
-        1024, "1x1 convolution to so many channels first, where the encoder has more; 0: never", minimum=0
+        1024, "Channels that wider feature maps are reduced to; 0: never", minimum=0, flag=False
     )
-    region_pool: int = setting(14, "side of the grid a region is pooled to", unit="cells", source="C4", minimum=1)
-    region_points: int = setting(2, "sampling points per bin and axis of that pooling", minimum=1)
-    region_chunk: int = setting(
-        128, "regions pooled at a time: fewer take less memory; 0: all", unit="regions", minimum=0
-    )
+    region_pool: int = setting(14, "Side of the grid that a region is pooled to", unit="cells", source="C4", minimum=1)
+    region_points: int = setting(2, "Sampling points per bin and axis", minimum=1, flag=False)
+    region_chunk: int = setting(128, "Regions pooled at a time (memory); 0: all", unit="regions", minimum=0, flag=False)
     region_head: str = setting(
-        "residual", "'residual': bottleneck blocks; 'mlp': linear layers", source="C4", choices=("residual", "mlp")
+        "residual",
+        "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers",
+        source="C4",
+        choices=("residual", "mlp"),
     )
-    region_blocks: int = setting(3, "blocks or linear layers", source="C4", minimum=0)
-    region_width: int = setting(2048, "their width", source="C4", minimum=1)
-    region_bottleneck: int = setting(512, "width inside a block", source="C4", minimum=1)
-    region_stride: int = setting(2, "of the first block", source="C4", minimum=1)
+    region_blocks: int = setting(3, "Number of blocks or layers of the region head", source="C4", minimum=0)
+    region_width: int = setting(2048, "Width of the blocks or layers of the region head", source="C4", minimum=1)
+    region_bottleneck: int = setting(512, "Width inside a block of the region head", minimum=1, flag=False)
+    region_stride: int = setting(2, "Stride of the first block of the region head", minimum=1, flag=False)
     region_norm: str = setting(
-        "layer", "normalization inside the blocks, of each region", choices=("layer", "channel", "batch", "none")
+        "layer",
+        "Normalization of each region inside a block",
+        choices=("layer", "channel", "batch", "none"),
+        flag=False,
     )
 
 
@@ -111,11 +137,11 @@ class HeadConfig(Settings):
 class InferenceConfig(Settings):
     """What becomes a detection."""
 
-    detection_score: float = setting(0.05, "least probability", source="C4", minimum=0, maximum=1)
+    detection_score: float = setting(0.05, "Least probability of a detection", source="C4", minimum=0, maximum=1)
     detection_nms_iou: float = setting(
-        0.5, "of two detections of a class that overlap so much one goes", source="C4", above=0, maximum=1
+        0.5, "Overlap from which one detection suppresses another of its class", above=0, maximum=1, flag=False
     )
-    detections: int = setting(100, "of an image at most", source="C4", minimum=1)
+    detections: int = setting(100, "Most detections of an image", source="C4", minimum=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,18 +159,25 @@ class DetectorConfig(Settings):
 class DetectorSgdConfig(Settings):
     """How encoder and detector are trained. The schedule is written in parts of the run, for any length."""
 
-    learning_rate: float = setting(0.02, "of the detector, for batches of --rate_batch images", source="C4", above=0)
-    rate_batch: int = setting(
-        16, "rates grow in proportion to --batch_size from here; 0: they are as written", source="C4", minimum=0
+    learning_rate: float = setting(
+        0.02, "Detector's learning rate for batches of --rate_batch images", source="C4", above=0
     )
-    encoder_rate_factor: float = setting(0.1, "rate of the encoder, over the detector's", minimum=0)
-    momentum: float = setting(0.9, "of SGD", source="C4", minimum=0, maximum=1)
-    weight_decay: float = setting(1e-4, "times half the square of kernels", source="C4", minimum=0)
-    clip_norm: float = setting(0.0, "largest global norm of the gradient; 0: any", minimum=0)
-    warmup_steps: int = setting(100, "linear warm-up", unit="steps", source="C4", minimum=0)
+    rate_batch: int = setting(
+        16,
+        "Batch size that --learning_rate is for; others scale it in proportion; 0: none does",
+        source="C4",
+        minimum=0,
+    )
+    encoder_rate_factor: float = setting(0.1, "Encoder's learning rate, as a factor on the detector's", minimum=0)
+    momentum: float = setting(0.9, "Momentum of SGD", minimum=0, maximum=1, flag=False)
+    weight_decay: float = setting(1e-4, "Factor on half the squared norm of the kernels", minimum=0, flag=False)
+    clip_norm: float = setting(0.0, "Largest global norm of the gradient; 0: no clipping", minimum=0)
+    warmup_steps: int = setting(
+        100, "Length of the linear warm-up of the learning rates", unit="steps", source="C4", minimum=0
+    )
     rate_drops: str = setting(
         "0.75,0.9167",
-        "parts of the run after which the rates fall to a tenth; empty: never",
+        "Parts of the run after which learning rates fall to a tenth; empty: never",
         source="C4: 18k and 22k of 24k steps",
     )
 
@@ -162,16 +195,18 @@ class DetectorSgdConfig(Settings):
 class ScoringConfig(Settings):
     """What the detector is tested on, and how."""
 
-    test_split: str = setting("test", "part of the dataset to test on, in the end")
-    test_batch_size: int = setting(4, "images at a time and device in the test", minimum=1, free_on_resume=True)
-    detection_iou: float = setting(0.5, "overlap at which a detection is right", source="VOC", above=0, maximum=1)
+    test_split: str = setting("test", "Part of the dataset that the detector is tested on at the end")
+    test_batch_size: int = setting(4, "Images per device and step in the test", minimum=1, free_on_resume=True)
+    detection_iou: float = setting(
+        0.5, "Overlap from which a detection is a true positive", source="VOC", above=0, maximum=1
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class DetectConfig(Settings):
     """Everything `python -m cpc_tf.detect` can be told."""
 
-    workdir: str = setting("", "directory of the run; a run that stands there is resumed", free_on_resume=True)
+    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
     data: DataConfig = DataConfig()
     canvas: CanvasConfig = CanvasConfig()
     detector: DetectorConfig = DetectorConfig()

@@ -101,8 +101,8 @@ class _Watch:
             return None
         self._told = True
         return (
-            f"step {step}: {record['left_out']:.1f} objects of an image are not learned from, below --smallest_box or "
-            "beyond --max_boxes; a larger --area_scale shows them larger"
+            f"step {step}: {record['left_out']:.1f} objects of an image are not learned from, smaller than "
+            "smallest_box or beyond --max_boxes; a larger --area_scale shows them larger"
         )
 
 

@@ -13,14 +13,20 @@ from cpc_tf.training.config import NumericsConfig, TrainingConfig
 class LabelsConfig(Settings):
     """Which labels may be seen, and which of them only to select settings."""
 
-    test_split: str = setting("test", "part of the dataset to test on, once per chosen model")
+    test_split: str = setting("test", "Part of the dataset to test on, once for each selected model")
     label_fraction: float = setting(
-        1.0, "part of each class's labels; smaller parts lie in larger ones", source="Sec. 4.2", above=0, maximum=1
+        1.0,
+        "Part of each class's labels to use; smaller parts lie in larger ones",
+        source="Sec. 4.2",
+        above=0,
+        maximum=1,
     )
-    labels_per_class: int = setting(0, "so many labels of each class instead of a fraction; 0: the fraction", minimum=0)
+    labels_per_class: int = setting(
+        0, "Labels of each class to use, instead of --label_fraction; 0: --label_fraction decides", minimum=0
+    )
     held_out: float = setting(
         0.2,
-        "part of these labels that settings and lengths are selected on; 0: nothing is selected",
+        "Part of these labels to select settings and lengths on; 0: nothing is selected",
         minimum=0,
         maximum=0.9,
     )
@@ -32,47 +38,55 @@ class ClassifierConfig(Settings):
 
     encoder: str = setting(
         "",
-        "TF-Hub module (directory or handle); 'random': --backbone with new weights in its place; 'pixels': --backbone "
-        "trained on the labels alone, the baseline",
+        "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
+        "'pixels': none, the baseline that trains --backbone on the labels alone",
     )
     endpoint: str = setting(
-        "feature_map", "which output of a module that has several feeds the classifier, e.g. 'stack2', 'features'"
+        "feature_map", "Output of the module to classify, e.g. 'feature_map', 'stack2' or 'latents'"
     )
     backbone: str = setting(
-        "resnet200_v2", "architecture of 'pixels' and 'random'", source="App. C.1", choices=tuple(NETWORKS)
+        "resnet200_v2",
+        "Architecture of the encoder if --encoder is 'pixels' or 'random'",
+        source="App. C.1",
+        choices=tuple(NETWORKS),
     )
-    head_blocks: int = setting(11, "residual blocks between encoder and mean-pool", source="App. C.2", minimum=0)
-    head_width: int = setting(4096, "maps of a block", source="App. C.2", minimum=1)
-    head_bottleneck: int = setting(1024, "maps inside a block", source="App. C.2", minimum=1)
-    dropout: float = setting(
-        0.5, "before the last layer; searched from 0 to 1 in the paper", source="App. C", minimum=0, maximum=0.99
-    )
+    head_blocks: int = setting(11, "Residual blocks of the classifier", source="App. C.2", minimum=0)
+    head_width: int = setting(4096, "Channels of a block of the classifier", source="App. C.2", minimum=1)
+    head_bottleneck: int = setting(1024, "Channels inside a block of the classifier", source="App. C.2", minimum=1)
+    dropout: float = setting(0.5, "Dropout before the last layer", source="App. C", minimum=0, maximum=0.99)
 
 
 @dataclasses.dataclass(frozen=True)
 class SgdConfig(Settings):
     """How it is trained: appendix C."""
 
-    learning_rate: float = setting(0.1, "of SGD, at the start of a cosine", source="App. C: 0.05, 0.1, 0.2", above=0)
-    momentum: float = setting(0.9, "of SGD", minimum=0, maximum=1)
+    learning_rate: float = setting(
+        0.1, "Learning rate of SGD at the start of its cosine", source="App. C: 0.05, 0.1, 0.2", above=0
+    )
+    momentum: float = setting(0.9, "Momentum of SGD", minimum=0, maximum=1, flag=False)
     weight_decay: float = setting(
-        1e-4, "times half the square of kernels; the whole of 'pixels', the classifier else", source="App. C", minimum=0
+        1e-4,
+        "Weight decay of kernels that SGD trains: with --encoder=pixels all, else the classifier's",
+        source="App. C",
+        minimum=0,
     )
-    warmup_steps: int = setting(0, "linear warm-up of SGD", unit="steps", minimum=0)
+    warmup_steps: int = setting(0, "Length of the linear warm-up of SGD", unit="steps", minimum=0)
     finetune_steps: int = setting(
-        0, "longest fine-tuning of the whole stack, after the frozen phase; 0: none", unit="steps", minimum=0
+        0, "Most steps of fine-tuning after the frozen phase; 0: no fine-tuning", unit="steps", minimum=0
     )
-    finetune_rate: float = setting(0.01, "of the classifier's SGD while fine-tuning", above=0)
-    encoder_rate: float = setting(1e-4, "of the encoder's Adam while fine-tuning", above=0)
+    finetune_rate: float = setting(0.01, "Learning rate of the classifier's SGD while fine-tuning", above=0)
+    encoder_rate: float = setting(1e-4, "Learning rate of the encoder's Adam while fine-tuning", above=0)
     finetune_schedule: str = setting(
-        "constant", "both rates while fine-tuning; a cosine ends at --finetune_steps", choices=("constant", "cosine")
+        "constant",
+        "Schedule of fine-tuning's learning rates; a cosine ends at --finetune_steps",
+        choices=("constant", "cosine"),
     )
     look_every: int = setting(
-        100, "steps between looks at the held-out labels while fine-tuning: lengths to choose from", minimum=1
+        100, "Steps between fine-tuning's evaluations on held-out labels: lengths to select from", minimum=1
     )
     cached_views: int = setting(
         0,
-        "frozen phase: encode this many augmented views of each image once and train on those; 0: encode at each step",
+        "Views of each image that the frozen phase encodes once; 0: encode at each step",
         minimum=0,
     )
 
@@ -81,16 +95,18 @@ class SgdConfig(Settings):
 class SearchConfig(Settings):
     """Random search in the paper's space, judged on the held-out labels; the settings given are its first trial."""
 
-    search_trials: int = setting(1, "settings tried for the first phase; 1: only those given", minimum=1)
-    search_rates: str = setting("0.05,0.1,0.2", "learning rates to draw from", source="App. C.1")
+    search_trials: int = setting(
+        1, "Settings tried for the first phase, the given ones first; 1: only those", minimum=1
+    )
+    search_rates: str = setting("0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1")
     search_decays: str = setting(
-        "1e-5,1e-2", "least and largest weight decay, drawn on the log scale", source="App. C.1"
+        "1e-5,1e-2", "Least and largest weight decay of the search (log scale)", source="App. C.1"
     )
-    search_dropouts: str = setting("0,1", "least and largest dropout", source="App. C.1")
+    search_dropouts: str = setting("0,1", "Least and largest dropout of the search", source="App. C.1")
     search_batches: str = setting(
-        "", "batch sizes to draw from; empty: only --batch_size", source="App. C.1: 16, 32 a worker"
+        "", "Batch sizes that the search draws from; empty: only --batch_size", source="App. C.1: 16, 32 a worker"
     )
-    search_encoder_rates: str = setting("", "of fine-tuning, each tried; empty: only --encoder_rate")
+    search_encoder_rates: str = setting("", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate")
 
     def check(self):
         for name in ("search_rates", "search_decays", "search_dropouts", "search_batches", "search_encoder_rates"):
@@ -115,7 +131,7 @@ class SearchConfig(Settings):
 class EfficientConfig(Settings):
     """Everything `python -m cpc_tf.efficient` can be told."""
 
-    workdir: str = setting("", "directory of the run; a run that stands there is resumed", free_on_resume=True)
+    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
     data: DataConfig = DataConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()

@@ -11,19 +11,17 @@ from cpc_tf.settings import Settings, setting
 class EncoderConfig(Settings):
     """The network that turns a patch, or a whole image, into latents. A family of networks may refuse an option."""
 
-    encoder: str = setting("resnet161", "architecture", source="Sec. 4.1", choices=tuple(NETWORKS))
+    encoder: str = setting("resnet161", "Architecture of the encoder", source="Sec. 4.1", choices=tuple(NETWORKS))
     norm: str = setting(
-        "layer", "normalization inside the encoder", source="Sec. 4.1", choices=("layer", "channel", "batch", "none")
+        "layer", "Normalization inside the encoder", source="Sec. 4.1", choices=("layer", "channel", "batch", "none")
     )
     block_order: str = setting(
-        "pre", "'pre': norm and ReLU before each convolution (ResNet v2); 'post': after it", choices=("pre", "post")
+        "pre",
+        "Order in a block. 'pre': norm and ReLU before a convolution (ResNet v2); 'post': after it",
+        choices=("pre", "post"),
     )
-    output_stack: int = setting(
-        0, "which stack of blocks of the encoder is its output, from 1; 0: the last", minimum=0, maximum=4
-    )
-    recompute: bool = setting(
-        False, "recompute the encoder's activations in the backward pass: less memory, a third more time"
-    )
+    output_stack: int = setting(0, "Stack of blocks that is the output, from 1; 0: the last", minimum=0, maximum=4)
+    recompute: bool = setting(False, "Recompute activations in the backward pass: less memory, a third more time")
 
     def check(self):
         NETWORKS[self.encoder].check(self)

@@ -12,16 +12,22 @@ from cpc_tf.training.config import TrainingConfig
 class ProbeConfig(Settings):
     """Appendix B: the frozen encoder's patch grid, batch norm, 1x1 convolution, mean of the logits."""
 
-    encoder: str = setting("", "TF-Hub module (directory or handle); 'random:MODULE': its untrained twin; 'pixels'")
+    encoder: str = setting(
+        "",
+        "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
+        "our modules; 'pixels': none",
+    )
     geometry_from: str = setting(
-        "encoder", "resize, crop and patches: from the module's encoder.json or the flags", choices=("encoder", "flags")
+        "encoder",
+        "Source of resize, crop and patches: the module's encoder.json or the flags",
+        choices=("encoder", "flags"),
     )
-    test_split: str = setting("test", "part of the dataset to test on")
-    learning_rate: float = setting(5e-4, "Adam's rate", source="App. B", above=0)
+    test_split: str = setting("test", "Part of the dataset to test on")
+    learning_rate: float = setting(5e-4, "Learning rate of Adam", source="App. B", above=0)
     cached_views: int = setting(
-        0, "encode this many augmented views of each image once and train on those; 0: encode at each step", minimum=0
+        0, "Augmented views of each image that are encoded once; 0: encode at each step", minimum=0
     )
-    baselines: bool = setting(True, "classify from the module's untrained twin and from raw pixels, too")
+    baselines: bool = setting(True, "Classify from the module's untrained copy and from raw pixels, too")
 
     def check(self):
         if self.encoder == "pixels" and self.geometry_from == "encoder":
@@ -32,7 +38,7 @@ class ProbeConfig(Settings):
 class LinearConfig(Settings):
     """Everything `python -m cpc_tf.linear` can be told."""
 
-    workdir: str = setting("", "directory of the run; a run that stands there is resumed", free_on_resume=True)
+    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
     data: DataConfig = DataConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()

@@ -21,20 +21,23 @@ class CPCConfig(Settings):
     """The CPC listing of appendix A."""
 
     directions: int = setting(
-        4, "1: down; 2: down and up; 4: down, up, right and left", source="Sec. 4.1", choices=(1, 2, 4)
+        4,
+        "Directions of CPC. 1: down; 2: down and up; 4: down, up, right and left",
+        source="Sec. 4.1",
+        choices=(1, 2, 4),
     )
     steps_to_ignore: int = setting(
-        2, "rows skipped, since their patches overlap the context", source="App. A", minimum=0
+        2, "Rows that CPC skips, since their patches overlap the context", source="App. A", minimum=0
     )
-    steps_to_predict: int = setting(3, "last predicted row offset", source="App. A", minimum=1)
-    target_dim: int = setting(64, "dimension of targets and predictions", source="App. A", minimum=1)
-    emb_scale: float = setting(0.1, "scale of the predictions", source="App. A", above=0)
-    context_blocks: int = setting(5, "residual blocks of the context network", source="App. A", minimum=1)
-    context_dim: int = setting(256, "width inside a block of the context network", source="App. A", minimum=1)
+    steps_to_predict: int = setting(3, "Offset of the last row that CPC predicts", source="App. A", minimum=1)
+    target_dim: int = setting(64, "Dimension of CPC's targets and predictions", source="App. A", minimum=1)
+    emb_scale: float = setting(0.1, "Scale of CPC's predictions", source="App. A", above=0)
+    context_blocks: int = setting(5, "Residual blocks of CPC's context network", source="App. A", minimum=1)
+    context_dim: int = setting(256, "Width inside a block of CPC's context network", source="App. A", minimum=1)
     negatives: str = setting(
-        "replica", "negatives from the images of a replica, or gathered from all", choices=("replica", "gathered")
+        "replica", "Images of CPC's negatives: the replica's, or all of the batch", choices=("replica", "gathered")
     )
-    reduction: str = setting("mean", "over the predictions of one offset and direction", choices=("mean", "sum"))
+    reduction: str = setting("mean", "Reduction of CPC's losses of one offset and direction", choices=("mean", "sum"))
 
     def check(self):
         if self.steps_to_predict <= self.steps_to_ignore:

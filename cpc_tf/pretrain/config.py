@@ -17,14 +17,14 @@ class MonitorConfig(Settings):
 
     probe_every: int = setting(
         0,
-        "steps between nearest-neighbour probes where labels exist; 0: none",
+        "Steps between nearest-neighbour probes; 0: no probes",
         unit="steps",
         minimum=0,
         free_on_resume=True,
     )
     probe_split: str = setting(
         "",
-        "labelled split that the nearest-neighbour probe looks at; empty: --split",
+        "Labelled split of the nearest-neighbour probe; empty: --split",
         free_on_resume=True,
     )
 
@@ -33,7 +33,9 @@ class MonitorConfig(Settings):
 class ChosenObjective(Settings):
     """Which objective is trained."""
 
-    objective: str = setting("cpc", "what the encoder is trained for without labels", choices=tuple(OBJECTIVES))
+    objective: str = setting(
+        "cpc", "Objective that the encoder is trained for, without labels", choices=tuple(OBJECTIVES)
+    )
 
     @property
     def kind(self) -> type[Objective]:
@@ -59,7 +61,7 @@ ObjectiveConfig = dataclasses.make_dataclass(
 class PretrainConfig(Settings):
     """Everything `python -m cpc_tf.pretrain` can be told."""
 
-    workdir: str = setting("", "directory of the run; a run that stands there is resumed", free_on_resume=True)
+    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
     data: DataConfig = DataConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()

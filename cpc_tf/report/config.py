@@ -9,5 +9,5 @@ from cpc_tf.settings import Settings, setting
 class ReportConfig(Settings):
     """Everything that `python -m cpc_tf.report` can be given."""
 
-    runs: str = setting("runs", "directory with results below it: result.json, or lists of such records")
-    output: str = setting("", "directory to write the report to; existing files are overwritten")
+    runs: str = setting("runs", "Directory with results below it: result.json, or lists of such records")
+    output: str = setting("", "Directory to write the report to; existing files are overwritten")

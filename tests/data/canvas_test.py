@@ -120,9 +120,9 @@ def test_show_does_not_alias():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"smallest_area": 500_000}, "--smallest_area=500000: above --largest_area=450000"),
-        ({"largest_area": 640_001}, "--largest_area=640001: times --area_scale=1 it is more than the 800 x 800 px"),
-        ({"test_area": 400_000, "area_scale": 2.0}, "--largest_area=450000: times --area_scale=2 it is more"),
+        ({"smallest_area": 500_000}, "smallest_area=500000: above largest_area=450000"),
+        ({"largest_area": 640_001}, "--area_scale=1: images of 640001 px are more than the 800 x 800 px"),
+        ({"test_area": 400_000, "area_scale": 2.0}, "--area_scale=2: images of 900000 px are more"),
         ({"canvas_height": 0}, "--canvas_height=0: must be at least 1"),
         ({"canvas_colour_drop": 1.5}, "--canvas_colour_drop=1.5: must be at most 1"),
         ({"max_boxes": 0}, "--max_boxes=0: must be at least 1"),

@@ -8,10 +8,10 @@ from cpc_tf.settings import ConfigError, leaves, to_flagfile
 def test_flags_there_and_back():
     names = [field.name for _, field in leaves(DetectorConfig)]
     assert len(set(names)) == len(names)
-    config = cli.parse(DetectorConfig, ["--anchor_sizes=8,16", "--region_head=mlp", "--nolearn_difficult"])
+    config = cli.parse(DetectorConfig, ["--anchor_sizes=8,16", "--region_head=mlp", "--detections=7"])
     assert config.anchors.numbers("anchor_sizes") == [8, 16]
     assert config.head.region_head == "mlp"
-    assert not config.head.learn_difficult
+    assert config.inference.detections == 7
     assert cli.parse(DetectorConfig, to_flagfile(config).split()) == config
 
 
@@ -33,7 +33,7 @@ def test_defaults_are_the_c4_recipe():
         (lambda: AnchorConfig(anchor_sizes="32;64"), "--anchor_sizes=32;64: numbers with commas"),
         (lambda: AnchorConfig(anchor_sizes=""), "--anchor_sizes=: numbers"),
         (lambda: AnchorConfig(anchor_ratios="1,0"), "--anchor_ratios=1,0: must be above 0"),
-        (lambda: RpnConfig(rpn_negative_iou=0.8), "--rpn_negative_iou=0.8: above --rpn_positive_iou=0.7"),
+        (lambda: RpnConfig(rpn_negative_iou=0.8), "rpn_negative_iou=0.8: above rpn_positive_iou=0.7"),
     ],
 )
 def test_what_cannot_work_is_refused(make, match):

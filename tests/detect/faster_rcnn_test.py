@@ -16,6 +16,7 @@ TINY = cli.parse(
     --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16 --region_positive_fraction=0.5
     --region_reduce=6 --region_pool=4 --region_chunk=5 --region_blocks=1 --region_width=16 --region_bottleneck=8
     --region_stride=1 --detections=12""".split(),
+    recorded=True,
 )
 SIDE = 64
 PARTS = ["rpn_class", "rpn_box", "region_class", "region_box"]

@@ -60,7 +60,7 @@ def hub_dir(tmp_path_factory):
 
 
 def config(data_dir, workdir, *more):
-    return cli.parse(DetectConfig, [*FLAGS, f"--data_dir={data_dir}", f"--workdir={workdir}", *more])
+    return cli.parse(DetectConfig, [*FLAGS, f"--data_dir={data_dir}", f"--workdir={workdir}", *more], recorded=True)
 
 
 def without_time(result):
@@ -161,7 +161,7 @@ def test_killed_it_goes_on_to_the_same_end(data_dir, hub_dir, tmp_path, monkeypa
         ("--backbone_endpoint=", "--backbone_endpoint=: no feature map"),
         ("--anchor_sizes=", "--anchor_sizes=: numbers with commas"),
         ("--rate_drops=2", "--rate_drops=2: parts of the run"),
-        ("--largest_area=30000", "--largest_area=30000: .* more than the 120 x 152 px"),
+        ("--area_scale=3", "--area_scale=3: images of 42000 px are more than the 120 x 152 px"),
     ],
 )
 def test_what_cannot_be_is_refused_by_flag_and_leaves_nothing(data_dir, tmp_path, flag, message):
