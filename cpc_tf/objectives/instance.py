@@ -22,10 +22,10 @@ class InstanceConfig(Settings):
     """The contrastive loss of Chen et al. 2020."""
 
     temperature: float = setting(
-        0.1, "--objective=instance: what cosine similarities are divided by", source="Chen et al. 2020", above=0
+        0.1, "Divisor of cosine similarities with --objective=instance", source="Chen et al. 2020", above=0
     )
     projection_dim: int = setting(
-        128, "--objective=instance: dimension of what is compared", source="Chen et al. 2020", minimum=1
+        128, "Dimension of what --objective=instance compares", source="Chen et al. 2020", minimum=1
     )
 
 

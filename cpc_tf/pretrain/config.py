@@ -13,7 +13,7 @@ from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConf
 
 @dataclasses.dataclass(frozen=True)
 class MonitorConfig(Settings):
-    """What is looked at on the way."""
+    """What is measured during training."""
 
     probe_every: int = setting(
         0,

@@ -8,7 +8,7 @@ from cpc_tf.settings import ConfigError, Settings, setting
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Settings):
-    """How long, on what, and how often to look."""
+    """How long, on what devices, and how often to record and save."""
 
     batch_size: int = setting(512, "Images per step, over all replicas", unit="images", source="App. A", minimum=1)
     train_steps: int = setting(
