@@ -12,6 +12,7 @@ from cpc_tf.encoders.networks.resnet import ARCHITECTURES
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import flatten, leaves
+from export.config import ExportConfig
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/**/*") if path.is_file())
@@ -194,8 +195,28 @@ def test_the_header_gives_the_command(path):
     commands = re.findall(r"python -m \S+ .*", joined)
     assert commands, "the header gives no command"
     for command in commands:
+        if command.startswith("python -m export "):
+            cli.parse(ExportConfig, command.split()[3:])
+            continue
         assert command.startswith(f"python -m {module} --flagfile={path} "), command
         cli.parse(config_class, command.split()[3:])
+
+
+def given(pattern, paths=FILES):
+    """What a pattern finds in the headers of presets, lines that go on joined."""
+    return [found for path in paths for found in re.findall(pattern, re.sub(r"\\\n\s*", " ", header(path)))]
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_the_header_gives_the_export_before_a_classifier(path):
+    """An --encoder on disk is the --output of an export in the same header, of a run that a preset's command makes."""
+    for encoder in given(r"--encoder=(runs/\S+)", [path]):
+        exports = dict(given(r"python -m export --workdir=(\S+) --output=(\S+)", [path]))
+        assert encoder in exports.values(), f"no export to {encoder}"
+        made = dict(given(r"python -m cpc_tf.pretrain --flagfile=(\S+) .*--workdir=(\S+)"))
+        for preset in given(r"after (flags/\S+\.flags)", [path]):
+            assert made[preset] in exports, f"{preset} writes to {made[preset]}"
+        assert given(r"after (flags/\S+\.flags)", [path]), "which preset makes the run that is exported?"
 
 
 @pytest.mark.parametrize("path", FILES)
