@@ -10,7 +10,8 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.trainee import FINE_TUNED, SUPERVISED
-from cpc_tf.encoders.load import module_card
+from cpc_tf.encoders.card import read_card
+from cpc_tf.encoders.name import EncoderName
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.workdir import read_config
 from export import efficient_card
@@ -65,26 +66,21 @@ def trained_phase(run: EfficientConfig, workdir: str) -> tuple[str, dict[str, An
     if result["phases"].get(FINE_TUNED, {"steps": 0})["steps"]:
         return FINE_TUNED, result
     reason = "0 steps of fine-tuning did best" if run.sgd.finetune_steps else "--finetune_steps=0"
-    way_out = "there is nothing to export" if is_new(name) else f"use --encoder={name} itself"
+    way_out = "there is nothing to export" if EncoderName.parse(name).is_new else f"use --encoder={name} itself"
     raise ConfigError(f"--workdir={workdir}: its encoder never changed ({reason}); {way_out}")
-
-
-def is_new(name: str) -> bool:
-    """Whether this --encoder is a network that began with random weights."""
-    return name in ("pixels", "random") or name.startswith("random:")
 
 
 def module_before(run: EfficientConfig, workdir: str) -> dict[str, Any]:
     """The encoder.json of the module that the run began with; empty for a new network."""
-    name = run.classifier.encoder
-    if is_new(name):
+    name = EncoderName.parse(run.classifier.encoder)
+    if name.is_new:
         return {}
     try:
-        return module_card(name)
+        return read_card(name.module).to_json()
     except (ConfigError, tf.errors.OpError) as error:
         raise ConfigError(
-            f"--workdir={workdir}: no encoder.json in --encoder={name}, so it cannot be rebuilt; only what began as a "
-            "module of `python -m export` can be exported, and that must still be there"
+            f"--workdir={workdir}: no encoder.json in --encoder={name.text}, so it cannot be rebuilt; only what began "
+            "as a module of `python -m export` can be exported, and that must still be there"
         ) from error
 
 

@@ -9,8 +9,9 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.encoders.maps import FeatureMaps, load_feature_maps
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.load import load_feature_maps, with_values
+from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.network import Network
 from cpc_tf.settings import ConfigError, replace
 from export.verify import NotVerified
@@ -39,47 +40,37 @@ def load_trained_encoder(
     """
     candidates = candidates_of(folder, step)
     try:
-        maps = load_feature_maps(run.classifier, run.images.image_size, run.training.seed)
+        chosen = run.classifier
+        maps = load_feature_maps(
+            chosen.encoder, chosen.endpoint, run.images.image_size, backbone=chosen.backbone, seed=run.training.seed
+        )
     except ConfigError as error:
         raise ConfigError(f"--workdir={folder}: the encoder that this run began with is needed: {error}") from error
     name = run.classifier.encoder
     step = read_first(candidates, folder, lambda path: _read(maps, path, name))
-    if isinstance(maps.layer, hub.KerasLayer):
+    if isinstance(maps.encoder, hub.KerasLayer):
         # The layer lists trainable variables first, what was saved lists them in the order of `Network.variables`.
-        encoder = _with_values(EncoderConfig(**module["encoder"]), maps.layer.resolved_object.variables, name)
+        settings, variables = EncoderConfig(**module["encoder"]), maps.encoder.resolved_object.variables
     else:
-        encoder = _with_values(maps.layer.encoder.config, maps.layer.encoder.variables, name)
+        settings, variables = maps.encoder.config, maps.encoder.variables
+    encoder = with_values(replace(settings, recompute=False), variables, name)
     _compare(encoder, maps, module["geometry"]["patch_size"] if module else run.images.image_size)
     return encoder, step
 
 
-def _read(maps: FeatureMaps, path: str, name: str) -> None:
+def _read(maps: LoadedEncoder, path: str, name: str) -> None:
     try:
-        restore(path, encoder=maps)
+        restore(path, encoder=maps.saved())
     except (AssertionError, ValueError) as error:
         raise ConfigError(
             f"--encoder={name}: is no longer what {path} was trained from: other variables; bring it back"
         ) from error
 
 
-def _with_values(settings: EncoderConfig, variables: list[tf.Variable], name: str) -> Network:
-    """A new encoder with these values."""
-    encoder = make_encoder(replace(settings, recompute=False))
-    encoder(tf.zeros([1, 32, 32, 3]))
-    if [v.shape for v in encoder.variables] != [v.shape for v in variables]:
-        raise ConfigError(
-            f"--encoder={name}: its encoder.json is of another network: {len(encoder.variables)} variables there, "
-            f"{len(variables)} in the module, or other shapes"
-        )
-    for variable, value in zip(encoder.variables, variables):
-        variable.assign(value)
-    return encoder
-
-
-def _compare(encoder: Network, maps: FeatureMaps, side: int) -> None:
+def _compare(encoder: Network, maps: LoadedEncoder, side: int) -> None:
     """NotVerified if the encoder is not the network: variables of equal shapes could have been mixed up."""
     images = tf.constant(np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32))
-    wanted = maps.layer(images, training=False)
+    wanted = maps.outputs(images)
     wanted = wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]  # [2, D]; of the only patch
     difference = float(np.abs(encoder(images) - wanted).max() / max(np.abs(wanted).max(), 1e-30))
     if not difference <= TOLERANCE:

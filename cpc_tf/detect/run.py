@@ -56,6 +56,7 @@ def detect(config: DetectConfig) -> dict:
     result = {
         "kind": "detect",
         "encoder": config.detector.backbone.encoder,
+        "identity": trainee.model.backbone.identity.to_json(),
         "backbone": config.detector.backbone.backbone,
         "dataset": config.data.dataset,
         "split": config.data.split,

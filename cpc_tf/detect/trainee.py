@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from cpc_tf.detect.backbone import make_backbone
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.detections import Detections
-from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.keras import keras
+from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN
+from cpc_tf.encoders.identity import PIXELS
+from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.encoders.name import EncoderName
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import sgd
 from cpc_tf.training.schedules import Schedule
@@ -25,17 +26,27 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
     Raises:
       ConfigError: if there is no such encoder, or it does not fit.
     """
-    keras.utils.set_random_seed(config.training.seed)
     chosen, precision = config.detector.backbone, config.numerics.precision
-    backbone = make_backbone(chosen, precision)
+    if EncoderName.parse(chosen.encoder).kind == PIXELS:
+        raise ConfigError(
+            "--encoder=pixels: a detector needs an encoder; --encoder=random trains a new --backbone from the pixels on"
+        )
+    backbone = load_feature_maps(  # sets the random seed
+        chosen.encoder,
+        chosen.backbone_endpoint,
+        PROBE,
+        backbone=chosen.backbone,
+        seed=config.training.seed,
+        precision=precision,
+        flag="backbone_endpoint",
+        vectors=False,
+        update_statistics=chosen.backbone_statistics,
+    )
     try:
         model = FasterRCNN(backbone, num_classes, config.detector, precision)
     except ValueError as error:
-        # Keras surrounds what a layer's call raises with lines of its own.
-        lines = str(error).splitlines()
-        own = [line for line in lines if line.startswith("--")]
         flags = f"--encoder={chosen.encoder} --backbone_endpoint={chosen.backbone_endpoint}"
-        raise ConfigError(own[0] if own else f"{flags}: {' '.join(lines)[:500]}") from error
+        raise ConfigError(f"{flags}: {' '.join(str(error).split())[:500]}") from error
     for name in ("canvas_height", "canvas_width"):
         side = getattr(config.canvas, name)
         if side % model.stride:

@@ -13,7 +13,7 @@ from cpc_tf.efficient import search
 from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.trainee import FINE_TUNED, FROZEN, SUPERVISED, Classification
-from cpc_tf.encoders.maps import load_feature_maps
+from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
@@ -57,8 +57,14 @@ class Protocol:
         self.first = SUPERVISED if config.classifier.encoder == "pixels" else FROZEN
         self.fine_tuning = config.sgd.finetune_steps if self.first == FROZEN else 0
         with strategy.scope():
+            chosen = config.classifier
             self.encoder = load_feature_maps(
-                config.classifier, config.images.image_size, seed, config.numerics.precision
+                chosen.encoder,
+                chosen.endpoint,
+                config.images.image_size,
+                backbone=chosen.backbone,
+                seed=seed,
+                precision=config.numerics.precision,
             )
         self._untouched = _values(self.encoder.variables)
         self._features: dict[str, Features] = {}

@@ -52,6 +52,7 @@ def efficient(config: EfficientConfig) -> dict:
     result = {
         "kind": "efficient",
         "encoder": config.classifier.encoder,
+        "identity": protocol.encoder.identity.to_json(),
         "backbone": config.classifier.backbone,
         "dataset": config.data.dataset,
         "num_classes": len(protocol.class_names),

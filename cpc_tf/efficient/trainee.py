@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import SgdConfig
-from cpc_tf.encoders.maps import FeatureMaps
+from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.training import optimizer
 from cpc_tf.training.schedules import warm_up
 from cpc_tf.training.trainee import Trainee
@@ -40,7 +40,7 @@ class Classification(Trainee):
 
     def __init__(
         self,
-        encoder: FeatureMaps,
+        encoder: LoadedEncoder,
         classifier: ResNetClassifier,
         phase: str,
         sgd: SgdConfig,
@@ -67,7 +67,7 @@ class Classification(Trainee):
             if phase == FINE_TUNED:
                 parts["optimizer1"] = (optimizer.adam(rates[1]), list(encoder.trainable_variables))
         # The frozen phase leaves the encoder alone: no need to write its gigabytes.
-        self.set_up(parts, classifier=classifier, **({} if phase == FROZEN else {"encoder": encoder}))
+        self.set_up(parts, classifier=classifier, **({} if phase == FROZEN else {"encoder": encoder.saved()}))
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Of 'image' uint8 [B, S, S, 3] or, when frozen, 'latents' float32 [B, H, W, D]; 'label' int64 [B]."""

@@ -11,7 +11,11 @@ import tensorflow as tf
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.source import Source
-from cpc_tf.encoders.load import GridEncoder, load_grid_encoder, module_card, module_geometry
+from cpc_tf.encoders.card import EncoderCard
+from cpc_tf.encoders.identity import PIXELS
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.encoders.loaded import GridEncoder
+from cpc_tf.encoders.name import COPY, EncoderName
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.linear import picture
 from cpc_tf.linear.config import LinearConfig
@@ -35,7 +39,8 @@ def linear(config: LinearConfig) -> dict:
     source, test_source = _labelled(config, "split"), _labelled(config, "test_split")
     geometry = _geometry(config)
     with strategy.scope():
-        encode = load_grid_encoder(config.probe.encoder, training.seed)
+        encoder = load_patch_encoder(config.probe.encoder, training.seed)
+    encode = encoder.patch_latents
     patch, grid = geometry.patch_size, geometry.grid
     latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]
     classes, rate = len(source.class_names), config.probe.learning_rate
@@ -45,6 +50,7 @@ def linear(config: LinearConfig) -> dict:
     result = {
         "kind": "linear",
         "encoder": config.probe.encoder,
+        "identity": encoder.identity.to_json(),
         "dataset": config.data.dataset,
         "num_classes": len(source.class_names),
         "num_train_labels": source.num_examples,
@@ -64,7 +70,11 @@ def _labelled(config: LinearConfig, flag: str) -> Source:
 
 
 def _geometry(config: LinearConfig) -> GeometryConfig:
-    return config.geometry if config.probe.geometry_from == "flags" else module_geometry(config.probe.encoder)
+    return config.geometry if config.probe.geometry_from == "flags" else _card(config).geometry
+
+
+def _card(config: LinearConfig) -> EncoderCard:
+    return EncoderName.parse(config.probe.encoder).card("it needs --geometry_from=flags and --nobaselines")
 
 
 def _dataset_maker(config: LinearConfig, source: Source, geometry: GeometryConfig, encode: GridEncoder):
@@ -100,9 +110,10 @@ def _dataset_maker(config: LinearConfig, source: Source, geometry: GeometryConfi
 def with_baselines(config: LinearConfig) -> dict[str, dict]:
     """The results of 'encoder' and, if wanted and it is not a baseline itself, of 'random encoder' and 'pixels'."""
     names = {"encoder": config.probe.encoder}
-    if config.probe.baselines and config.probe.encoder and not config.probe.encoder.startswith(("random:", "pixels")):
-        module_card(config.probe.encoder)  # without one there is no twin: better said now than after the training
-        names.update({"random encoder": f"random:{config.probe.encoder}", "pixels": "pixels"})
+    name = EncoderName.parse(config.probe.encoder)
+    if config.probe.baselines and not name.is_new:
+        _card(config)  # without one there is no untrained copy: better known now than after the training
+        names.update({"random encoder": COPY + name.module, "pixels": PIXELS})
     results = {}
     for title, name in names.items():
         print(f"linear classifier on {title}", flush=True)
@@ -127,10 +138,11 @@ def table(results: dict[str, dict]) -> str:
 
 
 def neighbours(config: LinearConfig, title: str) -> picture.Neighbours:
-    """Test images and a gallery of training images, with their mean latents by the encoder or its untrained twin."""
+    """Test images and a gallery of training images, with their mean latents by the encoder or its untrained copy."""
     geometry = _geometry(config)
-    prefix = "random:" if title == "random encoder" else ""
-    encode = load_grid_encoder(prefix + config.probe.encoder, config.training.seed)
+    name = config.probe.encoder
+    name = COPY + EncoderName.parse(name).module if title == "random encoder" else name
+    encode = load_patch_encoder(name, config.training.seed).patch_latents
 
     def part(flag: str, most: int) -> tuple[np.ndarray, Features]:
         source = _labelled(config, flag)

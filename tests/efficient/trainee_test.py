@@ -7,7 +7,7 @@ import tensorflow as tf
 from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import ClassifierConfig, SgdConfig
 from cpc_tf.efficient.trainee import FINE_TUNED, FROZEN, SUPERVISED, Classification
-from cpc_tf.encoders.maps import load_feature_maps
+from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.strategy import make_strategy
 
@@ -24,7 +24,7 @@ def make(phase, sgd=SGD, *, dropout=0.0, blocks=0, norm="none", strategy=None, x
     with strategy.scope():
         head = {"head_blocks": blocks, "head_width": 8, "head_bottleneck": 4, "dropout": dropout}
         config = ClassifierConfig(encoder="random", backbone="tiny", **head)
-        encoder = load_feature_maps(config, 8, seed=0)
+        encoder = load_feature_maps("random", "feature_map", 8, backbone="tiny")
         tf.random.set_seed(1)
         classifier = ResNetClassifier(3, config, norm)
         classifier.build([None, 1, 1, 128])

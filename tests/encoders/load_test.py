@@ -1,76 +1,260 @@
-import json
+"""Any encoder, ours, others' or new: as patch latents and as feature maps that can be trained."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.load import encode_grid, load_encoder, module_geometry, pixel_grid
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders import load
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.identity import Identity
+from cpc_tf.encoders.loaded import encode_grid, pixel_grid
+from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
+from tests.modules import write_card, write_module
+
+IMAGES = tf.random.stateless_uniform([2, 32, 32, 3], [0, 0])
+PATCHES = tf.cast(tf.random.stateless_uniform([2, 3, 4, 16, 16, 3], [0, 0], maxval=256), tf.uint8)
+GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=8)
 
 
-def _third_party(path, maps):
-    """A TF-Hub module of images as others would write it: Keras layers, vectors or maps."""
-    layers = [tf.keras.layers.Conv2D(5, 3, 2)] + ([] if maps else [tf.keras.layers.GlobalAveragePooling2D()])
-    model = tf.keras.Sequential(layers)
+def maps_of(name, endpoint="feature_map", **options):
+    return load.load_feature_maps(str(name), endpoint, 32, backbone="small", **options)
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """(directory, network) of a module as `python -m export` writes it; with batch norm, for its statistics."""
+    path = tmp_path_factory.mktemp("hub")
+    return str(path), write_module(path, EncoderConfig(encoder="tiny", norm="batch"), GEOMETRY)
+
+
+class Plain(tf.Module):
+    """A module of images by others: one output without a name, vectors or maps."""
+
+    def __init__(self, pooled):
+        super().__init__()
+        self.kernel = tf.Variable(tf.random.stateless_normal([4, 4, 3, 6], [1, 1]))
+        self.pooled = pooled
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
+    def __call__(self, images):
+        maps = tf.nn.conv2d(images, self.kernel, 4, "SAME")
+        return tf.reduce_mean(maps, [1, 2]) if self.pooled else maps
+
+
+class Default(Plain):
+    """One whose output is a dictionary, as the first TF2 modules had it."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
+    def __call__(self, images):
+        return {"default": tf.nn.conv2d(images, self.kernel, 4, "SAME")}
+
+
+def keras_model(pooled):
+    layers = [keras.layers.Conv2D(6, 4, 4), keras.layers.BatchNormalization()]
+    model = keras.Sequential([*layers, *([keras.layers.GlobalAveragePooling2D()] if pooled else [])])
     model.build([None, None, None, 3])
-    tf.saved_model.save(model, str(path))
     return model
 
 
-@pytest.mark.parametrize("maps", [False, True])
-def test_a_third_partys_module_gives_vectors(tmp_path, maps):
-    model = _third_party(tmp_path / "module", maps)
-    images = tf.random.stateless_uniform([2, 9, 9, 3], [0, 0])
-    features = load_encoder(str(tmp_path / "module"))(images)
-    wanted = tf.reduce_mean(model(images), [1, 2]) if maps else model(images)
-    np.testing.assert_allclose(features, wanted, atol=1e-6)
+# Patch latents.
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+@pytest.mark.parametrize("make", [Plain, Default, keras_model])
+def test_modules_of_others_give_latents(tmp_path, make, pooled):
+    model = make(pooled)
+    tf.saved_model.save(model, str(tmp_path / "theirs"))
+    encoder = load.load_patch_encoder(str(tmp_path / "theirs"))
+    wanted = model(tf.reshape(tf.image.convert_image_dtype(PATCHES, tf.float32), [-1, 16, 16, 3]))
+    wanted = wanted["default"] if isinstance(wanted, dict) else wanted
+    wanted = tf.reduce_mean(wanted, [1, 2]) if wanted.shape.rank == 4 else wanted
+    np.testing.assert_allclose(encoder.patch_latents(PATCHES), tf.reshape(wanted, [2, 3, 4, 6]), atol=1e-5)
+    assert encoder.trainable_variables == []
+    assert encoder.identity == Identity("unknown", module="theirs")
 
 
 def test_each_patch_is_encoded_on_its_own():
-    patches = tf.cast(tf.random.stateless_uniform([2, 3, 4, 5, 5, 3], [0, 0], maxval=256), tf.uint8)
-    latents = encode_grid(lambda images: tf.reduce_mean(images, [1, 2]), patches)
+    latents = encode_grid(lambda images: tf.reduce_mean(images, [1, 2]), PATCHES)
     assert latents.shape == [2, 3, 4, 3]
-    np.testing.assert_allclose(latents, tf.reduce_mean(tf.cast(patches, tf.float32) / 255, [3, 4]), atol=1e-6)
+    np.testing.assert_allclose(latents, tf.reduce_mean(tf.cast(PATCHES, tf.float32) / 255, [3, 4]), atol=1e-6)
 
 
 def test_pixels_are_all_patches_shrunk():
-    patches = tf.cast(tf.random.stateless_uniform([2, 3, 3, 16, 16, 3], [0, 0], maxval=256), tf.uint8)
-    latents = pixel_grid(patches)
-    assert latents.shape == [2, 1, 1, 9 * 8 * 8 * 3]
-    flat = tf.reshape(latents, [2, 3, 3, 8, 8, 3])
+    latents = pixel_grid(PATCHES)
+    assert latents.shape == [2, 1, 1, 12 * 8 * 8 * 3]
+    flat = tf.reshape(latents, [2, 3, 4, 8, 8, 3])
     np.testing.assert_allclose(
-        tf.reduce_mean(flat, [3, 4]), tf.reduce_mean(tf.cast(patches, tf.float32), [3, 4]) / 255, atol=0.02
+        tf.reduce_mean(flat, [3, 4]), tf.reduce_mean(tf.cast(PATCHES, tf.float32), [3, 4]) / 255, atol=0.02
     )
+    encoder = load.load_patch_encoder("pixels")
+    np.testing.assert_allclose(encoder.patch_latents(PATCHES), latents, atol=1e-6)
+    assert encoder.identity == Identity("pixels")
 
 
-def test_the_untrained_twin_is_the_same_for_a_seed_and_has_the_modules_shape(tmp_path):
-    card = {"encoder": {"encoder": "small", "output_stack": 2}, "geometry": {"resize": 64, "image_size": 64}}
-    (tmp_path / "encoder.json").write_text(json.dumps(card))
-    images = tf.random.stateless_uniform([2, 16, 16, 3], [0, 0])
-    first, again, other = (load_encoder(f"random:{tmp_path}", seed)(images) for seed in (1, 1, 2))
-    assert first.shape == [2, 128]
+def test_the_untrained_copy_is_the_same_for_a_seed_and_has_the_modules_shape(tmp_path):
+    write_card(tmp_path, EncoderConfig(encoder="small", output_stack=2))
+    encoders = [load.load_patch_encoder(f"random:{tmp_path}", seed) for seed in (1, 1, 2)]
+    first, again, other = (encoder.patch_latents(PATCHES) for encoder in encoders)
+    assert first.shape == [2, 3, 4, 128]
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0.01
+    assert encoders[2].identity == Identity("untrained", "small", "", 2, 52_672, tmp_path.name)
 
 
-def test_geometry_comes_from_the_module(tmp_path):
-    geometry = {"resize": 72, "image_size": 64, "patch_size": 16, "patch_stride": 8, "mirror": True}
-    (tmp_path / "encoder.json").write_text(json.dumps({"encoder": {}, "geometry": geometry}))
-    for name in (str(tmp_path), f"random:{tmp_path}"):
-        assert module_geometry(name).grid == 7
+def test_our_modules_latents_are_those_of_its_network(ours):
+    path, network = ours
+    encoder = load.load_patch_encoder(path)
+    wanted = encode_grid(network, PATCHES)
+    np.testing.assert_allclose(encoder.patch_latents(PATCHES), wanted, atol=1e-4)
+    np.testing.assert_allclose(load.load_patch_encoder(f"network:{path}").patch_latents(PATCHES), wanted, atol=1e-4)
+    assert encoder.identity == Identity("cpc", "tiny", "photos", 4, 5, path.split("/")[-1])
+
+
+def test_variables_of_new_weights_are_made_in_the_strategys_scope(tmp_path, two_replicas):
+    write_card(tmp_path, EncoderConfig(encoder="tiny"))
+    with two_replicas.scope():
+        encoder = load.load_patch_encoder(f"random:{tmp_path}")
+        maps = maps_of("random")
+    assert all(len(variable.values) == 2 for variable in [*encoder.variables, *maps.variables])
+    assert len(encoder.variables) > 0
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("", "--encoder= is empty"), ("/nowhere", "--encoder=/nowhere: cannot be loaded")]
+    ("name", "said"),
+    [
+        ("", "--encoder= is empty"),
+        ("/nowhere", "--encoder=/nowhere: cannot be loaded"),
+        ("random:/nowhere", "--encoder=/nowhere: there is no such directory"),
+    ],
 )
 def test_a_missing_module_is_one_line(name, said):
-    with pytest.raises(ConfigError, match=said) as error:
-        load_encoder(name)
-    assert "\n" not in str(error.value)
+    for function in (load.load_patch_encoder, maps_of):
+        with pytest.raises(ConfigError, match=said) as error:
+            function(name)
+        assert "\n" not in str(error.value)
 
 
-def test_a_module_without_its_json_says_what_to_do(tmp_path):
-    with pytest.raises(ConfigError, match="--geometry_from=flags"):
-        module_geometry(str(tmp_path))
-    with pytest.raises(ConfigError, match="--encoder=.*/typo: there is no such directory"):
-        module_geometry(f"{tmp_path}/typo")
+def test_patches_need_no_backbone():
+    with pytest.raises(ConfigError, match="--encoder=random: there is no --backbone here; --encoder=random:MODULE"):
+        load.load_patch_encoder("random")
+
+
+# Feature maps.
+
+
+@pytest.mark.parametrize("endpoint", ["feature_map", "stack2", "features", "latents"])
+def test_endpoints_of_our_module(ours, endpoint):
+    path, network = ours
+    maps = maps_of(path, endpoint)(IMAGES)
+    if endpoint == "latents":
+        patches = [IMAGES[:, y : y + 16, x : x + 16] for y in (0, 8, 16) for x in (0, 8, 16)]
+        wanted = tf.reshape(tf.stack([network(patch) for patch in patches], 1), [2, 3, 3, 128])
+    else:
+        wanted = network.endpoints(IMAGES)[endpoint]
+    wanted = wanted[:, None, None] if endpoint == "features" else wanted
+    np.testing.assert_allclose(maps, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("endpoint", ["feature_map", "latents"])
+def test_gradients_reach_every_variable_of_our_module(ours, endpoint):
+    maps = maps_of(ours[0], endpoint)
+    assert len(maps.trainable_variables) == len(ours[1].trainable_variables)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(maps(IMAGES, training=True) ** 2)
+    gradients = tape.gradient(loss, maps.trainable_variables)
+    assert all(gradient is not None and np.abs(gradient).max() > 0 for gradient in gradients)
+
+
+@pytest.mark.parametrize("name", ["MODULE", "network:MODULE"])
+@pytest.mark.parametrize("update", [False, True])
+def test_statistics_of_batch_norm_move_on_demand(ours, name, update):
+    maps = maps_of(name.replace("MODULE", ours[0]), update_statistics=update)
+    before = [v.numpy() for v in maps.non_trainable_variables]
+    maps(IMAGES, training=True)
+    moved = [np.any(old != new.numpy()) for old, new in zip(before, maps.non_trainable_variables)]
+    assert len(moved) == len(ours[1].variables) - len(ours[1].trainable_variables)
+    assert all(moved) if update else not any(moved)
+
+
+def test_a_module_as_a_network_computes_in_the_precision_asked_for(ours):
+    path, network = ours
+    exact, rough = maps_of(f"network:{path}"), maps_of(f"network:{path}", precision="bfloat16")
+    wanted = network.endpoints(IMAGES)["feature_map"]
+    np.testing.assert_array_equal(exact(IMAGES), wanted)
+    assert rough.encoder.dtype_policy.name == "mixed_bfloat16"
+    difference = np.abs(rough(IMAGES) - wanted).max() / np.abs(wanted).max()
+    assert 1e-5 < difference < 0.05
+    assert rough.identity == maps_of(path).identity
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+@pytest.mark.parametrize("make", [Plain, keras_model])
+def test_modules_of_others_give_vectors_or_maps(tmp_path, make, pooled):
+    model = make(pooled)
+    tf.saved_model.save(model, str(tmp_path / "theirs"))
+    maps = maps_of(tmp_path / "theirs")
+    assert maps(IMAGES).shape == ([2, 1, 1, 6] if pooled else [2, 8, 8, 6])
+    wanted = model(IMAGES)
+    np.testing.assert_allclose(tf.reshape(maps(IMAGES), wanted.shape), wanted, atol=1e-5)
+    assert (maps.identity.trained_by, maps.identity.module) == ("unknown", "theirs")
+
+
+def test_a_single_output_is_no_other_endpoint(tmp_path):
+    tf.saved_model.save(Plain(False), str(tmp_path))
+    with pytest.raises(ConfigError, match="--endpoint=stack3: .* one output, without a name; --endpoint=feature_map"):
+        maps_of(tmp_path, "stack3")
+    tf.saved_model.save(Default(False), str(tmp_path))
+    assert maps_of(tmp_path, "default")(IMAGES).shape == [2, 8, 8, 6]
+    with pytest.raises(ConfigError, match="--endpoint=feature_map: .* has the feature maps or vectors default"):
+        maps_of(tmp_path)
+
+
+def test_pixels_and_random_are_new_networks(tmp_path):
+    pixels, random = maps_of("pixels", "stack1"), maps_of("random", seed=3)
+    assert pixels(IMAGES).shape == random(IMAGES).shape == [2, 4, 4, 256]
+    names = [{v.name.split("/")[-1] for v in maps.variables} for maps in (pixels, random)]
+    assert any("moving_mean" in name for name in names[0])
+    assert not any("moving_mean" in name for name in names[1])
+    assert (pixels.identity.trained_by, pixels.identity.architecture) == ("pixels", "small")
+    assert random.identity == Identity("untrained", "small", "", 3, 218_048)
+    write_card(tmp_path, EncoderConfig(encoder="tiny"))
+    assert maps_of(f"random:{tmp_path}")(IMAGES).shape == [2, 4, 4, 128]
+
+
+def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
+    with pytest.raises(ConfigError, match=r"--endpoint=stack9: --encoder=\S+ has .* feature_map, features, stack1"):
+        maps_of(ours[0], "stack9")
+    for endpoint in ("stack9", "features"):
+        with pytest.raises(ConfigError, match=f"--e={endpoint}: --encoder=.* has the feature maps feature_map, stack1"):
+            maps_of(ours[0], endpoint, flag="e", vectors=False)
+    with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: cannot be loaded"):
+        maps_of(tmp_path)
+    tf.saved_model.save(Plain(True), str(tmp_path / "theirs"))
+    with pytest.raises(ConfigError, match="no module of ours"):
+        maps_of(tmp_path / "theirs", "latents")
+    grey = tf.Module()
+    grey.__call__ = tf.function(lambda x: x, input_signature=[tf.TensorSpec([None, 28, 28, 1])])
+    tf.saved_model.save(grey, str(tmp_path / "grey"))
+    with pytest.raises(ConfigError, match=r"does not take images \[B, 32, 32, 3\]"):
+        maps_of(tmp_path / "grey")
+
+
+# Checkpoints.
+
+
+@pytest.mark.parametrize("name", ["random", "MODULE"])
+def test_checkpoints_keep_the_names_of_earlier_versions(ours, tmp_path, name):
+    """Few labels: `encoder/layer` is a module, `encoder/layer/encoder` a network; a detector: `backbone/encoder`."""
+    loaded = maps_of(name.replace("MODULE", ours[0]))
+    before = {True: "encoder/layer/", False: "encoder/layer/encoder/"}[name == "MODULE"]
+    tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).write(str(tmp_path / "both"))
+    names = {key for key, _ in tf.train.list_variables(str(tmp_path / "both")) if "OBJECT_GRAPH" not in key}
+    assert len(names) == len(loaded.variables)
+    assert all(key.startswith((before, "backbone/encoder/")) for key in names)
+    # Compiling must not add nodes that an old checkpoint does not have.
+    loaded.encode(tf.zeros([1, 32, 32, 3], tf.uint8))
+    tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).read(
+        str(tmp_path / "both")
+    ).assert_existing_objects_matched()

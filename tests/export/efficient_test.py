@@ -13,12 +13,12 @@ import tensorflow_hub as hub
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.classifier import ResNetClassifier
-from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
+from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.protocol import Protocol
 from cpc_tf.efficient.run import efficient
 from cpc_tf.efficient.trainee import Classification
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.encoders.maps import load_feature_maps
+from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.settings import ConfigError, flatten, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
@@ -76,9 +76,15 @@ def restored(config):
     return trained if protocol.first == "supervised" else protocol.fine_tune(config, trained, 2)
 
 
+def network_of(config, precision="float32"):
+    """The encoder of a run before its training."""
+    chosen = config.classifier
+    return load_feature_maps(chosen.encoder, chosen.endpoint, 16, backbone=chosen.backbone, seed=1, precision=precision)
+
+
 def untrained(config, phase, step=2):
     """Writes what a run leaves, made without training and without data; returns its encoder."""
-    maps = load_feature_maps(config.classifier, 16, 1, config.numerics.precision)
+    maps = network_of(config, config.numerics.precision)
     classifier = ResNetClassifier(2, config.classifier)
     classifier.build(tf.TensorShape([None, *maps(np.zeros([1, 16, 16, 3], np.float32)).shape[1:]]))
     trainee = Classification(maps, classifier, phase, config.sgd, step, 0, tf.distribute.get_strategy())
@@ -111,7 +117,7 @@ def read(path, name):
 
 def assert_same_maps(path, network, endpoint):
     """The module, loaded as an encoder of the next run, gives the feature maps of a trained network."""
-    maps = load_feature_maps(ClassifierConfig(encoder=str(path), endpoint=endpoint), 16, 0)
+    maps = load_feature_maps(str(path), endpoint, 16, backbone="")
     wanted = network.encode(IMAGES)
     np.testing.assert_allclose(maps.encode(IMAGES), wanted, atol=1e-5 * np.abs(wanted).max())
 
@@ -132,7 +138,7 @@ def test_a_run_becomes_a_module(name, module, folder, tmp_path):
     assert hub.load(str(tmp_path / "hub")).patched(np.zeros([3, 16, 16, 3], np.float32)).shape[:3] == (
         [3, 1, 1] if name == "pixels" else [3, 3, 3]
     )
-    untouched = load_feature_maps(config.classifier, 16, 0).encode(IMAGES)
+    untouched = network_of(config).encode(IMAGES)
     assert np.abs(network.encode(IMAGES) - untouched).max() > 1e-3
     text = read(tmp_path / "hub", "README.md")
     assert f"| top-1 | {100 * result['top1']:.1f} % |" in text
@@ -156,7 +162,7 @@ def test_a_new_network_sees_the_whole_image_as_one_patch(name, module, tmp_path,
     config = settings(tmp_path / "run", name.replace("MODULE", module), "--precision=bfloat16")
     network = untrained(config, "fine-tuned")
     export(tmp_path / "run", tmp_path / "hub")
-    in_float32 = load_feature_maps(config.classifier, 16, 1)
+    in_float32 = network_of(config)
     for variable, value in zip(in_float32.variables, network.variables):
         variable.assign(value)
     assert_same_maps(tmp_path / "hub", in_float32, "feature_map")
@@ -302,12 +308,12 @@ def test_a_module_that_was_replaced(replaced, replace, message, tmp_path):
 
 def test_mixed_up_variables_are_found(module, tmp_path, monkeypatch):
     untrained(settings(tmp_path / "run", module), "fine-tuned")
-    with_values = rebuild._with_values
+    with_values = rebuild.with_values
 
     def mixed_up(settings, variables, name):  # mean and variance of the last norm
         return with_values(settings, [*variables[:-2], variables[-1], variables[-2]], name)
 
-    monkeypatch.setattr(rebuild, "_with_values", mixed_up)
+    monkeypatch.setattr(rebuild, "with_values", mixed_up)
     with pytest.raises(NotVerified, match="features of the rebuilt encoder differ"):
         export(tmp_path / "run", tmp_path / "hub")
 

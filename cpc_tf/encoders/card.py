@@ -1,0 +1,199 @@
+"""encoder.json: what a module that `python -m export` wrote is, and where it comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.identity import LABELS, Identity, module_name
+from cpc_tf.settings import ConfigError, Settings, flatten
+
+FILE = "encoder.json"
+
+_NUMBER, _OPTIONAL = (int, float), type(None)
+# Key -> what its value may be. A file of an earlier version lacks some of them.
+_TYPES = {
+    "module": str, "objective": str, "dataset": str, "seed": (int, _OPTIONAL), "run": str, "step": int, "weights": str,
+    "phase": str, "num_train_labels": int, "label_fraction": _NUMBER, "began_as": (dict, _OPTIONAL),
+    "feature_dim": int, "parameters": int, "versions": dict, "encoder": dict, "geometry": dict,
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """How an encoder came by its values. What is unknown is None.
+
+    Attributes:
+      module: name of the module that holds these values.
+      objective: by which it was pre-trained; None if it learned from labels.
+      dataset: that it learned from.
+      seed: of the run.
+      run: name of the run's directory.
+      step: of the checkpoint.
+      weights: 'averaged' or 'raw'.
+      phase: of a run on labels.
+      num_train_labels, label_fraction: of a run on labels.
+      began_as: what a run on labels began with; None for random weights.
+    """
+
+    module: str | None = None
+    objective: str | None = None
+    dataset: str | None = None
+    seed: int | None = None
+    run: str | None = None
+    step: int | None = None
+    weights: str | None = None
+    phase: str | None = None
+    num_train_labels: int | None = None
+    label_fraction: float | None = None
+    began_as: Training | None = None
+
+    @property
+    def on_labels(self) -> bool:
+        """Whether it learned from labels, in the end."""
+        return self.num_train_labels is not None
+
+    @property
+    def trained_by(self) -> str:
+        """See `Identity`."""
+        first = self
+        while first.began_as:
+            first = first.began_as
+        if first.on_labels:
+            return LABELS
+        return f"{first.objective}+{LABELS}" if self.on_labels else first.objective
+
+    def to_json(self) -> dict[str, Any]:
+        """Its keys in encoder.json; a run on labels says that it began with random weights."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "began_as"}
+        known = {name: value for name, value in values.items() if value is not None}
+        if self.on_labels:
+            known["began_as"] = self.began_as.to_json() if self.began_as else None
+        return known
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Training:
+        """Inverse of `to_json`; the keys were checked. Before there were other objectives, there was CPC."""
+        known = {f.name: values.get(f.name) for f in dataclasses.fields(cls)}
+        if known["num_train_labels"] is None:
+            known["objective"] = known["objective"] or "cpc"
+        if known["began_as"] is not None:
+            known["began_as"] = cls.from_json(known["began_as"])
+        return cls(**known)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderCard:
+    """The content of encoder.json.
+
+    Attributes:
+      encoder: the network's settings.
+      geometry: of the patches.
+      training: where its values come from.
+      feature_dim: dimension of its features; None in files that do not say.
+      parameters: number of trainable ones, alike.
+      versions: of the libraries that wrote the module.
+    """
+
+    encoder: EncoderConfig
+    geometry: GeometryConfig
+    training: Training = Training()
+    feature_dim: int | None = None
+    parameters: int | None = None
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def identity(self, module: str) -> Identity:
+        """What results say of an encoder that comes from this module."""
+        return Identity(
+            trained_by=self.training.trained_by,
+            architecture=self.encoder.encoder,
+            dataset=self.training.dataset or "",
+            seed=self.training.seed,
+            parameters=self.parameters,
+            module=module_name(module),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of the file."""
+        return {
+            "encoder": flatten(self.encoder),
+            "geometry": flatten(self.geometry),
+            "feature_dim": self.feature_dim,
+            "parameters": self.parameters,
+            **self.training.to_json(),
+            "versions": self.versions,
+        }
+
+    @classmethod
+    def from_json(cls, values: Any) -> EncoderCard:
+        """Inverse of `to_json`. Raises ConfigError that begins with the key that is wrong."""
+        _check_types(values)
+        known = {name: values[name] for name in ("feature_dim", "parameters", "versions") if name in values}
+        encoder, geometry = _settings(EncoderConfig, values, "encoder"), _settings(GeometryConfig, values, "geometry")
+        return cls(encoder, geometry, Training.from_json(values), **known)
+
+
+def find_card(module: str) -> EncoderCard | None:
+    """The card of a module by directory; None if it has none, so it is no module of ours.
+
+    Raises:
+      ConfigError: if its encoder.json is damaged or of another kind.
+    """
+    path = os.path.join(module, FILE)
+    # Handles of the web are no files.
+    if ("://" in module and not module.startswith("gs://")) or not tf.io.gfile.exists(path):
+        return None
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return EncoderCard.from_json(json.loads(file.read()))
+    except (ValueError, UnicodeDecodeError) as error:  # JSONDecodeError and ConfigError among them
+        raise ConfigError(f"--encoder={module}: its {FILE} is damaged: {' '.join(str(error).split())}") from error
+
+
+def read_card(module: str, otherwise: str = "") -> EncoderCard:
+    """The card of one of our modules. Raises ConfigError if it has none, or a damaged one.
+
+    Args:
+      module: its directory.
+      otherwise: what a module without one needs, for the message.
+    """
+    card = find_card(module)
+    if card is None and "://" not in module and not tf.io.gfile.exists(module):
+        raise ConfigError(f"--encoder={module}: there is no such directory")
+    if card is None:
+        reason = f"no {FILE} in it, so `python -m export` did not write this module"
+        raise ConfigError(f"--encoder={module}: {reason}" + (f"; {otherwise}" if otherwise else ""))
+    return card
+
+
+def _check_types(values: Any) -> None:
+    if not isinstance(values, dict):
+        raise ConfigError("no keys in it")
+    for name in ("encoder", "geometry"):
+        if name not in values:
+            raise ConfigError(f"no key '{name}' in it")
+    while values is not None:
+        for name, value in values.items():
+            if name in _TYPES and (not isinstance(value, _TYPES[name]) or isinstance(value, bool)):
+                raise ConfigError(f"'{name}' is {json.dumps(value)}")
+        values = values.get("began_as")
+
+
+def _settings(settings_class: type[Settings], values: dict[str, Any], key: str) -> Any:
+    """The settings under a key; those that are missing, in an old file, have their defaults."""
+    fields = {field.name: field for field in dataclasses.fields(settings_class)}
+    for name, value in values[key].items():
+        if name not in fields:
+            raise ConfigError(f"'{key}' has a '{name}', which this version does not know")
+        if type(value) is not fields[name].type:
+            raise ConfigError(f"'{key}': '{name}' is {json.dumps(value)}")
+    try:
+        return settings_class(**values[key])
+    except ConfigError as error:
+        raise ConfigError(f"'{key}': {error}") from error

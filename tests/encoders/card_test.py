@@ -1,0 +1,102 @@
+"""encoder.json: written, read again, and what is wrong with it said by key."""
+
+import dataclasses
+import json
+
+import pytest
+
+from cpc_tf.encoders.card import EncoderCard, Training, find_card, read_card
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.identity import Identity
+from cpc_tf.settings import ConfigError, flatten
+from tests.modules import GEOMETRY, PRETRAINED
+
+SETTINGS = EncoderConfig(encoder="tiny", norm="batch")
+CARD = EncoderCard(SETTINGS, GEOMETRY, PRETRAINED, 128, 17_000, {"tensorflow": "2.15.1"})
+OLD = {"dataset": "photos", "run": "pretrain", "step": 7, "weights": "averaged"}
+LABELS = {"num_train_labels": 30, "label_fraction": 0.1, "phase": "fine-tuned"}
+
+
+def fine_tuned(before, **known):
+    known = {"dataset": "birds", "seed": 1, **LABELS, **known}
+    return Training(**known, began_as=before and dataclasses.replace(before, module="hub"))
+
+
+@pytest.mark.parametrize(
+    ("training", "trained_by"),
+    [
+        (PRETRAINED, "cpc"),
+        (dataclasses.replace(PRETRAINED, objective="rotation"), "rotation"),
+        (fine_tuned(PRETRAINED), "cpc+labels"),
+        (fine_tuned(fine_tuned(PRETRAINED), dataset="flowers"), "cpc+labels"),
+        (fine_tuned(None, phase="supervised"), "labels"),
+        (fine_tuned(fine_tuned(None)), "labels"),
+    ],
+)
+def test_survives_json_and_knows_what_it_is(training, trained_by):
+    card = dataclasses.replace(CARD, training=training)
+    assert EncoderCard.from_json(json.loads(json.dumps(card.to_json()))) == card
+    wanted = Identity(trained_by, "tiny", training.dataset, training.seed, 17_000, "hub")
+    assert card.identity("/home/someone/hub/") == wanted
+
+
+def test_a_run_on_labels_says_that_it_began_with_random_weights():
+    assert dataclasses.replace(CARD, training=fine_tuned(None)).to_json()["began_as"] is None
+    assert "began_as" not in CARD.to_json()
+
+
+def write(path, values):
+    (path / "encoder.json").write_text(values if isinstance(values, str) else json.dumps(values))
+
+
+def test_files_of_earlier_versions(tmp_path):
+    """Without seed and objective: there was only CPC."""
+    card = {"encoder": flatten(SETTINGS), "geometry": flatten(GEOMETRY), **OLD}
+    write(tmp_path, card)
+    assert read_card(str(tmp_path)).training == Training(objective="cpc", **OLD)
+    labels = {**LABELS, "began_as": {"module": "hub", **OLD}}
+    write(tmp_path, {**card, **labels})
+    card = read_card(str(tmp_path))
+    assert card.training.objective is None
+    assert card.training.began_as == Training(module="hub", objective="cpc", **OLD)
+    assert card.identity(str(tmp_path)) == Identity("cpc+labels", "tiny", "photos", module=tmp_path.name)
+    write(tmp_path, {"encoder": {"encoder": "tiny"}, "geometry": {}})
+    assert read_card(str(tmp_path)).encoder == EncoderConfig(encoder="tiny")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"step": "7"}, "'step' is \"7\""),
+        ({"step": True}, "'step' is true"),
+        ({"label_fraction": []}, r"'label_fraction' is \[\]"),
+        ({"began_as": {"dataset": 3}}, "'dataset' is 3"),
+        ({"encoder": None}, "'encoder' is null"),
+        ({"encoder": {"encoder": "tiny", "colour": 1}}, "'encoder' has a 'colour', which this version does not know"),
+        ({"encoder": {"encoder": "resnet9"}}, "'encoder': --encoder=resnet9: must be one of"),
+        ({"encoder": {"recompute": 1}}, "'encoder': 'recompute' is 1"),
+        ({"geometry": {"image_size": 64, "resize": 32}}, "'geometry': --image_size=64: larger than"),
+    ],
+)
+def test_a_wrong_value_is_named_in_one_line(tmp_path, changed, said):
+    write(tmp_path, {**CARD.to_json(), **changed})
+    with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: its encoder.json is damaged: {said}") as caught:
+        find_card(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", '{"encoder": {', "[]", "{}", '{"encoder": {}}', "\x00"])
+def test_a_damaged_file_is_one_line(tmp_path, text):
+    write(tmp_path, text)
+    with pytest.raises(ConfigError, match="its encoder.json is damaged: ") as caught:
+        read_card(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_of_others_has_none(tmp_path):
+    assert find_card(str(tmp_path)) is None
+    assert find_card("https://tfhub.dev/a/b/1") is None
+    with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: no encoder.json in it, .*; it needs --that"):
+        read_card(str(tmp_path), "it needs --that")
+    with pytest.raises(ConfigError, match="--encoder=.*/typo: there is no such directory"):
+        read_card(f"{tmp_path}/typo", "it needs --that")

@@ -1,0 +1,29 @@
+"""One of our modules, made without training: as `python -m export` writes it."""
+
+import json
+import pathlib
+
+import tensorflow as tf
+
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.card import EncoderCard, Training
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from export.module import HubEncoder, save
+
+GEOMETRY = GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=4)
+PRETRAINED = Training(objective="cpc", dataset="photos", seed=4, run="pretrain", step=7, weights="averaged")
+
+
+def write_module(path, settings=None, geometry=GEOMETRY, training=PRETRAINED):
+    """Writes the SavedModel and its encoder.json into a directory; returns the network."""
+    encoder = make_encoder(settings or EncoderConfig(encoder="tiny"))
+    encoder(tf.zeros([1, 16, 16, 3]))
+    save(HubEncoder(encoder, geometry), str(path))
+    write_card(path, settings or EncoderConfig(encoder="tiny"), geometry, training)
+    return encoder
+
+
+def write_card(path, settings, geometry=GEOMETRY, training=PRETRAINED):
+    """Only the encoder.json: enough for an untrained copy."""
+    card = EncoderCard(settings, geometry, training, feature_dim=128, parameters=5)
+    (pathlib.Path(path) / "encoder.json").write_text(json.dumps(card.to_json()))
