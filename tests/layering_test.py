@@ -17,7 +17,7 @@ ALLOWED = {
     "tasks": {"registry"},
     "augment": BASE,
     "data": BASE | {"augment"},
-    "encoders": BASE | {"data", "efficient"},
+    "encoders": BASE | {"data"},
     "objectives": BASE | {"data", "encoders"},
     "training": BASE,
     "evaluation": BASE | {"data", "training"},
