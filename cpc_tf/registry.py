@@ -31,7 +31,8 @@ class Task:
       required: fields of a result beside dataset and encoder that the report needs -> a kind of value in
         results.records.CHECKS.
       optional: further fields that it shows where they are there.
-      report: the results on one dataset, of all tasks -> the parts (results.blocks.Part) that this task contributes.
+      report: its results on one dataset, and the value of --dataset -> the parts (results.blocks.Part) that it
+        contributes to the page.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Task:
     run: Callable[[Any], dict[str, Any]]
     required: Mapping[str, str]
     optional: Mapping[str, str]
-    report: Callable[[Sequence[Any]], list[Any]]
+    report: Callable[[Sequence[Any], str], list[Any]]
 
     @property
     def module(self) -> str:

@@ -143,7 +143,7 @@ def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
     columns = min(COLUMNS, len(known))
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        plots.panels(canvas, theme, shown, columns, share=True)
+        plots.panels(canvas, theme, shown, columns, sharex=True, sharey=True)
         canvas.supxlabel("recall", fontsize=9)
         canvas.supylabel("precision", fontsize=9)
 

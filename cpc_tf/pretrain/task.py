@@ -1,7 +1,7 @@
 """What the registry of tasks knows of `python -m cpc_tf.pretrain`."""
 
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.pretrain.report import PANELS, report
+from cpc_tf.pretrain.report import RECORDED, report
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.registry import Task
 
@@ -10,6 +10,6 @@ TASK = Task(
     config=PretrainConfig,
     run=pretrain,
     required={"step": "a number", "loss": "a number"},
-    optional=dict.fromkeys((*PANELS, "images", "parameters"), "a number"),
+    optional=dict.fromkeys((*RECORDED, "images", "parameters"), "a number"),
     report=report,
 )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import datetime
 import json
 import os
 import pathlib
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import jinja2
 import markupsafe
 
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results import plots
-from cpc_tf.results.blocks import Block, Figure, Gap, Part, Subject, Table, flat, to_csv
+from cpc_tf.results.blocks import Block, Figure, Gap, Table, flat, to_csv
 from cpc_tf.results.methods import dataset_name
 from cpc_tf.results.runs import Run, collect
 from cpc_tf.results.values import cell
@@ -24,22 +24,20 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from cpc_tf.training.workdir import write_file
 
-HERE = pathlib.Path(__file__).parent
 
-
-@dataclasses.dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A dataset.
 
     Attributes:
       slug: its name in files and anchors, unique.
       headline: what was found, a sentence each.
+      subjects: (name, title) -> blocks.
     """
 
     name: str
     slug: str
     headline: Sequence[str]
-    subjects: dict[Subject, list[Block]]
+    subjects: dict[tuple[str, str], list[Block]]
 
     def blocks(self, *kinds: type) -> list[Block]:
         """All blocks of these kinds, those behind details too."""
@@ -54,8 +52,7 @@ def report(config: ReportConfig) -> str:
     """
     if not config.output:
         raise ConfigError("--output= is empty: name a directory for the report, e.g. --output=runs/report")
-    runs, problems = collect(config.runs, TASKS)
-    made = files(runs, problems, config.runs)
+    made = files(*collect(config.runs, TASKS), config.runs)
     for name, content in made.items():
         write_file(os.path.join(config.output, name), content)
     print(made["summary.txt"], end="", flush=True)
@@ -71,15 +68,15 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
     for name in sorted(by_name, key=lambda name: (-sum("top1" in run.record for run in by_name[name]), name)):
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
-        yield _section(name, slugs[-1], [part for task in TASKS.values() for part in task.report(by_name[name])])
-
-
-def _section(name: str, slug: str, parts: Sequence[Part]) -> Section:
-    subjects: dict[Subject, list[Block]] = {}
-    for part in sorted(parts, key=lambda part: part.subject.order):
-        subjects.setdefault(part.subject, []).extend(part.blocks)
-    headline = [sentence for part in sorted(parts, key=lambda part: part.subject.order) for sentence in part.headline]
-    return Section(name, slug, headline, {subject: blocks for subject, blocks in subjects.items() if blocks})
+        dataset = max((run["dataset"] for run in by_name[name]), key=len)  # photos/15200
+        of = {kind: [run for run in by_name[name] if run["kind"] == kind] for kind in TASKS}
+        parts = [part for kind, task in TASKS.items() for part in task.report(of[kind], dataset)]
+        subjects: dict[tuple[str, str], list[Block]] = {}
+        for part in sorted(parts, key=lambda part: part.order):
+            if part.blocks:
+                subjects.setdefault((part.name, part.title), []).extend(part.blocks)
+        headline = [sentence for part in sorted(parts, key=lambda part: part.order) for sentence in part.headline]
+        yield Section(name, slugs[-1], headline, subjects)
 
 
 def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[str, bytes | str]:
@@ -90,7 +87,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
       problems: what could not be read, a sentence each.
       runs_dir: where the results were found, as it was given.
     """
-    shown, made = list(sections(runs)), {}
+    shown, made, data = list(sections(runs)), {}, {}
     about = {"runs_dir": runs_dir, "date": datetime.date.today().isoformat()}
     for section in shown:
         for block in section.blocks(Figure, Table):
@@ -98,40 +95,33 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
             for part, (light, dark) in block.pictures.items() if isinstance(block, Figure) else ():
                 made |= {f"{name}{part}.png": light} | ({f"{name}{part}-dark.png": dark} if dark else {})
             made |= {f"{name}.csv": to_csv(block.data)} if block.data else {}
+        known = {block.name: list(block.data) for block in section.blocks(Figure, Table) if block.data}
+        gaps = [gap._asdict() for gap in section.blocks(Gap)]
+        data[section.name] = {"headline": list(section.headline), "gaps": gaps, "data": known}
     made["summary.txt"] = "".join(f"{s.name}: {' '.join(s.headline)}\n" for s in shown if s.headline)
-    datasets = {
-        s.name: {
-            "headline": list(s.headline),
-            "gaps": [gap._asdict() for gap in s.blocks(Gap)],
-            "data": {block.name: list(block.data) for block in s.blocks(Figure, Table) if block.data},
-        }
-        for s in shown
-    }
     records = [{"place": run.place, **run.record} for run in runs]
-    summary = {**about, "runs": records, "not_read": list(problems), "datasets": datasets}
+    summary = {**about, "runs": records, "not_read": list(problems), "datasets": data}
     made["report.json"] = json.dumps(summary, indent=1, default=str) + "\n"
-    made["report.html"] = html(sections=shown, runs=runs, problems=problems, **about)
+    themes = {"light": plots.LIGHT, "dark": plots.DARK}
+    made["report.html"] = _template().render(sections=shown, runs=runs, problems=problems, **about, **themes)
     return made
 
 
-def html(**content) -> str:
+def _template() -> jinja2.Template:
     """The page: style and pictures are in it, nothing is loaded."""
-    loader = jinja2.FileSystemLoader(HERE)
+    loader = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters.update(inline=_inline, cell=cell, stress=_stress, kind=lambda block: type(block).__name__)
-    themes = {"light": plots.LIGHT, "dark": plots.DARK}
-    return environment.get_template("page.html.jinja").render(**content, **themes)
+    environment.filters.update(
+        inline=lambda png: f"data:image/png;base64,{base64.b64encode(png).decode()}",
+        cell=cell,
+        kind=lambda block: type(block).__name__,
+        stress=_stress,
+    )
+    return environment.get_template("page.html.jinja")
 
 
 def _stress(sentence: str) -> markupsafe.Markup:
     """A sentence with its figures in bold."""
-    parts = re.split(r"(\d[\d.,]* (?:%|times|labels))", sentence)
-    return markupsafe.Markup("").join(
-        markupsafe.Markup("<b>{}</b>").format(part) if index % 2 else part for index, part in enumerate(parts)
-    )
-
-
-def _inline(png: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return markupsafe.Markup(re.sub(r"(\d[\d.,]* (?:%|times|labels))", r"<b>\1</b>", str(markupsafe.escape(sentence))))

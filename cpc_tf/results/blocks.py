@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Union
 
-from cpc_tf.results.values import Cell, cell, plain, printed
+from cpc_tf.results.values import Cell, cell, plain, spread
 
 
 class Text(NamedTuple):
@@ -18,7 +17,7 @@ class Text(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """What is missing, and how to measure it: a preset with the flags that differ, or a study."""
+    """What is missing, and how to measure it: a preset with the flags that differ, or a study; '' if there is none."""
 
     what: str
     how: str
@@ -35,8 +34,7 @@ class Row(NamedTuple):
     source: str = "measured"
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table.
 
     Attributes:
@@ -62,25 +60,21 @@ class Table:
     @property
     def data(self) -> Sequence[dict[str, Any]]:
         """A record a row, unrounded."""
-        records, heading = [], ""
-        names = [cell(column).text for column in self.columns]
-        for row in self.rows:
-            if "group" in row.source:
-                heading = row.values[0]
-            else:
-                values = [plain(*pair) for pair in zip(names, row.values)]
-                records.append({"source": row.source, "group": heading, **{k: v for d in values for k, v in d.items()}})
+        records, record = [], {"group": ""}
+        for values, source in self.rows:
+            record = {"source": source, "group": values[0] if "group" in source else record["group"]}
+            for column, value in zip(self.columns, values):
+                record |= plain(cell(column).text, value)
+            records += [record] * ("group" not in source)
         return self.all_data or records
 
 
-@dataclasses.dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One or more pictures side by side, drawn for light and for dark pages.
 
     Attributes:
       name: of its files.
-      pictures: ending of the name of a PNG file -> the PNG for light pages, and for dark ones; b'' as the second if
-        it is the same on both.
+      pictures: ending of the name of a PNG file -> the PNG for light pages, and for dark ones; b'' if it is the same.
       alt: what they show, for readers who cannot see it.
       data: what the CSV file holds; empty: no file.
     """
@@ -103,32 +97,34 @@ class Details(NamedTuple):
 Block = Union[Text, Table, Figure, Gap, Details]
 
 
-class Subject(NamedTuple):
-    """A part of a dataset's section; several tasks may contribute to one."""
+class Part(NamedTuple):
+    """What a task contributes to a subject of the page.
+
+    Attributes:
+      order: of the contribution on the page.
+      name, title: of the subject; several tasks may contribute to one.
+      headline: sentences that say what was found.
+    """
 
     order: int
     name: str
     title: str
-
-
-FEATURES = Subject(60, "features", "What the encoder saw, and what it finds similar")
-TRAINING = Subject(70, "training", "Training")
-
-
-class Part(NamedTuple):
-    """What a task contributes to a subject: blocks, and sentences of the headline."""
-
-    subject: Subject
     blocks: Sequence[Block]
     headline: Sequence[str] = ()
+
+
+# Subjects to which several tasks contribute.
+FEATURES = ("features", "What the encoder saw, and what it finds similar")
+TRAINING = ("training", "Training")
 
 
 def paper_rows(groups: dict[str, Sequence[tuple]], suffix: str = "", heading: str = "group") -> list[Row]:
     """Rows of the paper under their headings; floats among the values are percent."""
     rows = []
     for group, lines in groups.items():
-        rows += [Row([f"{group}{suffix}"], heading)] if group else []
-        rows += [Row([*map(printed, line)], "paper") for line in lines]
+        rows += [Row([group + suffix], heading)] if group else []
+        for line in lines:
+            rows.append(Row([spread([x / 100]) if isinstance(x, float) else x for x in line], "paper"))
     return rows
 
 
@@ -139,9 +135,8 @@ def flat(blocks: Iterable[Block]) -> list[Block]:
 
 def to_csv(data: Sequence[dict[str, Any]]) -> str:
     """Records as CSV; a column for each name that occurs."""
-    names = list(dict.fromkeys(name for record in data for name in record))
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, names, lineterminator="\n")
+    writer = csv.DictWriter(buffer, dict.fromkeys(name for record in data for name in record), lineterminator="\n")
     writer.writeheader()
     writer.writerows(data)
     return buffer.getvalue()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from cpc_tf.encoders.identity import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity, module_name
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.runs import Run
+from cpc_tf.results.values import Spread, spread
 
 IMAGENET = ("imagenet2012", "imagenet")
 """Datasets on which our figures and the paper's can be compared directly."""
@@ -18,37 +20,29 @@ BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random
 FEATURES = {"CPC": "cpc", "supervised": LABELS, "random": UNTRAINED, "pixels": PIXELS}
 
 
-@dataclasses.dataclass(frozen=True, order=True)
-class Method:
-    """What a classifier or detector was trained on; its runs differ in seeds alone.
+class Method(NamedTuple):
+    """Runs that differ in seeds alone.
 
     Attributes:
-      rank: its position in tables: objectives first, pixels last.
+      title: what to call it: 'CPC v2', with what tells it apart where several have that name.
       trained_by: as in Identity.
-      architecture: of the encoder, or of the network on pixels.
-      dataset: that the encoder was trained on.
-      encoder: the module, where several agree in all of that and in the seed, so that they are no seeds of one method.
+      architecture: of the encoder, or of the network on pixels, in words.
+      runs: its results.
     """
 
-    rank: int
+    title: str
     trained_by: str
-    architecture: str = ""
-    dataset: str = ""
-    encoder: str = ""
+    architecture: str
+    runs: list[Run]
 
     @property
     def pretrained(self) -> bool:
         """Whether it stands for learning without labels; of an unknown module nothing else is known."""
         return self.trained_by not in (LABELS, UNTRAINED, PIXELS)
 
-    @property
-    def name(self) -> str:
-        """Short, for where there is one of its kind."""
-        if self.trained_by in BASELINES:
-            return BASELINES[self.trained_by]
-        objective, _, labels = self.trained_by.partition("+")
-        title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else objective
-        return f"{title}{' and labels' if labels else ''}"
+    def spread(self, metric: str) -> Spread | None:
+        """Of a metric over the runs that have it."""
+        return spread(run[metric] for run in self.runs if metric in run.record)
 
 
 def identity(run: Run) -> Identity:
@@ -56,8 +50,6 @@ def identity(run: Run) -> Identity:
     if "identity" in run.record:
         return Identity.from_json(run["identity"])
     encoder, architecture = run["encoder"], run.get("backbone", "")
-    if run["kind"] == "pretrain":
-        return Identity("cpc", encoder, run["dataset"], run.get("seed"))
     if encoder == "pixels":
         return Identity(PIXELS, architecture)
     if encoder == "random" or encoder.startswith("random:"):
@@ -66,46 +58,45 @@ def identity(run: Run) -> Identity:
     return Identity(trained_by, architecture, module=module_name(encoder))
 
 
-def by_method(runs: Iterable[Run]) -> dict[Method, list[Run]]:
-    """Runs of each method, in the order of tables.
+def methods(runs: Iterable[Run]) -> list[Method]:
+    """The methods of some results, in the order of tables: CPC, other objectives, baselines, pixels last.
 
     Runs are of one method if their encoders were trained alike with different seeds. Where two encoders agree in the
-    seed too, something else tells them apart that is not recorded, and each is a method of its own.
+    seed too, something tells them apart that is not recorded, and each is a method of its own.
     """
-    alike: dict[Method, list[Run]] = {}
+    alike: dict[tuple[str, ...], dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         known = identity(run)
-        order = [*BASELINES].index(known.trained_by) + 2 if known.trained_by in BASELINES else known.trained_by != "cpc"
-        own = known.module if known.trained_by == UNKNOWN else ""
-        method = Method(int(order), known.trained_by, known.architecture, dataset_name(known.dataset), own)
-        alike.setdefault(method, []).append(run)
-    found: dict[Method, list[Run]] = {}
-    for method, own in alike.items():
-        encoders: dict[int, set[str]] = {}
-        for run in own:
-            seed = identity(run).seed
-            encoders.setdefault(run.get("seed", 0) if seed is None else seed, set()).add(run["encoder"])
-        several = any(len(same) > 1 for same in encoders.values())
-        for run in own:
-            found.setdefault(dataclasses.replace(method, encoder=run["encoder"]) if several else method, []).append(run)
-    return {method: found[method] for method in sorted(found)}
+        module = known.module if known.trained_by == UNKNOWN else ""
+        key = (known.trained_by, architecture(known.architecture), dataset_name(known.dataset), module)
+        alike[key][run["encoder"]].append(run)
+    split: dict[tuple[str, ...], list[Run]] = {}
+    for key, encoders in alike.items():
+        seeds = [{_seed(run) for run in own} for own in encoders.values()]
+        if sum(map(len, seeds)) > len(set().union(*seeds)):
+            split |= {(*key, encoder): own for encoder, own in encoders.items()}
+        else:
+            split[(*key, "")] = [run for own in encoders.values() for run in own]
+    return [Method(_title(key, list(split)), *key[:2], split[key]) for key in sorted(split, key=_order)]
 
 
-def titles(methods: Sequence[Method]) -> dict[Method, str]:
-    """What to call them: 'CPC', with what tells them apart where several have that name."""
-    named = {}
-    for one in methods:
-        same = [other for other in methods if other.name == one.name]
-        parts = [[architecture(m.architecture), m.dataset, m.encoder] for m in same]
-        telling = [part for part, values in zip(parts[same.index(one)], zip(*parts)) if part and len(set(values)) > 1]
-        named[one] = f"{one.name} ({', '.join(telling)})" if telling else one.name
-    return named
+def _seed(run: Run) -> int:
+    seed = identity(run).seed
+    return run.get("seed", 0) if seed is None else seed
 
 
-def main_method(found: dict[Method, list[Run]], *, pretrained: bool) -> Method | None:
-    """The method that the headline compares, pre-trained or on pixels: measured at the most fractions, most often."""
-    ours = [one for one in found if (one.pretrained if pretrained else one.trained_by == PIXELS)]
-    return max(ours, key=lambda one: (len({fraction(run) for run in found[one]}), len(found[one])), default=None)
+def _order(key: Sequence[str]) -> tuple:
+    baseline = [*BASELINES].index(key[0]) + 1 if key[0] in BASELINES else 0
+    return baseline, key[0] != "cpc", key
+
+
+def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
+    objective, _, labels = key[0].partition("+")
+    title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
+    same = [other for other in others if other[0] == key[0]]
+    telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
+    telling = ", ".join([key[3]] * (len(same) == 1) + telling)
+    return f"{title}{' and labels' if labels else ''}{f' ({telling})' if telling.strip() else ''}"
 
 
 def fraction(run: Run) -> float:

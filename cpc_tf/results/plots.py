@@ -1,8 +1,7 @@
-"""The colours of all pictures of the project, and the curves of the report."""
+"""The colours of all pictures of the project, and its curves."""
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,8 +19,7 @@ FONTS = ("Inter", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
 MOST_POINTS = 2000  # of a curve
 
 
-@dataclasses.dataclass(frozen=True)
-class Theme:
+class Theme(NamedTuple):
     """Colours for light pages and print, or for dark pages.
 
     Attributes:
@@ -43,9 +41,9 @@ class Theme:
         return " ".join(f"--{name}: {color};" for name, color in colors.items())
 
     def color(self, key: str | int | float) -> Any:
-        """Of a method by name, of a curve by index, or a shade of CPC's colour from 0 to 1."""
+        """Of a method by name, the 'ink', of a curve by index, or a shade of CPC's colour from 0 to 1."""
         if isinstance(key, str):
-            return self.named[key] if key in self.named else self.lines[sum(key.encode()) % len(self.lines)]
+            return {"ink": self.ink, **self.named}.get(key, self.lines[sum(key.encode()) % len(self.lines)])
         return self.lines[key % len(self.lines)] if isinstance(key, int) else self.shades(0.3)(key)
 
     def shades(self, faint: float = 0.0) -> LinearSegmentedColormap:
@@ -55,18 +53,12 @@ class Theme:
 
 
 LIGHT = Theme(
-    page="#ffffff",
-    ink="#1b1f24",
-    muted="#5b6470",
-    grid="#e3e6ea",
+    *("#ffffff", "#1b1f24", "#5b6470", "#e3e6ea"),
     named={"cpc": "#0b5cad", "pixels": "#c62828", "untrained": "#6b7280", "labels": "#8a6d00", "unknown": "#5b6470"},
     lines=("#0b5cad", "#d55e00", "#00845f", "#b0579a", "#8a6d00", "#2b9bc4", "#5b6470"),
 )
 DARK = Theme(
-    page="#14181d",
-    ink="#e8ebee",
-    muted="#a0a9b4",
-    grid="#2c343d",
+    *("#14181d", "#e8ebee", "#a0a9b4", "#2c343d"),
     named={"cpc": "#6cb2f7", "pixels": "#ff8577", "untrained": "#a7afb9", "labels": "#e0c341", "unknown": "#a0a9b4"},
     lines=("#6cb2f7", "#ff9a4d", "#3fcf9f", "#e08fcb", "#e0c341", "#7fd8f5", "#a0a9b4"),
 )
@@ -90,7 +82,6 @@ class Line(NamedTuple):
     style: str = "-"
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    marker: str = ""
 
 
 class Panel(NamedTuple):
@@ -105,25 +96,21 @@ class Panel(NamedTuple):
     lines: Sequence[Line]
     x_label: str = "step"
     level: float | None = None
-    finish: Callable[[Axes, Theme], None] = lambda axis, theme: None
+    finish: Callable[[Axes, Theme], Any] = lambda axis, theme: None
 
 
-def panels(
-    canvas: Canvas, theme: Theme, shown: Sequence[Panel], columns: int, legend: str = "", share: bool = False
-) -> None:
+def panels(canvas: Canvas, theme: Theme, shown: Sequence[Panel], columns: int, legend: str = "", **share: bool) -> None:
     """Draws curves in panels, with one legend at a side ('right center', 'upper left'; '': none)."""
-    rows = -(-len(shown) // columns)
-    axes = list(canvas.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
+    columns = min(columns, len(shown))
+    axes = list(canvas.subplots(-(-len(shown) // columns), columns, squeeze=False, **share).flat)
     for axis in axes[len(shown) :]:
         axis.set_visible(False)
     for axis, panel in zip(axes, shown):
         for line in panel.lines:
             color, step = theme.color(line.color), max(1, len(line.x) // MOST_POINTS)
-            marker = line.marker or ("." if len(line.x) <= 12 else "")
-            axis.plot(
-                line.x[::step], line.y[::step], line.style, color=color, marker=marker, markersize=5, linewidth=1.6
-            )
-            axis.lines[-1].set_label(line.label)
+            marker = MARKERS.get(line.color, "o") if len(line.low) else "." if len(line.x) <= 12 else ""
+            style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6, "label": line.label}
+            axis.plot(line.x[::step], line.y[::step], line.style, **style)
             if len(line.low):
                 axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
         if panel.level is not None:
@@ -134,21 +121,31 @@ def panels(
         panel.finish(axis, theme)
     entries = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels())}
     if legend and len(entries) > 1:
-        canvas.legend(
-            entries.values(), entries, loc=f"outside {legend}", ncols=4 if "upper" in legend else 1, fontsize=9
-        )
+        columns = 4 if "upper" in legend else 1
+        canvas.legend(entries.values(), entries, loc=f"outside {legend}", ncols=columns, fontsize=9)
 
 
 def curves(
     name: str, title: str, shown: Sequence[Panel], columns: int, size: tuple[float, float], legend: str = ""
 ) -> Figure:
-    """A figure of curves with its data; the ends of the curves are its alternative text."""
+    """A figure of curves with its data; where the curves end is its alternative text.
+
+    Args:
+      name: of its files.
+      title: its caption.
+      shown: its panels.
+      columns: how many of them stand side by side.
+      size: width of the figure and height of a row, in inches.
+      legend: see `panels`.
+    """
     data = [
-        {"panel": panel.title, "curve": line.label, panel.x_label: x, "value": y}
-        for panel in shown for line in panel.lines for x, y in zip(line.x, line.y)
-    ]  # fmt: skip
+        {"panel": panel.title, "curve": line.label, panel.x_label or "x": x, "value": y}
+        for panel, line in ((panel, line) for panel in shown for line in panel.lines)
+        for x, y in zip(line.x, line.y)
+    ]
     ends = [f"{p.title} of {line.label}: {line.y[-1]:.3g}" for p in shown for line in p.lines if len(line.y)]
-    drawn = both(lambda canvas, theme: panels(canvas, theme, shown, columns, legend), *size)
+    width, height = size[0], size[1] * -(-len(shown) // columns)
+    drawn = both(lambda canvas, theme: panels(canvas, theme, shown, columns, legend), width, height)
     return Figure(name, title, {"": drawn}, f"Curves. At the end: {'; '.join(ends[:12])}.", data)
 
 
@@ -164,23 +161,18 @@ def png(
     known = {font.name for font in font_manager.fontManager.ttflist}
     style = {
         "font.family": next(name for name in FONTS if name in known),
-        "font.size": 10,
         "axes.titlesize": 11,
         "axes.titlelocation": "left",
         "axes.titleweight": "bold",
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
         "axes.formatter.useoffset": False,
         "grid.color": theme.grid,
-        "grid.linewidth": 0.8,
-        "legend.frameon": False,
         "text.parse_math": False,  # a path or a class may have a $ in its name
+        **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
+        **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), theme.page),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), theme.ink),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), theme.muted),
     }
-    style |= {key: theme.page for key in ("figure.facecolor", "axes.facecolor")}
-    style |= {key: theme.ink for key in ("text.color", "axes.labelcolor", "axes.titlecolor")}
-    style |= {key: theme.muted for key in ("axes.edgecolor", "xtick.color", "ytick.color")}
     with matplotlib.rc_context(style):
         canvas = Canvas(figsize=(width, height), layout="constrained")
         draw(canvas, theme)

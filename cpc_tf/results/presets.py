@@ -4,62 +4,45 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterable
-from typing import Any
 
 from cpc_tf import cli
 from cpc_tf.results.methods import dataset_name
 
 FLAGS = pathlib.Path(__file__).parents[2] / "flags"
-GENERAL = ("imagenette", "bccd")
-"""The folders whose presets the README gives for own pictures, and for own boxes."""
 
 
 def own_preset(dataset: str, *names: str) -> str:
     """The first of the presets of these names that is made for a dataset, e.g. 'flags/photos/linear.flags'; else ''."""
     folders = [folder.name for folder in FLAGS.glob("*") if dataset_name(dataset).startswith(folder.name)]
-    return _first(max(folders, key=len), names) if folders else ""
+    paths = [f"flags/{max(folders, key=len)}/{name}.flags" for name in names] if folders else []
+    return next((path for path in paths if (FLAGS.parent / path).exists()), "")
 
 
-def how(dataset: str, *names: str, flag: str = "") -> str:
-    """The preset to measure something with, and the flags that differ from it.
-
-    Args:
-      dataset: the value of --dataset.
-      *names: of presets, the first that exists is taken.
-      flag: what differs beside --dataset.
-    """
-    own = own_preset(dataset, *names)
-    preset = own or next(filter(None, (_first(folder, names) for folder in GENERAL)))
-    differ = [f"--dataset={dataset}"] * (not own or preset.startswith("flags/imagenette/")) + [flag] * bool(flag)
-    return f"{preset}{' with ' if differ else ''}{' '.join(differ)}"
+def how(dataset: str, names: Iterable[str], *flags: str) -> str:
+    """The preset to measure something with, and the flags that differ from it; '' if the dataset has no preset."""
+    preset = own_preset(dataset, *names)
+    differ = [*([f"--dataset={dataset}"] if ":" in dataset else []), *flags]
+    return f"{preset}{' with ' if differ else ''}{' '.join(differ)}" if preset else ""
 
 
-def settings(config_class: type, preset: str) -> Any:
-    """The settings that a preset holds, wherever the process runs."""
-    return cli.parse(config_class, _lines(preset))
+def full_steps(config_class: type, preset: str, images: int) -> int:
+    """How long a run on so many images is by a preset; 0 if there is none."""
+    return cli.parse(config_class, _lines(preset)).training.steps(images) if preset and images else 0
 
 
-def in_short_runs(lengths: Iterable[tuple[int, int]]) -> str:
-    """How a sentence about runs begins if some are shorter than their preset's.
+def in_short_runs(lengths: Iterable[tuple[int, int]], sentence: str) -> str:
+    """A sentence about runs, which begins with their length if some are shorter than by their preset.
 
     Args:
-      lengths: (steps of a run, steps of the preset, 0 if unknown).
+      lengths: (steps of a run, steps by the preset, 0 if unknown).
+      sentence: what to say of them.
     """
-    short = [f"{steps:,} steps, the preset trains {full:,}" for steps, full in lengths if 0 < steps < full]
-    return f"In short runs ({'; '.join(dict.fromkeys(short))}): " if short else ""
-
-
-def _first(folder: str, names: tuple[str, ...]) -> str:
-    return next((f"flags/{folder}/{name}.flags" for name in names if (FLAGS / folder / f"{name}.flags").exists()), "")
+    short = {f"{steps:,} steps, the preset trains {full:,}": None for steps, full in lengths if 0 < steps < full}
+    return f"In short runs ({'; '.join(short)}): {sentence[0].lower()}{sentence[1:]}" if short else sentence
 
 
 def _lines(preset: str) -> list[str]:
-    """The lines of a preset and of those that it builds upon."""
+    """The flags of a preset and of those that it builds upon, wherever the process runs."""
+    lines = [line for line in (FLAGS.parent / preset).read_text().splitlines() if line.startswith("--")]
     nested = "--flagfile="
-    lines = (FLAGS.parent / preset).read_text().splitlines()
-    return [
-        inner
-        for line in lines
-        for inner in (_lines(line[len(nested) :]) if line.startswith(nested) else [line])
-        if inner.startswith("--")
-    ]
+    return [f for line in lines for f in (_lines(line[len(nested) :]) if line.startswith(nested) else [line])]

@@ -15,19 +15,19 @@ def is_number(value: Any) -> bool:
 
 
 def _is_identity(value: Any) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("trained_by"), str):
+    if not isinstance(value, dict) or "trained_by" not in value:
         return False
     known = dataclasses.asdict(Identity.from_json(value))
     numbers = [known.pop("seed"), known.pop("parameters")]
     return all(isinstance(x, str) for x in known.values()) and all(x is None or is_number(x) for x in numbers)
 
 
-# The kinds of values that the tasks' required fields name.
+# The kinds of values that the tasks' required and optional fields name.
 CHECKS = {
     "a text": lambda value: isinstance(value, str),
     "a number": is_number,
-    "an integer": lambda value: is_number(value) and isinstance(value, int),
     "a positive number": lambda value: is_number(value) and value > 0,
+    "an integer": lambda value: is_number(value) and isinstance(value, int),
     "a positive integer": lambda value: is_number(value) and isinstance(value, int) and value > 0,
     "a fraction from 0 to 1": lambda value: is_number(value) and 0 <= value <= 1,
     "a list of texts": lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value),
@@ -37,19 +37,11 @@ CHECKS = {
 }
 # Fields that any record may have; those of one task stand in its TASK.
 OPTIONAL = {
-    "identity": "an identity",
-    "features": "a text",
-    "backbone": "a text",
-    "rung": "a text",
-    "policy": "a text",
-    "seed": "an integer",
-    "steps": "a number",
-    "wall_seconds": "a number",
-    "label_fraction": "a positive number",
-    "num_classes": "a positive integer",
-    "num_train_labels": "a positive integer",
-    "class_names": "a list of texts",
-    "run": "a text",
+    **dict.fromkeys(("features", "backbone", "rung", "policy", "run"), "a text"),
+    **dict.fromkeys(("steps", "wall_seconds"), "a number"),
+    **dict.fromkeys(("num_classes", "num_train_labels"), "a positive integer"),
+    **{"label_fraction": "a positive number", "seed": "an integer"},
+    **{"class_names": "a list of texts", "identity": "an identity"},
 }
 
 
@@ -67,9 +59,7 @@ def fault(record: Any, tasks: Mapping[str, Any]) -> str:
         return f"kind {kind!r} is not known here (known: {', '.join(tasks)})"
     required = {"dataset": "a text", "encoder": "a text", **tasks[kind].required}
     for name, wanted in {**OPTIONAL, **tasks[kind].optional, **required}.items():
-        if name not in record and name not in required:
-            continue
-        if not CHECKS[wanted](record.get(name)):
-            text = repr(record[name]) if record.get(name) is not None else "missing"
+        if (name in record or name in required) and not CHECKS[wanted](record.get(name)):
+            text = "missing" if record.get(name) is None else repr(record[name])
             return f"{name} is {text if len(text) <= 40 else text[:37] + '...'}, not {wanted}"
     return ""

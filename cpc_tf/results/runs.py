@@ -40,25 +40,19 @@ class Run:
         """A field of the record."""
         return self.record.get(name, default)
 
-    def file(self, name: str) -> str:
-        """The path of a file that the run left, or '' if there is none, or if it is a link."""
-        path = os.path.join(self.directory, name)
-        return path if self.directory and not os.path.islink(path) and tf.io.gfile.exists(path) else ""
-
     def read(self, name: str) -> bytes:
-        """The content of a file that the run left; nothing if there is none."""
-        path = self.file(name)
-        return _read(path) if path else b""
+        """The content of a file that the run left; nothing if there is none, or if it is a link."""
+        path = os.path.join(self.directory, name)
+        return _read(path) if self.directory and not os.path.islink(path) and tf.io.gfile.exists(path) else b""
 
-    def picture(self, name: str) -> bytes:
-        """The content of a PNG that the run left, or nothing."""
-        content = self.read(name)
-        return content if content.startswith(b"\x89PNG") else b""
+    def lines(self, name: str) -> list[str]:
+        """The lines of a text that the run left."""
+        return self.read(name).decode("utf-8", "replace").splitlines()
 
     def metrics(self, phase: str = "") -> list[dict[str, float]]:
         """The records of a phase's metrics.jsonl that have a step; only what is a finite number in them."""
         records = []
-        for line in self.read(os.path.join(phase, "metrics.jsonl")).decode("utf-8", "replace").splitlines():
+        for line in self.lines(os.path.join(phase, "metrics.jsonl")):
             try:
                 record = json.loads(line)
             except json.JSONDecodeError:
@@ -68,10 +62,10 @@ class Run:
         return records
 
     def is_copy_of(self, other: Run) -> bool:
-        """Whether both are results of one run: the same id, or for old records the same measured values."""
-        mine, others = self.get("run") or run_id(self.directory), other.get("run") or run_id(other.directory)
-        if (mine and others) or self.directory:
-            return bool(mine) and mine == others
+        """Whether this is the result of a run's directory: of the same id, or for old records of the same figures."""
+        own = self.get("run") or run_id(self.directory)
+        if own or self.directory:
+            return bool(own) and own == run_id(other.directory)
         return "loss" in self.record and all(self.get(name) == other.get(name) for name in MEASURED)
 
 
@@ -99,20 +93,17 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
     runs, problems = [], []
     for path in _json_files(runs_dir):
         place, own = os.path.relpath(path, runs_dir), os.path.basename(path) == "result.json"
-        if not own and tf.io.gfile.stat(path).length > LARGEST:
-            continue  # other people's data
         try:
             content = json.loads(_read(path).decode("utf-8", "replace"))
         except (json.JSONDecodeError, RecursionError, tf.errors.OpError) as error:
             problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
             continue
-        listed = not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content)
-        for index, record in enumerate(content if listed else [content] if own else []):
-            name = f"{place}, record {index}" if listed else place
-            if wrong := fault(record, tasks):
-                problems.append(f"{name}: {wrong}")
-            else:
-                runs.append(Run(record, name if listed else os.path.dirname(place) or ".", os.path.dirname(path) * own))
+        found = [Run(content, os.path.dirname(place) or ".", os.path.dirname(path))] if own else []
+        if not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
+            found = [Run(record, f"{place}, record {index}") for index, record in enumerate(content)]
+        wrong = [fault(run.record, tasks) for run in found]
+        runs += [run for run, why in zip(found, wrong) if not why]
+        problems += [f"{place if own else run.place}: {why}" for run, why in zip(found, wrong) if why]
     if not runs:
         unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
         raise ConfigError(
@@ -130,19 +121,18 @@ def _without_copies(runs: Sequence[Run]) -> list[Run]:
         if origin is None:
             kept.append(run)
         else:
-            kept[origin] = dataclasses.replace(kept[origin], record={**kept[origin].record, **run.record})
+            kept[origin].record.update(run.record)
     return kept
 
 
 def _json_files(folder: str) -> Iterator[str]:
-    """Every *.json below a directory, sorted; nothing behind links, nothing hidden."""
+    """result.json and other *.json of no forbidding size below a directory, sorted; not behind links, not hidden."""
     local = "://" not in folder
     for here, folders, files in os.walk(folder) if local else tf.io.gfile.walk(folder):
         if local:
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            path = os.path.join(here, name)
-            if name.endswith(".json") and not os.path.islink(path):
+        for path in (os.path.join(here, name) for name in sorted(files) if name.endswith(".json")):
+            if not os.path.islink(path) and tf.io.gfile.stat(path).length <= LARGEST:
                 yield path
 
 

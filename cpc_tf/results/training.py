@@ -24,22 +24,18 @@ def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]]
         color = (index + 1) / len(groups) if ordered else index
         for run in runs:
             for phase in ("", *run.get("phases", {})):
-                records = run.metrics(phase)
-                for key in ("loss", "accuracy") if records else ():
+                for key in ("loss", "accuracy") if (records := run.metrics(phase)) else ():
                     shown.setdefault(f"{phase} {key}".strip(), []).append(line(group, records, key, color))
     panels = [plots.Panel(panel, lines) for panel, lines in shown.items()]
-    if not panels:
-        return []
-    size = (9, 2.6 * -(-len(panels) // 2))
     caption = f"{title[0].upper()}{title[1:]}, on the training images."
-    return [Details(f"Curves of {title}", [plots.curves(name, caption, panels, 2, size, "right center")])]
+    figures = [plots.curves(name, caption, panels, 2, (9, 2.6), "right center")] if panels else []
+    return [Details(f"Curves of {title}", [figure]) for figure in figures]
 
 
 def line(label: str, records: Sequence[dict], key: str, color: str | int | float) -> plots.Line:
     """The curve of one quantity, where it was recorded."""
-    known = [(record["step"], record[key]) for record in records if key in record]
-    x, y = zip(*known) if known else ((), ())
-    return plots.Line(label, x, y, color)
+    known = [record for record in records if key in record]
+    return plots.Line(label, [record["step"] for record in known], [record[key] for record in known], color)
 
 
 def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:
@@ -52,7 +48,7 @@ def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) ->
       title: with {} for where the run was found.
       alt: what the pictures show.
     """
-    found = [(run, content) for run in sorted(runs, key=fraction) if (content := run.picture(file))]
+    found = [(run, content) for run in sorted(runs, key=fraction) if (content := run.read(file))[1:4] == b"PNG"]
     first = min((run.get("seed", 0) for run, _ in found), default=0)
     figures = [
         Figure(f"{name}-{index + 1}", title.format(run.place), {"": (content, b"")}, alt)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-NOTHING = "\N{EN DASH}"
-
 
 class Cell(NamedTuple):
     """A cell as shown: something smaller may stand after its text, or above it."""
@@ -22,13 +20,10 @@ class Spread(NamedTuple):
     mean: float
     low: float
     high: float
-    count: int
+    runs: int
 
-    @property
-    def cell(self) -> Cell:
-        """The mean in percent, and half the range of several runs."""
-        half_range = 50 * (self.high - self.low)
-        return Cell(f"{100 * self.mean:.1f}", f"±{half_range:.1f}" if self.count > 1 else "")
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.1f}"
 
 
 class Gain(NamedTuple):
@@ -37,15 +32,8 @@ class Gain(NamedTuple):
     factor: float
     bound: str = ""
 
-    @property
-    def number(self) -> str:
-        """The factor in two digits."""
+    def __str__(self) -> str:
         return f"{self.factor:.2g}" if self.factor < 10 else f"{self.factor:.0f}"
-
-    @property
-    def cell(self) -> Cell:
-        """The factor, below the bound."""
-        return Cell(f"{self.number}\N{MULTIPLICATION SIGN}", above=self.bound)
 
 
 def spread(values: Iterable[float]) -> Spread | None:
@@ -55,44 +43,26 @@ def spread(values: Iterable[float]) -> Spread | None:
 
 
 def cell(value: Any) -> Cell:
-    """Any value of a table as it is shown: counts with separators, floats with three digits."""
-    if isinstance(value, (Spread, Gain)):
-        return value.cell
+    """Any value of a table as it is shown: spreads in percent, counts with separators, floats with three digits."""
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, Spread):
+        return Cell(str(value), f"±{50 * (value.high - value.low):.1f}" if value.runs > 1 else "")
+    if isinstance(value, Gain):
+        return Cell(f"{value}\N{MULTIPLICATION SIGN}", above=value.bound)
     if isinstance(value, float):
         return Cell(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
-    if isinstance(value, int):
-        return Cell(f"{value:,}")
-    return value if isinstance(value, Cell) else Cell(NOTHING if value is None else str(value))
-
-
-def printed(value: Any) -> Any:
-    """A value of the paper's tables: floats are percent there."""
-    return spread([value / 100]) if isinstance(value, float) else value
+    return Cell("\N{EN DASH}" if value is None else f"{value:,}" if isinstance(value, int) else str(value))
 
 
 def plain(name: str, value: Any) -> dict[str, Any]:
-    """The columns of a CSV file that hold a value."""
-    if isinstance(value, Spread):
-        numbers = {"": value.mean, " low": value.low, " high": value.high}
-        return {f"{name}{end}": round(number, 6) for end, number in numbers.items()} | {f"{name} runs": value.count}
-    if isinstance(value, Gain):
-        return {name: value.factor, f"{name} bound": value.bound}
+    """The columns of a CSV file that hold a value, unrounded."""
+    if isinstance(value, (Spread, Gain)):
+        first, *more = value._asdict().items()
+        return {name: round(first[1], 6), **{f"{name} {key}": part for key, part in more}}
     return {name: value.text if isinstance(value, Cell) else value}
 
 
 def percent(fraction: float) -> str:
     """'1 %', with as many digits as it needs."""
     return f"{100 * fraction:.3g} %"
-
-
-def accuracy(values: Iterable[float]) -> str:
-    """The mean of some fractions within a sentence."""
-    return f"{100 * spread(values).mean:.1f} %"
-
-
-def duration(seconds: float) -> str:
-    """In the unit that fits."""
-    for unit, name, digits in ((3600, "h", 1), (60, "min", 0)):
-        if seconds >= unit:
-            return f"{seconds / unit:.{digits}f} {name}"
-    return f"{seconds:.0f} s"

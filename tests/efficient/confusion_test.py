@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 
 def test_confusions(tmp_path):
     samples.all_kinds(tmp_path)
-    runs = [run for run in collect(str(tmp_path), TASKS)[0] if run.file("predictions.csv")]
+    runs = [run for run in collect(str(tmp_path), TASKS)[0] if run.read("predictions.csv")]
     assert confusion.matrix(runs[:1]).tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
     assert confusion.matrix(runs).tolist() == [[2, 0, 0], [0, 2, 0], [0, 2, 2]]
     figure, pairs = confusion.blocks(curves(runs))

@@ -28,7 +28,10 @@ def _said(runs):
 
 
 def _shown(runs):
-    return {getattr(block, "name", type(block).__name__): block for block in samples.blocks(report(runs), "labels")}
+    return {
+        getattr(block, "name", type(block).__name__): block
+        for block in samples.blocks(report(runs, "photos"), "labels")
+    }
 
 
 def test_table_2_has_ours_beside_the_papers(runs):
@@ -59,24 +62,19 @@ def test_table_3_has_both_phases(runs):
 
 
 def test_missing_fractions_name_the_preset(runs):
-    ours, pixels = [block for block in samples.blocks(report(runs), "labels") if isinstance(block, Gap)]
+    ours, pixels = [block for block in samples.blocks(report(runs, "photos"), "labels") if isinstance(block, Gap)]
     assert ours.what == "Not measured: CPC v2 at 2 %, 5 %, 10 %, 20 %, 50 % of the labels."
     assert ours.how == "flags/photos/efficient.flags with --label_fraction=0.02"
     assert pixels.what == "Not measured: the baseline on pixels at 2 %, 5 %, 20 %, 50 % of the labels."
     assert pixels.how == "flags/photos/efficient_pixels.flags with --label_fraction=0.02"
 
 
-def test_without_any_result_there_is_a_gap_where_classes_are_known():
-    def gaps(record):
-        return samples.blocks(report([samples.run(record)]), "labels")
-
-    assert (
-        "flags/imagenette/efficient.flags with --dataset=folder:/birds"
-        in gaps(samples.linear(dataset="folder:/birds"))[0].how
-    )
-    assert len(gaps(samples.pretrain())) == 1  # photos has a preset
-    assert gaps({**samples.pretrain(), "dataset": "folder:/birds"}) == []
-    assert gaps(samples.detect()) == []
+def test_without_any_result_there_is_a_gap_where_a_preset_would_fill_it():
+    (gap,) = samples.blocks(report([], "photos"), "labels")
+    assert gap.how == "flags/photos/efficient.flags with --label_fraction=0.01"
+    (gap,) = samples.blocks(report([], "folder:/data/imagenette-224"), "labels")
+    assert gap.how.startswith("flags/imagenette/efficient.flags with --dataset=folder:/data/imagenette-224 ")
+    assert report([], "collages") == report([], "voc:/cells") == report([], "folder:/birds") == []
 
 
 def test_headline(runs):
@@ -119,13 +117,19 @@ def test_a_short_run_is_no_seed_of_a_longer_one():
     """A page with the demo's runs and the study's shows the study's."""
     study = [_run("pixels", 0.01, 0.7, seed=seed, steps=1500) for seed in (0, 1)]
     found = curves([_run(fraction=0.01, top1=0.8, steps=600), _run("pixels", 0.01, 0.1, steps=600), *study])
-    assert found.pixels.accuracy(0.01, "top1").mean == pytest.approx(0.7)
+    assert found.pixels[0.01].method.spread("top1").mean == pytest.approx(0.7)
     assert not any("short" in sentence for sentence in headline(found))
 
 
 def test_another_objective_is_compared_by_its_name():
     runs = [_run("hub", top1=0.5, trained_by="some objective"), _run("pixels", top1=0.4)]
     assert "some objective reaches 50.0 %" in _said(runs)[0]
+
+
+def test_the_compared_method_was_measured_at_most_fractions():
+    runs = [_run("a", f) for f in (0.1, 0.2)] + [_run("b", f, trained_by="rotation") for f in (0.1, 0.2, 0.5)]
+    assert {point.method.trained_by for point in curves(runs).ours.values()} == {"rotation"}
+    assert curves(runs).pixels == {}
 
 
 def test_curves_of_phases(tmp_path):
@@ -135,7 +139,7 @@ def test_curves_of_phases(tmp_path):
             (folder / phase).mkdir(parents=True)
             (folder / phase / "metrics.jsonl").write_text(samples.metrics())
         samples.write(folder, samples.efficient(seed=seed))
-    (details,) = samples.blocks(report(collect(str(tmp_path), TASKS)[0]), "training")
+    (details,) = samples.blocks(report(collect(str(tmp_path), TASKS)[0], "photos"), "training")
     data = details.blocks[0].data
     assert len(data) == 2 * 2 * 2 * 3
     assert {row["panel"] for row in data} == {
@@ -144,7 +148,7 @@ def test_curves_of_phases(tmp_path):
         "fine-tuned loss",
         "fine-tuned accuracy",
     }
-    assert samples.blocks(report([_run()]), "training") == []
+    assert samples.blocks(report([_run()], "photos"), "training") == []
 
 
 def test_the_search_is_listed(runs):

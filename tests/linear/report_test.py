@@ -15,7 +15,7 @@ NO = "\N{EN DASH}"
 @pytest.fixture
 def runs(tmp_path):
     samples.all_kinds(tmp_path)
-    return [run for run in collect(str(tmp_path), TASKS)[0] if run["dataset"].startswith("photos")]
+    return [run for run in collect(str(tmp_path), TASKS)[0] if run["kind"] == "linear"]
 
 
 def _linear(*arguments, **more):
@@ -23,11 +23,11 @@ def _linear(*arguments, **more):
 
 
 def _headline(runs):
-    return [sentence for part in report(runs) for sentence in part.headline]
+    return [sentence for part in report(runs, "photos") for sentence in part.headline]
 
 
 def test_table_1(runs):
-    (table,) = samples.blocks(report(runs), "linear")
+    (table,) = samples.blocks(report(runs, "photos"), "linear")
     assert table.columns == ["Method", "Params (M)", "Top-1", "Top-5"]
     assert samples.rows(table, "measured") == {
         "CPC v2 - small ResNet": ["0.218", "90.0", "100.0"],
@@ -42,7 +42,7 @@ def test_table_1(runs):
 
 
 def test_missing_baselines():
-    gaps = [block for block in samples.blocks(report([_linear()]), "linear") if isinstance(block, Gap)]
+    gaps = [block for block in samples.blocks(report([_linear()], "photos"), "linear") if isinstance(block, Gap)]
     assert [gap.what for gap in gaps] == [
         "Not measured: a linear classifier on the encoder's untrained copy.",
         "Not measured: a linear classifier on raw pixels.",
@@ -66,22 +66,22 @@ def test_a_short_run_is_called_short():
 def test_the_ladder():
     runs = [_linear(f"runs/{rung}/hub", top1, seed, rung=rung)
             for rung, top1, seed in (("v1", 0.5, 0), ("v1", 0.54, 1), ("MC", 0.6, 0), ("LN", 0.7, 0))]  # fmt: skip
-    figure, table, gap = samples.blocks(report(runs), "rungs")
+    figure, table, gap = samples.blocks(report(runs, "photos"), "rungs")
     rows = samples.rows(table, "measured")
     assert rows["v1"] == ["CPC v1", "52.0 ±2.0", NO, NO]
     assert rows["MC"] == ["model capacity", "60.0", "+8.0", "+5%"]
     assert rows["LN"][1:3] == ["70.0", NO]  # BU is missing below it
     assert "v1 52.0 %; MC 60.0 %; LN 70.0 %" in figure.alt
     assert gap.what == "Not measured: BU, RC, HP, LP, PA (figure 3)."
-    assert samples.blocks(report([_linear(dataset="cifar10")]), "rungs") == []
-    (all_missing,) = samples.blocks(report([_linear()]), "rungs")
+    assert samples.blocks(report([_linear(dataset="cifar10")], "cifar10"), "rungs") == []
+    (all_missing,) = samples.blocks(report([_linear()], "photos"), "rungs")
     assert "experiments.ladder" in all_missing.how
 
 
 def test_the_rung_is_what_a_record_states():
     """A directory's name made a rung of a result once."""
     runs = [_linear("runs/ablation/3_bu/hub"), _linear("runs/x/hub", rung="nonsense", seed=1)]
-    (gap,) = samples.blocks(report(runs), "rungs")
+    (gap,) = samples.blocks(report(runs, "photos"), "rungs")
     assert gap.what.startswith("Not measured: v1, MC, BU")
 
 
@@ -90,6 +90,6 @@ def test_policies():
         _linear(top1=top1, policy=name, seed=seed)
         for name, top1, seed in (("v1", 0.5, 0), ("v1", 0.7, 1), ("full", 0.9, 0))
     ]
-    (table,) = [block for block in samples.blocks(report(runs), "linear") if isinstance(block, Table)]
+    (table,) = [block for block in samples.blocks(report(runs, "photos"), "linear") if isinstance(block, Table)]
     assert [row.values[0] for row in table.rows] == ["full", "v1"]
     assert samples.rows(table, "measured")["v1"] == ["60.0 ±10.0", "100.0 ±0.0", "2"]

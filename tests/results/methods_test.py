@@ -3,7 +3,6 @@
 import pytest
 
 from cpc_tf.results import methods
-from cpc_tf.results.methods import Method
 from tests.results import samples
 
 
@@ -19,7 +18,7 @@ def _old(encoder, **more):
 
 
 def _names(runs):
-    return list(methods.titles(list(methods.by_method(runs))).values())
+    return [method.title for method in methods.methods(runs)]
 
 
 def test_datasets():
@@ -30,18 +29,17 @@ def test_datasets():
 
 
 def test_seeds_are_one_method():
-    (own,) = methods.by_method([_linear(f"runs/{name}/hub", seed) for seed, name in enumerate("abc")]).values()
-    assert len(own) == 3
-    (own,) = methods.by_method(
-        [_linear("runs/hub", identity=samples.identity("x", 7), seed=s) for s in (0, 1)]
-    ).values()
-    assert len(own) == 2
+    (own,) = methods.methods([_linear(f"runs/{name}/hub", seed) for seed, name in enumerate("abc")])
+    assert len(own.runs) == 3
+    one = [_linear("runs/a/hub", identity=samples.identity("x", 0), seed=seed) for seed in (0, 1)]
+    (own,) = methods.methods([*one, _linear("runs/b/hub", identity=samples.identity("x", 1), seed=1)])
+    assert len(own.runs) == 3
 
 
 def test_encoders_of_one_seed_are_not_seeds():
     """Modules of 32 and of 64 px: the numbers in their paths were once taken for seeds."""
-    found = methods.titles(list(methods.by_method([_linear("runs/32/hub"), _linear("runs/64/hub")])))
-    assert list(found.values()) == ["CPC v2 (runs/32/hub)", "CPC v2 (runs/64/hub)"]
+    names = _names([_linear("runs/32/hub"), _linear("runs/64/hub")])
+    assert names == ["CPC v2 (runs/32/hub)", "CPC v2 (runs/64/hub)"]
 
 
 def test_a_module_of_others_is_not_called_cpc():
@@ -84,22 +82,9 @@ def test_titles_tell_apart():
     assert _names([_linear("a"), _linear("b", identity=other)]) == ["CPC v2 (birds)", "CPC v2 (photos)"]
 
 
-def test_the_main_method_was_measured_at_most_fractions():
-    def runs(encoder, by, *fractions):
-        return [samples.run(samples.efficient(encoder, fraction, trained_by=by)) for fraction in fractions]
-
-    found = methods.by_method(
-        [*runs("a", "cpc", 0.1, 0.1), *runs("b", "rotation", 0.1, 1.0), *runs("c", "labels", 0.5)]
-    )
-    assert methods.main_method(found, pretrained=True).trained_by == "rotation"
-    assert methods.main_method(found, pretrained=False) is None
-
-
 def test_methods_are_in_the_order_of_tables():
-    runs = [
-        _linear(e, trained_by=b)
-        for e, b in (("pixels", ""), ("random", ""), ("c", "labels"), ("b", "rotation"), ("a", ""))
-    ]
-    order = [method.trained_by for method in methods.by_method(runs)]
-    assert order == ["cpc", "rotation", "labels", "untrained", "pixels"]
-    assert isinstance(next(iter(methods.by_method(runs))), Method)
+    encoders = (("pixels", ""), ("random", ""), ("c", "labels"), ("b", "rotation"), ("a", ""))
+    found = methods.methods([_linear(encoder, trained_by=by) for encoder, by in encoders])
+    assert [method.trained_by for method in found] == ["cpc", "rotation", "labels", "untrained", "pixels"]
+    assert [method.pretrained for method in found] == [True, True, False, False, False]
+    assert found[0].spread("top1").mean == 0.9

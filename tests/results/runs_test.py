@@ -41,7 +41,7 @@ def test_links_are_not_followed(tmp_path):
     for entrance in ("runs", "link"):
         ((run,), _) = found_in(tmp_path / entrance)
         assert run["top1"] == 0.9
-        assert not run.file("predictions.csv")
+        assert not run.read("predictions.csv")
 
 
 def test_a_run_counts_once(tmp_path):

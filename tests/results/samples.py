@@ -97,7 +97,7 @@ def run(record, place="x"):
 
 def blocks(parts, subject):
     """What some parts contribute to a subject of the page."""
-    return [block for part in parts if part.subject.name == subject for block in part.blocks]
+    return [block for part in parts if part.name == subject for block in part.blocks]
 
 
 def rows(table, source):
