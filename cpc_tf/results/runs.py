@@ -61,13 +61,6 @@ class Run:
                 records.append({name: value for name, value in record.items() if is_number(value)})
         return records
 
-    def is_copy_of(self, other: Run) -> bool:
-        """Whether this is the result of a run's directory: of the same id, or for old records of the same figures."""
-        own = self.get("run") or run_id(self.directory)
-        if own or self.directory:
-            return bool(own) and own == run_id(other.directory)
-        return "loss" in self.record and all(self.get(name) == other.get(name) for name in MEASURED)
-
 
 def run_id(directory: str) -> str:
     """What tells a run from all others: a digest of its run.flags, which name all settings; '' without these."""
@@ -116,12 +109,15 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
 def _without_copies(runs: Sequence[Run]) -> list[Run]:
     """Each run once: a study's record adds what it says to the directory that it was copied from."""
     kept: list[Run] = []
+    known: dict[Any, Run] = {}
     for run in sorted(runs, key=lambda run: not run.directory):
-        origin = next((i for i, other in enumerate(kept) if other.directory and run.is_copy_of(other)), None)
-        if origin is None:
-            kept.append(run)
-        else:
-            kept[origin].record.update(run.record)
+        own, figures = run.get("run") or run_id(run.directory), tuple(str(run.get(name)) for name in MEASURED)
+        key = own or (figures if not run.directory else None)
+        if key in known:
+            known[key].record.update(run.record)
+            continue
+        kept.append(run)
+        known |= ({own: run} if own else {}) | ({figures: run} if run.directory else {})
     return kept
 
 
