@@ -113,3 +113,13 @@ def rotate(grid: tf.Tensor, quarter_turns: int) -> tf.Tensor:
         return tf.reverse(grid, [1, 2])
     transposed = tf.transpose(grid, [0, 2, 1, 3])  # [B, C, R, D]
     return tf.reverse(transposed, [1 if quarter_turns == 1 else 2])
+
+
+def standardize(features: tf.Tensor) -> tf.Tensor:
+    """Each of the D features with mean 0 and variance 1 over all others, float32 [..., D].
+
+    Batch norm without scale, shift and running statistics: it serves a head, which is not used after training. Features
+    vary little around a large mean, so that without it a classifier first learns to ignore them.
+    """
+    mean, variance = tf.nn.moments(features, list(range(features.shape.rank - 1)))  # [D] each
+    return (features - mean) * tf.math.rsqrt(variance + 1e-5)

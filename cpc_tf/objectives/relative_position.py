@@ -10,7 +10,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import KNN, RANK, Figure, NoSettings, Objective, Output, classify
+from cpc_tf.objectives.base import KNN, RANK, Figure, NoSettings, Objective, Output, classify, standardize
 from cpc_tf.settings import ConfigError
 
 # (rows down, columns right) of the eight neighbours, row by row.
@@ -36,7 +36,7 @@ def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class RelativePosition(Objective):
-    """A classifier with one hidden layer on the latents of two patches.
+    """A classifier with one hidden layer on the latents of two patches, after batch norm "without the scale and shift".
 
     A gap between the patches (--patch_stride above --patch_size), jitter and dropped colours (--augment=colour_drop)
     keep it from answering by lines that go on and by chromatic aberration.
@@ -71,6 +71,6 @@ class RelativePosition(Objective):
     def call(self, view: tf.Tensor, training: bool = False) -> Output:
         """Patches [B, R, C, P, P, 3] -> the loss of 8 answers for each patch inside the grid."""
         latents = self.encode(view, training)  # [B, R, C, D]
-        both, labels = pairs(latents)
+        both, labels = pairs(standardize(latents))
         loss, accuracy = classify(self.head(self.hidden(both)), labels)
         return Output(loss, {"accuracy": accuracy}, latents)

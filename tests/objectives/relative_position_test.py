@@ -30,6 +30,7 @@ def test_loss_and_accuracy_are_numpys():
     model = RelativePosition(make_encoder(EncoderConfig(encoder="small")), NoSettings())
     output = model(PATCHES)
     latents = model.encode(PATCHES).numpy()
+    latents = (latents - latents.mean((0, 1, 2))) / np.sqrt(latents.var((0, 1, 2)) + 1e-5)
     (w1, b1), (w2, b2) = ([v.numpy() for v in layer.trainable_variables] for layer in (model.hidden, model.head))
     losses, correct = [], []
     for grid in latents:
@@ -40,7 +41,7 @@ def test_loss_and_accuracy_are_numpys():
                     logits = np.maximum(both @ w1 + b1, 0) @ w2 + b2
                     losses.append(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[label])
                     correct.append(logits.argmax() == label)
-    assert float(output.loss) == pytest.approx(np.mean(losses), rel=1e-5)
+    assert float(output.loss) == pytest.approx(np.mean(losses), rel=1e-4)
     assert float(output.metrics["accuracy"]) == pytest.approx(np.mean(correct))
 
 
