@@ -36,8 +36,11 @@ class Figure(NamedTuple):
     form: str
 
 
-KNN = Figure("nearest-neighbour accuracy of averaged weights", "{:.3f}")
-RANK = Figure("effective rank of the latents", "{:.1f}")
+# Of every objective with latents.
+SPREAD = {
+    "effective_rank": Figure("effective rank of the latents", "{:.1f}"),
+    "knn": Figure("nearest-neighbour accuracy of averaged weights", "{:.3f}"),
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import KNN, RANK, Figure, Objective, Output, rotate
+from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, rotate
 from cpc_tf.objectives.pixelcnn import PixelCNN
 from cpc_tf.settings import ConfigError, Settings, setting
 
@@ -134,8 +134,7 @@ class CPC(Objective):
         "loss": Figure("InfoNCE loss, summed over directions and offsets (nats)", "{:.3f}"),
         "accuracy": Figure("contrastive accuracy", "{:.3f}"),
         "bound": Figure("InfoNCE bound on mutual information (nats)", "{:.3f}"),
-        "effective_rank": RANK,
-        "knn": KNN,
+        **SPREAD,
     }
 
     def __init__(self, encoder: Network, settings: CPCConfig, precision: str = "float32"):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import KNN, RANK, Figure, Objective, Output, classify
+from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify
 from cpc_tf.settings import Settings, setting
 
 VIEWS = 2
@@ -59,8 +59,7 @@ class Instance(Objective):
         "loss": Figure("InfoNCE loss among the views of a batch (nats)", "{:.3f}"),
         "accuracy": Figure("contrastive accuracy", "{:.3f}"),
         "bound": Figure("InfoNCE bound on mutual information (nats)", "{:.3f}"),
-        "effective_rank": RANK,
-        "knn": KNN,
+        **SPREAD,
     }
     metric_names = ("accuracy", "bound")
 

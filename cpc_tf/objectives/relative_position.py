@@ -10,7 +10,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import KNN, RANK, Figure, NoSettings, Objective, Output, classify, standardize
+from cpc_tf.objectives.base import SPREAD, Figure, NoSettings, Objective, Output, classify, standardize
 from cpc_tf.settings import ConfigError
 
 # (rows down, columns right) of the eight neighbours, row by row.
@@ -49,8 +49,7 @@ class RelativePosition(Objective):
     FIGURES: ClassVar = {
         "loss": Figure("cross-entropy of the eight positions (nats)", "{:.3f}"),
         "accuracy": Figure("accuracy among the eight positions", "{:.3f}"),
-        "effective_rank": RANK,
-        "knn": KNN,
+        **SPREAD,
     }
     metric_names = ("accuracy",)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from cpc_tf.data.views import WholeImage
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import KNN, RANK, Figure, NoSettings, Objective, Output, classify, rotate
+from cpc_tf.objectives.base import SPREAD, Figure, NoSettings, Objective, Output, classify, rotate
 
 TURNS = 4
 
@@ -24,8 +24,7 @@ class Rotation(Objective):
     FIGURES: ClassVar = {
         "loss": Figure("cross-entropy of the four quarter turns (nats)", "{:.3f}"),
         "accuracy": Figure("accuracy among the four quarter turns", "{:.3f}"),
-        "effective_rank": RANK,
-        "knn": KNN,
+        **SPREAD,
     }
     metric_names = ("accuracy",)
 

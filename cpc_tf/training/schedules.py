@@ -39,12 +39,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "rate": self.rate,
-            "warmup_steps": self.warmup_steps,
-            "cosine_steps": self.cosine_steps,
-            "drops": self.drops,
-        }
+        return {name: getattr(self, name) for name in ("rate", "warmup_steps", "cosine_steps", "drops")}
 
 
 def warm_up(rate: float, schedule: str, warmup_steps: int, train_steps: int) -> Schedule:

@@ -56,6 +56,10 @@ def test_one_bad_look_is_not_a_collapse():
     assert [health.look(i, record) for i, record in enumerate([bad, good, bad, good])] == [None] * 4
 
 
+def test_an_objective_without_latents_has_no_health():
+    assert [Health(patience=1).look(step, {"loss": 1.0}) for step in (1, 2)] == [None, None]
+
+
 def test_neighbours_of_clusters_are_right_and_of_noise_are_chance():
     random = np.random.default_rng(0)
     labels = np.repeat(np.arange(4), 30)
