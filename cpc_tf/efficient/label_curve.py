@@ -101,7 +101,8 @@ def figure(found: Curves, dataset: str) -> Figure:
     title = "Accuracy against labels (figure 1 of the paper)." + (
         f" Points are means, bands go from the worst to the best of up to {most} runs." if most > 1 else ""
     )
-    title += " Arrows: how far to the right the baseline is as good." if found.common() else ""
+    claimed = any(found.gain(at, metric) for at in found.common() for metric in METRICS)
+    title += " Arrows: how far to the right the baseline is as good." if claimed else ""
     pictures = {}
     for metric in METRICS:
         panel = _panel(found, metric, dataset)

@@ -86,8 +86,9 @@ def table_2(found: Curves, dataset: str) -> Table:
         for curve in found.all[::-1]:
             values = [curve[f].method.spread(metric) if f in curve else None for f in fractions]
             rows.append(Row([_trained_on(curve), *values]))
-        for kind, rule in rules.items() if found.common() else ():
-            rows.append(Row([f"Gain{kind}", *(found.gain(f, metric, rule) for f in fractions)], "gain"))
+        for kind, rule in rules.items():
+            gains = [found.gain(f, metric, rule) for f in fractions]
+            rows += [Row([f"Gain{kind}", *gains], "gain")] if any(gains) else []
         in_paper = {name: dict(zip(paper.FRACTIONS, values)) for name, values in paper.TABLE_2[metric].items()}
         rows += [_paper_row(name, values, fractions) for name, values in in_paper.items()]
         baseline, ours = in_paper[paper.PIXELS].items(), in_paper[paper.CPC]

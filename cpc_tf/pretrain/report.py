@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health
 from cpc_tf.results import plots
-from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Details, Figure, Gap, Part, Row, Table, Text
+from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Details, Figure, Gap, Part, Row, Table
 from cpc_tf.results.methods import architecture
 from cpc_tf.results.runs import Run
 from cpc_tf.results.training import line, pictures
@@ -42,7 +42,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     training += [Details("Curves of pre-training", curves[:1], open=True)] if curves else []
     training += [Details(f"Further runs: {len(curves) - 1}", curves[1:])] if curves[1:] else []
     if without := [name for name in named if name not in known]:
-        training.append(Text(f"No curves of {', '.join(without)}: there is no metrics.jsonl beside the result."))
+        training.append(Gap(f"No curves of {', '.join(without)}: there is no metrics.jsonl beside the result."))
     return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
 
 

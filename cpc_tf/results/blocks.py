@@ -10,17 +10,11 @@ from typing import Any, NamedTuple, Union
 from cpc_tf.results.values import Cell, cell, plain, spread
 
 
-class Text(NamedTuple):
-    """A paragraph."""
-
-    text: str
-
-
 class Gap(NamedTuple):
     """What is missing, and how to measure it: a preset with the flags that differ, or a study; '' if there is none."""
 
     what: str
-    how: str
+    how: str = ""
 
 
 class Row(NamedTuple):
@@ -94,7 +88,7 @@ class Details(NamedTuple):
     open: bool = False
 
 
-Block = Union[Text, Table, Figure, Gap, Details]
+Block = Union[Table, Figure, Gap, Details]
 
 
 class Part(NamedTuple):

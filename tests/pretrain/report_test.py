@@ -3,7 +3,7 @@
 import pytest
 
 from cpc_tf.pretrain.report import report
-from cpc_tf.results.blocks import Details, Gap, Text
+from cpc_tf.results.blocks import Details, Gap
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
 from tests.results import samples
@@ -15,7 +15,7 @@ PNG = b"\x89PNG\r\n"
 def test_pretraining(tmp_path):
     samples.all_kinds(tmp_path)
     runs = [*collect(str(tmp_path), TASKS)[0], samples.run(samples.pretrain(seed=4), "study.json, record 0")]
-    table, details, text = samples.blocks(
+    table, details, gap = samples.blocks(
         report([run for run in runs if run["kind"] == "pretrain"], "photos/100"), "training"
     )
     assert [row.values[0] for row in table.rows] == ["photos/pretrain", "small ResNet, seed 4"]
@@ -26,8 +26,8 @@ def test_pretraining(tmp_path):
     assert "Collapsed at step 30: all patches get nearly the same latents (feature_std 0.001" in figure.title
     assert {row["panel"] for row in figure.data} >= {"loss, nats", "effective rank"}
     assert len([row for row in figure.data if row["panel"] == "loss, nats"]) == 3
-    assert isinstance(text, Text)
-    assert "seed 4" in text.text
+    assert isinstance(gap, Gap)
+    assert "seed 4" in gap.what
 
 
 def test_patches_of_one_seed_are_shown(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.report import page
 from cpc_tf.report.config import ReportConfig
-from cpc_tf.results.blocks import TRAINING, Gap, Part, Text
+from cpc_tf.results.blocks import TRAINING, Gap, Part
 from cpc_tf.results.runs import collect
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
@@ -180,8 +180,8 @@ def test_every_gap_names_a_preset_whose_flags_parse(tmp_path, monkeypatch):
 def test_a_new_task_needs_no_change_of_the_page(monkeypatch):
     """It contributes a subject of its own, and to a shared one, in the order that it asks for."""
     parts = [
-        Part(45, "counting", "Counting", [Text("seven")], ["There are seven."]),
-        Part(75, *TRAINING, [Text("it was quick")]),
+        Part(45, "counting", "Counting", [Gap("seven")], ["There are seven."]),
+        Part(75, *TRAINING, [Gap("it was quick")]),
     ]
     task = dataclasses.replace(TASKS["linear"], name="count", report=lambda runs, dataset: parts)
     monkeypatch.setitem(TASKS, "count", task)
