@@ -2,8 +2,8 @@
 
     python -m cpc_tf.show_patches --flagfile=flags/photos/pretrain.flags --output=patches.png
 
-Above: the patch grid of one picture beside several augmented draws of it. Below: each operation alone, at the two ends
-of its range.
+Above: the patch grid of one picture beside several augmented draws of it. Below: each operation alone,
+primitives at both ends of their range.
 """
 
 import dataclasses

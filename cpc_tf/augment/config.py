@@ -5,32 +5,23 @@ import dataclasses
 from cpc_tf.augment import policies
 from cpc_tf.settings import ConfigError, Retired, Settings, setting
 
-_FACTORS = ("contrast.spread", "color.spread", "brightness.spread", "sharpness.spread")
-# Flags of earlier releases -> entries, type, and the policies that took notice of them.
-_LATE, _EARLY = ("full", "small_patches"), ("v1", "colour_drop")
-_RETIRED = {
-    "autoaugment_ops": ((policies.CHOSEN,), int, _LATE),
-    "autoaugment_shear": (("shear_x.limit", "shear_y.limit"), float, _LATE),
-    "autoaugment_translate": (("translate_x.limit", "translate_y.limit"), float, _LATE),
-    "autoaugment_rotate": (("rotate.limit",), float, _LATE),
-    "autoaugment_enhance": (_FACTORS, float, _LATE),
-    "autoaugment_posterize": (("posterize.fewest",), int, _LATE),
-    "autoaugment_solarize": (("solarize.lowest",), float, _LATE),
-    "elastic_probability": (("elastic",), float, _LATE),
-    "elastic_sigma": (("elastic.sigma",), float, _LATE),
-    "elastic_shear": (("elastic.shear",), float, _LATE),
-    "histogram_probability": (("histogram",), float, _LATE),
-    "histogram_shift": (("histogram.shift",), float, _LATE),
-    "histogram_slope": (("histogram.slope",), float, _LATE),
-    "distort_probability": (("distort",), float, _LATE),
-    "distort_brightness": (("distort.brightness",), float, _LATE),
-    "distort_saturation": (("distort.saturation",), float, _LATE),
-    "distort_hue": (("distort.hue",), float, _LATE),
-    "distort_contrast": (("distort.contrast",), float, _LATE),
-    "grey_probability": (("grey",), float, _LATE),
-    "jitter_fraction": (("jitter.margin",), float, _EARLY),
-    "drop_probability": (("drop_channels",), float, ("colour_drop",)),
+# Flags of earlier releases -> the entries that each set, and its type.
+_FULL = {
+    "autoaugment_ops": (policies.CHOSEN, int),
+    "autoaugment_shear": ("shear_x.limit shear_y.limit", float),
+    "autoaugment_translate": ("translate_x.limit translate_y.limit", float),
+    "autoaugment_rotate": ("rotate.limit", float),
+    "autoaugment_enhance": ("contrast.spread color.spread brightness.spread sharpness.spread", float),
+    "autoaugment_posterize": ("posterize.fewest", int),
+    "autoaugment_solarize": ("solarize.lowest", float),
+    **{f"{name}_probability": (name, float) for name in ("elastic", "histogram", "distort", "grey")},
+    **{f"elastic_{name}": (f"elastic.{name}", float) for name in ("sigma", "shear")},
+    **{f"histogram_{name}": (f"histogram.{name}", float) for name in ("shift", "slope")},
+    **{f"distort_{name}": (f"distort.{name}", float) for name in ("brightness", "saturation", "hue", "contrast")},
 }
+_JITTER, _DROP = {"jitter_fraction": ("jitter.margin", float)}, {"drop_probability": ("drop_channels", float)}
+# Which of them a policy took notice of.
+_NOTICED = {"full": _FULL, "small_patches": _FULL, "v1": _JITTER, "colour_drop": {**_JITTER, **_DROP}}
 
 
 def _translated(values: dict, retired: dict) -> dict:
@@ -38,17 +29,14 @@ def _translated(values: dict, retired: dict) -> dict:
 
     Of all ways to write it the shortest is taken, so that an old run's settings equal today's preset's.
     """
-    name, old = values["augment"], {}
-    for flag, value in retired.items():
-        entries, _, noticed = _RETIRED[flag]
-        if name in noticed:
-            old.update(dict.fromkeys(entries, value))
-    # Through the text, so that a wrong value is refused as one.
-    text = ",".join(filter(None, [values["augment_changes"], policies.to_text(old)]))
-    config = AugmentConfig(augment=name, augment_changes=text)
+    noticed, old = _NOTICED.get(values["augment"], {}), {}
+    for flag in noticed.keys() & retired.keys():
+        old.update(dict.fromkeys(noticed[flag][0].split(), retired[flag]))
     if not old:
         return {}
-    name, changes = policies.shortest(config.policy)
+    # Through the text, so that a wrong value is refused as one.
+    text = ",".join(filter(None, [values["augment_changes"], policies.to_text(old)]))
+    name, changes = policies.shortest(AugmentConfig(augment=values["augment"], augment_changes=text).policy)
     return {"augment": name, "augment_changes": policies.to_text(changes)}
 
 
@@ -75,7 +63,9 @@ class AugmentConfig(Settings):
         free_on_resume=True,
     )
 
-    RETIRED = Retired({flag: kind for flag, (_, kind, _) in _RETIRED.items()}, "augment_changes", _translated)
+    RETIRED = Retired(
+        {flag: kind for flag, (_, kind) in {**_FULL, **_JITTER, **_DROP}.items()}, "augment_changes", _translated
+    )
 
     def check(self):
         try:

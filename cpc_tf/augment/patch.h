@@ -4,19 +4,9 @@
 // pixel at once and the compiler can treat the channels of many pixels side by side. Each step maps grey levels to grey
 // levels with the arithmetic of reference.py: same formulas, float32, no fused multiply-add (-ffp-contract=off).
 
-#ifndef CPC_TF_AUGMENT_PATCH_H_
-#define CPC_TF_AUGMENT_PATCH_H_
+#pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <vector>
-
-#include "distort.h"
-#include "pixel.h"
-#include "recipe.h"
-#include "table.h"
-#include "warp.h"
+#include "kernels.h"
 
 namespace cpc_tf {
 
@@ -227,5 +217,3 @@ class Patch {
 };
 
 }  // namespace cpc_tf
-
-#endif  // CPC_TF_AUGMENT_PATCH_H_

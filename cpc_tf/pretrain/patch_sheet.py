@@ -1,7 +1,7 @@
 """A sheet of augmented patches, to see what the encoder sees.
 
-Above: the patch grid of one picture beside several augmented draws of it. Below: each operation of the table alone, at
-the two ends of its range.
+Above: the patch grid of one picture beside several augmented draws of it. Below: each operation of the table alone,
+primitives at both ends of their range.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS
+from cpc_tf.augment.policies import to_text
 from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.pretrain.config import PretrainConfig
@@ -77,9 +78,8 @@ def leave(config: PretrainConfig, source: Source) -> None:
 
 
 def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
-    """{title: a recipe of two patches}, of each operation alone at the lower and the upper end of its range."""
-    idle, policy = augment.idle(2, side), config.policy
-    recipes = {}
+    """{title: a recipe of two patches}: each primitive at both ends of its range, each step in two draws."""
+    idle, policy, recipes = augment.idle(2, side), config.policy, {}
     for name, operation in OPERATIONS.items():
         if operation.primitive:
             low, high = policy.bounds(name, side)[0]
@@ -88,8 +88,9 @@ def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
             op, magnitude = np.full([2, 1], operation.number, np.int32), np.float32([[low], [high]])
             recipes[title] = idle._replace(op=op, magnitude=magnitude)
         else:
-            shown = operation.examples(policy.ranges(name), side)
-            recipes.update({title: idle._replace(**fields) for title, fields in shown.items()})
+            ranges = {f"{name}.{key}": value for key, value in policy.ranges(name).items()}
+            alone = AugmentConfig(augment="none", augment_changes=to_text({name: 1, **ranges}))
+            recipes[f"{name}, two draws"] = augment.draw(alone, 0, 0, 2, side)
     return recipes
 
 
