@@ -1,6 +1,7 @@
 """The studies' commands exist, and their records are kept and not repeated."""
 
 import json
+import pathlib
 
 import pytest
 
@@ -8,8 +9,10 @@ from cpc_tf import cli
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
 from experiments import detection, labels, ladder, policies, study
-from tests.docs_test import ROOT, settings_of
+from export.config import ExportConfig
 
+ROOT = pathlib.Path(__file__).parent.parent
+CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS.values()}}
 STUDIES = {
     "policies": policies.runs("W", "PICTURES", 950, 2),
     "ladder": ladder.runs("W", 3),
@@ -24,7 +27,7 @@ def test_commands_parse(name, monkeypatch):
     commands = {tuple(command) for run in STUDIES[name] for command, _ in run.steps}
     assert len(commands) > 20
     for module, *arguments in commands:
-        cli.parse(settings_of(module), arguments)
+        cli.parse(CONFIGS[module], arguments)
 
 
 @pytest.mark.parametrize("name", STUDIES)

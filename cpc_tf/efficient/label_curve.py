@@ -60,7 +60,7 @@ class Curves(NamedTuple):
 
 
 def curves(runs: Sequence[Run]) -> Curves:
-    """The curves of one dataset; the methods compared were measured at the most fractions, most often."""
+    """The curves of one dataset; compared are the first methods with the most fractions."""
     found = {}
     for method in methods(runs):
         at: dict[float, list[Run]] = {}

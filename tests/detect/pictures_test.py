@@ -4,13 +4,13 @@ import io
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from matplotlib.colors import to_rgb
 from PIL import Image
 
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.average_precision import Found, Truth
 from cpc_tf.detect.scoring import Scene
-from tests.data.detection_pipeline_test import RECTANGLES, Images, rectangle
 
 HERE, THERE, ELSEWHERE = [10, 10, 60, 60], [10, 80, 60, 140], [70, 20, 95, 120]
 NAMES = ("car", "cost $ & <dog>")
@@ -83,10 +83,14 @@ def test_a_sheet_of_many_images_of_any_shape():
 
 
 def test_images_come_in_the_order_asked_for():
-    source = Images([rectangle(*example) for example in RECTANGLES])
-    images = pictures.images_at(source, [3, 0])
-    assert [image.shape for image in images] == [(300, 400, 3), (40, 60, 3)]
-    assert images[1][5, 10].tolist() == [255] * 3
+    class Source:
+        def ordered(self):
+            encoded = [tf.io.encode_png(np.full([10, 20 + i, 3], i, np.uint8)) for i in range(5)]
+            return tf.data.Dataset.from_tensor_slices({"counter": np.arange(5), "encoded": encoded})
+
+    images = pictures.images_at(Source(), [3, 0])
+    assert [image.shape for image in images] == [(10, 23, 3), (10, 20, 3)]
+    assert images[0][5, 10].tolist() == [3, 3, 3]
 
 
 @pytest.mark.parametrize("scenes", [[GOOD, WRONG], [scene([HERE])], [GOOD, UNSURE, TWO_MISSED] * 4])
