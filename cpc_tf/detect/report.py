@@ -40,6 +40,6 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         if kind not in known
     ]
     lengths = [(run.get("steps", 0), presets.full_steps(DetectConfig, preset, run.get("images", 0))) for run in runs]
-    said = ", ".join(f"{method.title} {method.spread('map11')} %" for method in found)
-    said = presets.in_short_runs(lengths, f"Detection, mean average precision: {said}.")
-    return [Part(40, "detection", "Detection", [table, *gaps], [said])]
+    means = ", ".join(f"{method.title} {method.spread('map11')} %" for method in found)
+    sentence = presets.in_short_runs(lengths, f"Detection, mean average precision: {means}.")
+    return [Part(40, "detection", "Detection", [table, *gaps], [sentence])]

@@ -45,12 +45,12 @@ def headline(found: Curves) -> list[str]:
     common = found.common()
     if common:
         return [_comparison(found, at, claim=at == common[0]) for at in dict.fromkeys((common[0], common[-1]))]
-    said = []
+    sentences = []
     for own, lacking in ((found.ours, "the baseline on pixels"), (found.pixels, "an encoder trained without labels")):
-        for at in list(own)[: not said]:
+        for at in list(own)[: not sentences]:
             reached = f"{_title(own)} reaches {own[at].method.spread('top1')} % top-1"
-            said.append(_said([own[at]], at, f"{reached}; {lacking} is not measured there yet."))
-    return said
+            sentences.append(_sentence([own[at]], at, f"{reached}; {lacking} is not measured there yet."))
+    return sentences
 
 
 def _comparison(found: Curves, at: float, claim: bool) -> str:
@@ -63,10 +63,10 @@ def _comparison(found: Curves, at: float, claim: bool) -> str:
         end = "; no gain is claimed."
     elif claim and gained and not (gained.bound and gained.factor < 1.05):  # else it has no more labels than these
         end = f": on pixels it takes {f'{gained.bound} {gained}'.lstrip()} times as many labels to get as far."
-    return _said(both, at, f"{_title(found.ours)} reaches {ours} % top-1 and training on pixels {pixels} %{end}")
+    return _sentence(both, at, f"{_title(found.ours)} reaches {ours} % top-1 and training on pixels {pixels} %{end}")
 
 
-def _said(points: Sequence[Point], at: float, what: str) -> str:
+def _sentence(points: Sequence[Point], at: float, what: str) -> str:
     sentence = f"With {points[0].labels:,} labels ({percent(at)}), {what}"
     return presets.in_short_runs([(point.steps, point.full) for point in points], sentence)
 

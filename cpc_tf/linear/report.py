@@ -50,14 +50,14 @@ def _headline(found: Sequence[Method]) -> list[str]:
     beside = [f"the best of {len(ours)} encoders"] * (len(ours) > 1)
     for baseline in ("untrained", "pixels"):
         beside += [f"{m.title} {m.spread('top1')} %" for m in found if m.trained_by == baseline][:1]
-    said = []
+    sentences = []
     for method in ours[:1]:
         run, preset = method.runs[0], presets.own_preset(method.runs[0]["dataset"], "linear")
         full = presets.full_steps(LinearConfig, preset, run.get("num_train_labels", 0))
         end = f" ({', '.join(beside)})." if beside else "."
         sentence = f"A linear classifier on frozen {method.title} features: {method.spread('top1')} % top-1{end}"
-        said.append(presets.in_short_runs([(run.get("steps", 0), full)], sentence))
-    return said
+        sentences.append(presets.in_short_runs([(run.get("steps", 0), full)], sentence))
+    return sentences
 
 
 def _table_1(found: Sequence[Method], dataset: str) -> Table:
@@ -98,7 +98,7 @@ def _policies(policies: Mapping[str, Sequence[Run]]) -> list[Block]:
 
 
 def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
-    """Figure 3, its table and what to say of it; what is missing, on photos also if that is all."""
+    """Figure 3, its table, its sentence, and what is missing, on photos also if that is all."""
     top1 = {rung: spread(run["top1"] for run in own) for rung, own in rungs.items()}
     rows, before = [], None
     for rung, (title, change) in paper.LADDER.items():
@@ -116,8 +116,9 @@ def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
     missing = [rung for rung in paper.LADDER if rung not in rungs]
     if missing and (rungs or dataset == "photos"):
         blocks.append(Gap(f"Not measured: {', '.join(missing)} (figure 3).", "python -m experiments.ladder"))
-    said = "From CPC v1 to the whole of v2 the linear classifier goes from {v1} % to {PA} %."
-    return Part(30, "rungs", "From CPC v1 to CPC v2", blocks, [said.format(**top1)] if {"v1", "PA"} <= {*top1} else [])
+    sentence = "From CPC v1 to the whole of v2 the linear classifier goes from {v1} % to {PA} %."
+    sentences = [sentence.format(**top1)] if {"v1", "PA"} <= {*top1} else []
+    return Part(30, "rungs", "From CPC v1 to CPC v2", blocks, sentences)
 
 
 def _ladder_figure(rungs: Mapping[str, Sequence[Run]], top1: Mapping[str, Spread]) -> Figure:

@@ -1,4 +1,4 @@
-"""Is this run healthy? Statistics that tell collapse and divergence apart early, and what to say about them."""
+"""Is this run healthy? Statistics that show collapse early, and what they mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def latent_statistics(latents: tf.Tensor, sample: int = 256) -> dict[str, tf.Ten
 
     Args:
       latents: [B, R, C, D], float32; static shape.
-      sample: how many of them to look at, evenly spaced.
+      sample: how many of them are taken, evenly spaced.
 
     Returns:
       'feature_std': root of (mean variance / mean square) over the sample, 0 (all the same) to 1 (centred);
@@ -28,7 +28,7 @@ def latent_statistics(latents: tf.Tensor, sample: int = 256) -> dict[str, tf.Ten
     return {"feature_std": tf.sqrt(tf.math.divide_no_nan(variance, square)), "effective_rank": rank}
 
 
-# Quantity -> (below which value it says that the latents collapsed, what that means).
+# Quantity -> (below which value the latents collapsed, what that means).
 COLLAPSED = {
     "feature_std": (0.02, "all patches get nearly the same latents"),
     "effective_rank": (1.5, "the latents vary along a single direction"),
@@ -40,7 +40,7 @@ class Collapse(NamedTuple):
 
     Attributes:
       step: at which that was certain.
-      quantity: of COLLAPSED, that said so.
+      quantity: of COLLAPSED, that shows it.
       value: of the quantity then.
     """
 

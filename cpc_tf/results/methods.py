@@ -16,7 +16,7 @@ IMAGENET = ("imagenet2012", "imagenet")
 """Datasets on which our figures and the paper's can be compared directly."""
 # In the order of tables, after the objectives.
 BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
-# What records said before they had an identity.
+# What records stated before they had an identity.
 FEATURES = {"CPC": "cpc", "supervised": LABELS, "random": UNTRAINED, "pixels": PIXELS}
 
 

@@ -23,7 +23,7 @@ def _run(*arguments, **more):
     return samples.run(samples.efficient(*arguments, **more))
 
 
-def _said(runs):
+def _headline(runs):
     return headline(curves(runs))
 
 
@@ -78,30 +78,30 @@ def test_without_any_result_there_is_a_gap_where_a_preset_would_fill_it():
 
 
 def test_headline(runs):
-    assert _said(runs) == [
+    assert _headline(runs) == [
         "With 10 labels (1 %), CPC v2 reaches 60.0 % top-1 and training on pixels 30.0 %: on pixels it takes 30 times "
         "as many labels to get as far.",
         "With 1,000 labels (100 %), CPC v2 reaches 90.0 % top-1 and training on pixels 70.0 %.",
     ]
-    (alone,) = _said([run for run in runs if run["encoder"] != "pixels"])
+    (alone,) = _headline([run for run in runs if run["encoder"] != "pixels"])
     assert alone.endswith("the baseline on pixels is not measured there yet.")
 
 
 def test_a_headline_does_not_flatter():
-    assert _said([_run(top1=0.3), _run("pixels", top1=0.4)])[0].endswith(
+    assert _headline([_run(top1=0.3), _run("pixels", top1=0.4)])[0].endswith(
         "30.0 % top-1 and training on pixels 40.0 %: the baseline is not behind."
     )
     runs = [_run(top1=0.5), _run("pixels", top1=0.4)]
-    assert _said(runs)[0].endswith("and training on pixels 40.0 %.")
+    assert _headline(runs)[0].endswith("and training on pixels 40.0 %.")
     runs.append(_run("pixels", 1.0, top1=0.45))
-    assert "on pixels it takes more than 10 times as many labels" in _said(runs)[0]
+    assert "on pixels it takes more than 10 times as many labels" in _headline(runs)[0]
 
 
 def test_short_runs_claim_no_gain():
     """The demo's: 600 steps of pixels, where the preset trains for 1,500 and the study found a gain of half as much."""
     runs = [_run(fraction=f, top1=0.8, steps=600) for f in (0.01, 0.05)]
     runs += [_run("pixels", f, top1, steps=600) for f, top1 in ((0.01, 0.5), (0.05, 0.9))]
-    first, last = _said(runs)
+    first, last = _headline(runs)
     assert first == (
         "In short runs (600 steps, the preset trains 1,500): with 10 labels (1 %), CPC v2 reaches 80.0 % top-1 and "
         "training on pixels 50.0 %; no gain is claimed."
@@ -123,7 +123,7 @@ def test_a_short_run_is_no_seed_of_a_longer_one():
 
 def test_another_objective_is_compared_by_its_name():
     runs = [_run("hub", top1=0.5, trained_by="some objective"), _run("pixels", top1=0.4)]
-    assert "some objective reaches 50.0 %" in _said(runs)[0]
+    assert "some objective reaches 50.0 %" in _headline(runs)[0]
 
 
 def test_the_compared_method_was_measured_at_most_fractions():
