@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import os
 import pkgutil
+
+import tensorflow as tf
 
 import cpc_tf
 from cpc_tf.registry import Task
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.workdir import read_config, read_json
 
 
 def _find() -> dict[str, Task]:
@@ -17,3 +23,29 @@ def _find() -> dict[str, Task]:
 
 
 TASKS = _find()
+
+
+def read_task(workdir: str) -> Task:
+    """Of which task the run in a directory is.
+
+    Runs begun by older versions have no run.json: theirs is the 'kind' of their result or, if they are not finished,
+    the only task that knows all flags of run.flags.
+
+    Raises:
+      ConfigError: there is no run, or none of a known task.
+    """
+    for file, key in (("run.json", "task"), ("result.json", "kind")):
+        path = os.path.join(workdir, file)
+        if tf.io.gfile.exists(path):
+            try:
+                return TASKS[read_json(path)[key]]
+            except (KeyError, TypeError, ValueError) as error:
+                raise ConfigError(f"--workdir={workdir}: its {file} names none of {', '.join(TASKS)}") from error
+    known = []
+    for task in TASKS.values():
+        with contextlib.suppress(ConfigError):
+            read_config(workdir, task.config)
+            known.append(task)
+    if len(known) != 1:
+        raise ConfigError(f"--workdir={workdir}: holds no run of {', '.join(TASKS)}")
+    return known[0]

@@ -1,7 +1,5 @@
 """The documents' commands have flags that exist, their links lead somewhere, and the README's code runs."""
 
-import importlib
-import pathlib
 import re
 import shlex
 
@@ -10,28 +8,14 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.detect.config import DetectConfig
-from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.config import make_encoder
-from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.report.config import ReportConfig
 from cpc_tf.settings import leaves
-from export.config import ExportConfig
 from export.module import HubEncoder, save
+from tests.binaries import OWN_SETTINGS, ROOT, SETTINGS, settings_of
 
-ROOT = pathlib.Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 PARAMETERS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS]
-SETTINGS = {
-    "cpc_tf.pretrain": PretrainConfig,
-    "cpc_tf.linear": LinearConfig,
-    "cpc_tf.efficient": EfficientConfig,
-    "cpc_tf.detect": DetectConfig,
-    "cpc_tf.report": ReportConfig,
-    "export": ExportConfig,
-}
-OWN_SETTINGS = {"cpc_tf.show_patches": "ShowConfig"}  # defined by the binary itself
 NO_FLAGS = {"cpc_tf.augment.build"}
 COMMAND = re.compile(r"python3? -m ((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
 
@@ -48,13 +32,6 @@ def commands(text):
                 break
             arguments.append(word)
         yield module, arguments
-
-
-def settings_of(module):
-    if module in OWN_SETTINGS:
-        return getattr(importlib.import_module(module), OWN_SETTINGS[module])
-    assert module in SETTINGS, f"python -m {module}: no such binary"
-    return SETTINGS[module]
 
 
 @pytest.mark.parametrize("path", PARAMETERS)

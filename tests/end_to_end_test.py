@@ -14,27 +14,12 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
+from tests import samples
+
 # More of them: CPC_TF_KILLS=10 python -m pytest tests/end_to_end_test.py
 KILLS = int(os.environ.get("CPC_TF_KILLS", "3"))
 STEPS = 60
-SETTINGS = [
-    "--dataset=photos/40",
-    "--split=unlabelled",
-    "--resize=64",
-    "--image_size=64",
-    "--patch_size=16",
-    "--patch_stride=16",
-    "--steps_to_ignore=0",
-    "--steps_to_predict=1",
-    "--encoder=small",
-    "--context_blocks=1",
-    "--context_dim=8",
-    "--batch_size=4",
-    f"--train_steps={STEPS}",
-    "--steps_per_loop=2",
-    "--checkpoint_every=4",
-    "--learning_rate=0.001",
-]
+SETTINGS = [*samples.PRETRAIN, f"--train_steps={STEPS}"]
 
 
 @pytest.fixture(scope="module")

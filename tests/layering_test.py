@@ -14,7 +14,7 @@ ALLOWED = {
     "keras": set(),
     "cli": {"settings"},
     "registry": set(),
-    "tasks": {"registry"},
+    "tasks": {"registry", "settings", "training"},
     "augment": BASE,
     "data": BASE | {"augment"},
     "encoders": BASE | {"data"},

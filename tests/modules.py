@@ -8,6 +8,7 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.card import EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.keras import keras
 from export.module import HubEncoder, save
 
 GEOMETRY = GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=4)
@@ -16,6 +17,7 @@ PRETRAINED = Training(objective="cpc", dataset="photos", seed=4, run="pretrain",
 
 def write_module(path, settings=None, geometry=GEOMETRY, training=PRETRAINED):
     """Writes the SavedModel and its encoder.json into a directory; returns the network."""
+    keras.utils.set_random_seed(0)
     encoder = make_encoder(settings or EncoderConfig(encoder="tiny"))
     encoder(tf.zeros([1, 16, 16, 3]))
     save(HubEncoder(encoder, geometry), str(path))

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from tests.end_to_end_test import SETTINGS
+from tests import samples
 
-SHORT = [*SETTINGS, "--train_steps=4", "--negatives=gathered"]
+SHORT = [*samples.PRETRAIN, "--train_steps=4", "--negatives=gathered"]
 
 
 def _start(room, name, environment, *flags):

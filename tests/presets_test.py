@@ -6,12 +6,10 @@ import re
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.detect.config import DetectConfig
-from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.networks.resnet import ARCHITECTURES
-from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import flatten, leaves
+from cpc_tf.tasks import TASKS
 from export.config import ExportConfig
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -28,12 +26,7 @@ LADDER = {
     "8_pa": {"augment": "small_patches"},
 }
 # The start of a file's name -> (the binary, its settings).
-BINARIES = {
-    "pretrain": ("cpc_tf.pretrain", PretrainConfig),
-    "linear": ("cpc_tf.linear", LinearConfig),
-    "efficient": ("cpc_tf.efficient", EfficientConfig),
-    "detect": ("cpc_tf.detect", DetectConfig),
-}
+BINARIES = {task.name: (task.module, task.config) for task in TASKS.values()}
 
 # Appendix A, and Sec. 4.1 where it says more.
 PAPER = {

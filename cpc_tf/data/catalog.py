@@ -1,4 +1,4 @@
-"""The one door: from the value of --dataset to a source."""
+"""From the value of --dataset to a source: all datasets are opened here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 
 from cpc_tf.data import collages, folder, photos, tfds_source, voc_folder, voc_tfds
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.source import DetectionSource, Source
+from cpc_tf.data.source import DetectionSource, Source, SplitError
 from cpc_tf.settings import ConfigError
 
 
@@ -50,20 +50,18 @@ def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
     """A split of `data`'s dataset with labels. Raises ConfigError if it has none, or leads nowhere."""
     source = open_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=split_flag)
     if not source.class_names:
-        raise ConfigError(
-            f"--{split_flag}={split}: no labels there in --dataset={data.dataset}; a classifier needs them, in a "
-            "folder of pictures one subfolder per class"
-        )
+        reason = f"no labels there in --dataset={data.dataset}; a classifier needs them, in a folder of pictures one "
+        raise SplitError(split, f"{reason}subfolder per class", split_flag)
     return source
 
 
 @contextlib.contextmanager
 def _naming(split_flag):
-    """Names the flag that the split came from in a ConfigError."""
+    """Names the flag that the split came from if it cannot be opened."""
     try:
         yield
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("--split=", f"--{split_flag}=")) from error
+    except SplitError as error:
+        raise SplitError(error.split, error.reason, split_flag) from error
 
 
 def _open(dataset, data_dir, split, window):

@@ -8,12 +8,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data import folder_check, folder_tree, keys
-from cpc_tf.data.source import FOREVER, NO_LABEL, Select, Source
+from cpc_tf.data import folder_check, folder_tree
+from cpc_tf.data.source import NO_LABEL, IndexedSource, SplitError
 from cpc_tf.settings import ConfigError
 
 
-class FolderSource(Source):
+class FolderSource(IndexedSource):
     """Image files on a disk or in a bucket, shuffled over the whole list. See `Source`."""
 
     def __init__(self, root: str, names: list[str], labels: list[int], class_names: tuple[str, ...]):
@@ -21,40 +21,15 @@ class FolderSource(Source):
         self.num_examples = len(names)
         self.class_names = class_names
         self._root = root
-        self._names = names
-        self._labels = labels
+        self._names = tf.constant(names)
+        self._labels = tf.constant(labels, tf.int64)
 
-    def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
-        counters = tf.data.Dataset.range(start, FOREVER)
-        if select is not None:
-            counters = counters.filter(select)
-        read = self._reader()
-        n = self.num_examples
-
-        def shuffled(counter):
-            # A permutation computed place by place: any epoch, any place, no list to shuffle or to keep.
-            order = keys.key(seed, keys.ORDER, counter // n)
-            return read(counter, tf.random.experimental.index_shuffle(counter % n, order, n - 1))
-
-        return counters.map(shuffled, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-
-    def ordered(self) -> tf.data.Dataset:
-        read = self._reader()
-        positions = tf.data.Dataset.range(self.num_examples)
-        return positions.map(lambda i: read(i, i), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        path = tf.strings.join([self._root, self._names[index]], "/")
+        return {"encoded": tf.io.read_file(path), "label": self._labels[index]}
 
     def labels(self) -> np.ndarray:
-        return np.array(self._labels, np.int64)  # known without reading a file
-
-    def _reader(self):
-        names = tf.constant(self._names)
-        labels = tf.constant(self._labels, tf.int64)
-
-        def read(counter, place):
-            encoded = tf.io.read_file(tf.strings.join([self._root, names[place]], "/"))
-            return {"counter": counter, "encoded": encoded, "label": labels[place]}
-
-        return read
+        return self._labels.numpy()  # known without reading a file
 
 
 def open_folder(path: str, split: str, cache_dir: str = "") -> FolderSource:
@@ -82,7 +57,7 @@ def open_folder(path: str, split: str, cache_dir: str = "") -> FolderSource:
         raise ConfigError(f"--dataset=folder:{path}: no images in it or in its folders; what is read is {kinds}")
     name = folder_tree.find(split, splits)
     if name is None:
-        raise ConfigError(f"--split={split}: folder:{path} has {', '.join(sorted(splits))}")
+        raise SplitError(split, f"folder:{path} has {', '.join(sorted(splits))}")
     classes = folder_tree.Classes(splits)
     names = folder_check.sound(root, splits[name], cache_dir)
     labels = [classes.label(file) for file in names]

@@ -22,7 +22,7 @@ _STAT_THREADS = 16  # hide the round trips to a bucket
 _VERSION = 1  # of the check: a change makes old outcomes void
 
 
-def sound(root: str, names: list[str], cache_dir: str = "") -> list[str]:
+def sound(root: str, names: list[str], cache_dir: str = "", dataset: str = "") -> list[str]:
     """The files that can be decoded; a warning names the others.
 
     Args:
@@ -30,6 +30,7 @@ def sound(root: str, names: list[str], cache_dir: str = "") -> list[str]:
       names: files relative to it.
       cache_dir: where outcomes are kept, by a digest of names, sizes and times of change: a second start is instant,
         and a changed folder is checked again. Empty: ~/.cache/cpc_tf.
+      dataset: the --dataset that the folder belongs to; empty: folder:ROOT.
 
     Raises:
       ConfigError: more than 1 % are broken.
@@ -45,7 +46,8 @@ def sound(root: str, names: list[str], cache_dir: str = "") -> list[str]:
     listed = ", ".join(broken[:_NAMED]) + (f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else "")
     share = f"{len(broken)} of {len(names)} files ({100 * len(broken) / len(names):.3g} %) cannot be decoded"
     if len(broken) > _MOST_BROKEN * len(names):
-        raise ConfigError(f"--dataset=folder:{root}: {share}, more than 1 %; remove or repair them: {listed}")
+        dataset = dataset or f"folder:{root}"
+        raise ConfigError(f"--dataset={dataset}: {share}, more than 1 %; remove or repair them: {listed}")
     logging.warning("%s: %s and are left out: %s", root, share, listed)
     bad = set(broken)
     return [name for name in names if name not in bad]

@@ -1,4 +1,4 @@
-"""What every dataset looks like from the outside: encoded images in an order that is a function of (seed, counter)."""
+"""The interface of all datasets: encoded images in an order that is a function of (seed, counter)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Callable, Optional
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.data import keys
+from cpc_tf.settings import ConfigError
+
 NO_LABEL = -1
 # Counters never end within a run; tf.data wants a number.
 FOREVER = tf.int64.max
@@ -15,8 +18,22 @@ FOREVER = tf.int64.max
 Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
 
 
+class SplitError(ConfigError):
+    """A split that cannot be opened.
+
+    Args:
+      split: its name.
+      reason: why not.
+      flag: the flag that it came from. Whoever opens a dataset for a flag of another name raises it anew.
+    """
+
+    def __init__(self, split: str, reason: str, flag: str = "split"):
+        super().__init__(f"--{flag}={split}: {reason}")
+        self.split, self.reason = split, reason
+
+
 class Examples(abc.ABC):
-    """A dataset, whatever its examples tell of an image: `stream` and `ordered` give dicts with a `counter`, int64.
+    """A dataset, whatever its examples hold of an image: `stream` and `ordered` give dicts with a `counter`, int64.
 
     Attributes:
       num_examples: how many there are.
@@ -53,6 +70,35 @@ class Source(Examples):
         return np.concatenate(list(batches.as_numpy_iterator()))
 
 
+class IndexedSource(Source):
+    """A source that can read any example by itself: its orders are computed, there is no list to shuffle or to keep."""
+
+    @abc.abstractmethod
+    def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        """`encoded` and `label` of an example, in the order of `ordered`; for use in a tf.data function."""
+
+    def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
+        counters = tf.data.Dataset.range(start, FOREVER)
+        if select is not None:
+            counters = counters.filter(select)
+        n = self.num_examples
+
+        def shuffled(counter):
+            order = keys.key(seed, keys.ORDER, counter // n)
+            index = tf.random.experimental.index_shuffle(counter % n, order, n - 1)
+            return {"counter": counter, **self.read(index)}
+
+        return counters.map(shuffled, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+    def ordered(self) -> tf.data.Dataset:
+        indices = tf.data.Dataset.range(self.num_examples)
+        return indices.map(
+            lambda index: {"counter": index, **self.read(index)},
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+
+
 class DetectionSource(Examples):
     """A dataset of encoded images with objects in them.
 
@@ -62,6 +108,6 @@ class DetectionSource(Examples):
       name: string, what VOC's result files call the image.
       boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) in pixels of the decoded image, from 0 and half-open: the first
         pixel's is (0, 0, 1, 1). They lie within the image and have an area.
-      labels: int64 [n], places in class_names.
+      labels: int64 [n], indices of class_names.
       difficult: bool [n], VOC's mark of objects that need not be found.
     """

@@ -13,7 +13,7 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from cpc_tf.data import keys
-from cpc_tf.data.source import FOREVER, NO_LABEL, Examples, Select, Source
+from cpc_tf.data.source import FOREVER, NO_LABEL, Examples, Select, Source, SplitError
 from cpc_tf.settings import ConfigError
 
 _READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
@@ -163,9 +163,9 @@ def _split_info(builder, split):
         empty = not info.num_examples
     except (KeyError, ValueError, AssertionError) as error:
         names = ", ".join(sorted(builder.info.splits))
-        raise ConfigError(f"--split={split}: {builder.name} has the splits {names}") from error
+        raise SplitError(split, f"{builder.name} has the splits {names}") from error
     if empty:
-        raise ConfigError(f"--split={split}: no example of {builder.name} is in it")
+        raise SplitError(split, f"no example of {builder.name} is in it")
     return info
 
 

@@ -14,7 +14,7 @@ from cpc_tf.data import boxes as box
 from cpc_tf.data import folder_check, folder_tree, voc_xml
 from cpc_tf.data.decode import image_size
 from cpc_tf.data.folder import FolderSource
-from cpc_tf.data.source import NO_LABEL, DetectionSource, Select
+from cpc_tf.data.source import NO_LABEL, DetectionSource, Select, SplitError
 from cpc_tf.settings import ConfigError
 
 _IMAGES, _ANNOTATIONS, _SETS = "JPEGImages", "Annotations", "ImageSets/Main"
@@ -39,7 +39,7 @@ class VocFolder(DetectionSource):
         """Args: the folder of the images, names of its files, their objects, names of the labels."""
         self.num_examples = len(files)
         self.class_names = class_names
-        # The label of a file is its place in the list, by which its objects are found.
+        # The label of a file is its index in the list, by which its objects are found.
         self._files = FolderSource(root, files, list(range(len(files))), ())
         self._names = [_stem(file) for file in files]
         self._objects = objects
@@ -55,10 +55,10 @@ class VocFolder(DetectionSource):
         ends = tf.cumsum(objects.counts)
 
         def add(example):
-            place = example.pop("label")
-            own = slice(ends[place] - objects.counts[place], ends[place])
+            index = example.pop("label")
+            own = slice(ends[index] - objects.counts[index], ends[index])
             found = {"boxes": objects.boxes[own], "labels": objects.labels[own], "difficult": objects.difficult[own]}
-            return {**example, "name": names[place], **found}
+            return {**example, "name": names[index], **found}
 
         return examples.map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -93,10 +93,10 @@ def open_voc_folder(path: str, split: str, cache_dir: str = "") -> VocFolder:
     splits = _splits(f"{root}/{_SETS}", class_names) or {"train": None}
     found = folder_tree.find(split, splits)
     if found is None:
-        raise ConfigError(f"--split={split}: voc:{path} has {', '.join(sorted(splits))}")
+        raise SplitError(split, f"voc:{path} has {', '.join(sorted(splits))}")
     names = _read_list(splits[found]) if splits[found] else sorted(images)
     if not names:
-        raise ConfigError(f"--split={split}: no image of voc:{path} is in it")
+        raise SplitError(split, f"no image of voc:{path} is in it")
 
     def trouble(name):
         if name not in images:
@@ -104,13 +104,10 @@ def open_voc_folder(path: str, split: str, cache_dir: str = "") -> VocFolder:
         return None if name in annotations else unreadable.get(name, "no annotation")
 
     names = _usable(names, trouble, dataset)
-    try:
-        files = folder_check.sound(f"{root}/{_IMAGES}", [images[name] for name in names], cache_dir)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace(f"--dataset=folder:{root}/{_IMAGES}", dataset)) from error
+    files = folder_check.sound(f"{root}/{_IMAGES}", [images[name] for name in names], cache_dir, f"voc:{path}")
     objects = _objects(root, files, [annotations[_stem(file)] for file in files], class_names)
     if not len(objects.boxes):
-        raise ConfigError(f"{dataset}: no boxes in --split={split}")
+        raise SplitError(split, f"no boxes in it, in {dataset}")
     return VocFolder(f"{root}/{_IMAGES}", files, objects, class_names)
 
 
@@ -172,24 +169,24 @@ def _objects(root, files, annotations, class_names):
     counts = np.array([len(a.names) for a in annotations], np.int64)
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
     raw = np.array([b for a in annotations for b in a.boxes], np.float32).reshape(-1, 4)
-    places = {name: label for label, name in enumerate(class_names)}
-    labels = np.array([places.get(name, NO_LABEL) for a in annotations for name in a.names], np.int64)
+    numbers = {name: label for label, name in enumerate(class_names)}
+    labels = np.array([numbers.get(name, NO_LABEL) for a in annotations for name in a.names], np.int64)
     difficult = np.array([d for a in annotations for d in a.difficult], bool)
 
     sizes = _sizes(f"{root}/{_IMAGES}", files)
     boxes, sound = (tensor.numpy() for tensor in box.from_voc(raw, sizes[owner]))
     _report(root, files, owner[~sound], len(raw), "%d of %d boxes have no area within the image and are left out: %s")
-    told = np.array([a.size for a in annotations])
-    wrong = np.flatnonzero((told > 0).all(1) & (told != sizes).any(1))
+    given = np.array([a.size for a in annotations])
+    wrong = np.flatnonzero((given > 0).all(1) & (given != sizes).any(1))
     _report(root, files, wrong, len(files), "%d of %d images have another size than their annotations say: %s")
     return Objects(np.bincount(owner[sound], minlength=len(files)), boxes[sound], labels[sound], difficult[sound])
 
 
-def _report(root, files, places, total, message):
-    if len(places):
-        listed = list(dict.fromkeys(files[place] for place in places))
+def _report(root, files, indices, total, message):
+    if len(indices):
+        listed = list(dict.fromkeys(files[index] for index in indices))
         more = f" and {len(listed) - _NAMED} more files" if len(listed) > _NAMED else ""
-        logging.warning(f"%s: {message}", root, len(places), total, ", ".join(listed[:_NAMED]) + more)
+        logging.warning(f"%s: {message}", root, len(indices), total, ", ".join(listed[:_NAMED]) + more)
 
 
 def _sizes(folder, files):

@@ -8,21 +8,9 @@ misses first), detections.json and detections/ (VOC's result files, which other 
 what every run leaves.
 """
 
-import os
-
-import tensorflow as tf
-
 from cpc_tf import cli
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.run import detect
 
-
-def main(config: DetectConfig) -> None:
-    """The binary."""
-    detect(config)
-    with tf.io.gfile.GFile(os.path.join(config.workdir, "table.txt")) as file:
-        print(f"\n{file.read()}\nresults and pictures: {config.workdir}")
-
-
 if __name__ == "__main__":
-    cli.run(DetectConfig, main)
+    cli.run(DetectConfig, detect)

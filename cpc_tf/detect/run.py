@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from cpc_tf.data import catalog, detection_pipeline
 from cpc_tf.data.source import DetectionSource
@@ -16,67 +17,74 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import CLASS_NAMES, DetectorTraining
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import is_chief, strategy_of
-from cpc_tf.training.workdir import Workdir, write_file
+from cpc_tf.training.strategy import replica_batches
+from cpc_tf.training.workdir import Workdir, open_run
 
 
-def detect(config: DetectConfig) -> dict:
-    """Trains and tests; returns the result, which is also in result.json.
+def detect(config: DetectConfig) -> dict[str, Any]:
+    """Trains, tests and prints the table; returns the result, which is also in result.json.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    workdir, training = Workdir(config), config.training
-    strategy = strategy_of(training)
+    workdir, strategy = open_run(config, "detect")
+    training = config.training
     source, objects = _with_objects(config, config.data.split, "split")
     test_source, test_objects = _with_objects(config, config.scoring.test_split, "test_split")
     names = source.class_names
     train_steps = training.steps(source.num_examples)
     trainee = DetectorTraining(config, len(names), strategy, train_steps)
-    chief = is_chief(strategy)
-    if chief:
-        write_file(os.path.join(config.workdir, CLASS_NAMES), json.dumps(list(names)) + "\n")
+    workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
     print(f"{objects.sum()} objects of {len(names)} classes on {source.num_examples} images", flush=True)
+    batches = replica_batches(training, functools.partial(detection_pipeline.batches, source, config.canvas))
+    outcome = loop.train(trainee, batches, training, train_steps, workdir, watch=LeftOut())
 
-    def batches(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        return detection_pipeline.batches(
-            source,
-            config.canvas,
-            global_batch=training.batch_size,
-            per_batch=context.get_per_replica_batch_size(training.batch_size),
-            seed=training.seed,
-            start_step=step,
-            shard=(context.input_pipeline_id, context.num_input_pipelines),
-        )
-
-    record = loop.train(trainee, batches, training, train_steps, workdir, _Watch().look)
     start = time.monotonic()
     scenes = scoring.find(test_source, config.canvas, trainee.detect, strategy, config.scoring.test_batch_size)
     scores = scoring.score(scenes, len(names), config.scoring.detection_iou)
-    result = {
-        "kind": "detect",
-        "encoder": config.detector.backbone.encoder,
-        "identity": trainee.model.backbone.identity.to_json(),
-        "backbone": config.detector.backbone.backbone,
-        "dataset": config.data.dataset,
-        "split": config.data.split,
-        "test_split": config.scoring.test_split,
-        "num_classes": len(names),
-        "class_names": list(names),
-        "seed": training.seed,
-        **scores.result(names),
-        "iou": config.scoring.detection_iou,
-        "images": source.num_examples,
-        "boxes": int(objects.sum()),
-        "test_images": test_source.num_examples,
-        "test_boxes": int(test_objects.sum()),
-        "steps": record["step"],
-        "wall_seconds": record["wall_seconds"] + time.monotonic() - start,
-    }
-    if chief:
-        _leave(config, scenes, scores, test_source)
-        workdir.finish(result)
+    if workdir.chief:
+        _write_detections(workdir, config, scenes, scores, test_source)
+    result = workdir.finish(
+        {
+            "encoder": config.detector.backbone.encoder,
+            "identity": trainee.model.backbone.identity.to_json(),
+            "backbone": config.detector.backbone.backbone,
+            "dataset": config.data.dataset,
+            "split": config.data.split,
+            "test_split": config.scoring.test_split,
+            "num_classes": len(names),
+            "class_names": list(names),
+            "seed": training.seed,
+            **scores.result(names),
+            "iou": config.scoring.detection_iou,
+            "images": source.num_examples,
+            "boxes": int(objects.sum()),
+            "test_images": test_source.num_examples,
+            "test_boxes": int(test_objects.sum()),
+            "steps": outcome.step,
+            "wall_seconds": outcome.seconds + time.monotonic() - start,
+        }
+    )
+    print(f"\n{scoring.table(scores, names)}\n\nresults and pictures: {workdir.path}")
     return result
+
+
+class LeftOut:
+    """Warns once if many objects are not learned from. Called with each record of a training."""
+
+    MANY = 0.5  # of an image
+
+    def __init__(self):
+        self._warned = False
+
+    def __call__(self, step: int, record: dict[str, float]) -> str | None:
+        if self._warned or record["left_out"] < self.MANY:
+            return None
+        self._warned = True
+        return (
+            f"step {step}: {record['left_out']:.1f} objects of an image are not learned from, smaller than "
+            "smallest_box or beyond --max_boxes; a larger --area_scale shows them larger"
+        )
 
 
 def _with_objects(config: DetectConfig, split: str, flag: str) -> tuple[DetectionSource, np.ndarray]:
@@ -89,36 +97,20 @@ def _with_objects(config: DetectConfig, split: str, flag: str) -> tuple[Detectio
     return source, objects
 
 
-class _Watch:
-    """Tells once if many objects are not learned from."""
-
-    MANY = 0.5  # of an image
-
-    def __init__(self):
-        self._told = False
-
-    def look(self, step: int, record: dict[str, float]) -> str | None:
-        if self._told or record["left_out"] < self.MANY:
-            return None
-        self._told = True
-        return (
-            f"step {step}: {record['left_out']:.1f} objects of an image are not learned from, smaller than "
-            "smallest_box or beyond --max_boxes; a larger --area_scale shows them larger"
-        )
-
-
-def _leave(config: DetectConfig, scenes: list[scoring.Scene], scores: scoring.Scores, source: DetectionSource) -> None:
-    """Writes what was found, as text and in pictures."""
-
-    def write(name: str, content: str | bytes) -> None:
-        write_file(os.path.join(config.workdir, name), content)
-
+def _write_detections(
+    workdir: Workdir,
+    config: DetectConfig,
+    scenes: list[scoring.Scene],
+    scores: scoring.Scores,
+    source: DetectionSource,
+) -> None:
+    """Writes what was detected, as text and in pictures."""
     names, split, iou = source.class_names, config.scoring.test_split, config.scoring.detection_iou
     for name, text in voc_files.result_files(scenes, names, split).items():
-        write(os.path.join("detections", name), text)
-    write("detections.json", voc_files.to_json(scenes, names, config.data.dataset, split))
-    write("table.txt", scoring.table(scores, names) + "\n")
-    write("curves.png", pictures.draw_curves(scores, names))
-    places = pictures.worst(scenes, iou)
-    images = pictures.images_at(source, places)
-    write("sheet.png", pictures.draw_sheet([scenes[place] for place in places], images, names, iou))
+        workdir.write(os.path.join("detections", name), text)
+    workdir.write("detections.json", voc_files.to_json(scenes, names, config.data.dataset, split))
+    workdir.write("table.txt", scoring.table(scores, names) + "\n")
+    workdir.write("curves.png", pictures.draw_curves(scores, names))
+    worst = pictures.worst(scenes, iou)
+    images = pictures.images_at(source, worst)
+    workdir.write("sheet.png", pictures.draw_sheet([scenes[index] for index in worst], images, names, iou))

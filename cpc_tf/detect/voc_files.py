@@ -29,17 +29,17 @@ def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str
             # The score as it is: ties that rounding made would change the average precision.
             lines[label].append(f"{scene.name} {score:.9g} {x1 + 1:.3f} {y1 + 1:.3f} {x2:.3f} {y2:.3f}\n")
     names = [f"comp4_det_{_plain(split)}_{_plain(name)}" for name in class_names]
-    for place, name in enumerate(names):
-        if names.index(name) < place:  # two classes whose names differ in such characters alone
-            names[place] = f"{name}_{place}"
+    for index, name in enumerate(names):
+        if names.index(name) < index:  # two classes whose names differ in such characters alone
+            names[index] = f"{name}_{index}"
     return {f"{name}.txt": "".join(own) for name, own in zip(names, lines)}
 
 
 def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, split: str) -> str:
     """Everything that a score depends on.
 
-    Boxes are [ymin, xmin, ymax, xmax] in pixels of the image from 0, half-open: sides are differences. Labels are
-    places in 'class_names'. An image: {'name', 'boxes', 'scores', 'labels', 'truth': {'boxes', 'labels', 'difficult'}}.
+    Boxes are [ymin, xmin, ymax, xmax] in pixels of the image from 0, half-open: sides are differences. Labels index
+    'class_names'. An image: {'name', 'boxes', 'scores', 'labels', 'truth': {'boxes', 'labels', 'difficult'}}.
     """
     images = [
         {

@@ -12,14 +12,5 @@ from cpc_tf import cli
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
 
-
-def main(config: EfficientConfig) -> None:
-    """The binary."""
-    result = efficient(config)
-    for phase, found in result["phases"].items():
-        print(f"{phase:12} top-1 {100 * found['top1']:.1f} %  top-5 {100 * found['top5']:.1f} %")
-    print(f"results: {config.workdir}")
-
-
 if __name__ == "__main__":
-    cli.run(EfficientConfig, main)
+    cli.run(EfficientConfig, efficient)

@@ -2,80 +2,126 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
+from cpc_tf.data import catalog
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.protocol import Protocol
+from cpc_tf.efficient.inputs import Inputs
+from cpc_tf.efficient.labels import Labels, choose_labels
+from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, folder
+from cpc_tf.efficient.selection import Selection, select
 from cpc_tf.efficient.trainee import FINE_TUNED
-from cpc_tf.training.strategy import is_chief, strategy_of
-from cpc_tf.training.workdir import Workdir, write_file
+from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.training.workdir import Workdir, open_run
 
 
-def efficient(config: EfficientConfig) -> dict:
-    """Selects, trains and tests; returns the result, which is also in result.json.
+def efficient(config: EfficientConfig) -> dict[str, Any]:
+    """Selects, trains, tests and prints the accuracies; returns the result, which is also in result.json.
 
     A finished run is not tested again: its result is read.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    workdir = Workdir(config)
-    if (finished := workdir.result()) is not None:
+    workdir, strategy = open_run(config, "efficient")
+    result = workdir.result()
+    if result is None:
+        result = _run(config, workdir, strategy)
+    else:
         print(f"{config.workdir}: already finished", flush=True)
-        return finished
-    strategy = strategy_of(config.training)
-    protocol = Protocol(config, strategy)
-    chief = is_chief(strategy)
-    if chief:
-        workdir.begin(0)
-        write_file(f"{config.workdir}/labels.json", _chosen(protocol))
-    labels = len(protocol.chosen)
-    print(f"{labels} labels of {len(protocol.class_names)} classes", flush=True)
-    if protocol.held is None:
-        print("nothing is held out: settings and lengths as given", flush=True)
-
-    records, chosen, length = *protocol.select(), 0
-    if protocol.fine_tuning:
-        more, chosen, length = protocol.select_length(chosen)
-        records += more
-    trained = protocol.first_phase(chosen)
-    scores, predicted, true = protocol.test(trained)
-    phases = {protocol.first: {**scores, "steps": int(trained.step.numpy())}}
-    if protocol.fine_tuning:
-        if length:
-            trained = protocol.fine_tune(chosen, trained, length)
-            scores, predicted, true = protocol.test(trained)
-        phases[FINE_TUNED] = {**scores, "steps": length}
-
-    result = {
-        "kind": "efficient",
-        "encoder": config.classifier.encoder,
-        "identity": protocol.encoder.identity.to_json(),
-        "backbone": config.classifier.backbone,
-        "dataset": config.data.dataset,
-        "num_classes": len(protocol.class_names),
-        "class_names": protocol.class_names,
-        "label_fraction": protocol.fraction,
-        "num_train_labels": labels,
-        "seed": config.training.seed,
-        **scores,
-        "phases": phases,
-        "search": records,
-        "steps": sum(phase["steps"] for phase in phases.values()),
-        "wall_seconds": protocol.seconds,
-    }
-    if chief:
-        write_file(f"{config.workdir}/predictions.csv", _table(true, predicted))
-        workdir.finish(result)
+    for phase, found in result["phases"].items():
+        print(f"{phase:12} top-1 {100 * found['top1']:.1f} %  top-5 {100 * found['top5']:.1f} %")
+    print(f"results: {config.workdir}")
     return result
 
 
-def _chosen(protocol: Protocol) -> str:
-    """The places of the labels within the split, in the order of its files."""
-    held = [] if protocol.held is None else protocol.held.tolist()
-    return json.dumps({"chosen": protocol.chosen.tolist(), "held_out": held}) + "\n"
+class Prepared(NamedTuple):
+    """What a run works with, before anything is trained.
+
+    Attributes:
+      labels: those that it may see.
+      class_names: of all labels.
+      encoder: images -> feature maps.
+      inputs: images and features.
+      phases: what trains and evaluates.
+    """
+
+    labels: Labels
+    class_names: tuple[str, ...]
+    encoder: LoadedEncoder
+    inputs: Inputs
+    phases: Phases
+
+
+def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> Prepared:
+    """Opens the data, chooses the labels and loads the encoder. Raises ConfigError."""
+    seed, chosen = config.training.seed, config.classifier
+    source = catalog.open_labelled(config.data, config.data.split, "split")
+    test_source = catalog.open_labelled(config.data, config.labels.test_split, "test_split")
+    labels = choose_labels(source.labels(), source.class_names, config.labels, seed)
+    with strategy.scope():
+        encoder = load_feature_maps(
+            chosen.encoder,
+            chosen.endpoint,
+            config.images.image_size,
+            backbone=chosen.backbone,
+            seed=seed,
+            precision=config.numerics.precision,
+        )
+    inputs = Inputs(config, encoder, source, test_source, labels)
+    phases = Phases(encoder, inputs, len(source.class_names), strategy)
+    return Prepared(labels, source.class_names, encoder, inputs, phases)
+
+
+def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
+    labels, names, encoder, inputs, phases = prepare(config, strategy)
+    workdir.begin(0)
+    workdir.write("labels.json", labels.to_json())
+    print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
+    if labels.held_out is None:
+        print("nothing is held out: settings and lengths as given", flush=True)
+        selection = Selection([], config, fine_tuning(config))
+    else:
+        selection = select(config, phases, inputs)
+    tested, results = _train(selection, phases, inputs)
+    workdir.write("predictions.csv", _table(tested.labels, tested.predicted))
+    return workdir.finish(
+        {
+            "encoder": config.classifier.encoder,
+            "identity": encoder.identity.to_json(),
+            "backbone": config.classifier.backbone,
+            "dataset": config.data.dataset,
+            "num_classes": len(names),
+            "class_names": names,
+            "label_fraction": labels.fraction,
+            "num_train_labels": len(labels.chosen),
+            "seed": config.training.seed,
+            **tested.scores,
+            "phases": results,
+            "search": selection.records,
+            "steps": sum(phase["steps"] for phase in results.values()),
+            "wall_seconds": phases.seconds,
+        }
+    )
+
+
+def _train(selection: Selection, phases: Phases, inputs: Inputs) -> tuple[Tested, dict[str, dict[str, Any]]]:
+    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
+    config, steps = selection.config, selection.finetune_steps
+    first = first_phase(config)
+    trainee = phases.first(folder(config, first), inputs.chosen).trainee
+    tested = phases.test(config, trainee)
+    results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
+    if fine_tuning(config):
+        if steps:
+            trainee = phases.fine_tune(folder(config, FINE_TUNED), trainee, inputs.chosen, steps).trainee
+            tested = phases.test(config, trainee)
+        results[FINE_TUNED] = {**tested.scores, "steps": steps}
+    return tested, results
 
 
 def _table(labels: np.ndarray, predicted: np.ndarray) -> str:

@@ -9,16 +9,21 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import keys
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
 
 
 class Features(NamedTuple):
-    """Encoded examples."""
+    """Encoded examples.
+
+    Attributes:
+      latents: [N, R, C, D], float32.
+      labels: [N], int64.
+    """
 
     latents: np.ndarray
-    """[N, R, C, D], float32."""
     labels: np.ndarray
-    """[N], int64."""
 
 
 def encode_dataset(
@@ -60,12 +65,33 @@ def feature_batches(features: Features, batch_size: int, seed: int, start_step: 
     latents, labels = tf.constant(features.latents), tf.constant(features.labels)
     size = len(features.labels)
 
-    def place(counter: tf.Tensor) -> tf.Tensor:
+    def index(counter: tf.Tensor) -> tf.Tensor:
         key = keys.key(seed, keys.ORDER, counter // size)
         return tf.random.experimental.index_shuffle(counter % size, key, tf.constant(size - 1, tf.int64))
 
-    def gather(places: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"latents": tf.gather(latents, places), "label": tf.gather(labels, places)}
+    def gather(indices: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"latents": tf.gather(latents, indices), "label": tf.gather(labels, indices)}
 
-    places = tf.data.Dataset.range(start_step * batch_size, tf.int64.max).map(place)
-    return places.batch(batch_size, drop_remainder=True).map(gather).prefetch(2)
+    indices = tf.data.Dataset.range(start_step * batch_size, tf.int64.max).map(index)
+    return indices.batch(batch_size, drop_remainder=True).map(gather).prefetch(2)
+
+
+def cached_batches(
+    encode_views: Callable[[], Features], views: int, training: TrainingConfig
+) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
+    """`feature_batches` as `loop.train` wants them: (first step, input context) -> batches.
+
+    Args:
+      encode_views: gives the features to train on; called when training begins.
+      views: the --cached_views that they are made of.
+
+    Raises:
+      ConfigError: when called for several replicas.
+    """
+
+    def batches(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        if context.num_replicas_in_sync > 1:
+            raise ConfigError(f"--cached_views={views}: works on one device; add --strategy=single or --cached_views=0")
+        return feature_batches(encode_views(), training.batch_size, training.seed, step)
+
+    return batches

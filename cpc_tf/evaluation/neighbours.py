@@ -6,12 +6,14 @@ import numpy as np
 
 
 def nearest_neighbour_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10) -> float:
-    """Top-1 of a leave-one-out vote of the nearest neighbours by cosine.
+    """Top-1 of a leave-one-out vote of the nearest neighbours by cosine; 0 if a feature is not finite.
 
     Args:
       features: [N, D].
       labels: [N], integers.
     """
+    if not np.isfinite(features).all():
+        return 0.0
     features = features - features.mean(0)
     features = features / (np.linalg.norm(features, axis=1, keepdims=True) + 1e-12)
     similarity = features @ features.T

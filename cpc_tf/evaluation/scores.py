@@ -6,15 +6,20 @@ import numpy as np
 
 
 def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Top-1, top-5 and mean cross-entropy of logits [N, classes] against labels [N]; float64 inside."""
+    """Top-1, top-5 and mean cross-entropy of logits [N, classes] against labels [N]; float64 inside.
+
+    An example whose logits are not all finite is wrong; the loss is not finite, either, and says so.
+    """
     logits = logits.astype(np.float64)
-    shifted = logits - logits.max(1, keepdims=True)
-    log_probabilities = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    finite = np.isfinite(logits).all(1)
+    with np.errstate(invalid="ignore"):
+        shifted = logits - logits.max(1, keepdims=True)
+        log_probabilities = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
     own = logits[np.arange(len(labels)), labels][:, None]
-    # The label's place among the classes; a tie counts against it, so that constant logits do not look right.
-    place = (logits > own).sum(1) + ((logits == own).sum(1) - 1)
+    # The label's rank among the classes; a tie counts against it, so that constant logits do not look right.
+    rank = (logits > own).sum(1) + ((logits == own).sum(1) - 1)
     return {
-        "top1": float(np.mean(place < 1)),
-        "top5": float(np.mean(place < 5)),
+        "top1": float(np.mean(finite & (rank < 1))),
+        "top5": float(np.mean(finite & (rank < 5))),
         "loss": float(-log_probabilities[np.arange(len(labels)), labels].mean()),
     }

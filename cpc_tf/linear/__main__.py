@@ -6,20 +6,8 @@ Leaves in its workdir result.json, table.txt and linear.png, and the baselines' 
 """
 
 from cpc_tf import cli
-from cpc_tf.linear import picture
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.run import inside, neighbours, table, with_baselines
-from cpc_tf.training.workdir import write_file
-
-
-def main(config: LinearConfig) -> None:
-    """The binary."""
-    results = with_baselines(config)
-    shown = {title: neighbours(config, title) for title in results if title != "pixels"}
-    write_file(inside(config, "linear.png"), picture.draw(results, shown))
-    write_file(inside(config, "table.txt"), table(results) + "\n")
-    print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")
-
+from cpc_tf.linear.run import linear
 
 if __name__ == "__main__":
-    cli.run(LinearConfig, main)
+    cli.run(LinearConfig, linear)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -14,8 +16,8 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import is_chief, strategy_of
-from cpc_tf.training.workdir import Workdir
+from cpc_tf.training.strategy import replica_batches
+from cpc_tf.training.workdir import open_run
 
 PROBE_IMAGES = 1000
 
@@ -26,39 +28,24 @@ def pretrain(config: PretrainConfig) -> dict:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    # Checked before the model is built: a wrong name should not cost a minute.
-    workdir = Workdir(config)
-    strategy = strategy_of(config.training)
+    workdir, strategy = open_run(config, "pretrain")
     source = _open(config, config.data.split, "split")
     train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)
     print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
 
-    def make_dataset(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        return pipeline.batches(
-            source,
-            config.objective.kind.VIEW,
-            config.geometry,
-            config.augment,
-            global_batch=config.training.batch_size,
-            per_batch=context.get_per_replica_batch_size(config.training.batch_size),
-            seed=config.training.seed,
-            start_step=step,
-            shard=(context.input_pipeline_id, context.num_input_pipelines),
-        )
-
-    if is_chief(strategy):
+    if workdir.chief:
         patch_sheet.leave(config, source)
-    probe = _make_probe(config, training, source)
-    record = loop.train(
+    views = functools.partial(pipeline.batches, source, config.objective.kind.VIEW, config.geometry, config.augment)
+    outcome = loop.train(
         training,
-        make_dataset,
+        replica_batches(config.training, views),
         config.training,
         train_steps,
         workdir,
-        look=Health().look,
-        probe=probe,
-        probe_every=config.monitor.probe_every,
+        watch=Health().look,
+        evaluate=_make_probe(config, training, source),
+        evaluate_every=config.monitor.probe_every,
     )
     identity = Identity(
         trained_by=config.objective.objective,
@@ -67,19 +54,17 @@ def pretrain(config: PretrainConfig) -> dict:
         seed=config.training.seed,
         parameters=int(sum(np.prod(v.shape) for v in training.model.encoder.trainable_variables)),
     )
-    result = {
-        "kind": "pretrain",
-        "dataset": config.data.dataset,
-        "encoder": config.encoder.encoder,
-        "identity": identity.to_json(),
-        "seed": config.training.seed,
-        "images": source.num_examples,
-        "parameters": int(sum(np.prod(v.shape) for v in training.model.trainable_variables)),
-        **record,
-    }
-    if is_chief(strategy):
-        workdir.finish(result)
-    return result
+    return workdir.finish(
+        {
+            "dataset": config.data.dataset,
+            "encoder": config.encoder.encoder,
+            "identity": identity.to_json(),
+            "seed": config.training.seed,
+            "images": source.num_examples,
+            "parameters": int(sum(np.prod(v.shape) for v in training.model.trainable_variables)),
+            **outcome.last,
+        }
+    )
 
 
 def _open(config: PretrainConfig, split: str, flag: str) -> Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 
 import tensorflow as tf
 from absl import logging
@@ -64,13 +65,20 @@ class Checkpoints:
         for old in self.steps()[: -self.keep]:
             self._remove(old)
 
-    def restore(self) -> int | None:
+    def restore(self, preferred: Collection[int] = ()) -> int | None:
         """Restores the newest checkpoint that is whole and returns its step; None if the run has none.
 
-        A damaged one is passed over with a warning. Raises ConfigError if there are some and none is whole.
+        A damaged one is passed over with a warning.
+
+        Args:
+          preferred: steps that are tried before all others.
+
+        Raises:
+          ConfigError: there are some, but none is whole, or the newest is of another network or version.
         """
         steps = self.steps()
-        for step in reversed(steps):
+        where = f"--workdir={os.path.dirname(self.directory)}"
+        for step in sorted(steps, key=lambda step: (step in preferred, step), reverse=True):
             try:
                 self.state.read(self.path(step)).assert_existing_objects_matched()
                 return step
@@ -79,10 +87,13 @@ class Checkpoints:
                     raise
                 reason = str(error).splitlines()[0]
                 logging.warning("checkpoint %s is damaged (%s): trying the one before", self.path(step), reason)
+            except (AssertionError, ValueError) as error:
+                raise ConfigError(
+                    f"{where}: its checkpoint of step {step} is of another network, or was written by another version "
+                    "of cpc_tf; finish that run with the version that began it, or take another --workdir"
+                ) from error
         if steps:
-            raise ConfigError(
-                f"--workdir={os.path.dirname(self.directory)}: none of its checkpoints can be read; move it away"
-            )
+            raise ConfigError(f"{where}: none of its checkpoints can be read; move it away")
         return None
 
     def drop_after(self, step: int) -> None:

@@ -1,35 +1,39 @@
-"""The training loop: device loops of steps, looks, checkpoints; it knows nothing of what is trained."""
+"""The training loop: device loops of steps, records, checkpoints; it knows nothing of what is trained."""
 
 from __future__ import annotations
 
 import math
 import signal
 import sys
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.settings import RunEnded
+from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
-from cpc_tf.training.strategy import is_chief
+from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.workdir import Workdir
 
-
-class Trainee(Protocol):
-    """What can be trained."""
-
-    strategy: tf.distribute.Strategy
-    checkpoint: tf.train.Checkpoint
-    metric_names: list[str]
-
-    def train_step(self, batch) -> dict[str, tf.Tensor]:
-        """One update in replica context -> float32 scalars named `metric_names`."""
-
-
 Record = dict
+
+
+class Outcome(NamedTuple):
+    """What a training came to.
+
+    Attributes:
+      step: of the weights.
+      last: the record of that step; its figures are not rounded if this session has computed them.
+      records: those of all sessions as metrics.jsonl has them, ascending by 'step'.
+      seconds: how long all sessions took.
+    """
+
+    step: int
+    last: Record
+    records: Sequence[Record]
+    seconds: float
 
 
 class Stopped(RunEnded):
@@ -39,7 +43,7 @@ class Stopped(RunEnded):
 
 
 class Diverged(RunEnded):
-    """The loss or the gradient is no longer finite."""
+    """The loss, the gradient or the weights are no longer finite."""
 
     status = 3
 
@@ -50,36 +54,37 @@ def train(
     config: TrainingConfig,
     train_steps: int,
     workdir: Workdir,
-    look: Callable[[int, Record], str | None] = lambda step, record: None,
-    probe: Callable[[], Record] | None = None,
-    probe_every: int = 0,
-) -> Record:
+    *,
+    watch: Callable[[int, Record], str | None] = lambda step, record: None,
+    evaluate: Callable[[], Record] | None = None,
+    evaluate_every: int = 0,
+    rates: Sequence[str] = ("learning_rate",),
+) -> Outcome:
     """Trains up to `train_steps`, from the newest whole checkpoint of the run if it has one.
 
     Args:
       make_dataset: (first step, input context) -> infinite per-replica batches from that step on.
-      look: given each record; may return a warning to show.
-      probe: run every `probe_every` steps (0: never) and at the end; its figures join the record.
-
-    Returns:
-      the last record.
+      watch: given each record; may return a warning to print.
+      evaluate: run every `evaluate_every` steps (0: never) and at the end; its figures join the record.
+      rates: the flags of the learning rates, for the advice after divergence.
 
     Raises:
       Diverged: naming the last good checkpoint.
       Stopped: after SIGTERM.
     """
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint, config.keep_checkpoints)
-    chief = is_chief(trainee.strategy)
-    step = _resume(checkpoints, workdir, chief)
-    record = {}
+    records = workdir.records()
+    step = _resume(checkpoints, workdir, records)
+    records = [record for record in records if record["step"] <= step]
+    seconds = records[-1]["wall_seconds"] if records else 0.0
     if step >= train_steps:
         print(f"{workdir.path}: already at step {step} of {train_steps}", flush=True)
-        return workdir.metrics()[-1]
+        last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
+        return Outcome(step, {**last, "step": step}, records, seconds)
     iterator = iter(trainee.strategy.distribute_datasets_from_function(lambda context: make_dataset(step, context)))
     device_loop = _device_loop(trainee)
-    events = [every for every in (config.checkpoint_every, probe_every) if every]
+    events = [every for every in (config.checkpoint_every, evaluate_every) if every]
     progress = Progress(train_steps, step)
-    seconds_before = (workdir.metrics() or [{"wall_seconds": 0.0}])[-1]["wall_seconds"]
     with _Termination() as termination:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
@@ -87,32 +92,36 @@ def train(
             step += count
             progress.update(step)
             record["images_per_second"] = progress.rate * config.batch_size
-            record["wall_seconds"] = seconds_before + progress.seconds
-            _refuse_nan(step, record, checkpoints)
-            warning = look(step, record)
-            if probe and (step == train_steps or (probe_every and step % probe_every == 0)):
-                record.update(probe())
-            if chief:
-                workdir.record(step, record)
+            record["wall_seconds"] = seconds + progress.seconds
+            _refuse(_not_finite(record), step, checkpoints, workdir.config, rates)
+            warning = watch(step, record)
+            if evaluate and (step == train_steps or (evaluate_every and step % evaluate_every == 0)):
+                record.update(evaluate())
+            records.append(workdir.rounded(step, record))
+            workdir.record(step, record)
+            if workdir.chief:
                 _show(progress, record, warning)
-            if step == train_steps or step % config.checkpoint_every == 0 or termination.requested:
-                checkpoints.save(step, write=chief)
-            if termination.requested and step < train_steps:
+            stops = termination.requested and step < train_steps
+            if stops or step == train_steps or step % config.checkpoint_every == 0:
+                _refuse(_too_large(trainee), step, checkpoints, workdir.config, rates)
+                checkpoints.save(step, write=workdir.chief)
+            if stops:
                 raise Stopped(
                     f"stopped by SIGTERM: saved step {step} in {workdir.path}, the same command goes on from there"
                 )
-    return {"step": step, **record}
+    return Outcome(step, {"step": step, **record}, records, record["wall_seconds"])
 
 
-def _resume(checkpoints: Checkpoints, workdir: Workdir, chief: bool) -> int:
-    step = checkpoints.restore()
+def _resume(checkpoints: Checkpoints, workdir: Workdir, records: Sequence[Record]) -> int:
+    # Weights whose record is lost are passed over if older ones have theirs: those steps are trained again.
+    step = checkpoints.restore(preferred={record["step"] for record in records})
     if step is None:
         step = 0
     else:
         print(f"resuming {workdir.path} from step {step}", flush=True)
-    if chief:
+    if workdir.chief:
         checkpoints.drop_after(step)
-        workdir.begin(step)
+    workdir.begin(step)
     return step
 
 
@@ -133,16 +142,49 @@ def _device_loop(trainee: Trainee) -> Callable:
     return run
 
 
-def _refuse_nan(step: int, record: Record, checkpoints: Checkpoints) -> None:
-    """Ends the run before weights that are no longer numbers are saved."""
+def refuse_divergence(scores: Record, config: Settings, rates: Sequence[str] = ("learning_rate",)) -> None:
+    """Raises Diverged if a figure of a test is not finite: finite weights can be too large to compute with.
+
+    Args:
+      scores: figures by name.
+      config: of the run that has trained them; `rates` as of `train`.
+    """
+    for name, value in scores.items():
+        if not math.isfinite(value):
+            raise Diverged(f"{name} is {value} when tested, in {config.workdir}. {advice(config, rates)}")
+
+
+def advice(config: Settings, rates: Sequence[str]) -> str:
+    """What to try after divergence, of the flags that a run has."""
+    flags = flatten(config)
+    tries = ["a smaller " + " and ".join(f"--{name}" for name in rates)]
+    if "warmup_steps" in flags and "learning_rate" in rates:
+        tries.append("a longer --warmup_steps" if flags["warmup_steps"] else "some --warmup_steps")
+    if flags.get("precision", "float32") != "float32":
+        tries.append("--precision=float32")
+    return f"Try {' or '.join(tries)}"
+
+
+def _not_finite(record: Record) -> str:
+    """Which figure of a training step is no longer finite; empty if they are."""
     bad = [name for name in ("loss", "gradient_norm") if not math.isfinite(record.get(name, 0.0))]
+    return f"{bad[0]} is {record[bad[0]]}" if bad else ""
+
+
+def _too_large(trainee: Trainee) -> str:
+    """Which weights are no longer finite, or so large that their squares are not; empty if they are sound."""
+    for variable in trainee.trained:
+        if variable.dtype.is_floating and not math.isfinite(float(tf.norm(tf.cast(variable, tf.float32)))):
+            return f"the norm of {variable.name} is not finite"
+    return ""
+
+
+def _refuse(bad: str, step: int, checkpoints: Checkpoints, config: Settings, rates: Sequence[str]) -> None:
+    """Ends the run before weights that are no longer numbers are saved."""
     if bad:
         steps = checkpoints.steps()
         kept = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
-        raise Diverged(
-            f"{bad[0]} is {record[bad[0]]} at step {step}; {kept}. "
-            "Try a smaller --learning_rate, some --warmup_steps, or --precision=float32"
-        )
+        raise Diverged(f"{bad} at step {step}; {kept}. {advice(config, rates)}")
 
 
 def _show(progress: Progress, record: Record, warning: str | None) -> None:

@@ -1,4 +1,4 @@
-"""One line a look: how far, how fast, how long still."""
+"""The line that a record is printed in: how far, how fast, how long still."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Progress:
-    """Counts work done in this process and tells the rate and the time left.
+    """Counts work done in this process and computes the rate and the time left.
 
     Args:
       total: units of work in all.

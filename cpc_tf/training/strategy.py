@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from cpc_tf.settings import ConfigError
@@ -50,6 +52,27 @@ def _connect(tpu: str) -> tf.distribute.cluster_resolver.TPUClusterResolver:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(f"--strategy=tpu --tpu={tpu}: no TPU answers ({reason}); see docs/tpu.md") from error
     return resolver
+
+
+def replica_batches(
+    training: TrainingConfig, make: Callable[..., tf.data.Dataset]
+) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
+    """A pipeline as `loop.train` wants it: (first step, input context) -> this worker's batches, one for a replica.
+
+    Args:
+      make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as `pipeline.patches` does.
+    """
+
+    def batches(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return make(
+            global_batch=training.batch_size,
+            per_batch=context.get_per_replica_batch_size(training.batch_size),
+            seed=training.seed,
+            start_step=step,
+            shard=(context.input_pipeline_id, context.num_input_pipelines),
+        )
+
+    return batches
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

@@ -1,73 +1,20 @@
 """Batches of canvases: do the boxes stay on their objects; replay, hosts, evaluation."""
 
-import io
 import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
 
 from cpc_tf.data import detection_pipeline
 from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.source import FOREVER, DetectionSource
+from tests.data.samples import RECTANGLES, Images, encode, rectangle
 
 CONFIG = CanvasConfig(
     canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500, max_boxes=5
 )
 
 
-class Images(DetectionSource):
-    """Pictures with boxes in memory, in their order: (encoded, boxes, labels, difficult) each."""
-
-    class_names = ("a", "b", "c")
-
-    def __init__(self, examples):
-        self.num_examples = len(examples)
-        self._examples = examples
-
-    def stream(self, seed, start=0, select=None):
-        counters = tf.data.Dataset.range(start, FOREVER)
-        return (counters if select is None else counters.filter(select)).map(self._reader())
-
-    def ordered(self):
-        return tf.data.Dataset.range(self.num_examples).map(self._reader())
-
-    def _reader(self):
-        encoded, boxes, labels, difficult = zip(*self._examples)
-        columns = {
-            "encoded": tf.constant(encoded),
-            "name": tf.constant([f"image{i}" for i in range(len(encoded))]),
-            "boxes": tf.ragged.constant([np.reshape(b, [-1, 4]).tolist() for b in boxes], tf.float32, 1, (4,)),
-            "labels": tf.ragged.constant(labels, tf.int64),
-            "difficult": tf.ragged.constant(difficult, tf.bool),
-        }
-        n = self.num_examples
-        return lambda counter: {"counter": counter, **{k: column[counter % n] for k, column in columns.items()}}
-
-
-def encode(pixels, kind="PNG", **options):
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind, **options)
-    return stream.getvalue()
-
-
-def rectangle(shape, box, kind="PNG"):
-    """One white rectangle on black."""
-    pixels = np.zeros([*shape, 3], np.uint8)
-    ymin, xmin, ymax, xmax = box
-    pixels[ymin:ymax, xmin:xmax] = 255
-    options = {"quality": 100, "subsampling": 0} if kind == "JPEG" else {}
-    return encode(pixels, kind, **options), [box], [1], [False]
-
-
-RECTANGLES = [
-    ((40, 60), (5, 10, 25, 40)),
-    ((60, 40), (0, 0, 30, 10)),  # in a corner
-    ((20, 30), (4, 18, 20, 30)),  # enlarged
-    ((300, 400), (100, 50, 180, 290)),
-    ((30, 200), (10, 20, 30, 150)),  # bounded by the canvas
-]
 SOURCE = Images([rectangle(*example) for example in RECTANGLES])
 
 

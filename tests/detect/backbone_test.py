@@ -10,7 +10,7 @@ from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.encoders.networks import resnet
 from cpc_tf.keras import keras
 from export.module import HubEncoder, save
-from tests.detect.faster_rcnn_test import ORDINARY, TINY, training_step
+from tests.detect.samples import ORDINARY, TINY, training_step
 from tests.export.conftest import GEOMETRY
 
 IMAGES = tf.constant(np.random.default_rng(0).uniform(size=[2, 32, 48, 3]), tf.float32)

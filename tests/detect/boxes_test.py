@@ -3,14 +3,9 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.detect import boxes as bx
+from tests.detect.samples import random_boxes
 
 UNIT = [[0.0, 0, 1, 1]]
-
-
-def random_boxes(count, seed=0, canvas=100):
-    random = np.random.default_rng(seed)
-    corner = random.uniform(0, canvas * 0.7, [count, 2])
-    return np.concatenate([corner, corner + random.uniform(1, canvas * 0.3, [count, 2])], 1).astype(np.float32)
 
 
 def test_iou_known():

@@ -4,8 +4,7 @@ import tensorflow as tf
 
 from cpc_tf.detect.config import InferenceConfig
 from cpc_tf.detect.detections import detect
-from tests.detect.boxes_test import random_boxes
-from tests.detect.nms_test import oracle
+from tests.detect.samples import oracle, random_boxes
 
 SIZES = tf.constant([[90, 80], [100, 100]])
 

@@ -4,23 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
 from cpc_tf.detect.average_precision import Found, Truth, average_precision, precision_recall
-from cpc_tf.detect.config import DetectorConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.keras import keras
+from tests.detect.samples import ORDINARY, SEED, SIDE, TINY, batch, training_step
 
-TINY = cli.parse(
-    DetectorConfig,
-    """--anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32 --rpn_train_candidates=60 --rpn_train_proposals=20
-    --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16 --region_positive_fraction=0.5
-    --region_reduce=6 --region_pool=4 --region_chunk=5 --region_blocks=1 --region_width=16 --region_bottleneck=8
-    --region_stride=1 --detections=12""".split(),
-    recorded=True,
-)
-SIDE = 64
 PARTS = ["rpn_class", "rpn_box", "region_class", "region_box"]
-SEED = tf.constant([5, 6])
 
 
 class Backbone(keras.layers.Layer):
@@ -53,37 +42,6 @@ def step(model):
     return training_step(model)
 
 
-def training_step(model, jit=False):
-    """Arguments of `training_losses` but the seed -> losses and gradients."""
-
-    @tf.function(jit_compile=jit, autograph=False)
-    def step(*arguments):
-        with tf.GradientTape() as tape:
-            losses = model.training_losses(*arguments, SEED)
-        return losses, tape.gradient(losses["loss"], model.trainable_variables)
-
-    return step
-
-
-def squares(boxes, labels, background=0.5):
-    """An image with squares of a colour per class."""
-    image = np.full([SIDE, SIDE, 3], background, np.float32)
-    for (y1, x1, y2, x2), label in zip(np.round(boxes).astype(int), labels):
-        image[y1:y2, x1:x2] = np.eye(3)[label]
-    return image
-
-
-def batch(*images, places=101):
-    """Arguments of `training_losses` but the seed: images are (boxes, labels)."""
-    boxes, labels = np.zeros([len(images), places, 4], np.float32), np.full([len(images), places], -1, np.int32)
-    for i, (these, classes) in enumerate(images):
-        boxes[i, : len(these)], labels[i, : len(these)] = np.reshape(these, [-1, 4]), classes
-    pictures = np.stack([squares(*image) for image in images])
-    sizes = np.full([len(images), 2], SIDE, np.int32)
-    return [tf.constant(x) for x in (pictures, sizes, boxes, labels)]
-
-
-ORDINARY = batch(([[8, 8, 30, 28], [40, 30, 60, 60]], [0, 2]), ([[20, 5, 36, 21]], [1]))
 GRID = [[y, x, y + 6, x + 6] for y in range(0, 60, 6) for x in range(0, 60, 6)]
 
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.detect.nms import non_max_suppression
-from tests.detect.boxes_test import random_boxes
+from tests.detect.samples import oracle, random_boxes
 
 
 def batch(count, images=2):
@@ -17,25 +17,6 @@ def run(boxes, scores, *arguments, jit=False):
     indices, valid = (x.numpy() for x in function(boxes, scores))
     assert all(np.all(row[: row.sum()]) for row in valid), "the valid ones come first"
     return [i[v] for i, v in zip(indices, valid)]
-
-
-def oracle(boxes, scores, count, threshold):
-    """Greedily, pair by pair."""
-    taken = []
-    for i in np.argsort(-scores, kind="stable"):
-        y1, x1, y2, x2 = boxes[i]
-        if not (scores[i] > -np.inf and y2 > y1 and x2 > x1) or len(taken) == count:
-            continue
-        for j in taken:
-            height = min(y2, boxes[j][2]) - max(y1, boxes[j][0])
-            width = min(x2, boxes[j][3]) - max(x1, boxes[j][1])
-            shared = max(height, 0) * max(width, 0)
-            areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (boxes[i], boxes[j])]
-            if shared / (sum(areas) - shared) >= threshold:
-                break
-        else:
-            taken.append(i)
-    return taken
 
 
 # Also more boxes than a tile of the op, and fewer.

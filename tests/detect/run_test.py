@@ -8,15 +8,12 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf import cli
-from cpc_tf.data import collages
-from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data import catalog, collages
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.detect.run import _Watch, detect
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError, flatten
+from cpc_tf.detect.run import LeftOut, detect
+from cpc_tf.settings import ConfigError
 from cpc_tf.training.checkpoint import Checkpoints
-from export.module import HubEncoder, save
+from tests import modules
 
 # Four collages without a random view, at two thirds of their side.
 FLAGS = """
@@ -37,25 +34,14 @@ def data_dir(tmp_path_factory):
         patch.setattr(collages, "TEST", 2)  # what is not asked for need not be made
         patch.setattr(collages.config, "__defaults__", (collages.TRAIN, 2))
         path = str(tmp_path_factory.mktemp("data"))
-        from cpc_tf.data import catalog
-
         assert catalog.open_detection_source("collages/4", path, "test").num_examples == 2
     return path
 
 
 @pytest.fixture(scope="module")
 def hub_dir(tmp_path_factory):
-    """A module of ours, with its encoder.json."""
-    config, geometry = (
-        EncoderConfig(encoder="tiny"),
-        GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=8),
-    )
-    keras.utils.set_random_seed(0)
-    encoder = make_encoder(config)
-    encoder(tf.zeros([1, 16, 16, 3]))
     path = tmp_path_factory.mktemp("hub")
-    save(HubEncoder(encoder, geometry), str(path))
-    (path / "encoder.json").write_text(json.dumps({"encoder": flatten(config), "geometry": flatten(geometry)}))
+    modules.write_module(path)
     return path
 
 
@@ -85,10 +71,11 @@ def test_result(learned, hub_dir):
     workdir, result = learned
     assert json.loads((workdir / "result.json").read_text()) == result
     wanted = {
-        "kind": "detect", "encoder": str(hub_dir), "backbone": "tiny", "dataset": "collages/4", "split": "train",
-        "test_split": "train", "num_classes": 13, "class_names": list(collages.CLASSES), "seed": 0, "iou": 0.5,
-        "images": 4, "boxes": 6, "test_images": 4, "test_boxes": 6, "steps": 350,
-    }  # fmt: skip
+        **{"kind": "detect", "encoder": str(hub_dir), "backbone": "tiny", "seed": 0, "iou": 0.5, "steps": 350},
+        **{"dataset": "collages/4", "split": "train", "test_split": "train"},
+        **{"num_classes": 13, "class_names": list(collages.CLASSES)},
+        **{"images": 4, "boxes": 6, "test_images": 4, "test_boxes": 6},
+    }
     assert {name: result[name] for name in wanted} == wanted
     assert result["wall_seconds"] > 0
     records = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
@@ -122,10 +109,9 @@ def weights(workdir):
 
 
 def test_killed_it_goes_on_to_the_same_end(data_dir, hub_dir, tmp_path, monkeypatch):
-    """On the module's untrained twin, with random views, for they are to be the same."""
-    flags = [*SHORT, f"--encoder=random:{hub_dir}", "--canvas_mirror", "--canvas_colour_drop=0.5",
-             "--smallest_area=7000"]  # fmt: skip
-    monkeypatch.setattr("cpc_tf.detect.run._leave", lambda *_: None)
+    """On the untrained copy of the module, with random views, for they are to be the same."""
+    views = ["--canvas_mirror", "--canvas_colour_drop=0.5", "--smallest_area=7000"]
+    flags = [*SHORT, f"--encoder=random:{hub_dir}", *views]
     whole = detect(config(data_dir, tmp_path / "whole", *flags))
     saved = Checkpoints.save
 
@@ -176,8 +162,8 @@ def test_settings_of_a_finished_run_stay(learned, data_dir, hub_dir):
         detect(config(data_dir, learned[0], f"--encoder={hub_dir}", "--train_steps=350", "--anchor_sizes=8,16"))
 
 
-def test_objects_that_are_not_learned_from_are_told_once():
-    watch = _Watch()
-    assert watch.look(5, {"left_out": 0.4}) is None
-    assert "step 10: 0.6 objects of an image are not learned from" in watch.look(10, {"left_out": 0.6})
-    assert watch.look(15, {"left_out": 0.9}) is None
+def test_objects_that_are_not_learned_from_are_reported_once():
+    watch = LeftOut()
+    assert watch(5, {"left_out": 0.4}) is None
+    assert "step 10: 0.6 objects of an image are not learned from" in watch(10, {"left_out": 0.6})
+    assert watch(15, {"left_out": 0.9}) is None

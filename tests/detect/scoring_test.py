@@ -10,7 +10,7 @@ from cpc_tf.detect.average_precision import Found, Truth
 from cpc_tf.detect.detections import Detections
 from cpc_tf.detect.scoring import Scene
 from cpc_tf.training.strategy import make_strategy
-from tests.data.detection_pipeline_test import RECTANGLES, Images, encode, rectangle
+from tests.data.samples import RECTANGLES, Images, encode, rectangle
 
 CANVAS = CanvasConfig(canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500)
 NOTHING = encode(np.zeros([50, 30, 3], np.uint8)), [], [], []

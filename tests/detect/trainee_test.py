@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
 from cpc_tf.data import detection_pipeline
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
@@ -14,19 +13,10 @@ from cpc_tf.detect.trainee import LOSSES, DetectorTraining, rate_of
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.settings import ConfigError, replace
 from export.module import HubEncoder, save
-from tests.data.detection_pipeline_test import RECTANGLES, Images, encode, rectangle
+from tests.data.samples import RECTANGLES, Images, encode, rectangle
+from tests.detect.samples import SMALL
 from tests.export.conftest import GEOMETRY
 
-SMALL = cli.parse(
-    DetectConfig,
-    """--encoder=random --backbone=tiny --canvas_height=48 --canvas_width=64 --smallest_area=800 --largest_area=2400
-    --test_area=1500 --max_boxes=100 --anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32 --rpn_train_candidates=60
-    --rpn_train_proposals=20 --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16
-    --region_positive_fraction=0.5 --region_reduce=8 --region_pool=4 --region_blocks=1 --region_width=16
-    --region_bottleneck=8 --region_stride=1 --detections=12 --batch_size=2 --learning_rate=0.01 --rate_batch=0
-    --warmup_steps=0 --rate_drops= --train_steps=10""".split(),
-    recorded=True,
-)
 SOURCE = Images([rectangle(*example) for example in RECTANGLES[:4]])
 
 

@@ -7,43 +7,31 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.protocol import Protocol
 from cpc_tf.efficient.run import efficient
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.evaluation import scores
 from cpc_tf.settings import ConfigError
-from export.module import HubEncoder, save
+from cpc_tf.training import loop
+from tests import modules, samples
 
-FLAGS = [
-    "--resize=16", "--image_size=16", "--crop_area=0.5", "--augment=none", "--backbone=tiny", "--head_blocks=0",
-    "--endpoint=latents", "--cached_views=2", "--batch_size=8", "--train_steps=6", "--finetune_steps=4",
-    "--look_every=2", "--steps_per_loop=2", "--checkpoint_every=2", "--search_trials=2", "--label_fraction=0.5",
-    "--held_out=0.25", "--strategy=single",
-]  # fmt: skip
+FLAGS = """
+    --resize=16 --image_size=16 --crop_area=0.5 --augment=none --backbone=tiny --head_blocks=0 --endpoint=latents
+    --cached_views=2 --batch_size=8 --train_steps=6 --finetune_steps=4 --look_every=2 --steps_per_loop=2
+    --checkpoint_every=2 --search_trials=2 --label_fraction=0.5 --held_out=0.25 --strategy=single
+""".split()
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """12 red, green and blue pictures each to learn from, and 4 each to test on."""
-    root, random = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
-    for split, count in (("train", 12), ("val", 4)):
-        for channel, name in enumerate(("red", "green", "blue")):
-            (root / split / name).mkdir(parents=True)
-            for number in range(count):
-                pixels = random.integers(0, 100, [16, 16, 3], dtype=np.uint8)
-                pixels[..., channel] += 120
-                (root / split / name / f"{number}.png").write_bytes(tf.io.encode_png(pixels).numpy())
-    return str(root)
+    return samples.write_pictures(tmp_path_factory.mktemp("pictures") / "pictures", {"train": 12, "val": 4})
 
 
 @pytest.fixture(scope="module")
 def hub_dir(tmp_path_factory):
-    encoder = make_encoder(EncoderConfig(encoder="tiny"))
-    encoder(tf.zeros([1, 16, 16, 3]))
-    path = str(tmp_path_factory.mktemp("hub"))
-    save(HubEncoder(encoder, GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=8)), path)
-    return path
+    path = tmp_path_factory.mktemp("hub")
+    modules.write_module(path)
+    return str(path)
 
 
 def config(folder, workdir, encoder, *more):
@@ -96,7 +84,7 @@ def test_the_chosen_labels_are_saved(finished):
 def test_the_same_command_again_reads_the_result(finished, folder, hub_dir, monkeypatch):
     workdir, result = finished
     with monkeypatch.context() as patch:
-        patch.setattr(Protocol, "test", None)  # the test is touched once
+        patch.setattr(scores, "score", None)  # the test labels are used once
         assert efficient(config(folder, workdir, hub_dir)) == json.loads(json.dumps(result))
 
 
@@ -108,19 +96,19 @@ def test_a_finished_run_goes_on_if_it_is_to_train_longer(folder, hub_dir, tmp_pa
 
 
 def test_killed_while_fine_tuning_it_goes_on_to_the_same_end(finished, folder, hub_dir, tmp_path, monkeypatch):
-    judge, calls = Protocol._judge, []
+    score, calls = scores.score, []
 
-    def killed(protocol, trainee):
-        calls.append(trainee.phase)
-        if len(calls) == 5:  # two settings, the start, the looks at steps 2 and 4
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) == 5:  # two settings, the start, the evaluations at steps 2 and 4
             raise KeyboardInterrupt
-        return judge(protocol, trainee)
+        return score(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Protocol, "_judge", killed)
+        patch.setattr(scores, "score", killed)
         with pytest.raises(KeyboardInterrupt):
             efficient(config(folder, tmp_path, hub_dir))
-    assert calls == ["frozen"] * 3 + ["fine-tuned"] * 2
+    assert sorted(path.name for path in tmp_path.glob("search/*/*")) == ["0", "0.0001", "1"]
     assert not (tmp_path / "result.json").exists()
     result = efficient(config(folder, tmp_path, hub_dir))
     assert without_time(result) == without_time(finished[1])
@@ -160,3 +148,12 @@ def test_what_cannot_be_is_refused_by_flag(folder, hub_dir, tmp_path):
     with pytest.raises(ConfigError, match="--test_split=nowhere"):
         efficient(config(folder, tmp_path / "b", hub_dir, "--test_split=nowhere"))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("search", [["--search_trials=1", "--held_out=0"], ["--search_trials=1"]], ids=["test", "held"])
+def test_divergence_in_the_last_step_is_no_result(folder, hub_dir, tmp_path, search):
+    """The loss of that step was finite: it was computed before the weights were moved."""
+    flags = ["--learning_rate=1e38", "--train_steps=1", "--finetune_steps=0", *search]
+    with pytest.raises(loop.Diverged, match="Try a smaller --learning_rate"):
+        efficient(config(folder, tmp_path, hub_dir, *flags))
+    assert not (tmp_path / "result.json").exists()

@@ -18,8 +18,8 @@ from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
 from export import exporter, stranger, verify
 from export.config import ExportConfig
-from tests.data.detection_pipeline_test import Images, encode
-from tests.detect.trainee_test import SMALL
+from tests.data.samples import Images, encode
+from tests.detect.samples import SMALL
 
 NAMES = ["ant", "bee", "wasp"]
 CONFIG = replace(SMALL, dataset="voc:/home/someone/insects", rpn_test_proposals=40, detection_score=0.2)

@@ -12,10 +12,10 @@ import tensorflow_hub as hub
 
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.efficient import phases
 from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.protocol import Protocol
-from cpc_tf.efficient.run import efficient
+from cpc_tf.efficient.run import efficient, prepare
 from cpc_tf.efficient.trainee import Classification
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import load_feature_maps
@@ -71,9 +71,11 @@ def settings(workdir, encoder, *more, folder="/home/someone/birds"):
 
 def restored(config):
     """The trained network as the run itself restores it."""
-    protocol = Protocol(config, tf.distribute.get_strategy())
-    trained = protocol.first_phase(config)
-    return trained if protocol.first == "supervised" else protocol.fine_tune(config, trained, 2)
+    run, phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
+    first = run.phases.first(phases.folder(config, phase), run.inputs.chosen).trainee
+    if phase == "supervised":
+        return first
+    return run.phases.fine_tune(phases.folder(config, "fine-tuned"), first, run.inputs.chosen, 2).trainee
 
 
 def network_of(config, precision="float32"):
@@ -87,7 +89,7 @@ def untrained(config, phase, step=2):
     maps = network_of(config, config.numerics.precision)
     classifier = ResNetClassifier(2, config.classifier)
     classifier.build(tf.TensorShape([None, *maps(np.zeros([1, 16, 16, 3], np.float32)).shape[1:]]))
-    trainee = Classification(maps, classifier, phase, config.sgd, step, 0, tf.distribute.get_strategy())
+    trainee = Classification(maps, classifier, phase, config.sgd, step, 0, tf.distribute.get_strategy(), 4)
     for i, variable in enumerate(maps.trainable_variables):
         variable.assign(variable * (1 + 0.1 * np.cos(i)))
     folder = os.path.join(config.workdir, phase)

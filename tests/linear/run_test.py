@@ -1,38 +1,51 @@
+"""Which classifiers a linear run trains, and that divergence is no result."""
+
 import json
 
 import pytest
 
-from cpc_tf.linear import run as linear
+from cpc_tf import cli
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.settings import ConfigError, replace
+from cpc_tf.linear.run import classifiers, linear
+from cpc_tf.settings import ConfigError, flatten, replace
+from cpc_tf.training import loop
+from tests import modules, samples
 
 FLAGS = {"geometry_from": "flags", "resize": 64, "image_size": 64, "patch_size": 16, "patch_stride": 16}
 
 
-@pytest.fixture
-def trained(monkeypatch):
-    """The encoders that would have been trained on, in order."""
-    names = []
-    monkeypatch.setattr(linear, "linear", lambda config: names.append(config.probe.encoder) or {})
-    return names
+def trained(**settings):
+    """The encoders that are trained on, in order."""
+    config = replace(LinearConfig(), workdir="runs/linear", **FLAGS, **settings)
+    return [(settings.probe.encoder, settings.workdir) for settings in classifiers(config).values()]
 
 
 @pytest.mark.parametrize("encoder", ["pixels", "random:somewhere"])
-def test_a_baseline_has_no_baselines(trained, encoder):
-    linear.with_baselines(replace(LinearConfig(), encoder=encoder, **FLAGS))
-    assert trained == [encoder]
+def test_a_baseline_has_no_baselines(encoder):
+    assert trained(encoder=encoder) == [(encoder, "runs/linear")]
 
 
-def test_a_module_without_a_twin_is_refused_before_it_is_trained_on(trained, tmp_path):
-    config = replace(LinearConfig(), encoder=str(tmp_path), **FLAGS)
+def test_a_module_that_has_no_untrained_copy_is_refused_before_it_is_trained_on(tmp_path):
     with pytest.raises(ConfigError, match="--nobaselines"):
-        linear.with_baselines(config)
-    assert trained == []
-    linear.with_baselines(replace(config, baselines=False))
-    assert trained == [str(tmp_path)]
+        trained(encoder=str(tmp_path))
+    assert trained(encoder=str(tmp_path), baselines=False) == [(str(tmp_path), "runs/linear")]
 
 
-def test_our_module_has_both(trained, tmp_path):
+def test_our_module_has_both(tmp_path):
     (tmp_path / "encoder.json").write_text(json.dumps({"geometry": {}, "encoder": {}}))
-    linear.with_baselines(replace(LinearConfig(), encoder=str(tmp_path), **FLAGS))
-    assert trained == [str(tmp_path), f"random:{tmp_path}", "pixels"]
+    assert trained(encoder=str(tmp_path)) == [
+        (str(tmp_path), "runs/linear"),
+        (f"random:{tmp_path}", "runs/linear/random"),
+        ("pixels", "runs/linear/pixels"),
+    ]
+
+
+def test_divergence_in_the_last_step_is_no_result(tmp_path):
+    """The loss of that step was finite: it was computed before the weights were moved."""
+    folder = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
+    flags = "--test_split=val --encoder=pixels --batch_size=2 --train_steps=1 --cached_views=1 --learning_rate=1e38"
+    data = [f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
+    grid = [f"--{name}={value}" for name, value in {**FLAGS, **flatten(modules.GEOMETRY)}.items() if name != "mirror"]
+    with pytest.raises(loop.Diverged, match=r"Try a smaller --learning_rate$"):
+        linear(cli.parse(LinearConfig, [*flags.split(), *data, *grid]))
+    assert not (tmp_path / "run/result.json").exists()

@@ -40,7 +40,7 @@ def _losses(workdir):
 def test_two_replicas_with_gathered_negatives_train_as_one(tmp_path, data_dir, monkeypatch, two_replicas):
     config = replace(TINY, data_dir=data_dir, negatives="gathered")
     pretrain.pretrain(replace(config, workdir=f"{tmp_path}/one", strategy="single"))
-    monkeypatch.setattr(pretrain, "strategy_of", lambda _: two_replicas)
+    monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda _: two_replicas)
     pretrain.pretrain(replace(config, workdir=f"{tmp_path}/two"))
     assert _losses(f"{tmp_path}/two") == pytest.approx(_losses(f"{tmp_path}/one"), rel=1e-3)
 

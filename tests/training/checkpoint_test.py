@@ -70,6 +70,22 @@ def test_a_damaged_checkpoint_falls_back_with_a_warning(run, damage, caplog):
     assert ("step_00000030 is damaged" in caplog.text) == (damage != "no index")
 
 
+def test_steps_that_are_preferred_come_first(run):
+    checkpoints, value = run
+    assert checkpoints.restore(preferred=[10, 20]) == 20
+    assert value[0] == 20
+
+
+@pytest.mark.parametrize(
+    "state", [{"value": tf.Variable([1.0])}, {"other": tf.Variable(1.0)}], ids=["another shape", "another name"]
+)
+def test_a_checkpoint_of_another_network_is_one_line(run, state):
+    other = Checkpoints(os.path.dirname(run[0].directory), tf.train.Checkpoint(**state))
+    with pytest.raises(ConfigError, match="--workdir=.*its checkpoint of step 30 is of another network") as error:
+        other.restore()
+    assert "\n" not in str(error.value)
+
+
 def test_all_damaged_is_an_error_that_names_the_workdir(run):
     checkpoints, _ = run
     for step in checkpoints.steps():

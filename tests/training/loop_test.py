@@ -5,6 +5,7 @@ import signal
 import pytest
 import tensorflow as tf
 
+from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
@@ -17,6 +18,7 @@ class Adder(tf.Module):
     """A trainee whose variable adds up what the data says, exactly."""
 
     metric_names = ("loss",)
+    trained = ()
 
     def __init__(self):
         super().__init__()
@@ -41,8 +43,8 @@ def _config(tmp_path, **settings):
 
 def _train(config, steps, **arguments):
     adder = Adder()
-    record = loop.train(adder, _numbers, config.training, steps, Workdir(config), **arguments)
-    return adder, record
+    outcome = loop.train(adder, _numbers, config.training, steps, Workdir(config, "pretrain"), **arguments)
+    return adder, outcome
 
 
 def _wanted(steps):
@@ -54,16 +56,16 @@ def _wanted(steps):
 
 @pytest.mark.parametrize("steps_per_loop", [1, 4, 7, 100])
 def test_runs_each_step_once_in_order(tmp_path, steps_per_loop):
-    adder, record = _train(_config(tmp_path, steps_per_loop=steps_per_loop), 23)
+    adder, outcome = _train(_config(tmp_path, steps_per_loop=steps_per_loop), 23)
     assert int(adder.total) == _wanted(23)
-    assert record["step"] == 23
+    assert outcome.step == 23
     assert Checkpoints(str(tmp_path / "run"), adder.checkpoint).steps() == [10, 20, 23]
 
 
 def test_metrics_are_means_over_the_device_loop(tmp_path):
     config = _config(tmp_path)
     _train(config, 12)
-    records = Workdir(config).metrics()
+    records = Workdir(config, "pretrain").records()
     # Loops end at checkpoints: 0-3, 4-7, 8-9, 10-11.
     assert [(r["step"], r["loss"]) for r in records] == [(4, 1.5), (8, 5.5), (10, 8.5), (12, 10.5)]
 
@@ -71,32 +73,33 @@ def test_metrics_are_means_over_the_device_loop(tmp_path):
 def test_going_on_equals_an_uninterrupted_run(tmp_path):
     config = _config(tmp_path)
     _train(config, 17)
-    adder, record = _train(config, 31)
+    adder, outcome = _train(config, 31)
     assert int(adder.total) == _wanted(31)
     assert int(adder.count) == 31
-    assert record["step"] == 31
+    assert outcome.step == 31
 
 
 def test_a_finished_run_is_not_run_again(tmp_path, capsys):
     config = _config(tmp_path)
     _train(config, 5)
-    adder, record = _train(config, 5)
+    adder, outcome = _train(config, 5)
     assert int(adder.total) == _wanted(5)
-    assert record["step"] == 5
+    assert outcome.step == 5
     assert "already at step 5" in capsys.readouterr().out
 
 
 def test_sigterm_saves_and_stops_and_the_run_goes_on(tmp_path):
     config = _config(tmp_path)
 
-    def look(step, record):
+    def watch(step, record):
         if step == 8:
             os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(loop.Stopped, match="saved step 8") as stopped:
-        _train(config, 31, look=look)
+        _train(config, 31, watch=watch)
     assert stopped.value.status == 143
+    assert Checkpoints(str(tmp_path / "run"), Adder().checkpoint).steps() == [8]
     assert signal.getsignal(signal.SIGTERM) is before
     adder, _ = _train(config, 31)
     assert int(adder.total) == _wanted(31)
@@ -111,19 +114,83 @@ def test_nan_stops_and_names_the_last_good_checkpoint(tmp_path):
             return {"loss": tf.where(batch >= 15, math.nan, 1.0)}
 
     with pytest.raises(loop.Diverged, match=r"loss is nan at step 18.*step_00000010") as ended:
-        loop.train(Bad(), _numbers, config.training, 31, Workdir(config))
+        loop.train(Bad(), _numbers, config.training, 31, Workdir(config, "pretrain"))
     assert ended.value.status == 3
     assert Checkpoints(str(tmp_path / "run"), Adder().checkpoint).steps() == [10]
 
 
-def test_probe_runs_on_time_and_at_the_end(tmp_path):
+class Huge(Adder):
+    """Its loss stays small, but from step `above` on its weight is no longer a number that can be computed with."""
+
+    def __init__(self, above):
+        super().__init__()
+        self.weight, self.above = tf.Variable([1.0]), above
+        self.trained = [self.weight]
+
+    def train_step(self, batch):
+        self.weight.assign([tf.where(batch >= self.above, 1e38, 1.0)])
+        return super().train_step(batch)
+
+
+def test_weights_that_the_last_update_ruined_are_not_saved(tmp_path):
+    """The losses of all steps were computed before that update."""
     config = _config(tmp_path)
-    _train(config, 14, probe=lambda: {"knn": 0.5}, probe_every=6)
-    assert [r["step"] for r in Workdir(config).metrics() if "knn" in r] == [6, 12, 14]
+    with pytest.raises(loop.Diverged, match=r"the norm of Variable.* is not finite at step 12.*step_00000010"):
+        loop.train(Huge(11), _numbers, config.training, 12, Workdir(config, "pretrain"))
+    assert Checkpoints(str(tmp_path / "run"), Adder().checkpoint).steps() == [10]
+
+
+def test_a_test_whose_loss_is_no_number_is_divergence(tmp_path):
+    loop.refuse_divergence({"top1": 0.5, "loss": 2.0}, _config(tmp_path))
+    with pytest.raises(loop.Diverged, match="loss is nan when tested"):
+        loop.refuse_divergence({"top1": 0.5, "loss": math.nan}, _config(tmp_path))
+
+
+def test_advice_names_flags_that_the_run_has(tmp_path):
+    """A linear classifier has no warm-up and no precision; a precision that is float32 already is no way out."""
+    assert loop.advice(LinearConfig(), ["learning_rate"]) == "Try a smaller --learning_rate"
+    assert loop.advice(_config(tmp_path), ["learning_rate"]) == "Try a smaller --learning_rate or some --warmup_steps"
+    both = _config(tmp_path, warmup_steps=3, precision="bfloat16")
+    wanted = "Try a smaller --learning_rate or a longer --warmup_steps or --precision=float32"
+    assert loop.advice(both, ["learning_rate"]) == wanted
+    assert loop.advice(LinearConfig(), ["finetune_rate", "encoder_rate"]).endswith("--finetune_rate and --encoder_rate")
+
+
+def test_the_outcome_has_the_records_of_all_sessions(tmp_path):
+    config = _config(tmp_path)
+    _, first = _train(config, 10)
+    _, outcome = _train(config, 14)
+    assert (outcome.step, outcome.last["step"], outcome.last["loss"]) == (14, 14, 11.5)
+    assert [record["step"] for record in outcome.records] == [4, 8, 10, 14]
+    assert outcome.records == Workdir(config, "pretrain").records()
+    assert outcome.seconds == outcome.last["wall_seconds"] > first.seconds
+    assert _train(config, 14)[1].records == outcome.records
+
+
+@pytest.mark.parametrize("kept", [2, 0])
+def test_a_record_that_a_kill_cut_is_made_again(tmp_path, kept):
+    """Of steps 10, 20 and 25: back to the checkpoint of step 10, if its record is there."""
+    config = _config(tmp_path, steps_per_loop=10)
+    _, whole = _train(config, 25)
+    path = tmp_path / "run" / "metrics.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    assert len(lines) == 3
+    path.write_text("".join(lines[:kept]) + lines[kept][:15])
+    adder, outcome = _train(config, 25)
+    assert int(adder.total) == _wanted(25)
+    assert outcome.step == outcome.last["step"] == 25
+    # Without any record the weights are what is left: no figure of another step stands beside them.
+    assert outcome.last.get("loss") == (whole.last["loss"] if kept else None)
+
+
+def test_evaluates_on_time_and_at_the_end(tmp_path):
+    config = _config(tmp_path)
+    _train(config, 14, evaluate=lambda: {"knn": 0.5}, evaluate_every=6)
+    assert [r["step"] for r in Workdir(config, "pretrain").records() if "knn" in r] == [6, 12, 14]
 
 
 def test_warnings_go_to_stderr(tmp_path, capsys):
-    _train(_config(tmp_path), 4, look=lambda step, record: "looks collapsed")
+    _train(_config(tmp_path), 4, watch=lambda step, record: "looks collapsed")
     assert "warning: looks collapsed" in capsys.readouterr().err
 
 

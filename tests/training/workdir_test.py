@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+import cpc_tf
 from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, replace
@@ -15,43 +16,74 @@ def config(tmp_path):
 
 def test_no_workdir_is_refused():
     with pytest.raises(ConfigError, match="--workdir= is empty"):
-        Workdir(PretrainConfig())
+        Workdir(PretrainConfig(), "pretrain")
 
 
 def test_a_refused_run_leaves_nothing(config, tmp_path):
-    Workdir(config)
+    Workdir(config, "pretrain")
     assert not list(tmp_path.iterdir())
 
 
 def test_flags_replay_the_run(config):
-    Workdir(config).begin(0)
+    Workdir(config, "pretrain").begin(0)
     assert read_config(config.workdir, PretrainConfig) == config
     assert cli.parse(PretrainConfig, [f"--flagfile={config.workdir}/run.flags"]) == config
 
 
 def test_other_settings_are_refused_by_name(config):
-    Workdir(config).begin(0)
+    Workdir(config, "pretrain").begin(0)
     with pytest.raises(ConfigError, match=r"--encoder=resnet50: .*run with --encoder=small"):
-        Workdir(replace(config, encoder="resnet50"))
+        Workdir(replace(config, encoder="resnet50"), "pretrain")
     with pytest.raises(ConfigError, match=r"and 1 more"):
-        Workdir(replace(config, encoder="resnet50", seed=3))
+        Workdir(replace(config, encoder="resnet50", seed=3), "pretrain")
 
 
 def test_settings_that_do_not_change_the_result_may_change(config):
-    Workdir(config).begin(0)
-    Workdir(replace(config, steps_per_loop=7, checkpoint_every=3, strategy="single", train_steps=9)).begin(0)
+    Workdir(config, "pretrain").begin(0)
+    changed = replace(config, steps_per_loop=7, checkpoint_every=3, strategy="single", train_steps=9)
+    Workdir(changed, "pretrain").begin(0)
 
 
 def test_metrics_after_the_resumed_step_are_written_again(config):
-    workdir = Workdir(config)
+    workdir = Workdir(config, "pretrain")
     workdir.begin(0)
     for step in (10, 20, 30):
         workdir.record(step, {"loss": 1.0 / step})
     with open(f"{config.workdir}/metrics.jsonl", "a") as file:
         file.write('{"step": 40, "lo')  # a kill in the middle of a line
     workdir.begin(20)
-    assert [record["step"] for record in workdir.metrics()] == [10, 20]
-    assert workdir.metrics()[0]["loss"] == pytest.approx(0.1)
+    assert [record["step"] for record in workdir.records()] == [10, 20]
+    assert workdir.records()[0]["loss"] == pytest.approx(0.1)
+
+
+def test_it_says_of_which_task_it_is(config):
+    workdir = Workdir(config, "pretrain")
+    workdir.begin(0)
+    assert read_json(f"{config.workdir}/run.json") == {"task": "pretrain", "version": cpc_tf.__version__}
+    assert (
+        workdir.finish({"loss": 0.5}) == read_json(f"{config.workdir}/result.json") == {"kind": "pretrain", "loss": 0.5}
+    )
+
+
+def test_results_are_strict_json(config):
+    with pytest.raises(ValueError, match="JSON"):
+        Workdir(config, "linear").finish({"loss": float("nan")})
+
+
+def test_only_the_chief_writes(config, tmp_path):
+    workdir = Workdir(config, "linear", chief=False)
+    workdir.begin(0)
+    workdir.record(1, {"loss": 1.0})
+    assert workdir.finish({"steps": 1}) == {"kind": "linear", "steps": 1}
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_record_holds_finite_figures_only(config):
+    workdir = Workdir(config, "pretrain")
+    workdir.begin(0)
+    workdir.record(1, {"loss": 1.23456789, "effective_rank": float("nan")})
+    with open(f"{config.workdir}/metrics.jsonl") as file:
+        assert file.read() == '{"step": 1, "loss": 1.234568}\n'
 
 
 def test_no_run_is_an_error(tmp_path):

@@ -1,0 +1,106 @@
+"""Selects settings and the length of fine-tuning on held-out labels, by random search in the space of appendix C.1."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.inputs import Inputs
+from cpc_tf.efficient.phases import Phases, assign, fine_tuning, first_phase, folder, values
+from cpc_tf.efficient.trainee import FINE_TUNED
+from cpc_tf.settings import replace
+
+
+class Selection(NamedTuple):
+    """What is to be trained on all chosen labels.
+
+    Attributes:
+      records: what was tried; empty if there was nothing to choose.
+      config: the run's settings with the best that were tried.
+      finetune_steps: length of the second phase; 0 if there is none, or if none was best.
+    """
+
+    records: list[dict[str, Any]]
+    config: EfficientConfig
+    finetune_steps: int
+
+
+def select(config: EfficientConfig, phases: Phases, inputs: Inputs) -> Selection:
+    """Tries settings of the first phase on the held-out labels and then, with the best, lengths of fine-tuning."""
+    phase, tried = first_phase(config), trials(config)
+    if len(tried) == 1 and not fine_tuning(config):
+        return Selection([], config, 0)
+    records = []
+    for number, settings in enumerate(tried):
+        trial = replace(folder(config, "search", phase, str(number)), **settings)
+        trainee = phases.first(trial, inputs.fit).trainee
+        record = {"phase": phase, **settings, **phases.held_out(trial, trainee)}
+        records.append({**record, "steps": int(trainee.step.numpy()), "chosen": False})
+        _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1])
+    chosen = best(records)
+    records[chosen]["chosen"] = True
+    selection = Selection(records, replace(config, **tried[chosen]), 0)
+    if not fine_tuning(config):
+        return selection
+    return _with_length(selection, folder(selection.config, "search", phase, str(chosen)), phases, inputs)
+
+
+def _with_length(selection: Selection, first: EfficientConfig, phases: Phases, inputs: Inputs) -> Selection:
+    """Adds the rate and the length of fine-tuning. `first` are the settings and the folder of the best trial."""
+    config = selection.config
+    start = phases.first(first, inputs.fit).trainee  # it is finished: only restored
+    weights = values(start.classifier.variables)
+    none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
+    records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
+    for rate in rates:
+        tuned = replace(folder(config, "search", FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
+        assign(start.classifier.variables, weights)
+        for record in phases.fine_tune(tuned, start, inputs.fit, config.sgd.finetune_steps, evaluated=True).records:
+            if "held_out_top1" in record:
+                figures = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
+                length = {"steps": record["step"], "chosen": False}
+                records.append({"phase": FINE_TUNED, "encoder_rate": rate, **figures, **length})
+        _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1])
+    chosen = records[best(records)]
+    chosen["chosen"] = True
+    tuned = replace(config, encoder_rate=chosen["encoder_rate"] or rates[0])
+    return Selection([*selection.records, *records], tuned, chosen["steps"])
+
+
+def trials(config: EfficientConfig) -> list[dict[str, Any]]:
+    """The settings to try in the first phase: {flag: value}, those given first, then random ones.
+
+    Learning rate and batch size are drawn from their lists, weight decay uniformly on the log scale, dropout uniformly.
+    A function of the seed: trial n is the same whatever the number of trials.
+    """
+    search = config.search
+    given = {
+        "learning_rate": config.sgd.learning_rate,
+        "weight_decay": config.sgd.weight_decay,
+        "dropout": config.classifier.dropout,
+        "batch_size": config.training.batch_size,
+    }
+    tried = [given]
+    for number in range(1, search.search_trials):
+        random = np.random.default_rng([config.training.seed, number])
+        decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
+        tried.append(
+            {
+                "learning_rate": float(random.choice(search.numbers("search_rates") or [given["learning_rate"]])),
+                "weight_decay": float(f"{decay:.3g}"),
+                "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
+                "batch_size": int(random.choice(search.numbers("search_batches") or [given["batch_size"]])),
+            }
+        )
+    return tried
+
+
+def best(records: list[dict[str, Any]]) -> int:
+    """The index of the record with the highest 'held_out_top1'; among equals, of the lowest 'held_out_loss'."""
+    return min(range(len(records)), key=lambda i: (-records[i]["held_out_top1"], records[i]["held_out_loss"]))
+
+
+def _report(title: str, record: dict[str, Any]) -> None:
+    print(f"{title}: held-out top-1 {100 * record['held_out_top1']:.1f} %", flush=True)

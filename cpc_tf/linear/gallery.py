@@ -1,0 +1,34 @@
+"""Test images and a gallery of training images with their latents, for the picture of nearest neighbours."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cpc_tf.data import catalog, pipeline
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.evaluation.features import Features, encode_dataset
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.picture import Neighbours
+from cpc_tf.linear.probe import geometry_of
+
+TRAINING_IMAGES, TEST_IMAGES = 1000, 200
+
+
+def neighbours(config: LinearConfig) -> Neighbours:
+    """Evenly spaced images of both splits, with their latents by `config.probe.encoder`."""
+    geometry = geometry_of(config)
+    encode = load_patch_encoder(config.probe.encoder, config.training.seed).patch_latents
+
+    def part(split: str, flag: str, most: int) -> tuple[np.ndarray, Features]:
+        source = catalog.open_labelled(config.data, split, flag)
+        every = max(1, source.num_examples // most)
+        images = pipeline.plain_images(source, geometry, 256, every=every)
+        patches = pipeline.plain_patches(source, geometry, 64, every=every)
+        count = math.ceil(source.num_examples / every)
+        return np.concatenate([b["image"] for b in images.as_numpy_iterator()]), encode_dataset(patches, encode, count)
+
+    return Neighbours(
+        *part(config.probe.test_split, "test_split", TEST_IMAGES), *part(config.data.split, "split", TRAINING_IMAGES)
+    )

@@ -1,0 +1,76 @@
+"""One linear classifier on one frozen encoder: trained and tested."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.data import catalog, pipeline
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.card import EncoderCard
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.encoders.name import EncoderName
+from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.trainee import LinearTraining
+from cpc_tf.training import loop
+from cpc_tf.training.strategy import replica_batches
+from cpc_tf.training.workdir import open_run
+
+
+def probe(config: LinearConfig) -> dict[str, Any]:
+    """Trains and tests a classifier; returns its result, which is also in result.json.
+
+    Raises:
+      ConfigError, loop.Stopped, loop.Diverged.
+    """
+    workdir, strategy = open_run(config, "linear")
+    training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
+    source = catalog.open_labelled(config.data, config.data.split, "split")
+    test_source = catalog.open_labelled(config.data, config.probe.test_split, "test_split")
+    with strategy.scope():
+        encoder = load_patch_encoder(config.probe.encoder, training.seed)
+    encode = encoder.patch_latents
+    patch, grid = geometry.patch_size, geometry.grid
+    latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]
+    classes, rate = len(source.class_names), config.probe.learning_rate
+    trainee = LinearTraining(encode, latent_shape, classes, rate, training.seed, strategy, training.batch_size)
+    augmented = functools.partial(pipeline.patches, source, geometry, config.augment)
+    if views:
+
+        def encode_views() -> Features:
+            batches = augmented(global_batch=training.batch_size, seed=training.seed)
+            return encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
+
+        batches = cached_batches(encode_views, views, training)
+    else:
+        batches = replica_batches(training, augmented)
+    outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
+    scores = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
+    loop.refuse_divergence(scores, config)
+    return workdir.finish(
+        {
+            "encoder": config.probe.encoder,
+            "identity": encoder.identity.to_json(),
+            "dataset": config.data.dataset,
+            "num_classes": len(source.class_names),
+            "num_train_labels": source.num_examples,
+            "label_fraction": 1.0,
+            "seed": training.seed,
+            **scores,
+            "steps": outcome.step,
+            "wall_seconds": outcome.seconds,
+        }
+    )
+
+
+def geometry_of(config: LinearConfig) -> GeometryConfig:
+    """How images are cut into patches: as the flags say, or as the module's encoder.json does."""
+    return config.geometry if config.probe.geometry_from == "flags" else card_of(config).geometry
+
+
+def card_of(config: LinearConfig) -> EncoderCard:
+    """The encoder.json of the module. Raises ConfigError if it has none."""
+    return EncoderName.parse(config.probe.encoder).card("it needs --geometry_from=flags and --nobaselines")

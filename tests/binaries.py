@@ -1,0 +1,24 @@
+"""The binaries by name, with their settings: what documents, presets and studies may call."""
+
+import importlib
+import pathlib
+
+from cpc_tf.report.config import ReportConfig
+from cpc_tf.tasks import TASKS
+from export.config import ExportConfig
+
+ROOT = pathlib.Path(__file__).parent.parent
+SETTINGS = {
+    **{task.module: task.config for task in TASKS.values()},
+    "cpc_tf.report": ReportConfig,
+    "export": ExportConfig,
+}
+OWN_SETTINGS = {"cpc_tf.show_patches": "ShowConfig"}  # defined by the binary itself
+
+
+def settings_of(module):
+    """The settings class of `python -m module`."""
+    if module in OWN_SETTINGS:
+        return getattr(importlib.import_module(module), OWN_SETTINGS[module])
+    assert module in SETTINGS, f"python -m {module}: no such binary"
+    return SETTINGS[module]

@@ -1,0 +1,100 @@
+"""Every task, and pre-training with every objective: two steps, stopped and resumed, exported, reported.
+
+A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
+needs nothing.
+"""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.results.runs import collect
+from cpc_tf.tasks import TASKS, read_task
+from cpc_tf.training import loop
+from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.workdir import read_config
+from export.config import ExportConfig
+from export.exporter import EXPORTERS, export
+from tests import modules, samples
+
+LENGTH = ["--batch_size=2", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
+CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
+CASES |= {f"pretrain-{name}": (TASKS["pretrain"], [f"--objective={name}"]) for name in OBJECTIVES}
+
+pytestmark = pytest.mark.usefixtures("tiny_encoder")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A folder with everything that tiny.flags can name."""
+    root = tmp_path_factory.mktemp("conformance")
+    samples.write_pictures(root / "PICTURES", {"train": 4, "val": 2}, side=32)
+    samples.write_boxes(root / "BOXES")
+    modules.write_module(root / "MODULE")
+    return root
+
+
+def settings(root, case, workdir):
+    task, more = CASES[case]
+    text = pathlib.Path(__file__).with_name(task.name).joinpath("tiny.flags").read_text()
+    for name in ("PICTURES", "BOXES", "MODULE"):
+        text = text.replace(name, str(root / name))
+    lines = [line for line in text.splitlines() if line.startswith("--")]
+    lines += [*LENGTH, f"--data_dir={root}/cache", *more, f"--workdir={workdir}"]
+    return cli.parse(task.config, lines, recorded=True)  # settings that are no flags among them
+
+
+def weights(workdir):
+    """All tensors of the last checkpoints below a directory."""
+    found = {}
+    for folder in sorted(pathlib.Path(workdir).rglob("checkpoints")):
+        reader = tf.train.load_checkpoint(str(max(folder.glob("*.index"))).removesuffix(".index"))
+        for name in reader.get_variable_to_shape_map():
+            if not name.startswith("_CHECKPOINTABLE"):
+                found[str(folder.relative_to(workdir)), name] = reader.get_tensor(name)
+    return found
+
+
+def without_time(result):
+    return {name: value for name, value in result.items() if name not in ("wall_seconds", "images_per_second")}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_conforms(case, root, tmp_path, monkeypatch):
+    task, _ = CASES[case]
+    whole = settings(root, case, tmp_path / "whole")
+    result = task.run(whole)
+    assert json.loads((tmp_path / "whole/result.json").read_text()) == json.loads(json.dumps(result))
+    assert result["kind"] == task.name
+    assert read_task(whole.workdir) is task
+    assert read_config(whole.workdir, task.config) == whole
+
+    save = Checkpoints.save
+
+    def stopping(checkpoints, step, write=True):
+        save(checkpoints, step, write)
+        raise loop.Stopped("after the first step")
+
+    resumed = settings(root, case, tmp_path / "resumed")
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", stopping)
+        with pytest.raises(loop.Stopped):
+            task.run(resumed)
+    assert not (tmp_path / "resumed/result.json").exists()
+    assert without_time(task.run(resumed)) == without_time(result)
+    ours, theirs = weights(resumed.workdir), weights(whole.workdir)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(ours[name], value, err_msg=str(name))
+
+    runs, problems = collect(whole.workdir, TASKS)
+    assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])
+    task.report(runs)
+    if task.config in EXPORTERS:
+        export(ExportConfig(workdir=whole.workdir, output=str(tmp_path / "hub")))
+        assert (tmp_path / "hub/saved_model.pb").exists()

@@ -1,0 +1,86 @@
+"""Boxes, small detectors and one slow, plain answer that tests of detection share."""
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.detect.config import DetectConfig, DetectorConfig
+
+SIDE = 64
+SEED = tf.constant([5, 6])
+TINY = cli.parse(
+    DetectorConfig,
+    """--anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32 --rpn_train_candidates=60 --rpn_train_proposals=20
+    --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16 --region_positive_fraction=0.5
+    --region_reduce=6 --region_pool=4 --region_chunk=5 --region_blocks=1 --region_width=16 --region_bottleneck=8
+    --region_stride=1 --detections=12""".split(),
+    recorded=True,
+)
+SMALL = cli.parse(
+    DetectConfig,
+    """--encoder=random --backbone=tiny --canvas_height=48 --canvas_width=64 --smallest_area=800 --largest_area=2400
+    --test_area=1500 --max_boxes=100 --anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32 --rpn_train_candidates=60
+    --rpn_train_proposals=20 --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16
+    --region_positive_fraction=0.5 --region_reduce=8 --region_pool=4 --region_blocks=1 --region_width=16
+    --region_bottleneck=8 --region_stride=1 --detections=12 --batch_size=2 --learning_rate=0.01 --rate_batch=0
+    --warmup_steps=0 --rate_drops= --train_steps=10""".split(),
+    recorded=True,
+)
+
+
+def random_boxes(count, seed=0, canvas=100):
+    random = np.random.default_rng(seed)
+    corner = random.uniform(0, canvas * 0.7, [count, 2])
+    return np.concatenate([corner, corner + random.uniform(1, canvas * 0.3, [count, 2])], 1).astype(np.float32)
+
+
+def oracle(boxes, scores, count, threshold):
+    """Greedily, pair by pair."""
+    taken = []
+    for i in np.argsort(-scores, kind="stable"):
+        y1, x1, y2, x2 = boxes[i]
+        if not (scores[i] > -np.inf and y2 > y1 and x2 > x1) or len(taken) == count:
+            continue
+        for j in taken:
+            height = min(y2, boxes[j][2]) - max(y1, boxes[j][0])
+            width = min(x2, boxes[j][3]) - max(x1, boxes[j][1])
+            shared = max(height, 0) * max(width, 0)
+            areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (boxes[i], boxes[j])]
+            if shared / (sum(areas) - shared) >= threshold:
+                break
+        else:
+            taken.append(i)
+    return taken
+
+
+def squares(boxes, labels, background=0.5):
+    """An image with squares of a colour per class."""
+    image = np.full([SIDE, SIDE, 3], background, np.float32)
+    for (y1, x1, y2, x2), label in zip(np.round(boxes).astype(int), labels):
+        image[y1:y2, x1:x2] = np.eye(3)[label]
+    return image
+
+
+def batch(*images, places=101):
+    """Arguments of `training_losses` but the seed: images are (boxes, labels)."""
+    boxes, labels = np.zeros([len(images), places, 4], np.float32), np.full([len(images), places], -1, np.int32)
+    for i, (these, classes) in enumerate(images):
+        boxes[i, : len(these)], labels[i, : len(these)] = np.reshape(these, [-1, 4]), classes
+    pictures = np.stack([squares(*image) for image in images])
+    sizes = np.full([len(images), 2], SIDE, np.int32)
+    return [tf.constant(x) for x in (pictures, sizes, boxes, labels)]
+
+
+ORDINARY = batch(([[8, 8, 30, 28], [40, 30, 60, 60]], [0, 2]), ([[20, 5, 36, 21]], [1]))
+
+
+def training_step(model, jit=False):
+    """Arguments of `training_losses` but the seed -> losses and gradients."""
+
+    @tf.function(jit_compile=jit, autograph=False)
+    def step(*arguments):
+        with tf.GradientTape() as tape:
+            losses = model.training_losses(*arguments, SEED)
+        return losses, tape.gradient(losses["loss"], model.trainable_variables)
+
+    return step
