@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,6 +67,10 @@ def setting(
             flag=flag,
         ),
     )
+
+
+constant = functools.partial(setting, flag=False)
+fraction = functools.partial(setting, minimum=0, maximum=1)  # a probability, a fraction
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,11 +28,11 @@ def apply(patches: tf.Tensor, recipe: Recipe, engine: str = "auto") -> tf.Tensor
 def _engine(name: str):
     # Imported when needed: each engine has a requirement (a compiler; tensorflow-addons) that the other can do without.
     if name in ("auto", "native"):
-        from cpc_tf.augment import build, native
+        from cpc_tf.augment import build
 
         try:
-            native.library()
-            return native.apply
+            op = build.library().cpc_augment_patches
+            return lambda patches, recipe: op(patches, *recipe)
         except build.BuildError as error:
             if name == "native":
                 raise

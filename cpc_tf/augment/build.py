@@ -1,4 +1,4 @@
-"""Builds the native engine with the system's C++ compiler: `python -m cpc_tf.augment.build`.
+"""Builds the native engine, our C++ op (op.cc, patch.h), with the system's compiler: `python -m cpc_tf.augment.build`.
 
 The library lands in a cache outside the repository (CPC_TF_CACHE, or ~/.cache/cpc_tf) under a name made of TensorFlow's
 version and a hash of the sources, flags and table of operations: a change of any builds anew, and nothing stale is ever
@@ -7,6 +7,7 @@ loaded.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import pathlib
@@ -66,6 +67,16 @@ def build() -> pathlib.Path:
         except OSError as error:
             raise BuildError(f"cannot run {compiler}: {error}") from error
     return path
+
+
+@functools.cache
+def library():
+    """The loaded library of the native engine, built first if need be. Raises BuildError."""
+    path = build()
+    try:
+        return tf.load_op_library(str(path))
+    except (tf.errors.OpError, OSError) as error:
+        raise BuildError(f"cannot load {path}: {error}") from error
 
 
 def primitives_header() -> str:

@@ -61,7 +61,7 @@ class Policy:
 
     def bounds(self, operation: str, side: int) -> Bounds:
         """Lowest and highest of each real number that the operation takes on patches of `side` px."""
-        return OPERATIONS[operation].bounds(side, self.ranges(operation))
+        return OPERATIONS[operation].bounds(self.ranges(operation), side)
 
     @functools.cached_property
     def chosen(self) -> int:

@@ -62,8 +62,12 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         "order": [len(COLOR_ORDERS)],
         "choice": [len(policy.among)] * policy.chosen,
     }
-    reals = {name: policy.bounds(name, patch_size) for name in ("elastic", "histogram", "distort")}
-    reals["magnitude"] = [(0, 1)] * policy.chosen
+    reals = {
+        "elastic": policy.bounds("elastic", patch_size),
+        "curve": [(-1, 1)] * (3 * CURVE_POINTS),
+        "distort": policy.bounds("distort", patch_size),
+        "magnitude": [(0, 1)] * policy.chosen,
+    }
     limits = [limit for column in integers.values() for limit in column]
     low, high = np.float32([bounds for column in reals.values() for bounds in column]).T
     width = [len(coins), len(limits), len(low)]
@@ -88,7 +92,7 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         displacement=normal * (policy.ranges("elastic")["sigma"] * patch_size),
         shear=real["elastic"],
         histogram=coin["histogram"],
-        curve=_monotone_curve(tf.reshape(real["histogram"], [-1, 3, CURVE_POINTS]), **policy.ranges("histogram")),
+        curve=_monotone_curve(tf.reshape(real["curve"], [-1, 3, CURVE_POINTS]), **policy.ranges("histogram")),
         distort=coin["distort"],
         order=integer["order"][:, 0],
         color=real["distort"],

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.settings import ConfigError, Settings, constant, fraction, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +19,8 @@ class DataConfig(Settings):
         "", "Directory in which TensorFlow Datasets keeps its data; empty: its own default", free_on_resume=True
     )
     split: str = setting("train", "Part of the dataset to learn from, in the split syntax of TensorFlow Datasets")
-    shuffle_window: int = setting(
-        16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, flag=False
+    shuffle_window: int = constant(
+        16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1
     )
 
     def check(self):
@@ -81,7 +81,7 @@ class ImageConfig(Settings):
         above=0,
         maximum=1,
     )
-    crop_stretch: float = setting(4 / 3, "Largest aspect ratio of a training crop", minimum=1, flag=False)
+    crop_stretch: float = constant(4 / 3, "Largest aspect ratio of a training crop", minimum=1)
     mirror: bool = setting(True, "Mirror half of the training images left to right")
 
     def check(self):
@@ -101,27 +101,19 @@ class CanvasConfig(Settings):
     canvas_width: int = setting(
         800, "Width of the canvas; an image that does not fit on it is shrunk further", unit="px", minimum=1
     )
-    smallest_area: int = setting(
-        150_000, "Smallest area of a training image, before --area_scale", unit="px", minimum=1, flag=False
+    smallest_area: int = constant(
+        150_000, "Smallest area of a training image, before --area_scale", unit="px", minimum=1
     )
-    largest_area: int = setting(
-        450_000, "Largest area of a training image, before --area_scale", unit="px", minimum=1, flag=False
-    )
-    test_area: int = setting(300_000, "Area of a test image, before --area_scale", unit="px", minimum=1, flag=False)
+    largest_area: int = constant(450_000, "Largest area of a training image, before --area_scale", unit="px", minimum=1)
+    test_area: int = constant(300_000, "Area of a test image, before --area_scale", unit="px", minimum=1)
     area_scale: float = setting(
         1.0, "Factor on the areas of images as shown: 150,000 to 450,000 px, in the test 300,000 px", above=0
     )
     canvas_mirror: bool = setting(True, "Mirror half of the training images left to right, with their boxes")
-    canvas_colour_drop: float = setting(
-        0.5,
-        "Probability that a training image keeps one of three colour channels",
-        source="Doersch 2015",
-        minimum=0,
-        maximum=1,
+    canvas_colour_drop: float = fraction(
+        0.5, "Probability that a training image keeps one of three colour channels", source="Doersch 2015"
     )
-    smallest_box: float = setting(
-        2.0, "Shortest side, after resizing, of a box to learn", unit="px", minimum=0, flag=False
-    )
+    smallest_box: float = constant(2.0, "Shortest side, after resizing, of a box to learn", unit="px", minimum=0)
     max_boxes: int = setting(100, "Most boxes of a training image that are learned; of more, the largest", minimum=1)
 
     def check(self):

@@ -4,7 +4,7 @@ import dataclasses
 
 from cpc_tf.data.config import CanvasConfig, DataConfig
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.settings import ConfigError, Settings, constant, fraction, setting
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
 
@@ -26,7 +26,7 @@ class BackboneConfig(Settings):
         "Normalization of --backbone_endpoint; block order 'pre' leaves 'stack1', 'stack2', ... without one",
         choices=("none", "layer", "channel"),
     )
-    backbone_statistics: bool = setting(False, "Go on averaging statistics of the encoder's batch norm", flag=False)
+    backbone_statistics: bool = constant(False, "Go on averaging statistics of the encoder's batch norm")
 
 
 def _numbers(flag: str, text: str, example: str) -> list[float]:
@@ -40,10 +40,8 @@ def _numbers(flag: str, text: str, example: str) -> list[float]:
 class AnchorConfig(Settings):
     """The boxes that each cell of the feature map proposes from."""
 
-    anchor_sizes: str = setting(
-        "32,64,128,256,512", "Sizes of the anchors (square roots of their areas)", unit="px", source="C4"
-    )
-    anchor_ratios: str = setting("0.5,1,2", "Aspect ratios of the anchors, height over width", source="C4")
+    anchor_sizes: str = setting("32,64,128,256,512", "Sizes of the anchors (square roots of their areas)", unit="px")
+    anchor_ratios: str = setting("0.5,1,2", "Aspect ratios of the anchors, height over width")
 
     def check(self):
         for name in ("anchor_sizes", "anchor_ratios"):
@@ -59,34 +57,18 @@ class AnchorConfig(Settings):
 class RpnConfig(Settings):
     """The region proposal network."""
 
-    rpn_width: int = setting(1024, "Width of the region proposal network", source="C4", minimum=1)
-    rpn_samples: int = setting(
-        256, "Anchors of an image in the loss of the region proposal network", source="C4", minimum=1
-    )
-    rpn_positive_fraction: float = setting(
-        0.5, "Largest part of sampled anchors on objects", minimum=0, maximum=1, flag=False
-    )
-    rpn_positive_iou: float = setting(
-        0.7, "Overlap from which an anchor is an object's", above=0, maximum=1, flag=False
-    )
-    rpn_negative_iou: float = setting(
-        0.3, "Overlap below which an anchor is background", minimum=0, maximum=1, flag=False
-    )
-    rpn_nms_iou: float = setting(
-        0.7, "Overlap from which one proposal suppresses another", above=0, maximum=1, flag=False
-    )
+    rpn_width: int = setting(1024, "Width of the region proposal network", minimum=1)
+    rpn_samples: int = setting(256, "Anchors of an image in the loss of the region proposal network", minimum=1)
+    rpn_positive_fraction: float = constant(0.5, "Largest part of sampled anchors on objects", minimum=0, maximum=1)
+    rpn_positive_iou: float = constant(0.7, "Overlap from which an anchor is an object's", above=0, maximum=1)
+    rpn_negative_iou: float = constant(0.3, "Overlap below which an anchor is background", minimum=0, maximum=1)
+    rpn_nms_iou: float = constant(0.7, "Overlap from which one proposal suppresses another", above=0, maximum=1)
     rpn_train_candidates: int = setting(
-        12000, "Best anchors before the suppression of proposals in training", source="C4", minimum=1
+        12000, "Best anchors before the suppression of proposals in training", minimum=1
     )
-    rpn_train_proposals: int = setting(
-        2000, "Most proposals after their suppression in training", source="C4", minimum=1
-    )
-    rpn_test_candidates: int = setting(
-        6000, "Best anchors before the suppression of proposals in the test", source="C4", minimum=1
-    )
-    rpn_test_proposals: int = setting(
-        1000, "Most proposals after their suppression in the test", source="C4", minimum=1
-    )
+    rpn_train_proposals: int = setting(2000, "Most proposals after their suppression in training", minimum=1)
+    rpn_test_candidates: int = setting(6000, "Best anchors before the suppression of proposals in the test", minimum=1)
+    rpn_test_proposals: int = setting(1000, "Most proposals after their suppression in the test", minimum=1)
 
     def check(self):
         if self.rpn_negative_iou > self.rpn_positive_iou:
@@ -99,37 +81,23 @@ class RpnConfig(Settings):
 class HeadConfig(Settings):
     """What classifies each region and moves its box."""
 
-    learn_difficult: bool = setting(
-        True, "Learn objects marked difficult; if not, ignore what lies on them", flag=False
-    )
-    region_samples: int = setting(512, "Regions of an image in the loss of the region head", source="C4", minimum=1)
-    region_positive_fraction: float = setting(
-        0.25, "Largest part of sampled regions on objects", minimum=0, maximum=1, flag=False
-    )
-    region_positive_iou: float = setting(
-        0.5, "Overlap from which a region is an object's", above=0, maximum=1, flag=False
-    )
-    region_reduce: int = setting(
-        1024, "Channels that wider feature maps are reduced to; 0: never", minimum=0, flag=False
-    )
-    region_pool: int = setting(14, "Side of the grid that a region is pooled to", unit="cells", source="C4", minimum=1)
-    region_points: int = setting(2, "Sampling points per bin and axis", minimum=1, flag=False)
-    region_chunk: int = setting(128, "Regions pooled at a time (memory); 0: all", unit="regions", minimum=0, flag=False)
+    learn_difficult: bool = constant(True, "Learn objects marked difficult; if not, ignore what lies on them")
+    region_samples: int = setting(512, "Regions of an image in the loss of the region head", minimum=1)
+    region_positive_fraction: float = constant(0.25, "Largest part of sampled regions on objects", minimum=0, maximum=1)
+    region_positive_iou: float = constant(0.5, "Overlap from which a region is an object's", above=0, maximum=1)
+    region_reduce: int = constant(1024, "Channels that wider feature maps are reduced to; 0: never", minimum=0)
+    region_pool: int = setting(14, "Side of the grid that a region is pooled to", unit="cells", minimum=1)
+    region_points: int = constant(2, "Sampling points per bin and axis", minimum=1)
+    region_chunk: int = constant(128, "Regions pooled at a time (memory); 0: all", unit="regions", minimum=0)
     region_head: str = setting(
-        "residual",
-        "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers",
-        source="C4",
-        choices=("residual", "mlp"),
+        "residual", "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers", choices=("residual", "mlp")
     )
-    region_blocks: int = setting(3, "Number of blocks or layers of the region head", source="C4", minimum=0)
-    region_width: int = setting(2048, "Width of the blocks or layers of the region head", source="C4", minimum=1)
-    region_bottleneck: int = setting(512, "Width inside a block of the region head", minimum=1, flag=False)
-    region_stride: int = setting(2, "Stride of the first block of the region head", minimum=1, flag=False)
-    region_norm: str = setting(
-        "layer",
-        "Normalization of each region inside a block",
-        choices=("layer", "channel", "batch", "none"),
-        flag=False,
+    region_blocks: int = setting(3, "Number of blocks or layers of the region head", minimum=0)
+    region_width: int = setting(2048, "Width of the blocks or layers of the region head", minimum=1)
+    region_bottleneck: int = constant(512, "Width inside a block of the region head", minimum=1)
+    region_stride: int = constant(2, "Stride of the first block of the region head", minimum=1)
+    region_norm: str = constant(
+        "layer", "Normalization of each region inside a block", choices=("layer", "channel", "batch", "none")
     )
 
 
@@ -137,11 +105,11 @@ class HeadConfig(Settings):
 class InferenceConfig(Settings):
     """What becomes a detection."""
 
-    detection_score: float = setting(0.05, "Least probability of a detection", source="C4", minimum=0, maximum=1)
-    detection_nms_iou: float = setting(
-        0.5, "Overlap from which one detection suppresses another of its class", above=0, maximum=1, flag=False
+    detection_score: float = fraction(0.05, "Least probability of a detection")
+    detection_nms_iou: float = constant(
+        0.5, "Overlap from which one detection suppresses another of its class", above=0, maximum=1
     )
-    detections: int = setting(100, "Most detections of an image", source="C4", minimum=1)
+    detections: int = setting(100, "Most detections of an image", minimum=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,22 +127,15 @@ class DetectorConfig(Settings):
 class DetectorSgdConfig(Settings):
     """How encoder and detector are trained. The schedule is written in parts of the run, for any length."""
 
-    learning_rate: float = setting(
-        0.02, "Detector's learning rate for batches of --rate_batch images", source="C4", above=0
-    )
+    learning_rate: float = setting(0.02, "Detector's learning rate for batches of --rate_batch images", above=0)
     rate_batch: int = setting(
-        16,
-        "Batch size that --learning_rate is for; others scale it in proportion; 0: none does",
-        source="C4",
-        minimum=0,
+        16, "Batch size that --learning_rate is for; others scale it in proportion; 0: none does", minimum=0
     )
     encoder_rate_factor: float = setting(0.1, "Encoder's learning rate, as a factor on the detector's", minimum=0)
-    momentum: float = setting(0.9, "Momentum of SGD", minimum=0, maximum=1, flag=False)
-    weight_decay: float = setting(1e-4, "Factor on half the squared norm of the kernels", minimum=0, flag=False)
+    momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
+    weight_decay: float = constant(1e-4, "Factor on half the squared norm of the kernels", minimum=0)
     clip_norm: float = setting(0.0, "Largest global norm of the gradient; 0: no clipping", minimum=0)
-    warmup_steps: int = setting(
-        100, "Length of the linear warm-up of the learning rates", unit="steps", source="C4", minimum=0
-    )
+    warmup_steps: int = setting(100, "Length of the linear warm-up of the learning rates", unit="steps", minimum=0)
     rate_drops: str = setting(
         "0.75,0.9167",
         "Parts of the run after which learning rates fall to a tenth; empty: never",

@@ -5,7 +5,7 @@ import dataclasses
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import DataConfig, ImageConfig
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.settings import ConfigError, Settings, constant, setting
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
 
@@ -25,10 +25,7 @@ class LabelsConfig(Settings):
         0, "Labels of each class to use, instead of --label_fraction; 0: --label_fraction decides", minimum=0
     )
     held_out: float = setting(
-        0.2,
-        "Part of these labels to select settings and lengths on; 0: nothing is selected",
-        minimum=0,
-        maximum=0.9,
+        0.2, "Part of these labels to select settings and lengths on; 0: nothing is selected", minimum=0, maximum=0.9
     )
 
 
@@ -63,7 +60,7 @@ class SgdConfig(Settings):
     learning_rate: float = setting(
         0.1, "Learning rate of SGD at the start of its cosine", source="App. C: 0.05, 0.1, 0.2", above=0
     )
-    momentum: float = setting(0.9, "Momentum of SGD", minimum=0, maximum=1, flag=False)
+    momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
     weight_decay: float = setting(
         1e-4,
         "Weight decay of kernels that SGD trains: with --encoder=pixels all, else the classifier's",
@@ -85,9 +82,7 @@ class SgdConfig(Settings):
         100, "Steps between fine-tuning's evaluations on held-out labels: lengths to select from", minimum=1
     )
     cached_views: int = setting(
-        0,
-        "Views of each image that the frozen phase encodes once; 0: encode at each step",
-        minimum=0,
+        0, "Views of each image that the frozen phase encodes once; 0: encode at each step", minimum=0
     )
 
 

@@ -16,17 +16,9 @@ class MonitorConfig(Settings):
     """What is measured during training."""
 
     probe_every: int = setting(
-        0,
-        "Steps between nearest-neighbour probes; 0: no probes",
-        unit="steps",
-        minimum=0,
-        free_on_resume=True,
+        0, "Steps between nearest-neighbour probes; 0: no probes", unit="steps", minimum=0, free_on_resume=True
     )
-    probe_split: str = setting(
-        "",
-        "Labelled split of the nearest-neighbour probe; empty: --split",
-        free_on_resume=True,
-    )
+    probe_split: str = setting("", "Labelled split of the nearest-neighbour probe; empty: --split", free_on_resume=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.settings import ConfigError, Settings, constant, fraction, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +30,7 @@ class TrainingConfig(Settings):
         50, "Steps that run on the device between two records", unit="steps", minimum=1, free_on_resume=True
     )
     checkpoint_every: int = setting(1000, "Steps between checkpoints", unit="steps", minimum=1, free_on_resume=True)
-    keep_checkpoints: int = setting(
-        3, "Number of latest checkpoints that are kept", minimum=2, free_on_resume=True, flag=False
-    )
+    keep_checkpoints: int = constant(3, "Number of latest checkpoints that are kept", minimum=2, free_on_resume=True)
 
     def check(self):
         if not self.train_steps and not self.train_epochs:
@@ -60,10 +58,10 @@ class OptimizerConfig(Settings):
     learning_rate: float = setting(4e-4, "Peak learning rate of Adam", source="App. A", above=0)
     schedule: str = setting("constant", "Learning rate after the warm-up", choices=("constant", "cosine"))
     warmup_steps: int = setting(0, "Length of the linear warm-up of the learning rate", unit="steps", minimum=0)
-    beta1: float = setting(0.8, "Adam's decay of the first moment", source="App. A", minimum=0, maximum=1)
-    beta2: float = setting(0.999, "Adam's decay of the second moment", source="App. A", minimum=0, maximum=1)
-    epsilon: float = setting(1e-8, "Adam's epsilon", above=0, flag=False)
+    beta1: float = fraction(0.8, "Adam's decay of the first moment", source="App. A")
+    beta2: float = fraction(0.999, "Adam's decay of the second moment", source="App. A")
+    epsilon: float = constant(1e-8, "Adam's epsilon", above=0)
     clip_norm: float = setting(0.01, "Largest global norm of the gradient", source="App. A", above=0)
-    average_decay: float = setting(
-        0.9999, "Decay of the Polyak average; at first (1 + step) / (10 + step)", source="App. A", minimum=0, maximum=1
+    average_decay: float = fraction(
+        0.9999, "Decay of the Polyak average; at first (1 + step) / (10 + step)", source="App. A"
     )

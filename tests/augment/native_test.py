@@ -161,7 +161,7 @@ def test_absurd_numbers_do_no_harm(field, value):
 @pytest.fixture
 def _forget_engines():
     """Nothing decided or loaded before or after the test."""
-    caches = (augment._engine, augment.native.library)
+    caches = (augment._engine, build.library)
     for cached in caches:
         cached.cache_clear()
     yield
