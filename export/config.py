@@ -7,7 +7,7 @@ from cpc_tf.settings import Settings, setting
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig(Settings):
-    """Everything `python -m export` can be told."""
+    """Everything `python -m export` has as a setting."""
 
     workdir: str = setting("", "Directory of the run to export: of pre-training, few labels or detection")
     output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet")

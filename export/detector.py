@@ -13,14 +13,14 @@ from cpc_tf.data.config import CanvasConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import CLASS_NAMES
+from cpc_tf.encoders.identity import module_name
 from cpc_tf.settings import ConfigError, flatten
 from cpc_tf.training.workdir import read_json, write_file
-from export import detector_card
+from export import readme
 from export.config import ExportConfig
-from export.description import origin, result_of, without_folders
 from export.output import writing
+from export.restored import load_detector, result_of
 from export.verify import verify_detector
-from export.weights import load_detector
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
 LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
@@ -29,9 +29,9 @@ LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
 class HubDetector(tf.Module):
     """Images [N, H, W, 3], uint8, any N, H and W -> what is on them.
 
-    It shows images to the detector as its test did. For each image there are K places, best first: 'boxes' [N, K, 4]
+    It shows images to the detector as its test did. For each image there are K rows, best first: 'boxes' [N, K, 4]
     (ymin, xmin, ymax, xmax in pixels of the image, from 0, half-open), 'scores' [N, K], float32, 'labels' [N, K],
-    int32, 'names' [N, K], string; and 'count' [N], int32: how many of the places are taken. The others hold zeros,
+    int32, 'names' [N, K], string; and 'count' [N], int32: how many of the rows are detections. The others hold zeros,
     labels of -1 and empty names.
 
     Args:
@@ -83,10 +83,10 @@ class HubDetector(tf.Module):
 
 
 def export_detector(run: DetectConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
-    """Writes the detector to a directory; returns what its detector.json says and what the check measured.
+    """Writes the detector to a directory; returns the content of detector.json and what the check measured.
 
     Raises:
-      ConfigError: if the checkpoint, the encoder or the output is not to be had.
+      ConfigError: if there is no such checkpoint or encoder, or the output cannot be written.
       NotVerified: if the module does not do what the checkpoint does.
     """
     path = os.path.join(config.workdir, CLASS_NAMES)
@@ -94,30 +94,55 @@ def export_detector(run: DetectConfig, config: ExportConfig, directory: str) -> 
         raise ConfigError(f"--workdir={config.workdir}: has no {CLASS_NAMES}, its training never began")
     names = read_json(path)
     model, step = load_detector(run, config.workdir, len(names), config.step)
-    description = describe(run, names, config.workdir, step)
+    description = {
+        "class_names": names,
+        "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
+        "canvas": flatten(run.canvas),
+        "split": run.data.split,
+        "dataset": readme.dataset_name(run.data.dataset),
+        "run": readme.without_folders(config.workdir),
+        "step": step,
+        "versions": readme.versions(),
+    }
     with writing(config.output):
         save(HubDetector(model, run.canvas, names), directory)
         write_file(os.path.join(directory, "detector.json"), json.dumps(description, indent=2) + "\n")
-        text = detector_card.render(description, run, result_of(config.workdir))
+        text = _text(description, run, result_of(config.workdir))
         write_file(os.path.join(directory, "README.md"), text)
     measured = verify_detector(directory, model, run.canvas, names)
-    told = (
+    summary = (
         f"{len(names)} classes, weights of step {step}; in a fresh process: {measured['detections']} detections, "
         f"{100 * measured['same']:.3g} % of them the same"
     )
-    return {**description, **measured, "told": told}
+    return {**description, **measured, "summary": summary}
 
 
-def describe(run: DetectConfig, class_names: list[str], workdir: str, step: int) -> dict[str, Any]:
-    """The content of detector.json: what the detector is and where it comes from."""
-    settings = flatten(run.detector)
-    return {
-        "class_names": class_names,
-        "detector": {**settings, "encoder": without_folders(settings["encoder"])},
-        "canvas": flatten(run.canvas),
-        "split": run.data.split,
-        **origin(run.data.dataset, workdir, step),
-    }
+def _text(description: dict[str, Any], run: DetectConfig, result: dict[str, Any]) -> str:
+    """The README, from the content of detector.json, the run's settings and its result.json (empty: not ended)."""
+    known = {**description, **description["detector"], **description["canvas"]}
+    return readme.render(
+        "detector",
+        **{
+            **known,
+            "count": len(description["class_names"]),
+            "names": ", ".join(description["class_names"]),
+            "slots": run.detector.inference.detections,
+            "test_area": round(run.canvas.test_area * run.canvas.area_scale),
+            "batch_size": run.training.batch_size,
+            "versions": readme.software(description["versions"]),
+            "figures": _figures(result, description["step"]),
+        },
+    )
+
+
+def _figures(result: dict[str, Any], step: int) -> str:
+    if "map11" not in result:
+        return "The run had not ended when this was exported: there are no figures."
+    where = f"on split `{result['test_split']}` at an overlap of {result['iou']:g}"
+    rows = [
+        (f"over {text} points", f"{100 * result[name]:.1f} %") for name, text in (("map11", 11), ("map_all", "all"))
+    ]
+    return readme.table(rows, "mean average precision, " + readme.measured_at(where, result["steps"], step))
 
 
 def save(module: HubDetector, directory: str) -> None:

@@ -2,55 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Any
-
-import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.trainee import FINE_TUNED, SUPERVISED
-from cpc_tf.encoders.card import read_card
+from cpc_tf.encoders.card import EncoderCard, Training
+from cpc_tf.encoders.identity import module_name
+from cpc_tf.encoders.load import LATENTS
 from cpc_tf.encoders.name import EncoderName
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.workdir import read_config
-from export import efficient_card
 from export.config import ExportConfig
-from export.description import origin, result_of, without_folders
-from export.encoder import describe, write_encoder
-from export.rebuild import load_trained_encoder
-
-# What a module's encoder.json passes on to the modules that began as it.
-ANCESTRY = ("dataset", "run", "step", "weights", "num_train_labels", "label_fraction", "began_as")
+from export.encoder import History, run_row, write_encoder
+from export.readme import dataset_name, measured_at, table, without_folders
+from export.restored import load_trained, result_of
 
 
 def export_efficient(run: EfficientConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
-    """Writes the module to a directory; returns what its encoder.json says and what the check measured.
+    """Writes the module to a directory; see `write_encoder`.
 
-    There are no averages here: its weights are the raw ones, whatever `config.weights` says.
+    There are no averages here: its weights are the raw ones, whatever `config.weights` asks for.
 
     Raises:
-      ConfigError: if there is no trained encoder, or the checkpoint or the output is not to be had.
+      ConfigError: if there is no trained encoder or no such checkpoint, or the output cannot be written.
       NotVerified: if the module does not do what the checkpoint does.
     """
     phase, result = trained_phase(run, config.workdir)
-    module = module_before(run, config.workdir)
+    before = _card_before(run, config.workdir)
     folder = os.path.join(config.workdir, phase)
-    encoder, step = load_trained_encoder(run, module, folder, config.step)
-    geometry = GeometryConfig(**module["geometry"]) if module else one_patch(run.images)
-    known = {name: module[name] for name in ANCESTRY if name in module}
-    description = {
-        **describe(encoder.config, geometry, encoder),
-        "weights": "raw",
-        **origin(run.data.dataset, config.workdir, step),
-        "phase": phase,
-        "num_train_labels": result["num_train_labels"],
-        "label_fraction": result["label_fraction"],
-        "began_as": {"module": without_folders(run.classifier.encoder), **known} if module else None,
-    }
+    encoder, step = load_trained(run, before, folder, config.step)
+    name = module_name(EncoderName.parse(run.classifier.encoder).module)
+    training = Training(
+        dataset=dataset_name(run.data.dataset),
+        seed=run.training.seed,
+        run=without_folders(config.workdir),
+        step=step,
+        weights="raw",
+        phase=phase,
+        num_train_labels=result["num_train_labels"],
+        label_fraction=result["label_fraction"],
+        began_as=dataclasses.replace(before.training, module=name, phase=None) if before else None,
+    )
     # The phase has settings of its own: the search chose them.
-    history = efficient_card.history(description, read_config(folder, EfficientConfig), result)
-    return write_encoder(encoder, description, history, config, directory)
+    history = describe(encoder.config.encoder, training, read_config(folder, EfficientConfig), result)
+    geometry = before.geometry if before else one_patch(run.images)
+    return write_encoder(encoder, geometry, training, history, config, directory)
 
 
 def trained_phase(run: EfficientConfig, workdir: str) -> tuple[str, dict[str, Any]]:
@@ -70,17 +69,15 @@ def trained_phase(run: EfficientConfig, workdir: str) -> tuple[str, dict[str, An
     raise ConfigError(f"--workdir={workdir}: its encoder never changed ({reason}); {way_out}")
 
 
-def module_before(run: EfficientConfig, workdir: str) -> dict[str, Any]:
-    """The encoder.json of the module that the run began with; empty for a new network."""
+def _card_before(run: EfficientConfig, workdir: str) -> EncoderCard | None:
+    """The card of the module that the run began with; None for a new network."""
     name = EncoderName.parse(run.classifier.encoder)
-    if name.is_new:
-        return {}
     try:
-        return read_card(name.module).to_json()
-    except (ConfigError, tf.errors.OpError) as error:
+        return None if name.is_new else name.card()
+    except ConfigError as error:
         raise ConfigError(
-            f"--workdir={workdir}: no encoder.json in --encoder={name.text}, so it cannot be rebuilt; only what began "
-            "as a module of `python -m export` can be exported, and that must still be there"
+            f"--workdir={workdir}: only a run that began with a module of `python -m export` can be exported, and that "
+            f"module is still needed: {error}"
         ) from error
 
 
@@ -89,4 +86,56 @@ def one_patch(images: ImageConfig) -> GeometryConfig:
     side = images.image_size
     return GeometryConfig(
         resize=images.resize, image_size=side, patch_size=side, patch_stride=side, mirror=images.mirror
+    )
+
+
+def past(training: Training) -> str:
+    """What an encoder has learned, from the first step on, as far as its card and those of its ancestors know."""
+    run = f"(run `{training.run}`, step {training.step})"
+    if not training.on_labels:
+        return f"pre-trained on `{training.dataset}` without labels {run}"
+    labels = f"on {_labels(training)} of `{training.dataset}` {run}"
+    before = training.began_as
+    return f"{past(before)}, then fine-tuned {labels}" if before else f"trained from scratch {labels}"
+
+
+def _labels(training: Training) -> str:
+    return f"{training.num_train_labels} labels ({100 * training.label_fraction:.3g} %)"
+
+
+def describe(architecture: str, training: Training, phase: EfficientConfig, result: dict[str, Any]) -> History:
+    """What the README states of the run, from the settings of the phase that the encoder comes from."""
+    before, classifier = training.began_as, phase.classifier
+    found, size = result["phases"][training.phase], f"{phase.images.image_size} x {phase.images.image_size} px"
+    if not before:
+        seen = f"It saw whole images, {size}: the grid is a single patch."
+    elif classifier.endpoint == LATENTS:
+        seen = f"While it was fine-tuned it saw the patches of the grid on images of {size}, each on its own."
+    else:
+        seen = f"Patches are those of the module that it began as; while it was fine-tuned it saw whole images, {size}."
+    head = f"{classifier.head_blocks} residual blocks on endpoint `{classifier.endpoint}`"
+    if training.phase == SUPERVISED:  # which ends in a linear layer, whatever the flags are
+        head = "a linear layer"
+    where = f"on split `{phase.labels.test_split}`, {result['num_classes']} classes"
+    return History(
+        title=f"Encoder `{architecture}`, {'fine-tuned' if before else 'trained'} on labels of `{training.dataset}`",
+        summary=(
+            f"It was {past(training)}.\nThe protocol is that of CPC v2 for few labels (Hénaff et al., ICML 2020, "
+            "appendix C), as implemented by cpc_tf."
+        ),
+        seen=seen,
+        rows=[
+            ("pictures", f"`{training.dataset}`, split `{phase.data.split}`, {_labels(training)}"),
+            ("began as", f"module `{before.module}`" if before else "random weights"),
+            (
+                "image augmentation",
+                f"`{phase.augment.title}`, crops of at least {100 * phase.images.crop_area:.3g} %",
+            ),
+            ("classifier", f"{head}; not part of this module"),
+            run_row(training, phase.training.batch_size),
+        ],
+        figures=table(
+            [(text, f"{100 * found[name]:.1f} %") for name, text in (("top1", "top-1"), ("top5", "top-5"))],
+            measured_at(where, found["steps"], training.step),
+        ),
     )

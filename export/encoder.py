@@ -1,34 +1,61 @@
-"""An encoder -> a checked TF-Hub module with encoder.json and card, whatever run it comes from."""
+"""An encoder -> a checked TF-Hub module with encoder.json and README.md, whatever run it comes from."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders import card
 from cpc_tf.encoders.network import Network
 from cpc_tf.settings import flatten
 from cpc_tf.training.workdir import write_file
-from export import card
+from export import readme
 from export.config import ExportConfig
 from export.module import HubEncoder, save
 from export.output import writing
 from export.verify import verify
 
 
+@dataclasses.dataclass(frozen=True)
+class History:
+    """What only one kind of run can state.
+
+    Attributes:
+      title: of the README.
+      summary: how the encoder learned; sentences.
+      seen: how images were shown to it, in terms of the geometry; sentences.
+      rows: (name, value) of the table on its training.
+      figures: what the run measured: a table, or a sentence if there is nothing.
+    """
+
+    title: str
+    summary: str
+    seen: str
+    rows: Sequence[tuple[str, str]]
+    figures: str
+
+
 def write_encoder(
-    encoder: Network, description: dict[str, Any], history: card.History, config: ExportConfig, directory: str
+    encoder: Network,
+    geometry: GeometryConfig,
+    training: card.Training,
+    history: History,
+    config: ExportConfig,
+    directory: str,
 ) -> dict[str, Any]:
-    """Writes the module to a directory; returns what its encoder.json says and what the check measured.
+    """Writes the module to a directory; returns the content of encoder.json and what the check measured.
 
     Args:
       encoder: computes in float32, has its variables.
-      description: the content of encoder.json: `describe` and where the encoder comes from.
-      history: what the card says of that.
+      geometry: of the patches.
+      training: where its values come from.
+      history: the same for the README.
       config: of the export.
       directory: aside of `config.output`.
 
@@ -36,24 +63,54 @@ def write_encoder(
       ConfigError: if the directory cannot be written.
       NotVerified: if the module does not do what the encoder does.
     """
-    geometry = GeometryConfig(**description["geometry"])
+    parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
+    about = card.EncoderCard(encoder.config, geometry, training, encoder.feature_dim, parameters, readme.versions())
+    module, description = HubEncoder(encoder, geometry), about.to_json()
     with writing(config.output):
-        save(HubEncoder(encoder, geometry), directory)
-        write_file(os.path.join(directory, "encoder.json"), json.dumps(description, indent=2) + "\n")
-        write_file(os.path.join(directory, "README.md"), card.render(description, history))
+        save(module, directory)
+        write_file(os.path.join(directory, card.FILE), json.dumps(description, indent=2) + "\n")
+        text = readme_text(about, type(encoder).OPTIONS, module.endpoint_names(), history)
+        write_file(os.path.join(directory, "README.md"), text)
     measured = verify(directory, encoder, geometry)
-    told = (
-        f"{encoder.config.encoder}, {description['weights']} weights of step {description['step']}; in a fresh "
-        f"process: largest difference {measured['difference']:.0e}, {measured['variables']} variables trainable"
+    summary = (
+        f"{encoder.config.encoder}, {training.weights} weights of step {training.step}; in a fresh process: largest "
+        f"difference {measured['difference']:.0e}, {measured['variables']} variables trainable"
     )
-    return {**description, **measured, "told": told}
+    return {**description, **measured, "summary": summary}
 
 
-def describe(settings: EncoderConfig, geometry: GeometryConfig, encoder: Network) -> dict[str, Any]:
-    """What encoder.json says of the encoder itself."""
-    return {
-        "encoder": flatten(settings),
-        "geometry": flatten(geometry),
-        "feature_dim": encoder.feature_dim,
-        "parameters": int(sum(np.prod(v.shape) for v in encoder.trainable_variables)),
-    }
+def readme_text(about: card.EncoderCard, options: Sequence[str], endpoints: Sequence[str], history: History) -> str:
+    """The README of a module with these options and endpoints."""
+    settings = flatten(about.encoder)
+    shown = [f"{name} `{settings[name]}`" for name in options if name != "recompute"]
+    architecture = ", ".join([f"`{settings['encoder']}`", f"{about.parameters:,} parameters", *shown])
+    inner = [f"`{name}`" for name in sorted(endpoints) if name not in ("feature_map", "features")]
+    return readme.render(
+        "encoder",
+        **flatten(about.geometry),
+        grid=about.geometry.grid,
+        feature_dim=about.feature_dim,
+        inner=", ".join(inner) or "nothing",
+        title=history.title,
+        summary=history.summary,
+        seen=history.seen,
+        training=readme.table(
+            [("encoder", architecture), *history.rows, ("software", readme.software(about.versions))]
+        ),
+        figures=history.figures,
+        pictures=", ".join(f"`{dataset}`" for dataset in dict.fromkeys(_datasets(about.training))),
+    )
+
+
+def _datasets(training: card.Training | None) -> list[str]:
+    """The data sets that an encoder learned from, oldest first."""
+    return [*_datasets(training.began_as), training.dataset] if training else []
+
+
+def run_row(training: card.Training, batch_size: int) -> tuple[str, str]:
+    """The row of a table that names the run."""
+    phase = f"phase `{training.phase}`, " if training.phase else ""
+    return (
+        "run",
+        f"`{training.run}`, {phase}step {training.step} of batches of {batch_size}, {training.weights} weights",
+    )

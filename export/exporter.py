@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.detect.config import DetectConfig
-from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import ConfigError, leaves
+from cpc_tf.settings import ConfigError
+from cpc_tf.tasks import read_task
 from cpc_tf.training.workdir import read_config
 from export.config import ExportConfig
 from export.detector import export_detector
@@ -19,37 +16,27 @@ from export.output import written_aside
 from export.pretraining import export_pretraining
 from export.verify import NotVerified
 
-# Settings of a run -> what exports such a run.
-EXPORTERS = {PretrainConfig: export_pretraining, EfficientConfig: export_efficient, DetectConfig: export_detector}
+# Task -> what exports a run of it.
+EXPORTERS = {"pretrain": export_pretraining, "efficient": export_efficient, "detect": export_detector}
 
 
 def export(config: ExportConfig) -> dict[str, Any]:
-    """Writes the module to `config.output`, and returns what is known of it; 'told' in one line.
+    """Writes the module to `config.output`, and returns what is known of it; 'summary' in one line.
 
     Raises:
-      ConfigError: if the run, the checkpoint or the output is not to be had.
+      ConfigError: if there is no such run or checkpoint, or the output cannot be written.
       NotVerified: if the module does not do what the checkpoint does; the output is not created.
     """
     if not config.workdir:
         raise ConfigError("--workdir= is empty: name the directory of a run of cpc_tf.pretrain, efficient or detect")
-    run = read_run(config.workdir)
+    task = read_task(config.workdir)
+    if task.name not in EXPORTERS:
+        raise ConfigError(
+            f"--workdir={config.workdir}: holds a run of {task.module}; only runs of {', '.join(EXPORTERS)} can be exported"
+        )
+    run = read_config(config.workdir, task.config)
     with written_aside(config.output) as directory:
-        return EXPORTERS[type(run)](run, config, directory)
-
-
-def read_run(workdir: str) -> PretrainConfig | EfficientConfig | DetectConfig:
-    """The settings of a run that can be exported. Raises ConfigError if this is none."""
-    path, flags = os.path.join(workdir, "run.flags"), set()
-    if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            flags = {line.partition("=")[0].lstrip("-") for line in file.read().splitlines()}
-    for config_class in EXPORTERS:
-        if flags <= {field.name for _, field in leaves(config_class)}:
-            return read_config(workdir, config_class)
-    raise ConfigError(
-        f"--workdir={workdir}: neither a pre-training run, nor one of cpc_tf.efficient, nor a detector's; nothing else "
-        "can be exported"
-    )
+        return EXPORTERS[task.name](run, config, directory)
 
 
 def main(config: ExportConfig) -> None:
@@ -60,4 +47,4 @@ def main(config: ExportConfig) -> None:
         done = export(config)
     except NotVerified as error:
         raise NotVerified(f"--output={config.output}: not written, the module failed its check: {error}") from error
-    print(f"done: {config.output} ({done['told']})")
+    print(f"done: {config.output} ({done['summary']})")

@@ -81,6 +81,10 @@ class HubEncoder(Reusable):
     def endpoints(self, images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         return self._graphs[training](images)
 
+    def endpoint_names(self) -> list[str]:
+        """Of the whole image's endpoints."""
+        return sorted(self._graphs[False].get_concrete_function().structured_outputs)
+
 
 def _graph(encoder: Network, training: bool) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     """`encoder.endpoints` as a graph that also takes an empty batch."""

@@ -42,4 +42,4 @@ def writing(output: str) -> Iterator[None]:
         yield
     except (tf.errors.OpError, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"--output={output}: cannot be written ({reason}); take a place that can") from error
+        raise ConfigError(f"--output={output}: cannot be written ({reason}); name a directory that can be") from error

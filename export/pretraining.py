@@ -4,26 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
+from cpc_tf.encoders.card import Training
+from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
-from export import pretraining_card
 from export.config import ExportConfig
-from export.description import origin, result_of
-from export.encoder import describe, write_encoder
-from export.weights import load_encoder
+from export.encoder import History, run_row, write_encoder
+from export.readme import dataset_name, measured_at, table, without_folders
+from export.restored import load_pretrained, result_of
 
 
 def export_pretraining(run: PretrainConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
-    """Writes the module to a directory; returns what its encoder.json says and what the check measured.
+    """Writes the module to a directory; see `write_encoder`.
 
     Raises:
-      ConfigError: if the checkpoint or the output is not to be had.
+      ConfigError: if there is no such checkpoint, or the output cannot be written.
       NotVerified: if the module does not do what the checkpoint does.
     """
-    encoder, step = load_encoder(run, config.workdir, config.weights, config.step)
-    description = {
-        **describe(run.encoder, run.geometry, encoder),
-        "weights": config.weights,
-        **origin(run.data.dataset, config.workdir, step),
-    }
-    history = pretraining_card.history(description, run, result_of(config.workdir))
-    return write_encoder(encoder, description, history, config, directory)
+    encoder, step = load_pretrained(run, config.workdir, config.weights, config.step)
+    training = Training(
+        objective=run.objective.kind.NAME,
+        dataset=dataset_name(run.data.dataset),
+        seed=run.training.seed,
+        run=without_folders(config.workdir),
+        step=step,
+        weights=config.weights,
+    )
+    history = describe(training, run, result_of(config.workdir))
+    return write_encoder(encoder, run.geometry, training, history, config, directory)
+
+
+def describe(training: Training, run: PretrainConfig, result: dict[str, Any]) -> History:
+    """What the README states of the run; `result` is empty if it has not ended."""
+    objective = run.objective.kind
+    return History(
+        title=f"{objective.TITLE} encoder `{run.encoder.encoder}`, pre-trained on `{training.dataset}`",
+        summary=f"It learned from pictures without labels,\nby {objective.SUMMARY}, as implemented by cpc_tf.",
+        seen=f"In pre-training it saw {objective.VIEW.seen}.",
+        rows=[
+            ("pictures", f"`{training.dataset}`, split `{run.data.split}`, labels not used"),
+            ("augmentation", f"`{run.augment.title}`"),
+            run_row(training, run.training.batch_size),
+        ],
+        figures=_figures(objective, result, training.step),
+    )
+
+
+def _figures(objective: type[Objective], result: dict[str, Any], step: int) -> str:
+    """A table of what the run measured."""
+    rows = [(text, form.format(result[key])) for key, (text, form) in objective.FIGURES.items() if key in result]
+    if not rows:
+        return "The run had not ended when this was exported: there are no figures."
+    return table(rows, measured_at("at the end of the run", result.get("step"), step))

@@ -1,4 +1,4 @@
-"""On every export: the written module, met by a stranger, must do what the checkpoint does."""
+"""On every export: the written module, loaded without our code, must do what the checkpoint does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.encoders.network import Network
 from cpc_tf.settings import RunEnded
 
-STRANGER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stranger.py")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_module.py")
 
 
 class NotVerified(RunEnded):
@@ -40,7 +40,7 @@ def verify(module: str, encoder: Network, geometry: GeometryConfig) -> dict[str,
     Raises:
       NotVerified.
     """
-    return _meet("encoder", module, reference(encoder, geometry))
+    return _check("encoder", module, reference(encoder, geometry))
 
 
 def verify_detector(module: str, model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> dict[str, float]:
@@ -59,23 +59,23 @@ def verify_detector(module: str, model: FasterRCNN, config: CanvasConfig, class_
     Raises:
       NotVerified.
     """
-    return _meet("detector", module, detector_reference(model, config, class_names))
+    return _check("detector", module, detector_reference(model, config, class_names))
 
 
-def _meet(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, float]:
-    """What a stranger says of a module in comparison with reference values; NotVerified if nothing good."""
+def _check(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, float]:
+    """Runs the script on the module and the reference values; returns what it measured, or raises NotVerified."""
     with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
         path = os.path.join(scratch, "reference.npz")
         np.savez(path, **values)
         # On the CPU, as in this process: a GPU rounds differently, and may be taken.
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
         # Not with `python -I`, which would hide a TensorFlow installed with `pip install --user`.
-        command = [sys.executable, STRANGER, kind, module, path]
+        command = [sys.executable, SCRIPT, kind, module, path]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode < 0:
         raise NotVerified(f"the check was killed by signal {-done.returncode}; is there enough memory?")
     if done.returncode:
-        raise NotVerified((done.stderr.strip().splitlines() or ["the check failed without a word"])[-1])
+        raise NotVerified((done.stderr.strip().splitlines() or ["the check failed without a message"])[-1])
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -127,7 +127,7 @@ def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: lis
 
 
 def _patches(image: np.ndarray, patch: int, stride: int) -> np.ndarray:
-    """The grid of patches, by a road of its own: [H, W, 3] -> [R, C, P, P, 3]."""
+    """The grid of patches, computed in another way than by the module: [H, W, 3] -> [R, C, P, P, 3]."""
     windows = np.lib.stride_tricks.sliding_window_view(image, (patch, patch), axis=(0, 1))  # [H', W', 3, P, P]
     return np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
 

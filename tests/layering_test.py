@@ -27,7 +27,7 @@ ALLOWED = {
     "efficient": SHARED | {"results"},
     "detect": SHARED | {"results"},
     "report": SHARED | {"results", "tasks"},
-    "export": SHARED | {"pretrain", "efficient", "detect"},
+    "export": SHARED | {"tasks", "pretrain", "efficient", "detect"},
 }
 BINARY = set(ALLOWED) - {"export"}
 

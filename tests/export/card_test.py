@@ -5,8 +5,13 @@ import re
 
 import pytest
 
+from cpc_tf.encoders.card import EncoderCard, Training
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.networks.resnet import ResNet
 from cpc_tf.settings import replace
-from export import card, pretraining_card
+from export import encoder as encoder_export
+from export import pretraining
+from tests.export.conftest import GEOMETRY
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +49,13 @@ def test_figures_are_those_of_the_result(text):
     [({}, "there are no figures"), ({"step": 11, "loss": 1.0}, "step 11, which is not the exported step")],
 )
 def test_figures_of_another_step(small_config, result, words):
-    description = {
-        "encoder": {"encoder": "small", "norm": "layer", "block_order": "pre", "output_stack": 2},
-        "geometry": {"resize": 32, "image_size": 32, "patch_size": 16, "patch_stride": 4},
-        **{"feature_dim": 128, "parameters": 1, "dataset": "photos", "run": "run", "step": 9, "weights": "raw"},
-        "versions": {"tensorflow": "2.15.1"},
-    }
+    encoder = EncoderConfig(encoder="small", output_stack=2)
+    training = Training(objective="cpc", dataset="photos", seed=0, run="run", step=9, weights="raw")
+    about = EncoderCard(encoder, GEOMETRY, training, 128, 1, {"tensorflow": "2.15.1"})
     run = replace(small_config, split="unlabelled")
-    text = card.render(description, pretraining_card.history(description, run, result))
+    history = pretraining.describe(training, run, result)
+    text = encoder_export.readme_text(about, ResNet.OPTIONS, ["feature_map", "features", "stack1"], history)
     assert words in text
-    assert "output of stack 2" in text
+    assert "norm `layer`, block_order `pre`, output_stack `2`" in text
     assert "split `unlabelled`" in text
+    assert "what comes before\nit inside the network: `stack1`." in text

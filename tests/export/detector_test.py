@@ -11,12 +11,11 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.data import detection_pipeline
-from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import DetectorTraining
 from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
-from export import exporter, stranger, verify
+from export import check_module, exporter, verify
 from export.config import ExportConfig
 from tests.data.samples import Images, encode
 from tests.detect.samples import SMALL
@@ -43,7 +42,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def exported(run, tmp_path_factory):
-    """(directory, what the export told), checked in a fresh process."""
+    """(directory, what the export returned), checked in a fresh process."""
     output = str(tmp_path_factory.mktemp("exported") / "hub")
     return output, exporter.export(ExportConfig(workdir=run[0], output=output))
 
@@ -64,7 +63,7 @@ def test_it_is_checked_in_a_fresh_process(exported):
     assert done["detections"] > 10
     assert done["same"] >= 0.9
     assert re.match(
-        r"3 classes, weights of step 9; in a fresh process: \d+ detections, \S+ % of them the same", done["told"]
+        r"3 classes, weights of step 9; in a fresh process: \d+ detections, \S+ % of them the same", done["summary"]
     )
     assert {"saved_model.pb", "variables", "README.md", "detector.json"} <= set(os.listdir(output))
 
@@ -123,7 +122,8 @@ def test_the_card(exported, capsys):
     with open(os.path.join(exported[0], "README.md")) as file:
         text = file.read()
     assert "# Detector of 3 classes, fine-tuned on `voc:insects`" in text
-    assert "step 9: 25.0 % over 11 points, 50.0 % over all points" in text
+    assert "| mean average precision, measured on split `test` at an overlap of 0.5, step 9 | |" in text
+    assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |" in text
     assert "$" not in text
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(code.replace("path/to/this/directory", exported[0]), {})
@@ -144,11 +144,11 @@ def test_the_card(exported, capsys):
 )
 def test_the_check_finds_what_is_different(module, reference, monkeypatch, changed, message):
     for name, library in {"np": np, "tf": tf, "hub": hub}.items():  # which a fresh process imports
-        monkeypatch.setattr(stranger, name, library, raising=False)
+        monkeypatch.setattr(check_module, name, library, raising=False)
     monkeypatch.setattr(hub, "load", lambda path: module)
     other = {**reference, **{name: change(reference[name]) for name, change in changed.items()}}
-    with pytest.raises(stranger.NotTheSame, match=message):
-        stranger.check_detector("", other)
+    with pytest.raises(check_module.NotTheSame, match=message):
+        check_module.check_detector("", other)
 
 
 def test_what_is_missing_is_named(run, tmp_path):
@@ -166,8 +166,3 @@ def test_what_is_missing_is_named(run, tmp_path):
     with pytest.raises(ConfigError, match="has no class_names.json, its training never began"):
         export()
     assert not (tmp_path / "hub").exists()
-
-
-def test_settings_of_a_detector_are_read_as_such(run):
-    assert exporter.read_run(run[0]) == CONFIG
-    assert isinstance(exporter.read_run(run[0]), DetectConfig)

@@ -23,7 +23,7 @@ from cpc_tf.settings import ConfigError, flatten, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import write_file
 from export import encoder as encoder_export
-from export import exporter, rebuild
+from export import exporter, restored
 from export.config import ExportConfig
 from export.module import HubEncoder, save
 from export.verify import NotVerified
@@ -69,7 +69,7 @@ def settings(workdir, encoder, *more, folder="/home/someone/birds"):
     return cli.parse(EfficientConfig, [*FLAGS, *here, *more])
 
 
-def restored(config):
+def trained(config):
     """The trained network as the run itself restores it."""
     run, phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
     first = run.phases.first(phases.folder(config, phase), run.inputs.chosen).trainee
@@ -134,7 +134,7 @@ def test_a_run_becomes_a_module(name, module, folder, tmp_path):
     done = export(config.workdir, tmp_path / "hub")
     phase = {"pixels": "supervised", "module": "fine-tuned"}[name]
     assert (done["weights"], done["step"], done["phase"]) == ("raw", 2, phase)
-    network = restored(config).encoder
+    network = trained(config).encoder
     assert done["variables"] == len(network.trainable_variables)
     assert_same_maps(tmp_path / "hub", network, endpoint)
     assert hub.load(str(tmp_path / "hub")).patched(np.zeros([3, 16, 16, 3], np.float32)).shape[:3] == (
@@ -155,7 +155,7 @@ def test_a_fine_tuned_module_keeps_its_architecture_and_geometry(endpoint, modul
     card = json.loads(read(tmp_path / "hub", "encoder.json"))
     assert card["encoder"] == flatten(EncoderConfig(encoder="tiny", norm="batch"))
     assert card["geometry"] == flatten(GEOMETRY)
-    assert card["began_as"] == {"module": "hub", **CARD}
+    assert card["began_as"] == {"module": "hub", "objective": "cpc", **CARD}
     assert (card["weights"], card["step"], card["phase"], card["num_train_labels"]) == ("raw", 2, "fine-tuned", 30)
 
 
@@ -248,8 +248,13 @@ def test_an_older_step(tmp_path, unchecked):
         ),
         ("runs/hub", [], {"frozen": {"steps": 2}, "fine-tuned": {"steps": 0}}, "0 steps of fine-tuning did best"),
         ("random", ["--finetune_steps=0"], {"frozen": {"steps": 2}}, "there is nothing to export"),
-        ("https://else.where/hub", [], {"fine-tuned": {"steps": 2}}, "no encoder.json in --encoder=https://else.where"),
-        ("/nowhere/theirs", [], {"fine-tuned": {"steps": 2}}, "no encoder.json in --encoder=/nowhere/theirs"),
+        (
+            "https://else.where/hub",
+            [],
+            {"fine-tuned": {"steps": 2}},
+            "--encoder=https://else.where/hub: no enc",
+        ),
+        ("/nowhere/theirs", [], {"fine-tuned": {"steps": 2}}, "--encoder=/nowhere/theirs: there is no such directory"),
         ("pixels", [], {"supervised": {"steps": 2}}, "supervised: has no checkpoint"),
         ("pixels", [], None, "has no result.json; let `python -m cpc_tf.efficient` get to its end"),
     ],
@@ -257,7 +262,7 @@ def test_an_older_step(tmp_path, unchecked):
 def test_what_cannot_be_exported_is_refused(encoder, flags, phases, message, tmp_path):
     write_file(f"{tmp_path}/run/run.flags", to_flagfile(settings(tmp_path / "run", encoder, *flags)))
     if phases:
-        result = {"num_train_labels": 30, "label_fraction": 0.1, "phases": phases}
+        result = {"kind": "efficient", "num_train_labels": 30, "label_fraction": 0.1, "phases": phases}
         write_file(f"{tmp_path}/run/result.json", json.dumps(result))
     with pytest.raises(ConfigError, match=f"--workdir={tmp_path}/run.*{message}") as caught:
         export(tmp_path / "run", tmp_path / "hub")
@@ -292,7 +297,7 @@ def no_graph(copy):
 @pytest.mark.parametrize(
     ("replace", "message"),
     [
-        (another_network, "--encoder=.*copy: is no longer what .* was trained from"),
+        (another_network, "--encoder=.*copy: no longer what .* was trained from"),
         (
             another_card,
             "--encoder=.*copy: its encoder.json is of another network: 21 variables there, 68 in the module",
@@ -310,17 +315,11 @@ def test_a_module_that_was_replaced(replaced, replace, message, tmp_path):
 
 def test_mixed_up_variables_are_found(module, tmp_path, monkeypatch):
     untrained(settings(tmp_path / "run", module), "fine-tuned")
-    with_values = rebuild.with_values
+    with_values = restored.with_values
 
     def mixed_up(settings, variables, name):  # mean and variance of the last norm
         return with_values(settings, [*variables[:-2], variables[-1], variables[-2]], name)
 
-    monkeypatch.setattr(rebuild, "with_values", mixed_up)
+    monkeypatch.setattr(restored, "with_values", mixed_up)
     with pytest.raises(NotVerified, match="features of the rebuilt encoder differ"):
         export(tmp_path / "run", tmp_path / "hub")
-
-
-def test_settings_are_read_as_such(tmp_path):
-    config = settings(tmp_path, "pixels")
-    write_file(f"{tmp_path}/run.flags", to_flagfile(config))
-    assert exporter.read_run(str(tmp_path)) == config

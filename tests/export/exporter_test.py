@@ -15,6 +15,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.settings import ConfigError, flatten, to_flagfile, unflatten
+from cpc_tf.tasks import TASKS
 from export import encoder, exporter
 from export.config import ExportConfig
 from export.output import written_aside
@@ -166,7 +167,7 @@ def test_output_that_appeared_meanwhile_is_kept(tmp_path):
 def test_a_run_of_another_kind_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.flags").write_text(to_flagfile(LinearConfig()))
-    with pytest.raises(ConfigError, match="--workdir=.*: neither a pre-training run, nor one of cpc_tf.efficient, nor"):
+    with pytest.raises(ConfigError, match="--workdir=.*: holds a run of cpc_tf.linear; only runs of pretrain"):
         exporter.export(ExportConfig(workdir=str(tmp_path / "run"), output=str(tmp_path / "hub")))
 
 
@@ -174,7 +175,7 @@ def test_command_line(tmp_path):
     command = [sys.executable, "-m", "export", f"--workdir={tmp_path}", f"--output={tmp_path}/hub"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == f"error: --workdir={tmp_path}: holds no run (no run.flags)\n"
+    assert done.stderr == f"error: --workdir={tmp_path}: holds no run of {', '.join(TASKS)}\n"
 
 
 def test_settings_are_flags():

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from export import module, verify
-from export.stranger import Blocker
+from export.check_module import Blocker
 from tests.export.conftest import GEOMETRY, IMAGES
 
 
@@ -79,17 +79,17 @@ def test_finds_weights_that_are_not_numbers(encoder, tmp_path):
     [
         ("import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
         ("raise SystemExit('two\\nlines')", "^lines$"),
-        ("raise SystemExit(1)", "without a word"),
+        ("raise SystemExit(1)", "without a message"),
     ],
 )
 def test_says_why_the_process_ended(encoder, tmp_path, monkeypatch, script, message):
     (tmp_path / "script.py").write_text(script)
-    monkeypatch.setattr(verify, "STRANGER", str(tmp_path / "script.py"))
+    monkeypatch.setattr(verify, "SCRIPT", str(tmp_path / "script.py"))
     with pytest.raises(verify.NotVerified, match=message):
         verify.verify("module", encoder, GEOMETRY)
 
 
-def test_stranger_cannot_import_us():
+def test_the_script_cannot_import_us():
     for name in ("cpc_tf", "cpc_tf.encoders.norm", "export", "export.module"):
         with pytest.raises(ImportError):
             Blocker().find_spec(name)

@@ -1,6 +1,6 @@
-"""Checks an exported module the way a stranger meets it: with TensorFlow and tensorflow_hub alone.
+"""Checks an exported module as others will use it: with TensorFlow and tensorflow_hub alone.
 
-    python stranger.py encoder|detector MODULE REFERENCE.npz
+    python check_module.py encoder|detector MODULE REFERENCE.npz
 
 A script of its own, run by path in a fresh process: `cpc_tf` and `export` cannot be imported here, so that nothing they
 register (custom gradients, layers) can help. Prints a JSON summary, or ends with status 1 and a line on stderr.
@@ -28,20 +28,20 @@ class Blocker:
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in OURS:
-            raise ImportError(f"{name} is not to be had here")
+            raise ImportError(f"{name} is unavailable here")
 
 
 class Listener(logging.Handler):
-    """Keeps the warnings that say that the module cannot be trained."""
+    """Keeps the warnings that report that the module cannot be trained."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
-        self.heard = []
+        self.warnings = []
 
     def emit(self, record):
         message = record.getMessage()
         if "trainable" in message or "gradient" in message:
-            self.heard.append(message.splitlines()[0])
+            self.warnings.append(message.splitlines()[0])
 
 
 def distance(what, got, wanted):
@@ -123,8 +123,8 @@ def check_encoder(module, reference):
     layer = hub.KerasLayer(module)
     difference = check_values(layer, reference)
     variables = check_training(layer, reference)
-    if listener.heard:
-        raise NotTheSame(f"tensorflow_hub warns: {listener.heard[0]}")
+    if listener.warnings:
+        raise NotTheSame(f"tensorflow_hub warns: {listener.warnings[0]}")
     return {"difference": difference, "variables": variables}
 
 

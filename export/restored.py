@@ -1,0 +1,163 @@
+"""Networks with the values of a run's checkpoint, in float32: an encoder, or a detector."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_hub as hub
+
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.trainee import build_detector
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.encoders.card import EncoderCard
+from cpc_tf.encoders.load import load_feature_maps, with_values
+from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.network import Network
+from cpc_tf.objectives.base import Objective
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.trainee import build_model
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.checkpoint import Checkpoints, is_damaged
+from cpc_tf.training.workdir import read_json
+from export.verify import NotVerified
+
+TOLERANCE = 1e-4  # of features, relative to the largest of them
+
+
+def load_pretrained(config: PretrainConfig, workdir: str, weights: str, step: int = 0) -> tuple[Network, int]:
+    """(the encoder of a pre-training run, the step). It keeps its activations, whatever --recompute the run had.
+
+    Args:
+      config: the run's settings.
+      workdir: where its checkpoints are.
+      weights: 'averaged' or 'raw'.
+      step: which checkpoint; 0: the newest whole one.
+
+    Raises:
+      ConfigError: if there is no such checkpoint, or none that is whole.
+    """
+    candidates = candidates_of(workdir, step)
+    model = build_model(replace(config, precision="float32", recompute=False))
+    return model.encoder, read_first(candidates, workdir, lambda path: _read(model, path, weights))
+
+
+def load_trained(run: EfficientConfig, before: EncoderCard | None, folder: str, step: int = 0) -> tuple[Network, int]:
+    """(the encoder of a phase of a run on labels, the step), from what the run began with: a module must still exist.
+
+    Args:
+      run: the run's settings.
+      before: the card of the module it began with; None for a new network.
+      folder: of the phase: where its checkpoints are.
+      step: which checkpoint; 0: the newest whole one.
+
+    Raises:
+      ConfigError: if there is no such module or checkpoint, or none that is whole, or they do not belong together.
+      NotVerified: if the encoder does not do what the network of the phase does.
+    """
+    candidates, chosen, side = candidates_of(folder, step), run.classifier, run.images.image_size
+    try:
+        maps = load_feature_maps(
+            chosen.encoder, chosen.endpoint, side, backbone=chosen.backbone, seed=run.training.seed
+        )
+    except ConfigError as error:
+        raise ConfigError(f"--workdir={folder}: the encoder that this run began with is needed: {error}") from error
+
+    def read(path: str) -> None:
+        try:
+            restore(path, encoder=maps.saved())
+        except (AssertionError, ValueError) as error:
+            raise ConfigError(
+                f"--encoder={chosen.encoder}: no longer what {path} was trained from: other variables; bring it back"
+            ) from error
+
+    step = read_first(candidates, folder, read)
+    if isinstance(maps.encoder, hub.KerasLayer):
+        # The layer lists trainable variables first, what was saved lists them in the order of `Network.variables`.
+        settings, variables = before.encoder, maps.encoder.resolved_object.variables
+    else:
+        settings, variables = maps.encoder.config, maps.encoder.variables
+    encoder = with_values(replace(settings, recompute=False), variables, chosen.encoder)
+    _compare(encoder, maps, before.geometry.patch_size if before else side)
+    return encoder, step
+
+
+def load_detector(config: DetectConfig, workdir: str, num_classes: int, step: int = 0) -> tuple[FasterRCNN, int]:
+    """(the detector of a run, the step), from the encoder that the run began with: that must still exist.
+
+    Args:
+      config: the run's settings.
+      workdir: where its checkpoints are.
+      num_classes: without the background.
+      step: which checkpoint; 0: the newest whole one.
+
+    Raises:
+      ConfigError: if there is no such encoder or checkpoint, or none that is whole.
+    """
+    candidates = candidates_of(workdir, step)
+    try:
+        model = build_detector(replace(config, precision="float32"), num_classes)
+    except ConfigError as error:
+        raise ConfigError(f"--workdir={workdir}: the encoder that this run began with is needed: {error}") from error
+    return model, read_first(candidates, workdir, lambda path: restore(path, model=model))
+
+
+def result_of(workdir: str) -> dict[str, Any]:
+    """The run's result.json; empty if it has not ended."""
+    path = os.path.join(workdir, "result.json")
+    return read_json(path) if tf.io.gfile.exists(path) else {}
+
+
+def candidates_of(workdir: str, step: int) -> list[int]:
+    """The steps to try, best first."""
+    steps = Checkpoints(workdir, tf.train.Checkpoint()).steps()
+    if not steps:
+        raise ConfigError(f"--workdir={workdir}: has no checkpoint; let the run get to its first one")
+    if step and step not in steps:
+        raise ConfigError(f"--step={step}: no such checkpoint in --workdir={workdir}; there are {_listed(steps)}")
+    return [step] if step else steps[::-1]
+
+
+def read_first(candidates: list[int], workdir: str, read: Callable[[str], None]) -> int:
+    """Reads the first of these checkpoints that is whole, and returns its step."""
+    checkpoints = Checkpoints(workdir, tf.train.Checkpoint())
+    for candidate in candidates:
+        try:
+            read(checkpoints.path(candidate))
+        except (tf.errors.OpError, IndexError) as error:
+            if not is_damaged(error):
+                raise
+            print(f"{checkpoints.path(candidate)}: damaged ({str(error).splitlines()[0]})", flush=True)
+        else:
+            return candidate
+    raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {_listed(candidates)}")
+
+
+def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
+    """Reads these parts of a checkpoint, with all their variables; the optimizer's state, for one, is left unread."""
+    tf.train.Checkpoint(**objects).read(path).expect_partial().assert_existing_objects_matched()
+
+
+def _listed(steps: list[int]) -> str:
+    return ", ".join(map(str, sorted(steps)))
+
+
+def _read(model: Objective, path: str, weights: str) -> None:
+    restore(path, model=model)
+    if weights == "averaged":
+        # The averages straight into the variables they are averages of. Statistics of batch norm have none.
+        restore(path, average=tf.train.Checkpoint(averages=model.trainable_variables))
+
+
+def _compare(encoder: Network, maps: LoadedEncoder, side: int) -> None:
+    """NotVerified if the encoder is not the network: variables of equal shapes could have been mixed up."""
+    images = tf.constant(np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32))
+    wanted = maps.outputs(images)
+    wanted = wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]  # [2, D]; of the only patch
+    difference = float(np.abs(encoder(images) - wanted).max() / max(np.abs(wanted).max(), 1e-30))
+    if not difference <= TOLERANCE:
+        raise NotVerified(f"features of the rebuilt encoder differ from the run's by {difference:.1e} of their scale")
