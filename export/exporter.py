@@ -31,9 +31,8 @@ def export(config: ExportConfig) -> dict[str, Any]:
         raise ConfigError("--workdir= is empty: name the directory of a run of cpc_tf.pretrain, efficient or detect")
     task = read_task(config.workdir)
     if task.name not in EXPORTERS:
-        raise ConfigError(
-            f"--workdir={config.workdir}: holds a run of {task.module}; only runs of {', '.join(EXPORTERS)} can be exported"
-        )
+        exported = ", ".join(EXPORTERS)
+        raise ConfigError(f"--workdir={config.workdir}: holds a run of {task.module}; only {exported} can be exported")
     run = read_config(config.workdir, task.config)
     with written_aside(config.output) as directory:
         return EXPORTERS[task.name](run, config, directory)

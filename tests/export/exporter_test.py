@@ -167,7 +167,7 @@ def test_output_that_appeared_meanwhile_is_kept(tmp_path):
 def test_a_run_of_another_kind_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.flags").write_text(to_flagfile(LinearConfig()))
-    with pytest.raises(ConfigError, match="--workdir=.*: holds a run of cpc_tf.linear; only runs of pretrain"):
+    with pytest.raises(ConfigError, match="--workdir=.*: holds a run of cpc_tf.linear; only pretrain"):
         exporter.export(ExportConfig(workdir=str(tmp_path / "run"), output=str(tmp_path / "hub")))
 
 
