@@ -12,10 +12,31 @@ import difflib
 import functools
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from cpc_tf.augment.operations import OPERATIONS, Bounds, Operation, Range
+from cpc_tf.augment.operations import OPERATIONS, Bounds, Operation
 
 CHOSEN = "autoaugment"  # the entry that says how many primitives are chosen
+
+
+class Entry(NamedTuple):
+    """What an entry may be, and is where a policy does not name it."""
+
+    low: float
+    high: float
+    whole: bool
+    usual: float
+
+
+def known_entries() -> dict[str, Entry]:
+    """All entries there are, by name."""
+    found = {CHOSEN: Entry(0, math.inf, True, 0)}
+    for name, operation in OPERATIONS.items():
+        found[name] = Entry(0, 1, operation.primitive or not operation.coin, 0)
+        for each in operation.ranges:
+            found[f"{name}.{each.name}"] = Entry(each.minimum, each.maximum, False, each.usual)
+    return found
+
 
 # Cubuk et al. 2018, table 6: its operations without Cutout and SamplePairing. The order is part of every recipe.
 AUTOAUGMENT = {
@@ -52,12 +73,15 @@ class Policy:
 
     def probability(self, operation: str) -> float:
         """Of a step; of a primitive, whether it is chosen from."""
-        return self.entries.get(operation, 0)
+        return self.value(operation)
+
+    def value(self, entry: str) -> float:
+        """The number of an entry, present or not."""
+        return self.entries.get(entry, known_entries()[entry].usual)
 
     def ranges(self, operation: str) -> dict[str, float]:
         """{range: value} of an operation, used or not."""
-        found = OPERATIONS[operation].ranges
-        return {each.name: self.entries.get(f"{operation}.{each.name}", each.usual) for each in found}
+        return {each.name: self.value(f"{operation}.{each.name}") for each in OPERATIONS[operation].ranges}
 
     def bounds(self, operation: str, side: int) -> Bounds:
         """Lowest and highest of each real number that the operation takes on patches of `side` px."""
@@ -66,7 +90,7 @@ class Policy:
     @functools.cached_property
     def chosen(self) -> int:
         """How many primitives are chosen for each patch."""
-        return int(self.entries.get(CHOSEN, 0))
+        return int(self.value(CHOSEN))
 
     @functools.cached_property
     def among(self) -> list[Operation]:
@@ -87,13 +111,6 @@ class Policy:
             found[each.name] = self.probability(each.name)
             found.update({f"{each.name}.{name}": value for name, value in self.ranges(each.name).items()})
         return found
-
-    def value(self, entry: str) -> float:
-        """The number of an entry, present or not."""
-        if entry == CHOSEN:
-            return self.chosen
-        operation, _, name = entry.partition(".")
-        return self.ranges(operation)[name] if name else self.probability(operation)
 
     def changed(self, changes: Mapping[str, float]) -> Policy:
         """With some entries changed; primitives that come in stand behind those that are there."""
@@ -117,39 +134,26 @@ def shortest(policy: Policy) -> tuple[str, dict[str, float]]:
 
 def parse(text: str) -> dict[str, float]:
     """{entry: number} of a text such as 'grey=0,distort.hue=0.05'. Raises ValueError: one line, what would be right."""
-    changes = {}
+    changes, known = {}, known_entries()
     for word in filter(None, text.split(",")):
         entry, equals, number = word.strip().partition("=")
         if not equals:
             raise ValueError(f"{word}: must be ENTRY=NUMBER, e.g. grey=0 or distort.hue=0.05")
-        low, high, whole = _limits(entry)
+        if entry not in known:
+            near = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(entry, known, 1, 0.5))
+            raise ValueError(f"{entry}: no operation or range has this name; {near}docs/augmentation.md lists them")
+        rule = known[entry]
         try:
-            changes[entry] = float(number)
+            value = changes[entry] = float(number)
         except ValueError:
             raise ValueError(f"{entry}={number}: must be a number") from None
-        if not (low <= changes[entry] <= high and math.isfinite(changes[entry])) or (whole and changes[entry] % 1):
-            kind = "a whole number" if whole else "a number"
-            upper = f" and at most {high:g}" if high < float("inf") else ""
-            raise ValueError(f"{entry}={number}: must be {kind}, at least {low:g}{upper}")
+        if not (rule.low <= value <= rule.high and math.isfinite(value)) or (rule.whole and value % 1):
+            kind = "a whole number" if rule.whole else "a number"
+            upper = f" and at most {rule.high:g}" if math.isfinite(rule.high) else ""
+            raise ValueError(f"{entry}={number}: must be {kind}, at least {rule.low:g}{upper}")
     return changes
 
 
 def to_text(changes: Mapping[str, float]) -> str:
     """The text that `parse` turns into these changes."""
     return ",".join(f"{entry}={int(value) if value == int(value) else value}" for entry, value in changes.items())
-
-
-def _limits(entry: str) -> tuple[float, float, bool]:
-    """(lowest, highest, must it be whole) of an entry. Raises ValueError."""
-    if entry == CHOSEN:
-        return 0, float("inf"), True
-    known: dict[str, Range | Operation] = dict(OPERATIONS)
-    known.update({f"{name}.{each.name}": each for name, one in OPERATIONS.items() for each in one.ranges})
-    if entry not in known:
-        near = difflib.get_close_matches(entry, [CHOSEN, *known], 1, 0.5)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"{entry}: no operation or range has this name; {hint}docs/augmentation.md lists them")
-    found = known[entry]
-    if isinstance(found, Range):
-        return found.minimum, found.maximum, False
-    return 0, 1, found.primitive or not found.coin

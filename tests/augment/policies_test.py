@@ -1,6 +1,7 @@
 """Policies are data: what a table of operations and a policy draw, how one is changed, and what stays as it was."""
 
 import hashlib
+import pathlib
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS, Operation
 from cpc_tf.augment.policies import POLICIES, Policy
+from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, changed_flags, to_flagfile
 from tests.augment import samples
 
@@ -148,6 +150,15 @@ def test_an_old_runs_flags_are_todays(name):
     saved = cli.parse(AugmentConfig, [*OLD_DEFAULTS, *changed], recorded=True)
     assert saved == AugmentConfig(augment=name)
     assert changed_flags(AugmentConfig(augment=name), saved) == {}
+
+
+def test_an_old_runs_record_is_todays_preset(monkeypatch):
+    monkeypatch.chdir(pathlib.Path(__file__).parents[2])
+    config = cli.parse(PretrainConfig, ["--flagfile=flags/photos/pretrain.flags"])
+    others = [line for line in to_flagfile(config).splitlines() if not line.startswith("--augment")]
+    saved = cli.parse(PretrainConfig, [*others, *OLD_DEFAULTS, *SMALL.split()], recorded=True)
+    assert saved == config
+    assert changed_flags(config, saved) == {}
 
 
 @pytest.mark.parametrize(
