@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Generic, TypeVar
+from typing import Union
 
 import tensorflow as tf
 
@@ -14,19 +14,22 @@ from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decode import decode
 from cpc_tf.settings import ConfigError
 
-Geometry = TypeVar("Geometry")
+# What a view needs to know; each takes one of the two.
+Geometry = Union[GeometryConfig, ImageConfig]
 
 
-class View(abc.ABC, Generic[Geometry]):
+class View(abc.ABC):
     """What is cut from one image.
 
     Attributes:
       key: its name in a batch.
       seen: what an encoder sees of an image in it, behind "it saw".
+      whole: whether the encoder sees images or crops of them instead of patches of a grid.
     """
 
     key: str
     seen: str
+    whole = True
 
     @abc.abstractmethod
     def shape(self, geometry: Geometry) -> list[int]:
@@ -38,15 +41,22 @@ class View(abc.ABC, Generic[Geometry]):
     ) -> tf.Tensor:
         """The augmented view of an encoded image, uint8 of `shape`."""
 
-    def check(self, geometry: Geometry) -> None:
+    def check(self, geometry: GeometryConfig) -> None:
         """Raises ConfigError if images of this geometry have no such view."""
+        # An exported module has a geometry for all that is built on it: here a grid of one patch, the image.
+        if self.whole and geometry.patch_size != geometry.image_size:
+            raise ConfigError(
+                f"--patch_size={geometry.patch_size}: this objective sees whole images, as a grid of one patch; use "
+                f"--patch_size={geometry.image_size}, the --image_size"
+            )
 
 
-class PatchGrid(View[GeometryConfig]):
+class PatchGrid(View):
     """The grid of overlapping patches of a random crop, each augmented on its own: [R, C, P, P, 3]."""
 
     key = "patches"
     seen = "the patches of the grid, each on its own"
+    whole = False
 
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [geometry.grid, geometry.grid, geometry.patch_size, geometry.patch_size, 3]
@@ -60,7 +70,7 @@ class PatchGrid(View[GeometryConfig]):
         return _augmented(grid, augmentation, seed, counter)
 
 
-class WholeImage(View[GeometryConfig]):
+class WholeImage(View):
     """A random crop, augmented as one patch: [S, S, 3]."""
 
     key = "image"
@@ -72,11 +82,8 @@ class WholeImage(View[GeometryConfig]):
     def cut(self, encoded, counter, geometry, augmentation, seed):
         return PatchGrid().cut(encoded, counter, geometry, augmentation, seed)[0, 0]  # the only patch
 
-    def check(self, geometry: GeometryConfig) -> None:
-        _check_one_patch(geometry)
 
-
-class RandomSizedCrop(View[ImageConfig]):
+class RandomSizedCrop(View):
     """A part of random size and shape, augmented as one patch: [S, S, 3]. Appendix C."""
 
     key = "image"
@@ -86,16 +93,11 @@ class RandomSizedCrop(View[ImageConfig]):
         return [geometry.image_size, geometry.image_size, 3]
 
     def cut(self, encoded, counter, geometry, augmentation, seed):
-        image = decode(encoded, _least_side(geometry.image_size, geometry.crop_area))
-        crop = geo.random_sized_crop(
-            image, geometry.image_size, geometry.crop_area, geometry.crop_stretch, seed, counter
-        )
-        if geometry.mirror:
-            crop = geo.mirror(crop, seed, counter)
-        return _augmented(crop[None, None], augmentation, seed, counter)[0, 0]
+        crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, [[counter]])
+        return _augmented(crop, augmentation, seed, counter)[0, 0]
 
 
-class SeveralCrops(View[GeometryConfig]):
+class SeveralCrops(View):
     """Several parts of random size and shape, each augmented on its own: [V, S, S, 3].
 
     Args:
@@ -114,30 +116,19 @@ class SeveralCrops(View[GeometryConfig]):
         return [self.count, geometry.image_size, geometry.image_size, 3]
 
     def cut(self, encoded, counter, geometry, augmentation, seed):
-        side = geometry.image_size
-        image = decode(encoded, _least_side(side, self.least_area))
-        crops = []
-        for view in range(self.count):
-            crop = geo.random_sized_crop(image, side, self.least_area, self.stretch, seed, counter, view)
-            crops.append(geo.mirror(crop, seed, counter, view) if geometry.mirror else crop)
-        return _augmented(tf.stack(crops)[None], augmentation, seed, counter)[0]  # a row of V patches
-
-    def check(self, geometry: GeometryConfig) -> None:
-        _check_one_patch(geometry)
+        keys = [[counter, view] for view in range(self.count)]
+        crops = _crops(encoded, geometry, self.least_area, self.stretch, seed, keys)
+        return _augmented(crops, augmentation, seed, counter)[0]
 
 
-def _check_one_patch(geometry: GeometryConfig) -> None:
-    # So the exported module has a geometry for everything that is built on it: a grid of one patch, the image.
-    if geometry.patch_size != geometry.image_size:
-        raise ConfigError(
-            f"--patch_size={geometry.patch_size}: this objective sees whole images, as a grid of one patch; use "
-            f"--patch_size={geometry.image_size}, the --image_size"
-        )
-
-
-def _least_side(side: int, least_area: float) -> int:
-    """Of a decoded image, such that a crop of the least area is not enlarged."""
-    return int(side / least_area**0.5)
+def _crops(encoded, geometry, least_area, stretch, seed, keys):
+    """A random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K, S, S, 3]."""
+    side = geometry.image_size
+    image = decode(encoded, int(side / least_area**0.5))  # a crop of the least area is not enlarged
+    crops = [geo.random_sized_crop(image, side, least_area, stretch, seed, *counters) for counters in keys]
+    if geometry.mirror:
+        crops = [geo.mirror(crop, seed, *counters) for crop, counters in zip(crops, keys)]
+    return tf.stack(crops)[None]
 
 
 def _augmented(grid, augmentation, seed, counter):

@@ -32,7 +32,7 @@ TINY = replace(
     probe_split="test",
     probe_every=4,
 )
-WHOLE_IMAGES = [name for name, objective in OBJECTIVES.items() if objective.VIEW.key != "patches"]
+WHOLE_IMAGES = [name for name, objective in OBJECTIVES.items() if objective.VIEW.whole]
 
 
 def tiny(name, **changes):
