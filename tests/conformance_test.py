@@ -24,7 +24,9 @@ from tests import modules, samples
 
 LENGTH = ["--batch_size=2", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
-CASES |= {f"pretrain-{name}": (TASKS["pretrain"], [f"--objective={name}"]) for name in OBJECTIVES}
+for name, objective in OBJECTIVES.items():
+    one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
+    CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch])
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
 
@@ -94,7 +96,7 @@ def test_conforms(case, root, tmp_path, monkeypatch):
 
     runs, problems = collect(whole.workdir, TASKS)
     assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])
-    task.report(runs)
+    task.report(runs, whole.data.dataset)
     if task.config in EXPORTERS:
         export(ExportConfig(workdir=whole.workdir, output=str(tmp_path / "hub")))
         assert (tmp_path / "hub/saved_model.pb").exists()
