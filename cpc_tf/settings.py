@@ -112,6 +112,14 @@ class Settings:
     def check(self) -> None:
         """Raises ConfigError if fields contradict each other."""
 
+    def numbers(self, name: str) -> list[float]:
+        """The numbers of a text setting such as '0.5,1,2', none if it is empty. Raises ConfigError."""
+        text = getattr(self, name)
+        try:
+            return [float(word) for word in text.split(",")] if text else []
+        except ValueError:
+            raise ConfigError(f"--{name}={text}: numbers with commas between them, e.g. 0.5,1,2") from None
+
 
 def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
     """(owning dataclass, field) of every setting below a settings dataclass, nested ones included."""

@@ -29,13 +29,6 @@ class BackboneConfig(Settings):
     backbone_statistics: bool = constant(False, "Go on averaging statistics of the encoder's batch norm")
 
 
-def _numbers(flag: str, text: str, example: str) -> list[float]:
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"--{flag}={text}: numbers with commas between them, e.g. {example}") from None
-
-
 @dataclasses.dataclass(frozen=True)
 class AnchorConfig(Settings):
     """The boxes that each cell of the feature map proposes from."""
@@ -45,12 +38,8 @@ class AnchorConfig(Settings):
 
     def check(self):
         for name in ("anchor_sizes", "anchor_ratios"):
-            if not all(number > 0 for number in self.numbers(name)):
-                raise ConfigError(f"--{name}={getattr(self, name)}: must be above 0, each of them")
-
-    def numbers(self, name: str) -> list[float]:
-        """The numbers of a list such as '0.5,1,2'. Raises ConfigError if there are none."""
-        return _numbers(name, getattr(self, name), "0.5,1,2")
+            if not all(number > 0 for number in self.numbers(name) or [0]):
+                raise ConfigError(f"--{name}={getattr(self, name)}: numbers with commas between them, all above 0")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +138,7 @@ class DetectorSgdConfig(Settings):
 
     def drops(self) -> list[float]:
         """The parts of the run after which the rates fall."""
-        return _numbers("rate_drops", self.rate_drops, "0.75,0.9167") if self.rate_drops else []
+        return self.numbers("rate_drops")
 
 
 @dataclasses.dataclass(frozen=True)

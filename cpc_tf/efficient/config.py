@@ -113,14 +113,6 @@ class SearchConfig(Settings):
         if self.numbers("search_decays")[0] <= 0:
             raise ConfigError(f"--search_decays={self.search_decays}: above 0, for they are drawn on the log scale")
 
-    def numbers(self, name: str) -> list[float]:
-        """The numbers of a list such as '0.05,0.1'."""
-        text = getattr(self, name)
-        try:
-            return [float(word) for word in text.split(",")] if text else []
-        except ValueError:
-            raise ConfigError(f"--{name}={text}: numbers with commas between them, e.g. 0.05,0.1") from None
-
 
 @dataclasses.dataclass(frozen=True)
 class EfficientConfig(Settings):

@@ -32,7 +32,10 @@ def test_defaults_are_the_c4_recipe():
     [
         (lambda: AnchorConfig(anchor_sizes="32;64"), "--anchor_sizes=32;64: numbers with commas"),
         (lambda: AnchorConfig(anchor_sizes=""), "--anchor_sizes=: numbers"),
-        (lambda: AnchorConfig(anchor_ratios="1,0"), "--anchor_ratios=1,0: must be above 0"),
+        (
+            lambda: AnchorConfig(anchor_ratios="1,0"),
+            "--anchor_ratios=1,0: numbers with commas between them, all above 0",
+        ),
         (lambda: RpnConfig(rpn_negative_iou=0.8), "rpn_negative_iou=0.8: above rpn_positive_iou=0.7"),
     ],
 )
