@@ -29,7 +29,7 @@ class Task:
       config: the settings class.
       run: settings -> result, which is also in result.json.
       required: fields of a result beside dataset and encoder that the report needs -> a kind of value in
-        results.records.CHECKS.
+        results.runs.CHECKS.
       optional: further fields that it shows where they are there.
       report: its results on one dataset, and the value of --dataset -> the parts (results.blocks.Part) that it
         contributes to the page.

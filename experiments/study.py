@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 
+from cpc_tf.results.blocks import spread, text
 from cpc_tf.results.runs import run_id
-from cpc_tf.results.values import cell, spread
 from cpc_tf.training.workdir import write_file
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -131,5 +131,5 @@ def table(records: Sequence[dict], row: str, column: str, value: str = "top1") -
     lines = [f"| {row} | " + " | ".join(map(str, columns)) + " |", "|---" * (len(columns) + 1) + "|"]
     for r in rows:
         found = [[x[value] for x in records if x[row] == r and x[column] == c] for c in columns]
-        lines.append(f"| {r} | " + " | ".join(" ".join(cell(spread(v))[:2]).strip() for v in found) + " |")
+        lines.append(f"| {r} | " + " | ".join(text(spread(v)) for v in found) + " |")
     return "\n".join(lines)

@@ -19,8 +19,7 @@ from cpc_tf.detect.average_precision import Found, Judged, judge
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.results import plots
 
-# Detections below this score are not drawn: most of them are wrong, and hide the picture.
-SHOWN = 0.5
+SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and hide the picture.
 TILES, COLUMNS = 20, 5
 
 
@@ -39,17 +38,11 @@ KINDS = (TRUE, MISSED, DIFFICULT, RIGHT, WRONG)
 
 
 class Verdict(NamedTuple):
-    """How good the detections of an image are.
-
-    Attributes:
-      found: those of a score of at least SHOWN.
-      judged: which of these are right.
-      missed: bool [M]: objects that none of these has; not the difficult ones.
-    """
+    """The detections of an image from the score SHOWN on, which of them are right, and the objects they missed."""
 
     found: Found
     judged: Judged
-    missed: np.ndarray
+    missed: np.ndarray  # bool [M], false for difficult ones
 
     @property
     def badness(self) -> tuple[float, float]:
@@ -68,7 +61,7 @@ def verdict(scene: Scene, iou: float) -> Verdict:
 def worst(scenes: Sequence[Scene], iou: float, count: int = TILES) -> list[int]:
     """Indices of the images with most objects missed, and among equals with the surest wrong detections."""
     badness = [verdict(scene, iou).badness for scene in scenes]
-    return sorted(range(len(scenes)), key=lambda index: badness[index], reverse=True)[:count]
+    return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:count]
 
 
 def images_at(source: DetectionSource, indices: Sequence[int]) -> list[np.ndarray]:
@@ -83,23 +76,16 @@ def images_at(source: DetectionSource, indices: Sequence[int]) -> list[np.ndarra
 def draw_sheet(
     scenes: Sequence[Scene], images: Sequence[np.ndarray], class_names: Sequence[str], iou: float = 0.5
 ) -> bytes:
-    """Images with their true and detected boxes, as PNG.
-
-    Args:
-      scenes: what is on them and what was found.
-      images: uint8 [H, W, 3] each.
-      class_names: of the labels.
-      iou: overlap from which on a detection is right.
-    """
+    """Images (uint8 [H, W, 3] each) with their true and detected boxes, as PNG; `iou` as in `verdict`."""
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         axes = canvas.subplots(rows, columns, squeeze=False).ravel()
-        for axis in axes:
-            axis.set_axis_off()
         for axis, scene, image in zip(axes, scenes, images):
             _tile(axis, scene, image, class_names, iou)
+        for axis in axes[len(scenes) :]:
+            axis.set_axis_off()
         lines = [Line2D([], [], color=kind.color, linestyle=kind.dashes, linewidth=2.5) for kind in KINDS]
         canvas.legend(lines, [kind.words for kind in KINDS], loc="outside upper left", ncols=len(KINDS))
         title = f"worst misses first; detections of a score of at least {SHOWN}"
@@ -110,30 +96,21 @@ def draw_sheet(
 
 def _tile(axis: Axes, scene: Scene, image: np.ndarray, class_names: Sequence[str], iou: float) -> None:
     found, judged, missed = verdict(scene, iou)
-    axis.imshow(image)
-    wrong = int((judged.right == 0).sum())
-    axis.set_title(f"{scene.name}: {missed.sum()} missed, {wrong} wrong", fontsize=8, fontweight="normal")
+    plots.tile(axis, image, f"{scene.name}: {missed.sum()} missed, {(judged.right == 0).sum()} wrong")
     for box, label, lost, difficult in zip(scene.truth.boxes, scene.truth.labels, missed, scene.truth.difficult):
-        kind = MISSED if lost else DIFFICULT if difficult else TRUE
         # Broad, so that a detected box inside remains visible.
-        _box(axis, box, kind, 3.2)
-        if lost:
-            _label(axis, box[2], box[1], class_names[label], kind, "bottom")
+        _box(axis, box, MISSED if lost else DIFFICULT if difficult else TRUE, 3.2, class_names[label] if lost else "")
     for box, score, label, right in zip(*found, judged.right):
-        kind = {1: RIGHT, 0: WRONG, -1: DIFFICULT}[int(right)]
-        _box(axis, box, kind, 1.4)
-        _label(axis, box[0], box[1], f"{class_names[label]} {score:.2f}", kind, "top")
+        _box(axis, box, (WRONG, RIGHT, DIFFICULT)[int(right)], 1.4, f"{class_names[label]} {score:.2f}")
 
 
-def _box(axis: Axes, box: np.ndarray, kind: Kind, width: float) -> None:
+def _box(axis: Axes, box: np.ndarray, kind: Kind, width: float, text: str) -> None:
     y1, x1, y2, x2 = box - 0.5  # the centre of the first pixel is at 0 in the picture, and at 0.5 in our boxes
     line = {"color": kind.color, "linestyle": kind.dashes, "linewidth": width}
     axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, **line))
-
-
-def _label(axis: Axes, y: float, x: float, text: str, kind: Kind, side: str) -> None:
+    y, side = (y2, "bottom") if kind is MISSED else (y1, "top")
     back = {"facecolor": kind.color, "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
-    axis.text(x, y, text, va=side, fontsize=6, color="black", clip_on=True, bbox=back)
+    axis.text(x1, y, text, va=side, fontsize=6, color="black", clip_on=True, bbox=back if text else None)
 
 
 def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
@@ -159,9 +136,7 @@ def _panel(scores: Scores, label: int, name: str) -> plots.Panel:
     def finish(axis: Axes, theme: plots.Theme) -> None:
         # The area that is the average precision over all points.
         axis.fill_between(recall, np.append(best, 0.0), step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)
-        if not len(curve.scores):
-            axis.text(0.5, 0.5, "nothing found", ha="center", va="center", fontsize=9)
         axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
 
-    title = f"{name}  {100 * scores.every[label]:.1f} %"
+    title = f"{name}  {100 * scores.every[label]:.1f} %" + ("" if len(curve.scores) else ", nothing found")
     return plots.Panel(title, [line] if len(curve.scores) else [], "", finish=finish)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.results import paper, presets
-from cpc_tf.results.blocks import Gap, Part, Row, Table, paper_rows
+from cpc_tf.results.blocks import Part, Row, Table, paper_rows
 from cpc_tf.results.methods import dataset_name, methods
 from cpc_tf.results.runs import Run
 
 AVERAGES = {"map11": "mAP, 11 points", "map_all": "mAP, all points"}
-# What a detector can be trained on, and the value of --encoder.
+# What a detector can be trained on, and the flag for it.
 WANTED = {
-    "pretrained": ("an encoder pre-trained without labels", "HUB"),
-    "labels": ("an encoder trained on labels", "HUB"),
-    "untrained": ("a random encoder", "random"),
+    "pretrained": ("an encoder pre-trained without labels", "--encoder=HUB"),
+    "labels": ("an encoder trained on labels", "--encoder=HUB"),
+    "untrained": ("a random encoder", "--encoder=random"),
 }
 
 
@@ -32,14 +32,10 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         "points, so its figures stand there."
     )
     columns = ["Method", "Architecture", *AVERAGES.values()]
-    table = Table("table4", "Object detection (table 4 of the paper)", columns, rows, note, words=(1,))
+    table = Table("table4", "Object detection (table 4 of the paper)", columns, rows, note)
     known = {"pretrained" if method.pretrained else method.trained_by for method in found}
-    gaps = [
-        Gap(f"Not measured: a detector on {what}.", presets.how(dataset, ["detect"], f"--encoder={encoder}"))
-        for kind, (what, encoder) in WANTED.items()
-        if kind not in known
-    ]
+    missing = {f"a detector on {what}": flag for kind, (what, flag) in WANTED.items() if kind not in known}
     lengths = [(run.get("steps", 0), presets.full_steps(DetectConfig, preset, run.get("images", 0))) for run in runs]
     means = ", ".join(f"{method.title} {method.spread('map11')} %" for method in found)
     sentence = presets.in_short_runs(lengths, f"Detection, mean average precision: {means}.")
-    return [Part(40, "detection", "Detection", [table, *gaps], [sentence])]
+    return [Part(40, "detection", "Detection", [table, *presets.gaps(dataset, ["detect"], missing)], [sentence])]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.efficient.label_curve import Curves
 from cpc_tf.results import plots
-from cpc_tf.results.blocks import Block, Figure, Row, Table
+from cpc_tf.results.blocks import Block, Figure, Row, Table, percent, spread
 from cpc_tf.results.runs import Run
-from cpc_tf.results.values import percent
 
 MOST_NAMED = 40  # classes that a figure can name
 PAIRS = 8
@@ -20,13 +19,15 @@ PAIRS = 8
 
 def blocks(found: Curves) -> list[Block]:
     """The matrices of the two compared methods at the largest fraction with predictions, and what is confused most."""
-    for at, ours in reversed(found.ours.items()):
-        methods = [curve[at].method for curve in (found.ours, found.pixels) if at in curve]
-        shown = {m.title: counts for m in methods if (counts := matrix(m.runs)) is not None}
-        if ours.method.title in shown and len({counts.shape for counts in shown.values()}) == 1:
-            size, names = len(shown[ours.method.title]), ours.method.runs[0].get("class_names", [])
+    for at in reversed(found.ours):
+        points = [curve[at] for curve in (found.ours, found.pixels) if at in curve]
+        shown = {p.method.title: counts for p in points if (counts := matrix(p.method.runs)) is not None}
+        if points[0].method.title in shown and len({counts.shape for counts in shown.values()}) == 1:
+            size, names = len(shown[points[0].method.title]), points[0].method.runs[0].get("class_names", [])
             names = names if len(names) == size else [str(i) for i in range(size)]
-            return [_figure(shown, names, f"{percent(at)} of the labels"), _pairs(shown, names)]
+            pairs = [row for title, counts in shown.items() for row in _pairs(title, counts, names)]
+            columns = ["Class", "Taken for", "Of the class, %", "Images"]
+            return [_figure(shown, names, percent(at)), Table("confused", "What is confused most", columns, pairs)]
     return []
 
 
@@ -54,22 +55,19 @@ def _shares(counts: np.ndarray) -> np.ndarray:
     return counts / np.maximum(counts.sum(1, keepdims=True), 1)
 
 
-def _figure(shown: Mapping[str, np.ndarray], names: Sequence[str], part: str) -> Figure:
-    ticks = range(len(names)) if len(names) <= MOST_NAMED else []
+def _figure(shown: dict[str, np.ndarray], names: Sequence[str], part: str) -> Figure:
+    ticks = range(len(names) if len(names) <= MOST_NAMED else 0)
     short = [name if len(name) <= 16 else f"{name[:15]}…" for name in names][: len(ticks)]
 
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
-        canvas.set_layout_engine("compressed")  # the axes are square
-        all_axes = canvas.subplots(1, len(shown), squeeze=False)[0]
-        size = 8.5 if len(names) <= 20 else 6.5
-        for axis, (title, counts) in zip(all_axes, shown.items()):
+        axes = canvas.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axis, (title, counts) in zip(axes, shown.items()):
             image = axis.imshow(100 * _shares(counts), vmin=0, vmax=100, cmap=theme.shades())
-            axis.set(title=f"{title}, {part}", xlabel="prediction", ylabel="class" * (axis is all_axes[0]))
+            axis.set(title=f"{title}, {part} of the labels", xlabel="prediction")
             axis.grid(visible=False)
-            axis.set_xticks(ticks, short, rotation=90, fontsize=size)
-            axis.set_yticks(ticks, short if axis is all_axes[0] else [""] * len(ticks), fontsize=size)
-            axis.spines[:].set_visible(True)
-        canvas.colorbar(image, ax=list(all_axes), shrink=0.6, pad=0.02).set_label("% of the class")
+            axis.set_xticks(ticks, short, rotation=90, fontsize=7)
+            axis.set_yticks(ticks, short, fontsize=7)
+        canvas.colorbar(image, ax=list(axes), shrink=0.6, pad=0.02).set_label("% of the class")
 
     data = [
         {"method": title, "class": names[i], "prediction": names[j], "count": int(counts[i, j])}
@@ -77,18 +75,15 @@ def _figure(shown: Mapping[str, np.ndarray], names: Sequence[str], part: str) ->
         for i, j in zip(*np.nonzero(counts))
     ]
     right = [f"{title}: {100 * np.trace(c) / c.sum():.1f} % on the diagonal" for title, c in shown.items()]
-    title = "Confusion matrix of the test images, all runs together; each row sums to 100 %."
-    drawn = plots.both(draw, 10 if len(shown) > 1 else 6.5, 5.6)
-    return Figure("confusion", title, {"": drawn}, f"Confusion matrices. {', '.join(right)}.", data)
+    title = "Confusion matrix of the test images, a row a class, all runs together; each row sums to 100 %."
+    drawn = plots.both(draw, 5 * len(shown), 5)
+    return Figure("confusion", title, *drawn, f"Confusion matrices. {', '.join(right)}.", data)
 
 
-def _pairs(shown: Mapping[str, np.ndarray], names: Sequence[str]) -> Table:
-    rows = []
-    for title, counts in shown.items():
-        shares = _shares(counts) * (1 - np.eye(len(names)))
-        rows.append(Row([title], "group"))
-        for i, j in zip(*np.unravel_index(np.argsort(-shares, axis=None, kind="stable")[:PAIRS], counts.shape)):
-            if shares[i, j]:
-                rows.append(Row([names[i], names[j], f"{100 * shares[i, j]:.0f} %", int(counts[i, j])]))
-    columns = ["Class", "Taken for", "Of the class", "Images"]
-    return Table("confused", "What is confused most", columns, rows, words=(1,))
+def _pairs(title: str, counts: np.ndarray, names: Sequence[str]) -> list[Row]:
+    shares = _shares(counts) * (1 - np.eye(len(names)))
+    rows, order = [Row([title], "group")], np.argsort(-shares, axis=None, kind="stable")[:PAIRS]
+    for i, j in zip(*np.unravel_index(order, counts.shape)):
+        if shares[i, j]:
+            rows.append(Row([names[i], names[j], spread([shares[i, j]]), int(counts[i, j])]))
+    return rows

@@ -1,22 +1,52 @@
-"""Accuracy against the number of labels: what each method reached, whose runs were short, and figure 1."""
+"""Accuracy against the number of labels: what each method reached, what a gain over pixels is worth, and figure 1."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from cpc_tf.efficient import gain
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.results import paper, plots, presets
-from cpc_tf.results.blocks import Figure
+from cpc_tf.results.blocks import Figure, Gain, percent
 from cpc_tf.results.methods import IMAGENET, Method, fraction, methods
-from cpc_tf.results.records import is_number
-from cpc_tf.results.runs import Run
-from cpc_tf.results.values import Gain, percent
+from cpc_tf.results.runs import Run, is_number
 
 METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
+
+
+def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
+    """How many times as many labels a baseline needs, linear in the logarithm of the labels between its points.
+
+    Args:
+      baseline: its measured points, (labels, accuracy) each, in any order.
+      labels, accuracy: the point it is compared with.
+
+    Returns:
+      None without a baseline; 'more than' if it never gets there; 'less than' if its first point is there already.
+    """
+    points = sorted(baseline)
+    if not points:
+        return None
+    if points[0][1] >= accuracy:
+        return Gain(points[0][0] / labels, "" if points[0][1] == accuracy else "less than")
+    for (x0, y0), (x1, y1) in zip(points, points[1:]):
+        if y1 >= accuracy:
+            return Gain(x0 * math.pow(x1 / x0, (accuracy - y0) / (y1 - y0)) / labels)
+    return Gain(points[-1][0] / labels, "more than")
+
+
+def between_measured(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
+    """The paper's coarser way: the most labels with which the baseline was measured and is not better, over `labels`.
+
+    Returns:
+      None if that is less than `labels`, or if there are no more labels to compare with: the paper leaves it blank.
+    """
+    beaten = [x for x, y in baseline if y <= accuracy and x >= labels]
+    most = max((x for x, _ in baseline), default=0)
+    return Gain(max(beaten) / labels) if beaten and most > labels else None
 
 
 class Point(NamedTuple):
@@ -40,39 +70,39 @@ class Point(NamedTuple):
         return 0 < self.steps < self.full
 
 
+Curve = dict[float, Point]
+"""Of one method: fraction -> point, in increasing order."""
+
+
 class Curves(NamedTuple):
-    """All methods of a dataset: fraction -> point, in increasing order, and the two that are compared, if any."""
+    """Those of all methods of a dataset, and the two that are compared; empty if there is none."""
 
-    all: Sequence[dict[float, Point]]
-    ours: dict[float, Point]
-    pixels: dict[float, Point]
+    all: Sequence[Curve]
+    ours: Curve
+    pixels: Curve
 
-    def gain(self, at: float, metric: str, rule: Callable[..., Gain | None] = gain.interpolated) -> Gain | None:
+    def gain(self, at: float, metric: str, rule: Callable[..., Gain | None] = interpolated) -> Gain | None:
         """Of the pre-trained encoder over pixels, where both were measured in runs that are not short."""
-        if at not in self.ours or self.ours[at].short:
+        if self.ours[at].short:
             return None
         baseline = [(p.labels, p.method.spread(metric).mean) for p in self.pixels.values() if not p.short]
         return rule(baseline, self.ours[at].labels, self.ours[at].method.spread(metric).mean)
 
-    def common(self) -> list[float]:
-        """The fractions at which both were measured."""
-        return sorted(self.ours.keys() & self.pixels.keys())
-
 
 def curves(runs: Sequence[Run]) -> Curves:
     """The curves of one dataset; compared are the first methods with the most fractions."""
-    found = {}
+    found = []
     for method in methods(runs):
-        at: dict[float, list[Run]] = {}
-        for run in sorted(method.runs, key=fraction):
-            at.setdefault(fraction(run), []).append(run)
-        found[method.title] = {f: _point(method._replace(runs=own)) for f, own in at.items()}
-    compared = {True: {}, False: {}}
-    for method in methods(runs):
-        role, curve = method.pretrained, found[method.title]
-        if (role or method.trained_by == "pixels") and len(curve) > len(compared[role]):
-            compared[role] = curve
-    return Curves(list(found.values()), compared[True], compared[False])
+        at = {f: [run for run in method.runs if fraction(run) == f] for f in sorted(set(map(fraction, method.runs)))}
+        found.append({f: _point(method._replace(runs=own)) for f, own in at.items()})
+    ours = [curve for curve in found if method_of(curve).pretrained]
+    pixels = [curve for curve in found if method_of(curve).trained_by == "pixels"]
+    return Curves(found, max(ours, key=len, default={}), max(pixels, key=len, default={}))
+
+
+def method_of(curve: Curve) -> Method:
+    """The method, with the runs of the curve's first point."""
+    return next(iter(curve.values())).method
 
 
 def _point(method: Method) -> Point:
@@ -95,65 +125,27 @@ def _steps(run: Run) -> int:
 
 
 def figure(found: Curves, dataset: str) -> Figure:
-    """Top-1 and top-5 side by side."""
-    points = [(point, run) for curve in found.all for point in curve.values() for run in point.method.runs]
-    most = max(len(point.method.runs) for point, _ in points)
-    title = "Accuracy against labels (figure 1 of the paper)." + (
-        f" Points are means, bands go from the worst to the best of up to {most} runs." if most > 1 else ""
-    )
-    claimed = any(found.gain(at, metric) for at in found.common() for metric in METRICS)
-    title += " Arrows: how far to the right the baseline is as good." if claimed else ""
-    pictures = {}
-    for metric in METRICS:
-        panel = _panel(found, metric, dataset)
-        draw = lambda canvas, theme, panel=panel: plots.panels(canvas, theme, [panel], 1, "upper left")  # noqa: E731
-        pictures[f"-{metric}"] = plots.both(draw, 5, 4.3, dpi=200)
-    means = [f"{p.method.title} {p.method.spread('top1')} % with {p.labels:,}" for c in found.all for p in c.values()]
-    alt = f"Accuracy on {dataset} against the number of labels. Top-1: {', '.join(means)}."
-    shown = ("encoder", "label_fraction", "num_train_labels", "seed", "top1", "top5")
-    data = [{"method": point.method.title, **{name: run.get(name) for name in shown}} for point, run in points]
-    return Figure("figure1", title, pictures, alt, data)
-
-
-def _panel(found: Curves, metric: str, dataset: str) -> plots.Panel:
-    lines = []
-    for curve in found.all:
-        (method, *_), *_ = points = list(curve.values())
-        mean, low, high, _ = zip(*(point.method.spread(metric) for point in points))
-        mean, low, high = ([100 * value for value in values] for values in (mean, low, high))
-        style = "-" if curve in (found.ours, found.pixels) else "--"
-        lines.append(plots.Line(method.title, [p.labels for p in points], mean, method.trained_by, style, low, high))
-    floor = 10 * max(0, (min(min(line.low) for line in lines) - 8) // 10)
-    if dataset in IMAGENET:
-        for name, method in (("cpc", paper.CPC), ("pixels", paper.PIXELS)):
-            x = [paper.IMAGES * f for f in paper.FRACTIONS]
-            lines.append(plots.Line(f"{method}, paper", x, paper.TABLE_2[metric][method], name, ":"))
-    classes = max(p.method.runs[0].get("num_classes", 0) for curve in found.all for p in curve.values())
+    """Figure 1 of the paper: top-1 and top-5 side by side."""
     ticks = {point.labels: f"{point.labels:,}\n{percent(f)}" for curve in found.all for f, point in curve.items()}
+    title = (
+        "Accuracy against labels (figure 1 of the paper). Points are means, bands go from the worst to the best run; "
+        "the axis does not begin at 0."
+    )
 
-    def finish(axis: Axes, theme: plots.Theme) -> None:
-        chance = 100 / classes * (5 if metric == "top5" else 1) if classes else 0
-        if max(floor, 0.01) < chance < 100:
-            axis.axhline(chance, color=theme.muted, linewidth=1, linestyle=(0, (1, 2)), label="chance")
-        _arrows(axis, theme, found, metric)
-        axis.set_xscale("log")
-        axis.set(xlim=(min(ticks) / 1.3, max(ticks) * 1.3), ylim=(floor, 101.5))
-        axis.set_xticks(list(ticks), list(ticks.values()), fontsize=8.5)
-        axis.xaxis.minorticks_off()
+    def scale(axis: Axes, theme: plots.Theme) -> None:
+        axis.set(xscale="log", xlim=(min(ticks) / 1.3, max(ticks) * 1.3), ylim=(None, 101.5))
 
-    return plots.Panel(f"{METRICS[metric]}, %", lines, "labels (part of all)", finish=finish)
-
-
-def _arrows(axis: Axes, theme: plots.Theme, found: Curves, metric: str) -> None:
-    """From the first and last but one common points to where the baseline is as good."""
-    common = found.common()
-    for at in common[:1] + common[-2:-1]:
-        gained = found.gain(at, metric)
-        exact = gained and (not gained.bound or (gained.bound == "more than" and at == common[0]))
-        if not exact or gained.factor < 1.15:
-            continue  # nothing to point at
-        start, height = found.ours[at].labels, 100 * found.ours[at].method.spread(metric).mean
-        end, text = (start * gained.factor, height), f"{gained.bound} {gained}\N{MULTIPLICATION SIGN}".lstrip()
-        arrow = {"arrowstyle": "->", "color": theme.muted, "linewidth": 1.3, "shrinkA": 6, "shrinkB": 1}
-        axis.annotate("", end, (start, height), arrowprops=arrow)
-        axis.annotate(text, end, (5, 0), textcoords="offset points", va="top", fontsize=9, color=theme.ink)
+    panels = []
+    for metric, name in METRICS.items():
+        lines = []
+        for curve in found.all:
+            spreads = [point.method.spread(metric) for point in curve.values()]
+            mean, low, high = ([100 * spread[part] for spread in spreads] for part in range(3))
+            labels, method = [point.labels for point in curve.values()], method_of(curve)
+            style = "-" if curve in (found.ours, found.pixels) else "--"
+            lines.append(plots.Line(method.title, labels, mean, method.trained_by, style, low, high))
+        for color, method in (("cpc", paper.CPC), ("pixels", paper.PIXELS)) if dataset in IMAGENET else ():
+            labels = [paper.IMAGES * f for f in paper.FRACTIONS]
+            lines.append(plots.Line(f"{method}, paper", labels, paper.TABLE_2[metric][method], color, ":"))
+        panels.append(plots.Panel(f"{name}, %", lines, "labels (part of all)", ticks=ticks, finish=scale))
+    return plots.curves("figure1", title, panels, 2, (10, 4.3), "upper left")

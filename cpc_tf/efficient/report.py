@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cpc_tf.efficient import confusion, gain
-from cpc_tf.efficient.label_curve import METRICS, Curves, Point, curves, figure, preset_names
+from cpc_tf.efficient import confusion
+from cpc_tf.efficient.label_curve import (
+    METRICS,
+    Curve,
+    Curves,
+    Point,
+    between_measured,
+    curves,
+    figure,
+    interpolated,
+    method_of,
+    preset_names,
+)
 from cpc_tf.results import paper, presets
-from cpc_tf.results.blocks import TRAINING, Block, Details, Gap, Part, Row, Table
+from cpc_tf.results.blocks import TRAINING, Block, Details, Gain, Gap, Part, Row, Spread, Table, percent, spread
 from cpc_tf.results.methods import IMAGENET, dataset_name, fraction, methods
-from cpc_tf.results.records import is_number
-from cpc_tf.results.runs import Run
+from cpc_tf.results.runs import Run, is_number
 from cpc_tf.results.training import classifier_curves
-from cpc_tf.results.values import Cell, percent, spread
 
 FEW_LABELS = (10, "labels", "Few labels")
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
+RULES = {", interpolated": interpolated, " between measured fractions": between_measured}
+TRIED = {"Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size", "Steps": "steps"}
+# A row of a table over fractions of the labels: its name, the values at some fractions, its source.
+Line = tuple[str, Mapping[float, Any], str]
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """What the results on a dataset show of few labels; a gap if there are none and a preset would measure them."""
     if not runs:
-        how = presets.how(dataset, ["efficient"], "--label_fraction=0.01")
-        gap = Gap("Not measured: classification with few labels (figure 1, tables 2 and 3).", how)
-        return [Part(*FEW_LABELS, [gap])] if how else []
+        missing = {"classification with few labels (figure 1, tables 2 and 3)": "--label_fraction=0.01"}
+        gaps = [gap for gap in presets.gaps(dataset, ["efficient"], missing) if gap.how]
+        return [Part(*FEW_LABELS, gaps)] if gaps else []
     found, name, searched = curves(runs), dataset_name(dataset), search(runs)
     chosen = [Details("The settings that the held-out labels chose", [searched])] if searched.rows else []
-    shown = [figure(found, name), table_2(found, name), *gaps(found, dataset), *table_3(found, name), *chosen]
+    shown = [figure(found, name), table_2(found, name), *_gaps(found, dataset), *table_3(found, name), *chosen]
     training: list[Block] = []
-    for index, curve in enumerate(found.all):
+    for index, curve in enumerate(found.all, 1):
         groups = {percent(f): point.method.runs for f, point in curve.items()}
-        title = f"classifiers with few labels: {_title(curve)}"
-        training += classifier_curves(f"training-efficient-{index + 1}", title, groups, ordered=True)
+        title = f"classifiers with few labels: {method_of(curve).title}"
+        training += classifier_curves(f"training-efficient-{index}", title, groups, ordered=True)
     return [
         Part(*FEW_LABELS, shown, headline(found)),
         Part(50, "confusions", "Confusions", confusion.blocks(found)),
@@ -42,15 +55,14 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
 
 def headline(found: Curves) -> list[str]:
     """What was found with the fewest and the most labels. Of runs shorter than the preset's no gain is claimed."""
-    common = found.common()
+    common = sorted(found.ours.keys() & found.pixels.keys())
     if common:
         return [_comparison(found, at, claim=at == common[0]) for at in dict.fromkeys((common[0], common[-1]))]
-    sentences = []
     for own, lacking in ((found.ours, "the baseline on pixels"), (found.pixels, "an encoder trained without labels")):
-        for at in list(own)[: not sentences]:
-            reached = f"{_title(own)} reaches {own[at].method.spread('top1')} % top-1"
-            sentences.append(_sentence([own[at]], at, f"{reached}; {lacking} is not measured there yet."))
-    return sentences
+        for at, point in own.items():
+            reached = f"{point.method.title} reaches {point.method.spread('top1')} % top-1"
+            return [_sentence([point], at, f"{reached}; {lacking} is not measured there yet.")]
+    return []
 
 
 def _comparison(found: Curves, at: float, claim: bool) -> str:
@@ -62,8 +74,9 @@ def _comparison(found: Curves, at: float, claim: bool) -> str:
     elif any(point.short for point in both):
         end = "; no gain is claimed."
     elif claim and gained and not (gained.bound and gained.factor < 1.05):  # else it has no more labels than these
-        end = f": on pixels it takes {f'{gained.bound} {gained}'.lstrip()} times as many labels to get as far."
-    return _sentence(both, at, f"{_title(found.ours)} reaches {ours} % top-1 and training on pixels {pixels} %{end}")
+        end = f": on pixels it takes {gained} times as many labels to get as far."
+    title = both[0].method.title
+    return _sentence(both, at, f"{title} reaches {ours} % top-1 and training on pixels {pixels} %{end}")
 
 
 def _sentence(points: Sequence[Point], at: float, what: str) -> str:
@@ -71,117 +84,108 @@ def _sentence(points: Sequence[Point], at: float, what: str) -> str:
     return presets.in_short_runs([(point.steps, point.full) for point in points], sentence)
 
 
-def _title(curve: dict[float, Point]) -> str:
-    return next(iter(curve.values())).method.title
-
-
 def table_2(found: Curves, dataset: str) -> Table:
     """The paper's table 2, ours above the paper's."""
-    fractions = _fractions(found, paper.FRACTIONS)
-    labels = {f: f"{point.labels:,}" for curve in found.all for f, point in curve.items()}
-    rules = {", interpolated": gain.interpolated, " between measured fractions": gain.between_measured}
-    rows = []
+    labels = {f: point.labels for curve in found.all for f, point in curve.items()}
+    groups: dict[str, list[Line]] = {"": [("Number of labels", labels, "aside")]}
     for metric, title in METRICS.items():
-        rows.append(Row([title], "group"))
-        for curve in found.all[::-1]:
-            values = [curve[f].method.spread(metric) if f in curve else None for f in fractions]
-            rows.append(Row([_trained_on(curve), *values]))
-        for kind, rule in rules.items():
-            gains = [found.gain(f, metric, rule) for f in fractions]
-            rows += [Row([f"Gain{kind}", *gains], "gain")] if any(gains) else []
-        in_paper = {name: dict(zip(paper.FRACTIONS, values)) for name, values in paper.TABLE_2[metric].items()}
-        rows += [_paper_row(name, values, fractions) for name, values in in_paper.items()]
-        baseline, ours = in_paper[paper.PIXELS].items(), in_paper[paper.CPC]
-        gains = [gain.interpolated(baseline, f, ours[f]) if f in ours else None for f in fractions]
-        printed = dict(zip(paper.FRACTIONS, paper.GAIN[metric]))
-        times = [f"{printed[f]:g}\N{MULTIPLICATION SIGN}" if printed.get(f) else None for f in fractions]
-        rows += [Row(["Gain, interpolated", *gains], "paper gain"), Row(["Gain, as printed", *times], "paper gain")]
+        lines = [(_trained_on(curve), _accuracy(curve, metric), "measured") for curve in found.all[::-1]]
+        for name, rule in RULES.items():
+            lines.append((f"Gain{name}", {f: found.gain(f, metric, rule) for f in found.ours}, "gain"))
+        printed = paper.TABLE_2[metric]
+        lines += [(name, _in_percent(paper.FRACTIONS, values), "paper") for name, values in printed.items()]
+        baseline = list(zip(paper.FRACTIONS, printed[paper.PIXELS]))
+        gains = {f: interpolated(baseline, f, best) for f, best in zip(paper.FRACTIONS, printed[paper.CPC])}
+        lines.append(("Gain, interpolated", gains, "paper"))
+        gains = {f: gain and Gain(gain) for f, gain in zip(paper.FRACTIONS, paper.GAIN[metric])}
+        groups[title] = [*lines, ("Gain, as printed", gains, "paper")]
     note = (
         "Percent; after ±, half the range of several runs; of runs at one fraction the longest count. Gain: how many "
         "times as many labels the baseline needs for the same accuracy, if no run is shorter than the preset's. "
         "Interpolated: linear in the logarithm of the labels, on the means. Between measured fractions: the paper's "
         "coarser way, the largest fraction at which the baseline was measured and is not better."
     )
-    columns = ["Labeled data", *(Cell(percent(f), labels.get(f, "")) for f in fractions)]
     title = "Pixels against CPC features (table 2 of the paper)"
-    return Table("table2", title, columns, rows, note + _other_data(dataset))
+    return _over_fractions("table2", title, {*paper.FRACTIONS, *labels}, groups, note, dataset)
 
 
 def table_3(found: Curves, dataset: str) -> list[Table]:
     """The paper's table 3 with the phases of our runs; nothing if the runs do not state their phases."""
-    fractions = _fractions(found, paper.TABLE_3_FRACTIONS)
-    ours = {metric: _phase_rows(found, metric, fractions) for metric in METRICS}
-    rows = [Row(["Top-5 accuracy"], "group"), *ours["top5"]]
-    for group, lines in paper.TABLE_3.items():
-        rows += [Row([group], "subgroup")] if group else []
-        known = {name: dict(zip(paper.TABLE_3_FRACTIONS, values)) for name, *values in lines}
-        rows += [_paper_row(name, values, fractions) for name, values in known.items()]
-    rows += [Row(["Top-1 accuracy (the paper prints none)"], "group"), *ours["top1"]]
-    note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it." + _other_data(dataset)
-    title = "Fixed and fine-tuned, beside other methods (table 3 of the paper)"
-    table = Table("table3", title, ["Labeled data", *map(percent, fractions)], rows, note)
+    ours = {metric: [line for curve in found.all[::-1] for line in _phases(curve, metric)] for metric in METRICS}
+    groups = {"Top-5 accuracy": ours["top5"]}
+    for heading, lines in paper.TABLE_3.items():
+        own = [(name, _in_percent(paper.TABLE_3_FRACTIONS, values), "paper") for name, *values in lines]
+        groups[heading or "Trained on labels alone"] = own
+    groups["Top-1 accuracy (the paper prints none)"] = ours["top1"]
+    title, fractions = "Fixed and fine-tuned, beside other methods (table 3 of the paper)", paper.TABLE_3_FRACTIONS
+    note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it."
+    known = {f for curve in found.all for f in curve}
+    table = _over_fractions("table3", title, {*fractions, *known}, groups, note, dataset)
     return [table] if any(ours.values()) else []
 
 
-def search(runs: Sequence[Run]) -> Table:
-    """What each search chose; the CSV file has all that was tried."""
-    rows, data = [], []
-    for method in methods(runs):
-        for run in sorted(method.runs, key=lambda run: (fraction(run), run.get("seed", 0))):
-            tried, seed = run.get("search", []), run.get("seed", 0)
-            name = f"{method.title}, {percent(fraction(run))}, seed {seed}"
-            data += [{"run": name, "label_fraction": fraction(run), "seed": seed, **trial} for trial in tried]
-            for trial in (trial for trial in tried if trial.get("chosen") is True):
-                rate, right = trial.get("learning_rate", trial.get("encoder_rate")), trial.get("held_out_top1")
-                values = [trial.get(key) for key in ("weight_decay", "dropout", "batch_size", "steps")]
-                same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
-                right = spread([right]) if is_number(right) else None
-                rows.append(Row([name, trial.get("phase"), rate, *values, right, same_phase]))
-    columns = ["Run", "Phase", "Rate", "Weight decay", "Dropout", "Batch", "Steps", "Held-out top-1, %", "Tried"]
-    note = (
-        "Chosen by the accuracy on labels held out of the training set, never on the test set. While fine-tuning, the "
-        "rate is the encoder's; 0 steps: no fine-tuning was better."
-    )
-    return Table("search", "Chosen settings", columns, rows, note, words=(1,), all_data=data)
+def _over_fractions(
+    name: str, title: str, fractions: Iterable[float], groups: Mapping[str, Sequence[Line]], note: str, dataset: str
+) -> Table:
+    """A table with a column for each fraction of the labels; rows without any value are left out."""
+    columns, rows = sorted(fractions), []
+    for heading, lines in groups.items():
+        rows += [Row([heading], "group")] if heading else []
+        rows += [Row([own, *map(at.get, columns)], source) for own, at, source in lines if any(at.values())]
+    note += "" if dataset in IMAGENET else f" The paper's figures are of ImageNet, ours of {dataset}."
+    return Table(name, title, ["Labeled data", *map(percent, columns)], rows, note)
 
 
-def gaps(found: Curves, dataset: str) -> list[Gap]:
-    """Where one of the two compared methods lacks a fraction of the paper, or one that the other has."""
-    wanted, missing = sorted({*paper.FRACTIONS, *found.ours, *found.pixels}), []
-    for pixels, own in ((False, found.ours), (True, found.pixels)):
-        name = "the baseline on pixels" if pixels else _title(own) if own else "an encoder trained without labels"
-        lacking = [f for f in wanted if f not in own]
-        if lacking:
-            how = presets.how(dataset, preset_names(pixels), f"--label_fraction={lacking[0]:g}")
-            missing.append(Gap(f"Not measured: {name} at {', '.join(map(percent, lacking))} of the labels.", how))
-    return missing
+def _accuracy(curve: Curve, metric: str) -> dict[float, Spread]:
+    return {f: point.method.spread(metric) for f, point in curve.items()}
 
 
-def _fractions(found: Curves, in_paper: Sequence[float]) -> list[float]:
-    return sorted({*in_paper, *(f for curve in found.all for f in curve)})
+def _phases(curve: Curve, metric: str) -> list[Line]:
+    lines = []
+    for phase, name in PHASES.items():
+        stated = {f: [r.get("phases", {}).get(phase, {}).get(metric) for r in p.method.runs] for f, p in curve.items()}
+        values = {f: spread(v for v in own if is_number(v) and 0 <= v <= 1) for f, own in stated.items()}
+        lines += [(f"{method_of(curve).title}{name}", values, "measured")] if any(values.values()) else []
+    return lines
 
 
-def _trained_on(curve: dict[float, Point]) -> str:
-    method = next(iter(curve.values())).method
+def _in_percent(fractions: Sequence[float], values: Sequence[float | None]) -> dict[float, Spread]:
+    return {f: spread([value / 100]) for f, value in zip(fractions, values) if value is not None}
+
+
+def _trained_on(curve: Curve) -> str:
+    method = method_of(curve)
     if method.trained_by == "pixels":
         return f"{method.architecture or 'classifier'} trained on pixels"
     return f"trained on {method.title} features" if method.pretrained else f"trained on a {method.title}"
 
 
-def _phase_rows(found: Curves, metric: str, fractions: Sequence[float]) -> list[Row]:
+def search(runs: Sequence[Run]) -> Table:
+    """What each search chose; report.json has all that was tried."""
     rows = []
-    for curve in found.all[::-1]:
-        runs = [curve[f].method.runs if f in curve else [] for f in fractions]
-        for phase, name in PHASES.items():
-            known = [[run.get("phases", {}).get(phase, {}).get(metric) for run in own] for own in runs]
-            values = [spread(v for v in own if is_number(v) and 0 <= v <= 1) for own in known]
-            rows += [Row([f"{_title(curve)}{name}", *values])] if any(values) else []
-    return rows
+    ordered = [(m.title, run) for m in methods(runs) for run in sorted(m.runs, key=lambda r: (fraction(r), r.place))]
+    for title, run in ordered:
+        tried = run.get("search", [])
+        for trial in (trial for trial in tried if trial.get("chosen") is True):
+            rate, right = trial.get("learning_rate", trial.get("encoder_rate")), trial.get("held_out_top1")
+            same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
+            right = spread([right]) if is_number(right) else None
+            name = f"{title}, {percent(fraction(run))}, seed {run.get('seed', 0)}"
+            rows.append(Row([name, trial.get("phase"), rate, *map(trial.get, TRIED.values()), right, same_phase]))
+    note = (
+        "Chosen by the accuracy on labels held out of the training set, never on the test set. While fine-tuning, the "
+        "rate is the encoder's; 0 steps: no fine-tuning was better. report.json has all that was tried."
+    )
+    columns = ["Run", "Phase", "Rate", *TRIED, "Held-out top-1, %", "Tried"]
+    return Table("search", "Chosen settings", columns, rows, note)
 
 
-def _paper_row(name: str, values: dict[float, Any], fractions: Sequence[float]) -> Row:
-    return Row([name, *(spread([values[f] / 100]) if values.get(f) else None for f in fractions)], "paper")
-
-
-def _other_data(dataset: str) -> str:
-    return "" if dataset in IMAGENET else f" The paper's figures are of ImageNet, ours of {dataset}."
+def _gaps(found: Curves, dataset: str) -> list[Gap]:
+    """Where one of the two compared methods lacks a fraction of the paper, or one that the other has."""
+    gaps, ours = [], method_of(found.ours).title if found.ours else "an encoder trained without labels"
+    for pixels, own, name in ((False, found.ours, ours), (True, found.pixels, "the baseline on pixels")):
+        lacking = sorted({*paper.FRACTIONS, *found.ours, *found.pixels} - own.keys())
+        for first in lacking[:1]:
+            what = f"{name} at {', '.join(map(percent, lacking))} of the labels"
+            gaps += presets.gaps(dataset, preset_names(pixels), {what: f"--label_fraction={first:g}"})
+    return gaps

@@ -11,16 +11,11 @@ from matplotlib.figure import Figure as Canvas
 from cpc_tf.evaluation.features import Features
 from cpc_tf.results import plots
 
+SHADES = ("cpc", "untrained", "pixels")
+
 
 class Neighbours(NamedTuple):
-    """Test images, and the training images in which their neighbours are sought.
-
-    Attributes:
-      images: uint8 [Q, S, S, 3], of the test images.
-      encoded: of the test images.
-      gallery_images: uint8 [N, S, S, 3], of the training images.
-      gallery: of the training images.
-    """
+    """Test images, uint8 [Q, S, S, 3], and the training images [N, S, S, 3] in which their neighbours are sought."""
 
     images: np.ndarray
     encoded: Features
@@ -55,15 +50,14 @@ def draw(results: dict[str, dict], shown: dict[str, Neighbours], rows: int = 6, 
         _bars(left.subplots(), results, theme)
         axes = right.subplots(len(queries), 1 + len(shown) * count, squeeze=False)
         for row, query in zip(axes, queries):
-            _tile(row[0], first.images[query], None)
-            for i, neighbours in enumerate(shown.values()):
-                for j, found in enumerate(neighbours.nearest(query, count)):
-                    frame = plots.TRUE if neighbours.gallery.labels[found] == labels[query] else plots.MISSED
-                    _tile(row[1 + i * count + j], neighbours.gallery_images[found], frame)
-        axes[0][0].set_title("test image", fontsize=10, fontweight="normal")
-        for i, title in enumerate(shown):
-            axis = axes[0][1 + i * count]
-            above = axis.text(0, 1.06, f"nearest training images by {title}", transform=axis.transAxes)
+            plots.tile(row[0], first.images[query])
+            near = [(n, index) for n in shown.values() for index in n.nearest(query, count)]
+            for axis, (neighbours, index) in zip(row[1:], near):
+                frame = plots.TRUE if neighbours.gallery.labels[index] == labels[query] else plots.MISSED
+                plots.tile(axis, neighbours.gallery_images[index], frame=frame)
+        titles = {0: "test image", **{1 + i * count: f"nearest training images by {t}" for i, t in enumerate(shown)}}
+        for column, title in titles.items():
+            above = axes[0][column].text(0, 1.06, title, transform=axes[0][column].transAxes)
             above.set_in_layout(False)  # it is wider than its column
 
     return plots.png(fill, 14, 6.2, dpi=100)
@@ -72,18 +66,10 @@ def draw(results: dict[str, dict], shown: dict[str, Neighbours], rows: int = 6, 
 def _bars(axis: Axes, results: dict[str, dict], theme: plots.Theme) -> None:
     chance = 1 / next(iter(results.values()))["num_classes"]
     values = [*(100 * result["top1"] for result in results.values()), 100 * chance]
-    colors = [theme.color(kind) for kind in ("cpc", "untrained", "pixels")][: len(results)]
-    bars = axis.bar([*results, "chance"], values, color=[*colors, theme.grid])
+    bars = axis.bar(
+        [*results, "chance"], values, color=[*map(theme.color, SHADES[: len(results)]), theme.color("line")]
+    )
     axis.bar_label(bars, [f"{value:.1f}" for value in values])
-    axis.set_ylim(0, 105)
-    axis.set_title("top-1 of a linear classifier, %")
+    axis.set(ylim=(0, 105), title="top-1 of a linear classifier, %")
     axis.tick_params(axis="x", labelrotation=20)
     axis.grid(visible=False)
-
-
-def _tile(axis: Axes, image: np.ndarray, frame: str | None) -> None:
-    axis.imshow(image)
-    axis.set(xticks=[], yticks=[])
-    axis.grid(visible=False)
-    for spine in axis.spines.values():
-        spine.set(visible=frame is not None, color=frame or "black", linewidth=3)

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.axes import Axes
-
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.results import paper, plots, presets
-from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Gap, Part, Row, Table, paper_rows
+from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Gap, Part, Row, Spread, Table, paper_rows, spread
 from cpc_tf.results.methods import Method, dataset_name, identity, methods
 from cpc_tf.results.runs import Run
 from cpc_tf.results.training import classifier_curves, pictures
-from cpc_tf.results.values import Spread, spread
 
 METRICS = ("top1", "top5")
+BASELINES = {"untrained": "the encoder's untrained copy", "pixels": "raw pixels"}
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """What the results on a dataset show of linear classifiers; gaps where they show nothing and a preset would."""
     found = methods(run for run in runs if not run.get("rung") and not run.get("policy"))
-    policies: dict[str, list[Run]] = {}
-    for run in runs:
-        policies.setdefault(run.get("policy", ""), []).append(run)
     rungs = {name: [run for run in runs if run.get("rung", "").lower() == name.lower()] for name in paper.LADDER}
     rungs = {name: own for name, own in rungs.items() if own}
     name = dataset_name(dataset)
-    shown = [*([_table_1(found, name)] if found else []), *_gaps(found, dataset), *_policies(policies)]
+    shown = [*([_table_1(found, name)] if found else []), *_gaps(found, dataset), *_policies(runs)]
     neighbours = pictures(
-        [run for method in found if method.trained_by not in ("untrained", "pixels") for run in method.runs],
+        [run for method in found if method.trained_by not in BASELINES for run in method.runs],
         "linear.png",
         "neighbours",
         "Nearest training images in feature space ({}): green frame, same class; red frame, another.",
@@ -47,17 +42,16 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
 def _headline(found: Sequence[Method]) -> list[str]:
     found = sorted(found, key=lambda method: -method.spread("top1").mean)
     ours = [method for method in found if method.pretrained]
+    if not ours:
+        return []
     beside = [f"the best of {len(ours)} encoders"] * (len(ours) > 1)
-    for baseline in ("untrained", "pixels"):
+    for baseline in BASELINES:
         beside += [f"{m.title} {m.spread('top1')} %" for m in found if m.trained_by == baseline][:1]
-    sentences = []
-    for method in ours[:1]:
-        run, preset = method.runs[0], presets.own_preset(method.runs[0]["dataset"], "linear")
-        full = presets.full_steps(LinearConfig, preset, run.get("num_train_labels", 0))
-        end = f" ({', '.join(beside)})." if beside else "."
-        sentence = f"A linear classifier on frozen {method.title} features: {method.spread('top1')} % top-1{end}"
-        sentences.append(presets.in_short_runs([(run.get("steps", 0), full)], sentence))
-    return sentences
+    run, end = ours[0].runs[0], f" ({', '.join(beside)})." if beside else "."
+    preset = presets.own_preset(run["dataset"], "linear")
+    full = presets.full_steps(LinearConfig, preset, run.get("num_train_labels", 0))
+    sentence = f"A linear classifier on frozen {ours[0].title} features: {ours[0].spread('top1')} % top-1{end}"
+    return [presets.in_short_runs([(run.get("steps", 0), full)], sentence)]
 
 
 def _table_1(found: Sequence[Method], dataset: str) -> Table:
@@ -67,7 +61,7 @@ def _table_1(found: Sequence[Method], dataset: str) -> Table:
         title = " - ".join([method.title, *([method.architecture] if parameters and method.architecture else [])])
         rows.append(Row([title, parameters and parameters / 1e6, *map(method.spread, METRICS)]))
     classes = found[0].runs[0]["num_classes"]
-    rows.append(Row(["chance", None, spread([1 / classes]), spread([min(5, classes) / classes])], "chance"))
+    rows.append(Row(["chance", None, spread([1 / classes]), spread([min(5, classes) / classes])], "aside"))
     note = (
         "Percent; a linear classifier on the frozen encoder, with all labels. Parameters: of the encoder alone, in "
         "millions. After ±, half the range of several runs."
@@ -77,20 +71,22 @@ def _table_1(found: Sequence[Method], dataset: str) -> Table:
     return Table("table1", "Linear classification (table 1 of the paper)", columns, rows, note)
 
 
-def _gaps(found: Sequence[Method], dataset: str) -> list[Block]:
-    known, how = {method.trained_by for method in found}, presets.how(dataset, ["linear"])
+def _gaps(found: Sequence[Method], dataset: str) -> list[Gap]:
+    known = {method.trained_by for method in found}
     if not any(method.pretrained for method in found):
-        return [Gap("Not measured: a linear classifier on CPC features (table 1).", how)] if how else []
-    baselines = {"untrained": "the encoder's untrained copy", "pixels": "raw pixels"}
-    missing = [name for kind, name in baselines.items() if kind not in known]
-    how = presets.how(dataset, ["linear"], "--baselines")
-    return [Gap(f"Not measured: a linear classifier on {name}.", how) for name in missing]
+        missing = presets.gaps(dataset, ["linear"], {"a linear classifier on CPC features (table 1)": ""})
+        return [gap for gap in missing if gap.how]
+    missing = {f"a linear classifier on {what}": "--baselines" for kind, what in BASELINES.items() if kind not in known}
+    return presets.gaps(dataset, ["linear"], missing)
 
 
-def _policies(policies: Mapping[str, Sequence[Run]]) -> list[Block]:
+def _policies(runs: Sequence[Run]) -> list[Table]:
     """What pre-training with each policy of augmentation gave: records with a `policy`."""
-    named = [(name, own) for name, own in policies.items() if name]
-    rows = [Row([name, *(spread(run[m] for run in own) for m in METRICS), len(own)]) for name, own in named]
+    policies: dict[str, list[Run]] = {}
+    for run in runs:
+        policies.setdefault(run.get("policy", ""), []).append(run)
+    policies.pop("", None)
+    rows = [Row([name, *(spread(run[m] for run in own) for m in METRICS), len(own)]) for name, own in policies.items()]
     rows.sort(key=lambda row: (-row.values[1].mean, row.values[0]))
     note = "Percent; linear classifier after pre-training of equal length with each policy."
     columns = ["Policy", "Top-1", "Top-5", "Runs"]
@@ -111,8 +107,8 @@ def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
         "are not printed in the text, and are of a custom validation set of ImageNet."
     )
     columns = ["Rung", "Adds", "Top-1", "Change", "Paper: change"]
-    table = Table("ladder-table", "What each rung adds", columns, rows, note, words=(1,))
-    blocks: list[Block] = [_ladder_figure(rungs, top1), table] if rungs else []
+    table = Table("ladder-table", "What each rung adds", columns, rows, note)
+    blocks: list[Block] = [_ladder_figure(top1), table] if rungs else []
     missing = [rung for rung in paper.LADDER if rung not in rungs]
     if missing and (rungs or dataset == "photos"):
         blocks.append(Gap(f"Not measured: {', '.join(missing)} (figure 3).", "python -m experiments.ladder"))
@@ -121,29 +117,16 @@ def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
     return Part(30, "rungs", "From CPC v1 to CPC v2", blocks, sentences)
 
 
-def _ladder_figure(rungs: Mapping[str, Sequence[Run]], top1: Mapping[str, Spread]) -> Figure:
-    floor, order = max(0, 10 * (min(100 * here.low for here in top1.values()) // 10 - 1)), [*paper.LADDER]
-
-    def bars(axis: Axes, theme: plots.Theme) -> None:
-        for x, rung in enumerate(order):
-            if rung in top1:
-                height = 100 * top1[rung].mean - floor
-                axis.bar(x, height, 0.68, bottom=floor, color=theme.color(x / (len(order) - 1)))
-                above = {"textcoords": "offset points", "ha": "center", "fontweight": "bold"}
-                axis.annotate(top1[rung], (x, 100 * top1[rung].high), (0, 4), **above)
-            else:
-                axis.text(x, floor, "not\nmeasured", ha="center", va="bottom", fontsize=8.5, color=theme.muted)
-        adds = ["CPC v1", *("\n".join([f"+{rung}", *paper.LADDER[rung][0].rsplit(" ", 1)]) for rung in order[1:])]
-        axis.set_xticks(range(len(order)), adds, fontsize=9)
-        axis.set(xlim=(-0.6, len(order) - 0.4), ylim=(floor, None), ymargin=0.12)
-        axis.tick_params(axis="x", length=0)
-        axis.grid(visible=False, axis="x")
-
-    seeds = {rung: [100 * run["top1"] for run in own] for rung, own in rungs.items()}
-    lines = [plots.Line(rung, [order.index(rung)] * len(values), values, "ink") for rung, values in seeds.items()]
-    title = "The ladder (figure 3 of the paper): each rung adds one change to the one before."
-    title += " Bars are means, dots the runs." if max(map(len, seeds.values())) > 1 else ""
-    title += f" The axis begins at {floor:.0f} %." if floor else ""
-    panel = plots.Panel("Linear top-1 accuracy, %", lines, "", finish=bars)
+def _ladder_figure(top1: Mapping[str, Spread]) -> Figure:
+    x = [index for index, rung in enumerate(paper.LADDER) if rung in top1]
+    mean, low, high = ([100 * here[part] for here in top1.values()] for part in range(3))
+    adds = {rung: "\n".join([rung, *text.rsplit(" ", 1)]) for rung, (text, _) in paper.LADDER.items()}
+    ticks = [text if rung in top1 else f"{text}\n(not measured)" for rung, text in adds.items()]
+    line = plots.Line("mean", x, mean, "cpc", low=low, high=high)
+    panel = plots.Panel("Linear top-1 accuracy, %", [line], "", ticks=dict(enumerate(ticks)))
+    title = (
+        "The ladder (figure 3 of the paper): each rung adds one change to the one before. Points are means, the band "
+        "goes from the worst to the best run; the axis does not begin at 0."
+    )
     alt = "; ".join(f"{rung} {here} %" for rung, here in top1.items())
     return plots.curves("ladder", title, [panel], 1, (10, 4))._replace(alt=f"Linear top-1 accuracy: {alt}.")

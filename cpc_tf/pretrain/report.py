@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health
 from cpc_tf.results import plots
-from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Details, Figure, Gap, Part, Row, Table
+from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Gap, Part, Row, Table, folded
 from cpc_tf.results.methods import architecture
 from cpc_tf.results.runs import Run
 from cpc_tf.results.training import line, pictures
@@ -37,10 +37,8 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     if not patches and any(run.directory for run in runs):
         patches = [Gap("No picture of augmented patches.", "python -m cpc_tf.show_patches with the run's run.flags")]
     known = {name: records for name, run in named.items() if (records := run.metrics())}
-    curves = [_figure(name, records, f"training-{i + 1}") for i, (name, records) in enumerate(known.items())]
-    training: list[Block] = [_table(named)] if named else []
-    training += [Details("Curves of pre-training", curves[:1], open=True)] if curves else []
-    training += [Details(f"Further runs: {len(curves) - 1}", curves[1:])] if curves[1:] else []
+    curves = [_figure(name, records, f"training-{i}") for i, (name, records) in enumerate(known.items(), 1)]
+    training = [*([_table(named)] if named else []), *folded(curves, "curves of pre-training")]
     if without := [name for name in named if name not in known]:
         training.append(Gap(f"No curves of {', '.join(without)}: there is no metrics.jsonl beside the result."))
     return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
@@ -68,7 +66,7 @@ def _table(named: dict[str, Run]) -> Table:
         "At the end of each run. Loss and bound in nats: losses of runs with another batch, grid or number of "
         "directions do not compare, bounds do. docs/is_my_loss_normal.md says what is healthy."
     )
-    return Table("pretraining", "Pre-training runs", columns, rows, note, words=(1, len(columns) - 1))
+    return Table("pretraining", "Pre-training runs", columns, rows, note)
 
 
 def _figure(name: str, records: Sequence[dict[str, float]], file: str) -> Figure:

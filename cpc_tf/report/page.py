@@ -12,27 +12,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jinja2
-import markupsafe
 
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results import plots
-from cpc_tf.results.blocks import Block, Figure, Gap, Table, flat, to_csv
+from cpc_tf.results.blocks import Block, Figure, Gap, Table, flat, text, to_csv
 from cpc_tf.results.methods import dataset_name
 from cpc_tf.results.runs import Run, collect
-from cpc_tf.results.values import cell
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from cpc_tf.training.workdir import write_file
 
 
 class Section(NamedTuple):
-    """A dataset.
-
-    Attributes:
-      slug: its name in files and anchors, unique.
-      headline: what was found, a sentence each.
-      subjects: (name, title) -> blocks.
-    """
+    """A dataset: its name, the same for files and anchors (unique), headlines, and (name, title) -> blocks."""
 
     name: str
     slug: str
@@ -65,12 +57,11 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
     for run in runs:
         by_name.setdefault(dataset_name(run["dataset"]), []).append(run)
     slugs: list[str] = []
-    for name in sorted(by_name, key=lambda name: (-sum("top1" in run.record for run in by_name[name]), name)):
+    for name, own in sorted(by_name.items(), key=lambda item: (-sum("top1" in run.record for run in item[1]), item[0])):
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
-        dataset = max((run["dataset"] for run in by_name[name]), key=len)  # photos/15200
-        of = {kind: [run for run in by_name[name] if run["kind"] == kind] for kind in TASKS}
-        parts = [part for kind, task in TASKS.items() for part in task.report(of[kind], dataset)]
+        dataset = max((run["dataset"] for run in own), key=len)  # photos/15200
+        parts = [p for kind, task in TASKS.items() for p in task.report([r for r in own if r["kind"] == kind], dataset)]
         subjects: dict[tuple[str, str], list[Block]] = {}
         for part in sorted(parts, key=lambda part: part.order):
             if part.blocks:
@@ -90,12 +81,11 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     shown, made, data = list(sections(runs)), {}, {}
     about = {"runs_dir": runs_dir, "date": datetime.date.today().isoformat()}
     for section in shown:
-        for block in section.blocks(Figure, Table):
-            name = f"{section.slug}-{block.name}"
-            for part, (light, dark) in block.pictures.items() if isinstance(block, Figure) else ():
-                made |= {f"{name}{part}.png": light} | ({f"{name}{part}-dark.png": dark} if dark else {})
-            made |= {f"{name}.csv": to_csv(block.data)} if block.data else {}
+        for block in section.blocks(Figure):
+            pictures = {"": block.light, "-dark": block.dark}
+            made |= {f"{section.slug}-{block.name}{end}.png": png for end, png in pictures.items() if png}
         known = {block.name: list(block.data) for block in section.blocks(Figure, Table) if block.data}
+        made |= {f"{section.slug}-{name}.csv": to_csv(records) for name, records in known.items()}
         gaps = [gap._asdict() for gap in section.blocks(Gap)]
         data[section.name] = {"headline": list(section.headline), "gaps": gaps, "data": known}
     made["summary.txt"] = "".join(f"{s.name}: {' '.join(s.headline)}\n" for s in shown if s.headline)
@@ -109,19 +99,11 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
 
 def _template() -> jinja2.Template:
     """The page: style and pictures are in it, nothing is loaded."""
-    loader = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
+    loader, strict = jinja2.FileSystemLoader(pathlib.Path(__file__).parent), jinja2.StrictUndefined
     environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=strict
     )
-    environment.filters.update(
-        inline=lambda png: f"data:image/png;base64,{base64.b64encode(png).decode()}",
-        cell=cell,
-        kind=lambda block: type(block).__name__,
-        stress=_stress,
-    )
+    environment.filters["inline"] = lambda png: f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    environment.filters["kind"] = lambda block: type(block).__name__
+    environment.filters["text"] = text
     return environment.get_template("page.html.jinja")
-
-
-def _stress(sentence: str) -> markupsafe.Markup:
-    """A sentence with its figures in bold."""
-    return markupsafe.Markup(re.sub(r"(\d[\d.,]* (?:%|times|labels))", r"<b>\1</b>", str(markupsafe.escape(sentence))))

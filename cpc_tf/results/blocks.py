@@ -1,13 +1,34 @@
-"""What the report is made of, before it is a page: tables, figures, gaps, in parts that the tasks contribute."""
+"""What the report is made of before it is a page: values, tables, figures, gaps, and the parts of the tasks."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
-from cpc_tf.results.values import Cell, cell, plain, spread
+
+class Spread(NamedTuple):
+    """Fractions (0 to 1) that several seeds gave."""
+
+    mean: float
+    low: float
+    high: float
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.1f}"
+
+
+class Gain(NamedTuple):
+    """`factor` times as many labels; `bound` is 'more than' or 'less than' where the baseline ends before, else ''."""
+
+    factor: float
+    bound: str = ""
+
+    def __str__(self) -> str:
+        factor = f"{self.factor:.2g}" if self.factor < 10 else f"{self.factor:.0f}"
+        return f"{self.bound} {factor}".lstrip()
 
 
 class Gap(NamedTuple):
@@ -18,64 +39,52 @@ class Gap(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of a table: its name and values.
-
-    Attributes:
-      source: 'measured', 'paper', 'gain', 'paper gain', 'chance'; 'group' or 'subgroup' for a line that heads others.
-    """
+    """A line of a table, its name first; `source`: 'measured', 'paper', 'gain', 'aside', 'group' (heads others)."""
 
     values: Sequence[Any]
     source: str = "measured"
 
 
 class Table(NamedTuple):
-    """A table.
-
-    Attributes:
-      name: of its CSV file.
-      columns: titles; the first is that of the rows' names.
-      words: indices of further columns that hold words.
-      all_data: what the CSV file holds; by default what is shown.
-    """
+    """A table, and the name of its CSV file; the first column is that of the rows' names."""
 
     name: str
     title: str
-    columns: Sequence[str | Cell]
+    columns: Sequence[str]
     rows: Sequence[Row]
     note: str = ""
-    words: Sequence[int] = ()
-    all_data: Sequence[dict[str, Any]] = ()
 
     @property
-    def mixed(self) -> bool:
-        """Whether rows of the paper stand beside ours."""
-        return any("paper" in row.source for row in self.rows)
+    def words(self) -> set[int]:
+        """Indices of the further columns that hold words."""
+        return {
+            i for row in self.rows for i, x in enumerate(row.values) if i and isinstance(x, str) and x[:1].isalpha()
+        }
 
     @property
-    def data(self) -> Sequence[dict[str, Any]]:
+    def data(self) -> list[dict[str, Any]]:
         """A record a row, unrounded."""
-        records, record = [], {"group": ""}
+        records, group = [], ""
         for values, source in self.rows:
-            record = {"source": source, "group": values[0] if "group" in source else record["group"]}
+            if source == "group":
+                group = values[0]
+                continue
+            records.append({"source": source, "group": group})
             for column, value in zip(self.columns, values):
-                record |= plain(cell(column).text, value)
-            records += [record] * ("group" not in source)
-        return self.all_data or records
+                parts = value._asdict() if isinstance(value, (Spread, Gain)) else {"": value}
+                (_, first), *more = parts.items()
+                first = round(first, 6) if more else first
+                records[-1] |= {column: first, **{f"{column} {name}": part for name, part in more}}
+        return records
 
 
 class Figure(NamedTuple):
-    """One or more pictures side by side, drawn for light and for dark pages.
-
-    Attributes:
-      name: of its files.
-      pictures: ending of the name of a PNG file -> the PNG for light pages, and for dark ones; b'' if it is the same.
-      alt: what they show, for readers who cannot see it.
-      data: what the CSV file holds; empty: no file.
-    """
+    """A picture as PNG for light pages, and for dark ones unless it is the same; what it shows as text and as data."""
 
     name: str
     title: str
-    pictures: dict[str, tuple[bytes, bytes]]
+    light: bytes
+    dark: bytes
     alt: str
     data: Sequence[dict[str, Any]] = ()
 
@@ -85,20 +94,13 @@ class Details(NamedTuple):
 
     title: str
     blocks: Sequence[Block]
-    open: bool = False
 
 
 Block = Union[Table, Figure, Gap, Details]
 
 
 class Part(NamedTuple):
-    """What a task contributes to a subject of the page.
-
-    Attributes:
-      order: of the contribution on the page.
-      name, title: of the subject; several tasks may contribute to one.
-      headline: sentences that say what was found.
-    """
+    """What a task contributes to the page, by `order`: blocks for a subject, which several may share; headlines."""
 
     order: int
     name: str
@@ -112,14 +114,40 @@ FEATURES = ("features", "What the encoder saw, and what it finds similar")
 TRAINING = ("training", "Training")
 
 
-def paper_rows(groups: dict[str, Sequence[tuple]], suffix: str = "", heading: str = "group") -> list[Row]:
+def spread(values: Iterable[float]) -> Spread | None:
+    """Of some values; None of none."""
+    values = list(values)
+    return Spread(sum(values) / len(values), min(values), max(values), len(values)) if values else None
+
+
+def text(value: Any) -> str:
+    """A value as a table shows it: spreads in percent, counts with separators, floats with three digits."""
+    if isinstance(value, Spread):
+        return f"{value} ±{50 * (value.high - value.low):.1f}" if value.runs > 1 else str(value)
+    if isinstance(value, Gain):
+        return f"{value}\N{MULTIPLICATION SIGN}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return "\N{EN DASH}" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def percent(fraction: float) -> str:
+    """'1 %', with as many digits as it needs."""
+    return f"{100 * fraction:.3g} %"
+
+
+def paper_rows(groups: Mapping[str, Sequence[tuple]], suffix: str = "") -> list[Row]:
     """Rows of the paper under their headings; floats among the values are percent."""
     rows = []
     for group, lines in groups.items():
-        rows += [Row([group + suffix], heading)] if group else []
-        for line in lines:
-            rows.append(Row([spread([x / 100]) if isinstance(x, float) else x for x in line], "paper"))
+        rows += [Row([group + suffix], "group")] if group else []
+        rows += [Row([spread([x / 100]) if isinstance(x, float) else x for x in line], "paper") for line in lines]
     return rows
+
+
+def folded(blocks: Sequence[Block], title: str) -> list[Block]:
+    """The first block, the others behind a line."""
+    return [*blocks[:1], *([Details(f"{len(blocks) - 1} more: {title}", blocks[1:])] if blocks[1:] else [])]
 
 
 def flat(blocks: Iterable[Block]) -> list[Block]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cpc_tf.encoders.identity import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity, module_name
 from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.results.blocks import Spread, spread
 from cpc_tf.results.runs import Run
-from cpc_tf.results.values import Spread, spread
 
+# Datasets on which our figures and the paper's can be compared directly.
 IMAGENET = ("imagenet2012", "imagenet")
-"""Datasets on which our figures and the paper's can be compared directly."""
 # In the order of tables, after the objectives.
 BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
-# What records stated before they had an identity.
-FEATURES = {"CPC": "cpc", "supervised": LABELS, "random": UNTRAINED, "pixels": PIXELS}
+# What records stated before they had an identity: in 'encoder' (before a colon), and in 'features'.
+ENCODERS = {"pixels": PIXELS, "random": UNTRAINED}
+FEATURES = {"CPC": "cpc", "supervised": LABELS}
 
 
 class Method(NamedTuple):
@@ -49,13 +49,9 @@ def identity(run: Run) -> Identity:
     """What a result says of its encoder; for a record from before there were identities, what it states otherwise."""
     if "identity" in run.record:
         return Identity.from_json(run["identity"])
-    encoder, architecture = run["encoder"], run.get("backbone", "")
-    if encoder == "pixels":
-        return Identity(PIXELS, architecture)
-    if encoder == "random" or encoder.startswith("random:"):
-        return Identity(UNTRAINED, architecture)
-    trained_by = "cpc" if run.get("rung") else FEATURES.get(run.get("features"), UNKNOWN)
-    return Identity(trained_by, architecture, module=module_name(encoder))
+    stated = "cpc" if run.get("rung") else FEATURES.get(run.get("features"), UNKNOWN)
+    trained_by = ENCODERS.get(run["encoder"].split(":")[0], stated)
+    return Identity(trained_by, run.get("backbone", ""), module=module_name(run["encoder"]))
 
 
 def methods(runs: Iterable[Run]) -> list[Method]:
@@ -64,20 +60,19 @@ def methods(runs: Iterable[Run]) -> list[Method]:
     Runs are of one method if their encoders were trained alike with different seeds. Where two encoders agree in the
     seed too, something tells them apart that is not recorded, and each is a method of its own.
     """
-    alike: dict[tuple[str, ...], dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    alike: dict[tuple[str, ...], dict[str, list[Run]]] = {}
     for run in runs:
         known = identity(run)
         module = known.module if known.trained_by == UNKNOWN else ""
         key = (known.trained_by, architecture(known.architecture), dataset_name(known.dataset), module)
-        alike[key][run["encoder"]].append(run)
-    split: dict[tuple[str, ...], list[Run]] = {}
+        alike.setdefault(key, {}).setdefault(run["encoder"], []).append(run)
+    found: dict[tuple[str, ...], list[Run]] = {}
     for key, encoders in alike.items():
-        seeds = [{_seed(run) for run in own} for own in encoders.values()]
-        if sum(map(len, seeds)) > len(set().union(*seeds)):
-            split |= {(*key, encoder): own for encoder, own in encoders.items()}
-        else:
-            split[(*key, "")] = [run for own in encoders.values() for run in own]
-    return [Method(_title(key, list(split)), *key[:2], split[key]) for key in sorted(split, key=_order)]
+        seeds = [seed for own in encoders.values() for seed in set(map(_seed, own))]
+        same_seed = len(seeds) > len(set(seeds))
+        for encoder, own in encoders.items():
+            found.setdefault((*key, encoder if same_seed else ""), []).extend(own)
+    return [Method(_title(key, list(found)), *key[:2], found[key]) for key in sorted(found, key=_order)]
 
 
 def _seed(run: Run) -> int:
@@ -95,8 +90,8 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
     same = [other for other in others if other[0] == key[0]]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
-    telling = ", ".join([key[3]] * (len(same) == 1) + telling)
-    return f"{title}{' and labels' if labels else ''}{f' ({telling})' if telling.strip() else ''}"
+    telling = ", ".join(telling) or key[3]
+    return f"{title}{' and labels' if labels else ''}{f' ({telling})' if telling else ''}"
 
 
 def fraction(run: Run) -> float:

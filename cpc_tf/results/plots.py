@@ -1,9 +1,10 @@
-"""The colours of all pictures of the project, and its curves."""
+"""The colours of all pictures of the project, its curves and its images."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -23,44 +24,38 @@ class Theme(NamedTuple):
     """Colours for light pages and print, or for dark pages.
 
     Attributes:
-      named: of methods; CPC is blue and pixels are red, as in figure 1 of the paper.
+      named: of the page, and of methods; CPC is blue and pixels are red, as in figure 1 of the paper.
       lines: of further curves, which colour-blind readers can tell apart (after Okabe and Ito).
     """
 
-    page: str
-    ink: str
-    muted: str
-    grid: str
     named: Mapping[str, str]
     lines: tuple[str, ...]
 
     @property
     def css(self) -> str:
         """The colours as variables of a style sheet."""
-        colors = {"page": self.page, "ink": self.ink, "muted": self.muted, "line": self.grid, **self.named}
-        return " ".join(f"--{name}: {color};" for name, color in colors.items())
+        return " ".join(f"--{name}: {color};" for name, color in self.named.items())
 
     def color(self, key: str | int | float) -> Any:
-        """Of a method by name, the 'ink', of a curve by index, or a shade of CPC's colour from 0 to 1."""
+        """Of a method or a part of the page by name, of a curve by index, or a shade of CPC's colour from 0 to 1."""
         if isinstance(key, str):
-            return {"ink": self.ink, **self.named}.get(key, self.lines[sum(key.encode()) % len(self.lines)])
+            return self.named.get(key, self.lines[sum(key.encode()) % len(self.lines)])
         return self.lines[key % len(self.lines)] if isinstance(key, int) else self.shades(0.3)(key)
 
     def shades(self, faint: float = 0.0) -> LinearSegmentedColormap:
         """From the page's colour (or some way from it) to CPC's."""
-        full = LinearSegmentedColormap.from_list("shades", [self.page, self.named["cpc"]])
+        full = LinearSegmentedColormap.from_list("shades", [self.named["page"], self.named["cpc"]])
         return LinearSegmentedColormap.from_list("shades", full(np.linspace(faint, 1, 64)))
 
 
+NAMES = ("page", "ink", "muted", "line", "cpc", "pixels", "untrained", "labels", "unknown")
 LIGHT = Theme(
-    *("#ffffff", "#1b1f24", "#5b6470", "#e3e6ea"),
-    named={"cpc": "#0b5cad", "pixels": "#c62828", "untrained": "#6b7280", "labels": "#8a6d00", "unknown": "#5b6470"},
-    lines=("#0b5cad", "#d55e00", "#00845f", "#b0579a", "#8a6d00", "#2b9bc4", "#5b6470"),
+    dict(zip(NAMES, "#ffffff #1b1f24 #5b6470 #e3e6ea #0b5cad #c62828 #6b7280 #8a6d00 #5b6470".split())),
+    ("#0b5cad", "#d55e00", "#00845f", "#b0579a", "#8a6d00", "#2b9bc4", "#5b6470"),
 )
 DARK = Theme(
-    *("#14181d", "#e8ebee", "#a0a9b4", "#2c343d"),
-    named={"cpc": "#6cb2f7", "pixels": "#ff8577", "untrained": "#a7afb9", "labels": "#e0c341", "unknown": "#a0a9b4"},
-    lines=("#6cb2f7", "#ff9a4d", "#3fcf9f", "#e08fcb", "#e0c341", "#7fd8f5", "#a0a9b4"),
+    dict(zip(NAMES, "#14181d #e8ebee #a0a9b4 #2c343d #6cb2f7 #ff8577 #a7afb9 #e0c341 #a0a9b4".split())),
+    ("#6cb2f7", "#ff9a4d", "#3fcf9f", "#e08fcb", "#e0c341", "#7fd8f5", "#a0a9b4"),
 )
 # On photographs, whose colours are any: what is right, what is missed, what is wrong, and what does not count.
 TRUE, MISSED, RIGHT, WRONG, IGNORED = "#21c77a", "#ff3b30", "#3aa0ff", "#ffb000", "#b8c0c8"
@@ -68,12 +63,7 @@ MARKERS = {"pixels": "s", "untrained": "^", "labels": "D"}
 
 
 class Line(NamedTuple):
-    """A curve.
-
-    Attributes:
-      color: see Theme.color.
-      low, high: of a band around it.
-    """
+    """A curve; `color`: see Theme.color; `low` and `high`: of a band around it."""
 
     label: str
     x: Sequence[float]
@@ -89,6 +79,7 @@ class Panel(NamedTuple):
 
     Attributes:
       level: of a dashed line below which values are a warning.
+      ticks: of the x axis: value -> text; by default matplotlib's.
       finish: called with the axes and the theme when the curves are drawn.
     """
 
@@ -96,30 +87,34 @@ class Panel(NamedTuple):
     lines: Sequence[Line]
     x_label: str = "step"
     level: float | None = None
+    ticks: Mapping[float, str] | None = None
     finish: Callable[[Axes, Theme], Any] = lambda axis, theme: None
 
 
 def panels(canvas: Canvas, theme: Theme, shown: Sequence[Panel], columns: int, legend: str = "", **share: bool) -> None:
     """Draws curves in panels, with one legend at a side ('right center', 'upper left'; '': none)."""
-    columns = min(columns, len(shown))
-    axes = list(canvas.subplots(-(-len(shown) // columns), columns, squeeze=False, **share).flat)
-    for axis in axes[len(shown) :]:
-        axis.set_visible(False)
-    for axis, panel in zip(axes, shown):
+    columns, entries = min(columns, len(shown)), {}
+    for axis, panel in zip_longest(
+        canvas.subplots(-(-len(shown) // columns), columns, squeeze=False, **share).flat, shown
+    ):
+        if panel is None:
+            axis.set_visible(False)
+            continue
         for line in panel.lines:
             color, step = theme.color(line.color), max(1, len(line.x) // MOST_POINTS)
             marker = MARKERS.get(line.color, "o") if len(line.low) else "." if len(line.x) <= 12 else ""
-            style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6, "label": line.label}
-            axis.plot(line.x[::step], line.y[::step], line.style, **style)
+            style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6}
+            (entries[line.label],) = axis.plot(line.x[::step], line.y[::step], line.style, **style)
             if len(line.low):
                 axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
         if panel.level is not None:
             axis.axhline(panel.level, color=theme.named["pixels"], linewidth=1, linestyle="--")
             axis.set_ylim(0, None)
-        axis.set_title(panel.title)
-        axis.set_xlabel(panel.x_label)
+        axis.set(title=panel.title, xlabel=panel.x_label)
         panel.finish(axis, theme)
-    entries = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels())}
+        if panel.ticks:
+            axis.set_xticks(list(panel.ticks), list(panel.ticks.values()), fontsize=8.5)
+            axis.minorticks_off()
     if legend and len(entries) > 1:
         columns = 4 if "upper" in legend else 1
         canvas.legend(entries.values(), entries, loc=f"outside {legend}", ncols=columns, fontsize=9)
@@ -138,20 +133,30 @@ def curves(
       size: width of the figure and height of a row, in inches.
       legend: see `panels`.
     """
+    lines = [(panel, line) for panel in shown for line in panel.lines]
     data = [
         {"panel": panel.title, "curve": line.label, panel.x_label or "x": x, "value": y}
-        for panel, line in ((panel, line) for panel in shown for line in panel.lines)
+        for panel, line in lines
         for x, y in zip(line.x, line.y)
     ]
-    ends = [f"{p.title} of {line.label}: {line.y[-1]:.3g}" for p in shown for line in p.lines if len(line.y)]
+    ends = [f"{panel.title} of {line.label}: {line.y[-1]:.3g}" for panel, line in lines if len(line.y)]
     width, height = size[0], size[1] * -(-len(shown) // columns)
     drawn = both(lambda canvas, theme: panels(canvas, theme, shown, columns, legend), width, height)
-    return Figure(name, title, {"": drawn}, f"Curves. At the end: {'; '.join(ends[:12])}.", data)
+    return Figure(name, title, *drawn, f"Curves. At the end: {'; '.join(ends[:12])}.", data)
 
 
-def both(draw: Callable[[Canvas, Theme], None], width: float, height: float, dpi: int = 160) -> tuple[bytes, bytes]:
+def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = None) -> None:
+    """Shows an image with a title and, if it has a colour, a frame."""
+    axis.imshow(image)
+    axis.set(xticks=[], yticks=[])
+    axis.set_title(title, fontsize=8, fontweight="normal")
+    axis.grid(visible=False)
+    axis.spines[:].set(visible=frame is not None, color=frame or "black", linewidth=3)
+
+
+def both(draw: Callable[[Canvas, Theme], None], width: float, height: float) -> tuple[bytes, bytes]:
     """A figure of so many inches as PNG, light and dark."""
-    return png(draw, width, height, dpi), png(draw, width, height, dpi, DARK)
+    return png(draw, width, height, 160), png(draw, width, height, 160, DARK)
 
 
 def png(
@@ -165,13 +170,13 @@ def png(
         "axes.titlelocation": "left",
         "axes.titleweight": "bold",
         "axes.formatter.useoffset": False,
-        "grid.color": theme.grid,
+        "grid.color": theme.named["line"],
         "text.parse_math": False,  # a path or a class may have a $ in its name
         **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
         **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
-        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), theme.page),
-        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), theme.ink),
-        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), theme.muted),
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), theme.named["page"]),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), theme.named["ink"]),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), theme.named["muted"]),
     }
     with matplotlib.rc_context(style):
         canvas = Canvas(figsize=(width, height), layout="constrained")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cpc_tf import cli
+from cpc_tf.results.blocks import Gap
 from cpc_tf.results.methods import dataset_name
 
 FLAGS = pathlib.Path(__file__).parents[2] / "flags"
@@ -18,11 +19,18 @@ def own_preset(dataset: str, *names: str) -> str:
     return next((path for path in paths if (FLAGS.parent / path).exists()), "")
 
 
-def how(dataset: str, names: Iterable[str], *flags: str) -> str:
-    """The preset to measure something with, and the flags that differ from it; '' if the dataset has no preset."""
-    preset = own_preset(dataset, *names)
-    differ = [*([f"--dataset={dataset}"] if ":" in dataset else []), *flags]
-    return f"{preset}{' with ' if differ else ''}{' '.join(differ)}" if preset else ""
+def gaps(dataset: str, names: Iterable[str], missing: Mapping[str, str]) -> list[Gap]:
+    """A gap for each measurement that is missing, with the preset that measures it, if the dataset has one.
+
+    Args:
+      dataset: value of --dataset.
+      names: of presets.
+      missing: what was not measured -> the flag to measure it, in addition to the preset's.
+    """
+    preset, own = own_preset(dataset, *names), f"--dataset={dataset}" if ":" in dataset else ""
+    flags = {what: " ".join(filter(None, [own, flag])) for what, flag in missing.items()}
+    how = {what: f"{preset} with {flag}" if flag else preset for what, flag in flags.items()}
+    return [Gap(f"Not measured: {what}.", how[what] if preset else "") for what in missing]
 
 
 def full_steps(config_class: type, preset: str, images: int) -> int:

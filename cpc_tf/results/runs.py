@@ -11,12 +11,47 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.results.records import fault, is_number
+from cpc_tf.encoders.identity import Identity
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a list of results
 # What a record of a study without 'run' (before there was one) must have in common with a result.json to be its copy.
 MEASURED = ("kind", "encoder", "label_fraction", "loss", "top1", "top5", "map11")
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number, and none beyond all use."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30  # NaN: false
+
+
+def _is_identity(value: Any) -> bool:
+    if not isinstance(value, dict) or "trained_by" not in value:
+        return False
+    known = dataclasses.asdict(Identity.from_json(value))
+    numbers = [known.pop("seed"), known.pop("parameters")]
+    return all(isinstance(x, str) for x in known.values()) and all(x is None or is_number(x) for x in numbers)
+
+
+# The kinds of values that the tasks' required and optional fields name.
+CHECKS = {
+    "a text": lambda value: isinstance(value, str),
+    "a number": is_number,
+    "a positive number": lambda value: is_number(value) and value > 0,
+    "a positive integer": lambda value: is_number(value) and isinstance(value, int) and value > 0,
+    "a fraction from 0 to 1": lambda value: is_number(value) and 0 <= value <= 1,
+    "a list of texts": lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value),
+    "a list of records": lambda value: isinstance(value, list) and all(isinstance(x, dict) for x in value),
+    "records by name": lambda value: isinstance(value, dict) and all(isinstance(x, dict) for x in value.values()),
+    "an identity": _is_identity,
+}
+# Fields of any task's records; those of one task stand in its TASK.
+REQUIRED = {"dataset": "a text", "encoder": "a text"}
+OPTIONAL = {
+    **dict.fromkeys(("features", "backbone", "rung", "policy", "run"), "a text"),
+    **dict.fromkeys(("steps", "wall_seconds", "seed"), "a number"),
+    **dict.fromkeys(("num_classes", "num_train_labels"), "a positive integer"),
+    **{"label_fraction": "a positive number", "class_names": "a list of texts", "identity": "an identity"},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +74,18 @@ class Run:
     def get(self, name: str, default: Any = None) -> Any:
         """A field of the record."""
         return self.record.get(name, default)
+
+    def fault(self, tasks: Mapping[str, Any]) -> str:
+        """Why the record cannot be shown, or ''; `tasks`: kind of result -> its Task."""
+        kind = self.record.get("kind") if isinstance(self.record, dict) else None
+        if not isinstance(kind, str) or kind not in tasks:
+            return f"kind {kind!r} is not known here (known: {', '.join(tasks)})"
+        required = REQUIRED | tasks[kind].required
+        for name, wanted in {**OPTIONAL, **tasks[kind].optional, **required}.items():
+            value = self.get(name)
+            if (name in self.record or name in required) and not CHECKS[wanted](value):
+                return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
+        return ""
 
     def read(self, name: str) -> bytes:
         """The content of a file that the run left; nothing if there is none, or if it is a link."""
@@ -91,12 +138,15 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
         except (json.JSONDecodeError, RecursionError, tf.errors.OpError) as error:
             problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
             continue
-        found = [Run(content, os.path.dirname(place) or ".", os.path.dirname(path))] if own else []
-        if not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
-            found = [Run(record, f"{place}, record {index}") for index, record in enumerate(content)]
-        wrong = [fault(run.record, tasks) for run in found]
-        runs += [run for run, why in zip(found, wrong) if not why]
-        problems += [f"{place if own else run.place}: {why}" for run, why in zip(found, wrong) if why]
+        found = {}
+        if own:
+            found = {place: Run(content, os.path.dirname(place) or ".", os.path.dirname(path))}
+        elif isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
+            places = [f"{place}, record {index}" for index in range(len(content))]
+            found = {at: Run(record, at) for at, record in zip(places, content)}
+        faults = {at: run.fault(tasks) for at, run in found.items()}
+        runs += [run for at, run in found.items() if not faults[at]]
+        problems += [f"{at}: {fault}" for at, fault in faults.items() if fault]
     if not runs:
         unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
         raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cpc_tf.results import plots
-from cpc_tf.results.blocks import Block, Details, Figure
+from cpc_tf.results.blocks import Block, Details, Figure, folded
 from cpc_tf.results.methods import fraction
 from cpc_tf.results.runs import Run
 
@@ -20,16 +20,16 @@ def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]]
       ordered: whether the groups are steps of one quantity, drawn in shades.
     """
     shown: dict[str, list[plots.Line]] = {}
-    for index, (group, runs) in enumerate(groups.items()):
+    for index, (group, own) in enumerate(groups.items()):
         color = (index + 1) / len(groups) if ordered else index
-        for run in runs:
-            for phase in ("", *run.get("phases", {})):
-                for key in ("loss", "accuracy") if (records := run.metrics(phase)) else ():
-                    shown.setdefault(f"{phase} {key}".strip(), []).append(line(group, records, key, color))
+        for run, phase in [(run, phase) for run in own for phase in ("", *run.get("phases", {}))]:
+            for key in ("loss", "accuracy") if (records := run.metrics(phase)) else ():
+                shown.setdefault(f"{phase} {key}".strip(), []).append(line(group, records, key, color))
+    if not shown:
+        return []
     panels = [plots.Panel(panel, lines) for panel, lines in shown.items()]
-    caption = f"{title[0].upper()}{title[1:]}, on the training images."
-    figures = [plots.curves(name, caption, panels, 2, (9, 2.6), "right center")] if panels else []
-    return [Details(f"Curves of {title}", [figure]) for figure in figures]
+    caption = f"Curves of {title}, on the training images."
+    return [Details(f"Curves of {title}", [plots.curves(name, caption, panels, 2, (9, 2.6), "right center")])]
 
 
 def line(label: str, records: Sequence[dict], key: str, color: str | int | float) -> plots.Line:
@@ -39,7 +39,7 @@ def line(label: str, records: Sequence[dict], key: str, color: str | int | float
 
 
 def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:
-    """Pictures that the runs drew, those of the lowest seed; the first open, the others behind a line.
+    """Pictures that the runs of the lowest seed drew, the first before a line.
 
     Args:
       runs: of any kind.
@@ -48,10 +48,7 @@ def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) ->
       title: with {} for where the run was found.
       alt: what the pictures show.
     """
-    found = [(run, content) for run in sorted(runs, key=fraction) if (content := run.read(file))[1:4] == b"PNG"]
+    found = [(run, png) for run in sorted(runs, key=fraction) if (png := run.read(file))[1:4] == b"PNG"]
     first = min((run.get("seed", 0) for run, _ in found), default=0)
-    figures = [
-        Figure(f"{name}-{index + 1}", title.format(run.place), {"": (content, b"")}, alt)
-        for index, (run, content) in enumerate(pair for pair in found if pair[0].get("seed", 0) == first)
-    ]
-    return [*figures[:1], *([Details(f"{len(figures) - 1} more: {name}", figures[1:])] if figures[1:] else [])]
+    shown = [(title.format(run.place), png) for run, png in found if run.get("seed", 0) == first]
+    return folded([Figure(f"{name}-{i}", caption, png, b"", alt) for i, (caption, png) in enumerate(shown, 1)], name)

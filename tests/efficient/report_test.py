@@ -36,8 +36,8 @@ def _shown(runs):
 
 def test_table_2_has_ours_beside_the_papers(runs):
     table = _shown(runs)["table2"]
-    columns = ["Labeled data", "1 % 10", "2 %", "5 %", "10 % 100", "20 %", "50 %", "100 % 1,000"]
-    assert [samples.text(column) for column in table.columns] == columns
+    assert table.columns == ["Labeled data", "1 %", "2 %", "5 %", "10 %", "20 %", "50 %", "100 %"]
+    assert samples.rows(table, "aside")["Number of labels"] == ["10", NO, NO, "100", NO, NO, "1,000"]
     ours, theirs = samples.rows(table, "measured"), samples.rows(table, "paper")
     assert ours["small ResNet trained on pixels"] == ["30.0", NO, NO, "51.0 ±1.0", NO, NO, "70.0"]
     assert ours["trained on CPC v2 features"] == ["60.0", NO, NO, NO, NO, NO, "90.0"]
@@ -47,7 +47,7 @@ def test_table_2_has_ours_beside_the_papers(runs):
     factor = 10 * 10 ** (9 / 19)
     assert gains["Gain, interpolated"] == [f"{factor:.0f}×", *[NO] * 5, "more than 1×"]  # noqa: RUF001
     assert gains["Gain between measured fractions"] == ["10×", *[NO] * 6]  # noqa: RUF001
-    assert samples.rows(table, "paper gain")["Gain, as printed"][:2] == ["5×", "2.5×"]  # noqa: RUF001
+    assert theirs["Gain, as printed"][:2] == ["5×", "2.5×"]  # noqa: RUF001
     at = {"source": "measured", "group": "Top-1 accuracy", "Labeled data": "small ResNet trained on pixels"}
     (datum,) = [datum for datum in table.data if at.items() <= datum.items()]
     assert [datum[f"10 %{end}"] for end in ("", " low", " high", " runs")] == [0.51, 0.5, 0.52, 2]
@@ -110,7 +110,6 @@ def test_short_runs_claim_no_gain():
     assert last.endswith("the baseline is not behind.")
     assert "times" not in first + last
     assert samples.rows(table_2(curves(runs), "photos"), "gain") == {}
-    assert "Arrows" not in _shown(runs)["figure1"].title
 
 
 def test_a_short_run_is_no_seed_of_a_longer_one():

@@ -34,7 +34,7 @@ def test_table_1(runs):
         "random encoder - small ResNet": ["0.218", "80.0", "100.0"],
         "pixels": [NO, "40.0", "100.0"],
     }
-    assert samples.rows(table, "chance") == {"chance": [NO, "33.3", "100.0"]}
+    assert samples.rows(table, "aside") == {"chance": [NO, "33.3", "100.0"]}
     assert samples.rows(table, "paper")["CPC v2 - ResNet-161"] == ["305", "71.5", "90.1"]
     assert _headline(runs) == [
         "A linear classifier on frozen CPC v2 features: 90.0 % top-1 (random encoder 80.0 %, pixels 40.0 %)."

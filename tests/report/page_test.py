@@ -79,14 +79,12 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     assert "a <b> & $c$" in shown.text  # escaped: a parser reads it back
 
     names = {path.name for path in (tmp_path / "report").iterdir()}
-    assert names >= {"report.json", "photos-figure1-top1.png", "photos-figure1-top1-dark.png", "photos-table2.csv"}
+    assert names >= {"report.json", "photos-figure1.png", "photos-figure1-dark.png", "photos-table2.csv"}
     assert not [name for name in names if name.endswith(".tmp")]
     with open(tmp_path / "report/photos-figure1.csv") as file:
         rows = list(csv.DictReader(file))
-    assert {(r["method"], r["label_fraction"], r["top1"]) for r in rows} >= {
-        ("CPC v2", "0.01", "0.6"),
-        ("pixels", "1.0", "0.7"),
-    }
+    points = {(r["panel"], r["curve"], r["labels (part of all)"], r["value"]) for r in rows}
+    assert points >= {("Top-1 accuracy, %", "CPC v2", "10", "60.0"), ("Top-1 accuracy, %", "pixels", "1000", "70.0")}
     summary = json.loads((tmp_path / "report/report.json").read_text())
     assert len(summary["runs"]) == 12
     assert [problem.split(":")[0] for problem in summary["not_read"]] == ["broken/result.json", "unknown/result.json"]

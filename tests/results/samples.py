@@ -2,8 +2,8 @@
 
 import json
 
+from cpc_tf.results.blocks import text
 from cpc_tf.results.runs import Run
-from cpc_tf.results.values import cell
 
 CLASSES = ["cat", "dog", "a <b> & $c$"]
 PIXELS = {0.01: 0.3, 0.1: 0.5, 1.0: 0.7}
@@ -14,8 +14,8 @@ def write(folder, record, **files):
     """A run: result.json and other files (a dot in a name is two underscores)."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "result.json").write_text(json.dumps(record))
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text)
+    for name, content in files.items():
+        (folder / name.replace("__", ".")).write_text(content)
 
 
 def identity(encoder, seed=0, trained_by=""):
@@ -107,9 +107,3 @@ def rows(table, source):
         if row.source == source:
             found.setdefault(row.values[0], [text(value) for value in row.values[1:]])
     return found
-
-
-def text(value):
-    """A cell as it is read: what stands above, the figure, what stands behind."""
-    shown = cell(value)
-    return " ".join(filter(None, [shown.above, shown.text, shown.small]))

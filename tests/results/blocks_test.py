@@ -2,9 +2,7 @@
 
 import pytest
 
-from cpc_tf.results.blocks import Row, Table, paper_rows, to_csv
-from cpc_tf.results.values import Spread, percent, spread
-from tests.results.samples import text
+from cpc_tf.results.blocks import Row, Spread, Table, paper_rows, percent, spread, text, to_csv
 
 
 def test_spread():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cpc_tf.efficient.gain import between_measured, interpolated
+from cpc_tf.efficient.label_curve import between_measured, interpolated
 from cpc_tf.results import paper
-from cpc_tf.results.values import Gain, cell
+from cpc_tf.results.blocks import Gain, text
 
 BASELINE = [(10, 0.2), (100, 0.4), (1000, 0.5)]
 
@@ -40,9 +40,9 @@ def test_without_a_baseline():
 
 
 def test_as_text():
-    texts = [cell(Gain(x)).text for x in (5.65, 5.0, 12.3, 0.5, 9.97)]
+    texts = [text(Gain(x)) for x in (5.65, 5.0, 12.3, 0.5, 9.97)]
     assert texts == ["5.7×", "5×", "12×", "0.5×", "10×"]  # noqa: RUF001
-    assert cell(Gain(2.0, "more than")) == ("2×", "", "more than")  # noqa: RUF001
+    assert text(Gain(2.0, "more than")) == "more than 2×"  # noqa: RUF001
 
 
 def _gains(metric, function):
