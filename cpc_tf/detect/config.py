@@ -15,7 +15,7 @@ class BackboneConfig(Settings):
     encoder: str = setting(
         "",
         "Encoder to fine-tune: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
-        "'random:MODULE': the untrained copy of one of our modules",
+        "'random:MODULE': the untrained copy of one of our modules; 'network:MODULE': one of ours, in --precision",
     )
     backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
     backbone_endpoint: str = setting(
