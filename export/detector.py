@@ -20,7 +20,7 @@ from export import readme
 from export.config import ExportConfig
 from export.output import writing
 from export.restored import load_detector, result_of
-from export.verify import verify_detector
+from export.verify import detector_reference, verify
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
 LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
@@ -109,7 +109,7 @@ def export_detector(run: DetectConfig, config: ExportConfig, directory: str) -> 
         write_file(os.path.join(directory, "detector.json"), json.dumps(description, indent=2) + "\n")
         text = _text(description, run, result_of(config.workdir))
         write_file(os.path.join(directory, "README.md"), text)
-    measured = verify_detector(directory, model, run.canvas, names)
+    measured = verify("detector", directory, detector_reference(model, run.canvas, names))
     summary = (
         f"{len(names)} classes, weights of step {step}; in a fresh process: {measured['detections']} detections, "
         f"{100 * measured['same']:.3g} % of them the same"
@@ -137,7 +137,7 @@ def _text(description: dict[str, Any], run: DetectConfig, result: dict[str, Any]
 
 def _figures(result: dict[str, Any], step: int) -> str:
     if "map11" not in result:
-        return "The run had not ended when this was exported: there are no figures."
+        return readme.NO_FIGURES
     where = f"on split `{result['test_split']}` at an overlap of {result['iou']:g}"
     rows = [
         (f"over {text} points", f"{100 * result[name]:.1f} %") for name, text in (("map11", 11), ("map_all", "all"))

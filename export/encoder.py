@@ -19,7 +19,7 @@ from export import readme
 from export.config import ExportConfig
 from export.module import HubEncoder, save
 from export.output import writing
-from export.verify import verify
+from export.verify import encoder_reference, verify
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ def write_encoder(
         write_file(os.path.join(directory, card.FILE), json.dumps(description, indent=2) + "\n")
         text = readme_text(about, type(encoder).OPTIONS, module.endpoint_names(), history)
         write_file(os.path.join(directory, "README.md"), text)
-    measured = verify(directory, encoder, geometry)
+    measured = verify("encoder", directory, encoder_reference(encoder, geometry))
     summary = (
         f"{encoder.config.encoder}, {training.weights} weights of step {training.step}; in a fresh process: largest "
         f"difference {measured['difference']:.0e}, {measured['variables']} variables trainable"

@@ -9,7 +9,7 @@ from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
 from export.config import ExportConfig
 from export.encoder import History, run_row, write_encoder
-from export.readme import dataset_name, measured_at, table, without_folders
+from export.readme import NO_FIGURES, dataset_name, measured_at, table, without_folders
 from export.restored import load_pretrained, result_of
 
 
@@ -52,6 +52,4 @@ def describe(training: Training, run: PretrainConfig, result: dict[str, Any]) ->
 def _figures(objective: type[Objective], result: dict[str, Any], step: int) -> str:
     """A table of what the run measured."""
     rows = [(text, form.format(result[key])) for key, (text, form) in objective.FIGURES.items() if key in result]
-    if not rows:
-        return "The run had not ended when this was exported: there are no figures."
-    return table(rows, measured_at("at the end of the run", result.get("step"), step))
+    return table(rows, measured_at("at the end of the run", result.get("step"), step)) if rows else NO_FIGURES

@@ -8,6 +8,8 @@ from importlib import metadata
 from string import Template
 from typing import Any
 
+NO_FIGURES = "The run had not ended when this was exported: there are no figures."
+
 
 def render(template: str, **values: Any) -> str:
     """The text of the template export/NAME.md with these values."""

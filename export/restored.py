@@ -1,4 +1,9 @@
-"""Networks with the values of a run's checkpoint, in float32: an encoder, or a detector."""
+"""Networks with the values of a run's checkpoint, in float32: an encoder, or a detector.
+
+The functions take the run's settings, its directory and a step (0: that of the newest whole checkpoint), and return the
+network and the step. They raise ConfigError if there is no such checkpoint or none that is whole, or if a module that
+the run began with no longer exists.
+"""
 
 from __future__ import annotations
 
@@ -30,34 +35,17 @@ TOLERANCE = 1e-4  # of features, relative to the largest of them
 
 
 def load_pretrained(config: PretrainConfig, workdir: str, weights: str, step: int = 0) -> tuple[Network, int]:
-    """(the encoder of a pre-training run, the step). It keeps its activations, whatever --recompute the run had.
-
-    Args:
-      config: the run's settings.
-      workdir: where its checkpoints are.
-      weights: 'averaged' or 'raw'.
-      step: which checkpoint; 0: the newest whole one.
-
-    Raises:
-      ConfigError: if there is no such checkpoint, or none that is whole.
-    """
+    """The encoder of a pre-training run, with 'averaged' or 'raw' weights; it keeps its activations."""
     candidates = candidates_of(workdir, step)
     model = build_model(replace(config, precision="float32", recompute=False))
     return model.encoder, read_first(candidates, workdir, lambda path: _read(model, path, weights))
 
 
 def load_trained(run: EfficientConfig, before: EncoderCard | None, folder: str, step: int = 0) -> tuple[Network, int]:
-    """(the encoder of a phase of a run on labels, the step), from what the run began with: a module must still exist.
+    """The encoder of a phase, in `folder`, of a run on labels.
 
-    Args:
-      run: the run's settings.
-      before: the card of the module it began with; None for a new network.
-      folder: of the phase: where its checkpoints are.
-      step: which checkpoint; 0: the newest whole one.
-
-    Raises:
-      ConfigError: if there is no such module or checkpoint, or none that is whole, or they do not belong together.
-      NotVerified: if the encoder does not do what the network of the phase does.
+    `before` is the card of the module that the run began with, None for a new network. Raises NotVerified if the
+    encoder does not do what the network of the phase does.
     """
     candidates, chosen, side = candidates_of(folder, step), run.classifier, run.images.image_size
     try:
@@ -87,17 +75,7 @@ def load_trained(run: EfficientConfig, before: EncoderCard | None, folder: str, 
 
 
 def load_detector(config: DetectConfig, workdir: str, num_classes: int, step: int = 0) -> tuple[FasterRCNN, int]:
-    """(the detector of a run, the step), from the encoder that the run began with: that must still exist.
-
-    Args:
-      config: the run's settings.
-      workdir: where its checkpoints are.
-      num_classes: without the background.
-      step: which checkpoint; 0: the newest whole one.
-
-    Raises:
-      ConfigError: if there is no such encoder or checkpoint, or none that is whole.
-    """
+    """The detector of a run; `num_classes` is without the background."""
     candidates = candidates_of(workdir, step)
     try:
         model = build_detector(replace(config, precision="float32"), num_classes)

@@ -26,44 +26,22 @@ class NotVerified(RunEnded):
     status = 3
 
 
-def verify(module: str, encoder: Network, geometry: GeometryConfig) -> dict[str, float]:
-    """Compares the module with the encoder it was made of, in a fresh process without our code.
+def verify(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, float]:
+    """Compares a module with what it was made of, in a fresh process without our code.
 
     Args:
+      kind: 'encoder' or 'detector'.
       module: path of the SavedModel.
-      encoder: the Keras encoder. Statistics of its batch norm, if any, move.
-      geometry: of the run.
+      values: what it should compute: `encoder_reference` or `detector_reference`.
 
     Returns:
-      'difference': the largest one of any output, relative to its scale; 'variables': how many can be trained.
+      Of an encoder 'difference', the largest one of any output, relative to its scale, and 'variables', how many can be
+      trained. Of a detector 'detections', how many were compared, and 'same', the part that is the same. That need not
+      be 1: where two overlaps or scores are nearly equal, rounding decides.
 
     Raises:
-      NotVerified.
+      NotVerified: the module does something else, or cannot be used.
     """
-    return _check("encoder", module, reference(encoder, geometry))
-
-
-def verify_detector(module: str, model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> dict[str, float]:
-    """Compares an exported detector with the model it was made of, alike.
-
-    Args:
-      module: path of the SavedModel.
-      model: the Keras model.
-      config: how it sees images.
-      class_names: of its labels.
-
-    Returns:
-      'detections': how many were compared; 'same': the part that is the same. It need not be 1: where two overlaps or
-      scores are nearly equal, rounding decides.
-
-    Raises:
-      NotVerified.
-    """
-    return _check("detector", module, detector_reference(model, config, class_names))
-
-
-def _check(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, float]:
-    """Runs the script on the module and the reference values; returns what it measured, or raises NotVerified."""
     with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
         path = os.path.join(scratch, "reference.npz")
         np.savez(path, **values)
@@ -79,7 +57,7 @@ def _check(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, f
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def reference(encoder: Network, geometry: GeometryConfig) -> dict[str, np.ndarray]:
+def encoder_reference(encoder: Network, geometry: GeometryConfig) -> dict[str, np.ndarray]:
     """Random images and what the encoder makes of them, as the Keras model computes it.
 
     Few and small, for the large encoders: several sizes for the whole images, one grid of patches, one gradient.

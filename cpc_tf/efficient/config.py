@@ -36,8 +36,8 @@ class ClassifierConfig(Settings):
     encoder: str = setting(
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
-        "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy of "
-        "one of our modules; 'network:MODULE': one of ours, in --precision",
+        "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
+        "of one of our modules; 'network:MODULE': one of ours, in --precision",
     )
     endpoint: str = setting(
         "feature_map", "Output of the module to classify, e.g. 'feature_map', 'stack2' or 'latents'"

@@ -16,13 +16,16 @@ from cpc_tf.settings import ConfigError, Settings, flatten
 
 FILE = "encoder.json"
 
-_NUMBER, _OPTIONAL = (int, float), type(None)
+_NONE = type(None)
 # Key -> what its value may be. A file of an earlier version lacks some of them.
 _TYPES = {
-    "module": str, "objective": str, "dataset": str, "seed": (int, _OPTIONAL), "run": str, "step": int, "weights": str,
-    "phase": str, "num_train_labels": int, "label_fraction": _NUMBER, "began_as": (dict, _OPTIONAL),
-    "feature_dim": int, "parameters": int, "versions": dict, "encoder": dict, "geometry": dict,
-}  # fmt: skip
+    **dict.fromkeys(("module", "objective", "dataset", "run", "weights", "phase"), str),
+    **dict.fromkeys(("step", "num_train_labels"), int),
+    **dict.fromkeys(("seed", "feature_dim", "parameters"), (int, _NONE)),
+    **dict.fromkeys(("encoder", "geometry", "versions"), dict),
+    "label_fraction": (int, float),
+    "began_as": (dict, _NONE),
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -51,8 +51,8 @@ from export.config import ExportConfig
 from export.exporter import export
 
 flags = '''--encoder=convnet --resize=24 --image_size=20 --patch_size=8 --patch_stride=4 --augment=none --directions=1
-    --context_blocks=1 --context_dim=8 --target_dim=8 --batch_size=4 --train_steps=2 --steps_per_loop=2 --strategy=single
-    --precision=bfloat16'''.split()
+    --context_blocks=1 --context_dim=8 --target_dim=8 --batch_size=4 --train_steps=2 --steps_per_loop=2
+    --strategy=single --precision=bfloat16'''.split()
 result = pretrain(cli.parse(PretrainConfig, [*flags, f"--workdir={folder}/run"]))
 done = export(ExportConfig(workdir=f"{folder}/run", output=f"{folder}/hub"))
 encoders = [(f"{folder}/hub", ""), (f"network:{folder}/hub", ""), ("random", "convnet"), ("pixels", "convnet")]

@@ -35,7 +35,7 @@ def encoder():
 def test_passes_every_kind(settings, tmp_path):
     encoder = _encoder(**settings)
     module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
-    measured = verify.verify(str(tmp_path), encoder, GEOMETRY)
+    measured = verify.verify("encoder", str(tmp_path), verify.encoder_reference(encoder, GEOMETRY))
     assert measured["difference"] < 1e-5
     assert measured["variables"] == len(encoder.trainable_variables)
 
@@ -48,7 +48,7 @@ def test_finds_a_flipped_byte(encoder, tmp_path):
         file.seek(1000)
         file.write(bytes([byte ^ 255]))
     with pytest.raises(verify.NotVerified):
-        verify.verify(str(tmp_path), encoder, GEOMETRY)
+        verify.verify("encoder", str(tmp_path), verify.encoder_reference(encoder, GEOMETRY))
 
 
 def test_finds_missing_gradients(encoder, tmp_path, monkeypatch):
@@ -56,7 +56,7 @@ def test_finds_missing_gradients(encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(tf.saved_model, "SaveOptions", lambda **arguments: options)
     module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
     with pytest.raises(verify.NotVerified, match="[Gg]radient"):
-        verify.verify(str(tmp_path), encoder, GEOMETRY)
+        verify.verify("encoder", str(tmp_path), verify.encoder_reference(encoder, GEOMETRY))
 
 
 def test_finds_nothing_to_train(encoder, tmp_path):
@@ -64,14 +64,14 @@ def test_finds_nothing_to_train(encoder, tmp_path):
     hub_encoder.weights, hub_encoder.trainable_variables = hub_encoder.trainable_variables, []
     module.save(hub_encoder, str(tmp_path))
     with pytest.raises(verify.NotVerified, match="0 variables can be trained"):
-        verify.verify(str(tmp_path), encoder, GEOMETRY)
+        verify.verify("encoder", str(tmp_path), verify.encoder_reference(encoder, GEOMETRY))
 
 
 def test_finds_weights_that_are_not_numbers(encoder, tmp_path):
     encoder.trainable_variables[0].assign(encoder.trainable_variables[0] * float("nan"))
     module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
     with pytest.raises(verify.NotVerified, match="is not finite in the checkpoint"):
-        verify.verify(str(tmp_path), encoder, GEOMETRY)
+        verify.verify("encoder", str(tmp_path), verify.encoder_reference(encoder, GEOMETRY))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_says_why_the_process_ended(encoder, tmp_path, monkeypatch, script, mess
     (tmp_path / "script.py").write_text(script)
     monkeypatch.setattr(verify, "SCRIPT", str(tmp_path / "script.py"))
     with pytest.raises(verify.NotVerified, match=message):
-        verify.verify("module", encoder, GEOMETRY)
+        verify.verify("encoder", "module", verify.encoder_reference(encoder, GEOMETRY))
 
 
 def test_the_script_cannot_import_us():
