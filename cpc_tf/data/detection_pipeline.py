@@ -21,7 +21,7 @@ def batches(
     shard: tuple[int, int] = (0, 1),
     per_batch: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of augmented images with boxes without end; steps, hosts and arguments as of `pipeline.patches`.
+    """Batches of augmented images with boxes without end; steps, hosts and arguments as of `pipeline.batches`.
 
     Returns:
       Infinite, shapes static, with B = per_batch, M = config.max_boxes:

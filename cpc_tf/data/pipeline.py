@@ -9,7 +9,7 @@ from cpc_tf.data import geometry as geo
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decode import decode
 from cpc_tf.data.source import Source
-from cpc_tf.data.views import PatchGrid, RandomSizedCrop, View
+from cpc_tf.data.views import RandomSizedCrop, View
 
 _PREFETCH = 4  # batches: enough to hide the jitter of decoding, little enough memory
 
@@ -54,20 +54,6 @@ def batches(
     return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
-def patches(source: Source, geometry: GeometryConfig, augmentation: AugmentConfig, **options) -> tf.data.Dataset:
-    """`batches` of patch grids."""
-    return batches(source, PatchGrid(), geometry, augmentation, **options)
-
-
-def images(source: Source, geometry: ImageConfig, augmentation: AugmentConfig, **options) -> tf.data.Dataset:
-    """`batches` of whole images.
-
-    Appendix C: "We extract a randomly sized crop [...] We follow this with the same image transformations as for
-    self-supervised pre-training".
-    """
-    return batches(source, RandomSizedCrop(), geometry, augmentation, **options)
-
-
 def image_views(
     source: Source, geometry: ImageConfig, augmentation: AugmentConfig, batch_size: int, views: int, seed: int
 ) -> tf.data.Dataset:
@@ -101,12 +87,10 @@ def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, eve
       {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
     """
 
-    def prepare(example):
-        image = _plain(example, geometry)
-        grid = geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)
-        return {"patches": grid, "label": example["label"]}
+    def cut(image):
+        return {"patches": geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)}
 
-    return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
+    return _plain(source, geometry, batch_size, every, cut)
 
 
 def plain_images(
@@ -117,18 +101,15 @@ def plain_images(
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
     """
+    return _plain(source, geometry, batch_size, every, lambda image: {"image": image})
 
+
+def _plain(source, geometry, batch_size, every, cut):
     def prepare(example):
-        return {"image": _plain(example, geometry), "label": example["label"]}
+        image = geo.resize(decode(example["encoded"], geometry.resize), geometry.resize)
+        return {**cut(geo.centre_crop(image, geometry.image_size)), "label": example["label"]}
 
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
-
-
-def _plain(example, geometry):
-    """The centre crop of an encoded image, uint8 [S, S, 3]."""
-    return geo.centre_crop(
-        geo.resize(decode(example["encoded"], geometry.resize), geometry.resize), geometry.image_size
-    )
 
 
 def endless(source, prepare, global_batch, seed, start_step, shard, per_batch):

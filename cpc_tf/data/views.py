@@ -84,7 +84,11 @@ class WholeImage(View):
 
 
 class RandomSizedCrop(View):
-    """A part of random size and shape, augmented as one patch: [S, S, 3]. Appendix C."""
+    """A part of random size and shape, augmented as one patch: [S, S, 3].
+
+    Appendix C: "We extract a randomly sized crop [...] We follow this with the same image transformations as for
+    self-supervised pre-training".
+    """
 
     key = "image"
     seen = "crops of images, each of a random size and shape"

@@ -12,6 +12,7 @@ import tensorflow as tf
 from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.data.subset import restricted
+from cpc_tf.data.views import RandomSizedCrop
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.efficient.trainee import FROZEN
@@ -72,7 +73,7 @@ class Inputs:
           part: to train on.
         """
         if not self._is_cached(phase):
-            make = functools.partial(pipeline.images, part.source, config.images, config.augment)
+            make = functools.partial(pipeline.batches, part.source, RandomSizedCrop(), config.images, config.augment)
             return replica_batches(config.training, make)
         views = config.sgd.cached_views
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.card import EncoderCard
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.name import EncoderName
@@ -37,7 +38,7 @@ def probe(config: LinearConfig) -> dict[str, Any]:
     latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]
     classes, rate = len(source.class_names), config.probe.learning_rate
     trainee = LinearTraining(encode, latent_shape, classes, rate, training.seed, strategy, training.batch_size)
-    augmented = functools.partial(pipeline.patches, source, geometry, config.augment)
+    augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
     if views:
 
         def encode_views() -> Features:

@@ -60,7 +60,7 @@ def replica_batches(
     """A pipeline as `loop.train` wants it: (first step, input context) -> this worker's batches, one for a replica.
 
     Args:
-      make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as `pipeline.patches` does.
+      make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as `pipeline.batches` does.
     """
 
     def batches(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:

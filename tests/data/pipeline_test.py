@@ -12,6 +12,7 @@ from cpc_tf.data import geometry as geo
 from cpc_tf.data import pipeline
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.folder import open_folder
+from cpc_tf.data.views import PatchGrid, RandomSizedCrop
 
 NONE = AugmentConfig(augment="none")
 GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2)
@@ -35,7 +36,9 @@ def take(dataset, count):
 
 
 def batches(source, count, geometry=GEOMETRY, **options):
-    return take(pipeline.patches(source, geometry, NONE, **{"global_batch": 4, "seed": 1, **options}), count)
+    return take(
+        pipeline.batches(source, PatchGrid(), geometry, NONE, **{"global_batch": 4, "seed": 1, **options}), count
+    )
 
 
 def assert_same(these, those):
@@ -46,7 +49,7 @@ def assert_same(these, those):
 
 
 def test_shapes_are_static(source):
-    spec = pipeline.patches(source, GEOMETRY, NONE, global_batch=4, seed=0).element_spec
+    spec = pipeline.batches(source, PatchGrid(), GEOMETRY, NONE, global_batch=4, seed=0).element_spec
     assert spec["patches"] == tf.TensorSpec([4, 3, 3, 4, 4, 3], tf.uint8)
     assert spec["label"] == tf.TensorSpec([4], tf.int64)
 
@@ -78,7 +81,7 @@ def test_seed_changes_the_batches(source):
 def test_thread_count_does_not_matter(source, threads):
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
-    dataset = pipeline.patches(source, MIRRORED, NONE, global_batch=4, seed=1).with_options(options)
+    dataset = pipeline.batches(source, PatchGrid(), MIRRORED, NONE, global_batch=4, seed=1).with_options(options)
     assert_same(take(dataset, 6), batches(source, 6, MIRRORED))
 
 
@@ -129,7 +132,7 @@ def test_each_image_is_augmented_by_its_own_counter(source, monkeypatch):
     monkeypatch.setattr(augment, "draw", draw)
     monkeypatch.setattr(augment, "apply", add)
     config = AugmentConfig(augment="full", augment_engine="reference")
-    dataset = pipeline.patches(source, GEOMETRY, config, global_batch=4, seed=1, start_step=1)
+    dataset = pipeline.batches(source, PatchGrid(), GEOMETRY, config, global_batch=4, seed=1, start_step=1)
     plain = batches(source, 2, start_step=1)
     for step, batch in enumerate(take(dataset, 2)):
         counters = np.arange(4 * (step + 1), 4 * (step + 2), dtype=np.uint8)
@@ -165,7 +168,10 @@ WHOLE = ImageConfig(resize=12, image_size=8, crop_area=0.3)
 
 
 def images(source, count, augmentation=NONE, **options):
-    return take(pipeline.images(source, WHOLE, augmentation, **{"global_batch": 4, "seed": 1, **options}), count)
+    return take(
+        pipeline.batches(source, RandomSizedCrop(), WHOLE, augmentation, **{"global_batch": 4, "seed": 1, **options}),
+        count,
+    )
 
 
 def test_whole_images_are_random_crops_of_the_stream(source):
