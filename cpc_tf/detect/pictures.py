@@ -44,11 +44,6 @@ class Verdict(NamedTuple):
     judged: Judged
     missed: np.ndarray  # bool [M], false for difficult ones
 
-    @property
-    def badness(self) -> tuple[float, float]:
-        """Objects missed, then the scores of wrong detections."""
-        return float(self.missed.sum()), float(self.found.scores[self.judged.right == 0].sum())
-
 
 def verdict(scene: Scene, iou: float) -> Verdict:
     """How good the detections of an image are; `iou` is the overlap from which on one is right."""
@@ -60,7 +55,8 @@ def verdict(scene: Scene, iou: float) -> Verdict:
 
 def worst(scenes: Sequence[Scene], iou: float, count: int = TILES) -> list[int]:
     """Indices of the images with most objects missed, and among equals with the surest wrong detections."""
-    badness = [verdict(scene, iou).badness for scene in scenes]
+    verdicts = [verdict(scene, iou) for scene in scenes]
+    badness = [(v.missed.sum(), v.found.scores[v.judged.right == 0].sum()) for v in verdicts]
     return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:count]
 
 

@@ -18,14 +18,9 @@ METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
 
 
 def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
-    """How many times as many labels a baseline needs, linear in the logarithm of the labels between its points.
+    """How many times as many labels a baseline of (labels, accuracy) needs; linear in the logarithm between its points.
 
-    Args:
-      baseline: its measured points, (labels, accuracy) each, in any order.
-      labels, accuracy: the point it is compared with.
-
-    Returns:
-      None without a baseline; 'more than' if it never gets there; 'less than' if its first point is there already.
+    None without a baseline; 'more than' if it never gets there; 'less than' if its first point is there already.
     """
     points = sorted(baseline)
     if not points:
@@ -39,24 +34,16 @@ def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accurac
 
 
 def between_measured(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
-    """The paper's coarser way: the most labels with which the baseline was measured and is not better, over `labels`.
-
-    Returns:
-      None if that is less than `labels`, or if there are no more labels to compare with: the paper leaves it blank.
-    """
+    """The paper's coarser way: the most labels with which the baseline was measured and is not better; else None."""
     beaten = [x for x, y in baseline if y <= accuracy and x >= labels]
     most = max((x for x, _ in baseline), default=0)
     return Gain(max(beaten) / labels) if beaten and most > labels else None
 
 
 class Point(NamedTuple):
-    """What a method reached with one fraction of the labels.
+    """A method's runs with one fraction of the labels: how many, and the steps of the first phase, 0 if unknown.
 
-    Attributes:
-      method: with the runs at this fraction.
-      labels: how many labels that is.
-      steps: how long the first phase was trained, whose length is a setting; 0 if that is not recorded.
-      full: how long the preset trains it; 0 if the dataset has none.
+    `full` is how long the preset trains it; 0 if the dataset has none.
     """
 
     method: Method
@@ -101,7 +88,7 @@ def curves(runs: Sequence[Run]) -> Curves:
 
 
 def method_of(curve: Curve) -> Method:
-    """The method, with the runs of the curve's first point."""
+    """The method of a curve, with the runs of its first point."""
     return next(iter(curve.values())).method
 
 

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cpc_tf.efficient import confusion
-from cpc_tf.efficient.label_curve import (
-    METRICS,
-    Curve,
-    Curves,
-    Point,
-    between_measured,
-    curves,
-    figure,
-    interpolated,
-    method_of,
-    preset_names,
-)
+from cpc_tf.efficient import confusion, label_curve
+from cpc_tf.efficient.label_curve import METRICS, Curve, Curves, Point, curves, method_of
 from cpc_tf.results import paper, presets
 from cpc_tf.results.blocks import TRAINING, Block, Details, Gain, Gap, Part, Row, Spread, Table, percent, spread
 from cpc_tf.results.methods import IMAGENET, dataset_name, fraction, methods
@@ -26,7 +15,7 @@ from cpc_tf.results.training import classifier_curves
 
 FEW_LABELS = (10, "labels", "Few labels")
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
-RULES = {", interpolated": interpolated, " between measured fractions": between_measured}
+RULES = {", interpolated": label_curve.interpolated, " between measured fractions": label_curve.between_measured}
 TRIED = {"Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size", "Steps": "steps"}
 # A row of a table over fractions of the labels: its name, the values at some fractions, its source.
 Line = tuple[str, Mapping[float, Any], str]
@@ -40,7 +29,13 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         return [Part(*FEW_LABELS, gaps)] if gaps else []
     found, name, searched = curves(runs), dataset_name(dataset), search(runs)
     chosen = [Details("The settings that the held-out labels chose", [searched])] if searched.rows else []
-    shown = [figure(found, name), table_2(found, name), *_gaps(found, dataset), *table_3(found, name), *chosen]
+    shown = [
+        label_curve.figure(found, name),
+        table_2(found, name),
+        *_gaps(found, dataset),
+        *table_3(found, name),
+        *chosen,
+    ]
     training: list[Block] = []
     for index, curve in enumerate(found.all, 1):
         groups = {percent(f): point.method.runs for f, point in curve.items()}
@@ -89,13 +84,14 @@ def table_2(found: Curves, dataset: str) -> Table:
     labels = {f: point.labels for curve in found.all for f, point in curve.items()}
     groups: dict[str, list[Line]] = {"": [("Number of labels", labels, "aside")]}
     for metric, title in METRICS.items():
-        lines = [(_trained_on(curve), _accuracy(curve, metric), "measured") for curve in found.all[::-1]]
+        ours = {_trained_on(c): {f: p.method.spread(metric) for f, p in c.items()} for c in found.all[::-1]}
+        lines = [(name, values, "measured") for name, values in ours.items()]
         for name, rule in RULES.items():
             lines.append((f"Gain{name}", {f: found.gain(f, metric, rule) for f in found.ours}, "gain"))
         printed = paper.TABLE_2[metric]
         lines += [(name, _in_percent(paper.FRACTIONS, values), "paper") for name, values in printed.items()]
         baseline = list(zip(paper.FRACTIONS, printed[paper.PIXELS]))
-        gains = {f: interpolated(baseline, f, best) for f, best in zip(paper.FRACTIONS, printed[paper.CPC])}
+        gains = {f: label_curve.interpolated(baseline, f, best) for f, best in zip(paper.FRACTIONS, printed[paper.CPC])}
         lines.append(("Gain, interpolated", gains, "paper"))
         gains = {f: gain and Gain(gain) for f, gain in zip(paper.FRACTIONS, paper.GAIN[metric])}
         groups[title] = [*lines, ("Gain, as printed", gains, "paper")]
@@ -134,10 +130,6 @@ def _over_fractions(
         rows += [Row([own, *map(at.get, columns)], source) for own, at, source in lines if any(at.values())]
     note += "" if dataset in IMAGENET else f" The paper's figures are of ImageNet, ours of {dataset}."
     return Table(name, title, ["Labeled data", *map(percent, columns)], rows, note)
-
-
-def _accuracy(curve: Curve, metric: str) -> dict[float, Spread]:
-    return {f: point.method.spread(metric) for f, point in curve.items()}
 
 
 def _phases(curve: Curve, metric: str) -> list[Line]:
@@ -187,5 +179,5 @@ def _gaps(found: Curves, dataset: str) -> list[Gap]:
         lacking = sorted({*paper.FRACTIONS, *found.ours, *found.pixels} - own.keys())
         for first in lacking[:1]:
             what = f"{name} at {', '.join(map(percent, lacking))} of the labels"
-            gaps += presets.gaps(dataset, preset_names(pixels), {what: f"--label_fraction={first:g}"})
+            gaps += presets.gaps(dataset, label_curve.preset_names(pixels), {what: f"--label_fraction={first:g}"})
     return gaps

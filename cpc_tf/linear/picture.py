@@ -32,14 +32,7 @@ class Neighbours(NamedTuple):
 
 
 def draw(results: dict[str, dict], shown: dict[str, Neighbours], rows: int = 6, count: int = 4) -> bytes:
-    """Draws the picture as PNG.
-
-    Args:
-      results: title -> result of a linear run.
-      shown: title -> test images with their neighbours by that encoder; the same images for all.
-      rows: how many test images, each of another class.
-      count: how many neighbours of each.
-    """
+    """PNG of the results and of `count` neighbours of test images of `rows` classes, by the same titles of encoders."""
     first = next(iter(shown.values()))
     labels = first.encoded.labels
     classes = np.unique(labels)

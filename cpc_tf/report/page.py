@@ -71,13 +71,7 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
 
 
 def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[str, bytes | str]:
-    """{file name: content} of the whole report.
-
-    Args:
-      runs: all results.
-      problems: what could not be read, a sentence each.
-      runs_dir: where the results were found, as it was given.
-    """
+    """{file name: content} of the whole report; `problems` says what of `runs_dir` could not be read."""
     shown, made, data = list(sections(runs)), {}, {}
     about = {"runs_dir": runs_dir, "date": datetime.date.today().isoformat()}
     for section in shown:

@@ -21,14 +21,7 @@ FEATURES = {"CPC": "cpc", "supervised": LABELS}
 
 
 class Method(NamedTuple):
-    """Runs that differ in seeds alone.
-
-    Attributes:
-      title: what to call it: 'CPC v2', with what tells it apart where several have that name.
-      trained_by: as in Identity.
-      architecture: of the encoder, or of the network on pixels, in words.
-      runs: its results.
-    """
+    """Runs that differ in seeds alone: their name, how (see Identity) and with what network they were trained."""
 
     title: str
     trained_by: str

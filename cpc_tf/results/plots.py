@@ -23,9 +23,8 @@ MOST_POINTS = 2000  # of a curve
 class Theme(NamedTuple):
     """Colours for light pages and print, or for dark pages.
 
-    Attributes:
-      named: of the page, and of methods; CPC is blue and pixels are red, as in figure 1 of the paper.
-      lines: of further curves, which colour-blind readers can tell apart (after Okabe and Ito).
+    Those by name are of the page and of methods: CPC is blue and pixels are red, as in figure 1 of the paper. Further
+    curves have `lines`, which colour-blind readers can tell apart (after Okabe and Ito).
     """
 
     named: Mapping[str, str]
@@ -75,13 +74,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Axes with curves.
-
-    Attributes:
-      level: of a dashed line below which values are a warning.
-      ticks: of the x axis: value -> text; by default matplotlib's.
-      finish: called with the axes and the theme when the curves are drawn.
-    """
+    """Axes with curves; `level`: below it values are a warning; `ticks`: value -> text; `finish` is called at the end."""
 
     title: str
     lines: Sequence[Line]
@@ -123,16 +116,7 @@ def panels(canvas: Canvas, theme: Theme, shown: Sequence[Panel], columns: int, l
 def curves(
     name: str, title: str, shown: Sequence[Panel], columns: int, size: tuple[float, float], legend: str = ""
 ) -> Figure:
-    """A figure of curves with its data; where the curves end is its alternative text.
-
-    Args:
-      name: of its files.
-      title: its caption.
-      shown: its panels.
-      columns: how many of them stand side by side.
-      size: width of the figure and height of a row, in inches.
-      legend: see `panels`.
-    """
+    """A figure of curves with its data: `columns` panels side by side, `size` inches a row; the text says where they end."""
     lines = [(panel, line) for panel in shown for line in panel.lines]
     data = [
         {"panel": panel.title, "curve": line.label, panel.x_label or "x": x, "value": y}

@@ -20,13 +20,7 @@ def own_preset(dataset: str, *names: str) -> str:
 
 
 def gaps(dataset: str, names: Iterable[str], missing: Mapping[str, str]) -> list[Gap]:
-    """A gap for each measurement that is missing, with the preset that measures it, if the dataset has one.
-
-    Args:
-      dataset: value of --dataset.
-      names: of presets.
-      missing: what was not measured -> the flag to measure it, in addition to the preset's.
-    """
+    """A gap for each thing that is `missing` (-> flag beside the preset's), with the preset that measures it, if any."""
     preset, own = own_preset(dataset, *names), f"--dataset={dataset}" if ":" in dataset else ""
     flags = {what: " ".join(filter(None, [own, flag])) for what, flag in missing.items()}
     how = {what: f"{preset} with {flag}" if flag else preset for what, flag in flags.items()}
@@ -39,12 +33,7 @@ def full_steps(config_class: type, preset: str, images: int) -> int:
 
 
 def in_short_runs(lengths: Iterable[tuple[int, int]], sentence: str) -> str:
-    """A sentence about runs, which begins with their length if some are shorter than by their preset.
-
-    Args:
-      lengths: (steps of a run, steps by the preset, 0 if unknown).
-      sentence: what to say of them.
-    """
+    """A sentence about runs; `lengths` (steps, steps by the preset or 0) precede it if some are shorter than the preset."""
     short = {f"{steps:,} steps, the preset trains {full:,}": None for steps, full in lengths if 0 < steps < full}
     return f"In short runs ({'; '.join(short)}): {sentence[0].lower()}{sentence[1:]}" if short else sentence
 

@@ -56,13 +56,7 @@ OPTIONAL = {
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A result, and the directory that the run left.
-
-    Attributes:
-      record: what result.json says.
-      place: where it was found, relative to the searched directory: the run's directory, or the list with an index.
-      directory: the run's own; empty for a record of a list.
-    """
+    """A result.json's record, where it was found below the searched directory, and the run's own directory, if any."""
 
     record: dict[str, Any]
     place: str
@@ -116,14 +110,7 @@ def run_id(directory: str) -> str:
 
 
 def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
-    """Reads all results below a directory; links are not followed.
-
-    Args:
-      runs_dir: the directory.
-      tasks: kind of result -> its Task.
-
-    Returns:
-      the results in the order of their paths, and for what could not be read a sentence each.
+    """All results below a directory by their paths, and for what could not be read a sentence each; follows no links.
 
     Raises:
       ConfigError: if there is no such directory, or no result in it.
@@ -138,12 +125,9 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
         except (json.JSONDecodeError, RecursionError, tf.errors.OpError) as error:
             problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
             continue
-        found = {}
-        if own:
-            found = {place: Run(content, os.path.dirname(place) or ".", os.path.dirname(path))}
-        elif isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
-            places = [f"{place}, record {index}" for index in range(len(content))]
-            found = {at: Run(record, at) for at, record in zip(places, content)}
+        found = {place: Run(content, os.path.dirname(place) or ".", os.path.dirname(path))} if own else {}
+        if not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
+            found = {(at := f"{place}, record {index}"): Run(record, at) for index, record in enumerate(content)}
         faults = {at: run.fault(tasks) for at, run in found.items()}
         runs += [run for at, run in found.items() if not faults[at]]
         problems += [f"{at}: {fault}" for at, fault in faults.items() if fault]

@@ -11,19 +11,16 @@ from cpc_tf.results.runs import Run
 
 
 def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]], ordered: bool = False) -> list[Block]:
-    """Loss and accuracy on the training images, a curve for each run and a pair of panels for each phase.
+    """Loss and accuracy on the training images, a curve a run, panels for each phase; `groups`: label of a colour -> runs.
 
-    Args:
-      name: of the files.
-      title: what the runs are.
-      groups: label of a colour -> runs.
-      ordered: whether the groups are steps of one quantity, drawn in shades.
+    If the groups are steps of one quantity, `ordered`, they are drawn in shades.
     """
     shown: dict[str, list[plots.Line]] = {}
     for index, (group, own) in enumerate(groups.items()):
         color = (index + 1) / len(groups) if ordered else index
-        for run, phase in [(run, phase) for run in own for phase in ("", *run.get("phases", {}))]:
-            for key in ("loss", "accuracy") if (records := run.metrics(phase)) else ():
+        phases = [(phase, run.metrics(phase)) for run in own for phase in ("", *run.get("phases", {}))]
+        for phase, records in phases:
+            for key in ("loss", "accuracy") if records else ():
                 shown.setdefault(f"{phase} {key}".strip(), []).append(line(group, records, key, color))
     if not shown:
         return []
@@ -39,15 +36,7 @@ def line(label: str, records: Sequence[dict], key: str, color: str | int | float
 
 
 def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:
-    """Pictures that the runs of the lowest seed drew, the first before a line.
-
-    Args:
-      runs: of any kind.
-      file: of the picture in a run's directory.
-      name: of the report's files.
-      title: with {} for where the run was found.
-      alt: what the pictures show.
-    """
+    """The picture `file` of each run of the lowest seed, the first before a line; {} in `title` is where the run was."""
     found = [(run, png) for run in sorted(runs, key=fraction) if (png := run.read(file))[1:4] == b"PNG"]
     first = min((run.get("seed", 0) for run, _ in found), default=0)
     shown = [(title.format(run.place), png) for run, png in found if run.get("seed", 0) == first]
