@@ -27,10 +27,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     rows = [Row([f"Measured on {dataset_name(dataset)}"], "group")]
     rows += [Row([method.title, method.architecture or None, *map(method.spread, AVERAGES)]) for method in found]
     rows += paper_rows(paper.TABLE_4, " (paper, VOC 2007)")
-    note = (
-        "Percent; mean average precision. The paper does not say how it averages; VOC 2007's own way is over 11 "
-        "points, so its figures stand there."
-    )
+    note = "Percent; mean average precision. The paper does not say how it averages; VOC 2007's way is over 11 points."
     columns = ["Method", "Architecture", *AVERAGES.values()]
     table = Table("table4", "Object detection (table 4 of the paper)", columns, rows, note)
     known = {"pretrained" if method.pretrained else method.trained_by for method in found}

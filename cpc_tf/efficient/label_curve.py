@@ -114,10 +114,7 @@ def _steps(run: Run) -> int:
 def figure(found: Curves, dataset: str) -> Figure:
     """Figure 1 of the paper: top-1 and top-5 side by side."""
     ticks = {point.labels: f"{point.labels:,}\n{percent(f)}" for curve in found.all for f, point in curve.items()}
-    title = (
-        "Accuracy against labels (figure 1 of the paper). Points are means, bands go from the worst to the best run; "
-        "the axis does not begin at 0."
-    )
+    title = "Accuracy against labels (figure 1 of the paper). Bands go from the worst to the best run."
 
     def scale(axis: Axes, theme: plots.Theme) -> None:
         axis.set(xscale="log", xlim=(min(ticks) / 1.3, max(ticks) * 1.3), ylim=(None, 101.5))

@@ -97,9 +97,8 @@ def table_2(found: Curves, dataset: str) -> Table:
         groups[title] = [*lines, ("Gain, as printed", gains, "paper")]
     note = (
         "Percent; after ±, half the range of several runs; of runs at one fraction the longest count. Gain: how many "
-        "times as many labels the baseline needs for the same accuracy, if no run is shorter than the preset's. "
-        "Interpolated: linear in the logarithm of the labels, on the means. Between measured fractions: the paper's "
-        "coarser way, the largest fraction at which the baseline was measured and is not better."
+        "times as many labels the baseline needs for the same accuracy, interpolated in their logarithm, or in the "
+        "paper's coarser way; not of runs shorter than the preset's."
     )
     title = "Pixels against CPC features (table 2 of the paper)"
     return _over_fractions("table2", title, {*paper.FRACTIONS, *labels}, groups, note, dataset)
@@ -164,10 +163,7 @@ def search(runs: Sequence[Run]) -> Table:
             right = spread([right]) if is_number(right) else None
             name = f"{title}, {percent(fraction(run))}, seed {run.get('seed', 0)}"
             rows.append(Row([name, trial.get("phase"), rate, *map(trial.get, TRIED.values()), right, same_phase]))
-    note = (
-        "Chosen by the accuracy on labels held out of the training set, never on the test set. While fine-tuning, the "
-        "rate is the encoder's; 0 steps: no fine-tuning was better. report.json has all that was tried."
-    )
+    note = "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. All trials: report.json."
     columns = ["Run", "Phase", "Rate", *TRIED, "Held-out top-1, %", "Tried"]
     return Table("search", "Chosen settings", columns, rows, note)
 

@@ -12,6 +12,8 @@ from cpc_tf.results.runs import Run
 from cpc_tf.results.training import classifier_curves, pictures
 
 METRICS = ("top1", "top5")
+NEIGHBOURS = "Nearest training images in feature space ({}): green frame, same class; red frame, another."
+NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
 BASELINES = {"untrained": "the encoder's untrained copy", "pixels": "raw pixels"}
 
 
@@ -22,13 +24,8 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     rungs = {name: own for name, own in rungs.items() if own}
     name = dataset_name(dataset)
     shown = [*([_table_1(found, name)] if found else []), *_gaps(found, dataset), *_policies(runs)]
-    neighbours = pictures(
-        [run for method in found if method.trained_by not in BASELINES for run in method.runs],
-        "linear.png",
-        "neighbours",
-        "Nearest training images in feature space ({}): green frame, same class; red frame, another.",
-        "Test images, each beside the training images whose mean latents are nearest to its own, by encoder.",
-    )
+    seen = [run for method in found if method.trained_by not in BASELINES for run in method.runs]
+    neighbours = pictures(seen, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)
     curves = classifier_curves("training-linear-1", "linear classifiers", {m.title: m.runs for m in found})
     curves += classifier_curves("training-linear-2", "linear classifiers of the ladder", rungs, ordered=True)
     return [
@@ -63,8 +60,7 @@ def _table_1(found: Sequence[Method], dataset: str) -> Table:
     classes = found[0].runs[0]["num_classes"]
     rows.append(Row(["chance", None, spread([1 / classes]), spread([min(5, classes) / classes])], "aside"))
     note = (
-        "Percent; a linear classifier on the frozen encoder, with all labels. Parameters: of the encoder alone, in "
-        "millions. After ±, half the range of several runs."
+        "Percent; a linear classifier on the frozen encoder (with so many parameters). After ±, half the range of runs."
     )
     columns = ["Method", "Params (M)", "Top-1", "Top-5"]
     rows += paper_rows(paper.TABLE_1, " (paper, ImageNet)")
@@ -88,9 +84,11 @@ def _policies(runs: Sequence[Run]) -> list[Table]:
     policies.pop("", None)
     rows = [Row([name, *(spread(run[m] for run in own) for m in METRICS), len(own)]) for name, own in policies.items()]
     rows.sort(key=lambda row: (-row.values[1].mean, row.values[0]))
-    note = "Percent; linear classifier after pre-training of equal length with each policy."
-    columns = ["Policy", "Top-1", "Top-5", "Runs"]
-    return [Table("policies", "What each patch augmentation is worth", columns, rows, note)] if rows else []
+    title, columns = (
+        "What each patch augmentation is worth to a linear classifier, %",
+        ["Policy", "Top-1", "Top-5", "Runs"],
+    )
+    return [Table("policies", title, columns, rows)] if rows else []
 
 
 def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
@@ -102,10 +100,7 @@ def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
         ours = f"{100 * (here.mean - before.mean):+.1f}".replace("-", "\N{MINUS SIGN}") if here and before else None
         rows.append(Row([rung, title, here, ours, change or None]))
         before = here
-    note = (
-        "Percent and percentage points. The paper's changes are those its section 4.1 names; figure 3's own values "
-        "are not printed in the text, and are of a custom validation set of ImageNet."
-    )
+    note = "Percent and percentage points. The paper's changes are those of its section 4.1; figure 3 prints no values."
     columns = ["Rung", "Adds", "Top-1", "Change", "Paper: change"]
     table = Table("ladder-table", "What each rung adds", columns, rows, note)
     blocks: list[Block] = [_ladder_figure(top1), table] if rungs else []
@@ -125,8 +120,7 @@ def _ladder_figure(top1: Mapping[str, Spread]) -> Figure:
     line = plots.Line("mean", x, mean, "cpc", low=low, high=high)
     panel = plots.Panel("Linear top-1 accuracy, %", [line], "", ticks=dict(enumerate(ticks)))
     title = (
-        "The ladder (figure 3 of the paper): each rung adds one change to the one before. Points are means, the band "
-        "goes from the worst to the best run; the axis does not begin at 0."
+        "The ladder (figure 3 of the paper): each rung adds one change. The band goes from the worst to the best run."
     )
     alt = "; ".join(f"{rung} {here} %" for rung, here in top1.items())
     return plots.curves("ladder", title, [panel], 1, (10, 4))._replace(alt=f"Linear top-1 accuracy: {alt}.")

@@ -11,29 +11,29 @@ from cpc_tf.results.methods import architecture
 from cpc_tf.results.runs import Run
 from cpc_tf.results.training import line, pictures
 
-# What a pre-training may record -> titles of the column and of the curve.
+# What a pre-training may record -> title of the column and of the curve.
 RECORDED = {
-    "loss": ("Loss", "loss, nats"),
-    "bound": ("Bound", "bound, nats"),
-    "accuracy": ("Accuracy", "accuracy"),
-    "knn": ("kNN", "nearest-neighbour accuracy"),
-    "gradient_norm": ("Gradient", "gradient norm"),
-    "feature_std": ("feature_std", "feature_std"),
-    "effective_rank": ("Rank", "effective rank"),
-    "images_per_second": ("Images/s", "images a second"),
+    "loss": "loss, nats",
+    "bound": "bound, nats",
+    "accuracy": "accuracy",
+    "knn": "kNN accuracy",
+    "gradient_norm": "gradient norm",
+    "feature_std": "feature_std",
+    "effective_rank": "effective rank",
+    "images_per_second": "images/s",
 }
+PATCHES = "Augmented patches as the encoder of {} saw them, and each primitive alone."
+PATCHES_ALT = "A picture's patch grid, several augmented draws of it, and each augmentation at the ends of its range."
+NOTE = (
+    "At the end of each run. Losses of runs with another batch, grid or number of directions do not compare, bounds "
+    "do. docs/is_my_loss_normal.md says what is healthy."
+)
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """What the pre-training runs on a dataset show."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
-    patches: list[Block] = pictures(
-        list(named.values()),
-        "patches.png",
-        "patches",
-        "Augmented patches as the encoder of {} saw them, and each primitive alone.",
-        "A picture's patch grid, several augmented draws of it, and each augmentation alone at the ends of its range.",
-    )
+    patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
     if not patches and any(run.directory for run in runs):
         patches = [Gap("No picture of augmented patches.", "python -m cpc_tf.show_patches with the run's run.flags")]
     known = {name: records for name, run in named.items() if (records := run.metrics())}
@@ -61,18 +61,14 @@ def _table(named: dict[str, Run]) -> Table:
         health = "collapsed" if _collapse(records) else "no warning" if records else None
         values = map(run.get, ("seed", "step", *RECORDED))
         rows.append(Row([name, architecture(run["encoder"]), *values, minutes, health]))
-    columns = ["Run", "Encoder", "Seed", "Steps", *(column for column, _ in RECORDED.values()), "Minutes", "Health"]
-    note = (
-        "At the end of each run. Loss and bound in nats: losses of runs with another batch, grid or number of "
-        "directions do not compare, bounds do. docs/is_my_loss_normal.md says what is healthy."
-    )
-    return Table("pretraining", "Pre-training runs", columns, rows, note)
+    columns = ["Run", "Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
+    return Table("pretraining", "Pre-training runs", columns, rows, NOTE)
 
 
 def _figure(name: str, records: Sequence[dict[str, float]], file: str) -> Figure:
     panels = [
         plots.Panel(title, [line(name, records, key, "cpc")], level=COLLAPSED.get(key, (None,))[0])
-        for key, (_, title) in RECORDED.items()
+        for key, title in RECORDED.items()
         if key == "loss" or any(key in record for record in records)
     ]
     found = _collapse(records)

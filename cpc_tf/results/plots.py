@@ -74,7 +74,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Axes with curves; `level`: below it values are a warning; `ticks`: value -> text; `finish` is called at the end."""
+    """Axes with curves; below `level` values are a warning; `ticks`: value -> text; `finish` is called at the end."""
 
     title: str
     lines: Sequence[Line]
@@ -116,7 +116,7 @@ def panels(canvas: Canvas, theme: Theme, shown: Sequence[Panel], columns: int, l
 def curves(
     name: str, title: str, shown: Sequence[Panel], columns: int, size: tuple[float, float], legend: str = ""
 ) -> Figure:
-    """A figure of curves with its data: `columns` panels side by side, `size` inches a row; the text says where they end."""
+    """A figure of curves, `columns` panels side by side, `size` inches a row; its text says where the curves end."""
     lines = [(panel, line) for panel in shown for line in panel.lines]
     data = [
         {"panel": panel.title, "curve": line.label, panel.x_label or "x": x, "value": y}

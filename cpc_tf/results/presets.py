@@ -20,7 +20,7 @@ def own_preset(dataset: str, *names: str) -> str:
 
 
 def gaps(dataset: str, names: Iterable[str], missing: Mapping[str, str]) -> list[Gap]:
-    """A gap for each thing that is `missing` (-> flag beside the preset's), with the preset that measures it, if any."""
+    """A gap for each thing that is missing (-> flag beside the preset's), with the preset that measures it, if any."""
     preset, own = own_preset(dataset, *names), f"--dataset={dataset}" if ":" in dataset else ""
     flags = {what: " ".join(filter(None, [own, flag])) for what, flag in missing.items()}
     how = {what: f"{preset} with {flag}" if flag else preset for what, flag in flags.items()}
@@ -33,7 +33,7 @@ def full_steps(config_class: type, preset: str, images: int) -> int:
 
 
 def in_short_runs(lengths: Iterable[tuple[int, int]], sentence: str) -> str:
-    """A sentence about runs; `lengths` (steps, steps by the preset or 0) precede it if some are shorter than the preset."""
+    """A sentence about runs that begins with their lengths (steps, steps by the preset or 0) if some are short."""
     short = {f"{steps:,} steps, the preset trains {full:,}": None for steps, full in lengths if 0 < steps < full}
     return f"In short runs ({'; '.join(short)}): {sentence[0].lower()}{sentence[1:]}" if short else sentence
 

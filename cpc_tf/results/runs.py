@@ -25,11 +25,13 @@ def is_number(value: Any) -> bool:
 
 
 def _is_identity(value: Any) -> bool:
-    if not isinstance(value, dict) or "trained_by" not in value:
-        return False
-    known = dataclasses.asdict(Identity.from_json(value))
-    numbers = [known.pop("seed"), known.pop("parameters")]
-    return all(isinstance(x, str) for x in known.values()) and all(x is None or is_number(x) for x in numbers)
+    known = dataclasses.asdict(Identity.from_json(value)) if isinstance(value, dict) and "trained_by" in value else {}
+    numbers = [known.pop("seed", None), known.pop("parameters", None)]
+    return bool(known) and _all(str, list(known.values())) and all(x is None or is_number(x) for x in numbers)
+
+
+def _all(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(x, kind) for x in values)
 
 
 # The kinds of values that the tasks' required and optional fields name.
@@ -39,9 +41,9 @@ CHECKS = {
     "a positive number": lambda value: is_number(value) and value > 0,
     "a positive integer": lambda value: is_number(value) and isinstance(value, int) and value > 0,
     "a fraction from 0 to 1": lambda value: is_number(value) and 0 <= value <= 1,
-    "a list of texts": lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value),
-    "a list of records": lambda value: isinstance(value, list) and all(isinstance(x, dict) for x in value),
-    "records by name": lambda value: isinstance(value, dict) and all(isinstance(x, dict) for x in value.values()),
+    "a list of texts": lambda value: _all(str, value),
+    "a list of records": lambda value: _all(dict, value),
+    "records by name": lambda value: isinstance(value, dict) and _all(dict, list(value.values())),
     "an identity": _is_identity,
 }
 # Fields of any task's records; those of one task stand in its TASK.
@@ -133,10 +135,7 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
         problems += [f"{at}: {fault}" for at, fault in faults.items() if fault]
     if not runs:
         unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
-        raise ConfigError(
-            f"--runs={runs_dir}: no result.json below it{unread}; `make demo` makes the first in runs/photos, "
-            "or see python -m cpc_tf.linear --help"
-        )
+        raise ConfigError(f"--runs={runs_dir}: no result.json below it{unread}; `make demo` makes the first")
     return _without_copies(runs), problems
 
 

@@ -11,7 +11,7 @@ from cpc_tf.results.runs import Run
 
 
 def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]], ordered: bool = False) -> list[Block]:
-    """Loss and accuracy on the training images, a curve a run, panels for each phase; `groups`: label of a colour -> runs.
+    """Loss and accuracy on the training images, a curve a run, panels for each phase; label of a colour -> runs.
 
     If the groups are steps of one quantity, `ordered`, they are drawn in shades.
     """
@@ -36,7 +36,7 @@ def line(label: str, records: Sequence[dict], key: str, color: str | int | float
 
 
 def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:
-    """The picture `file` of each run of the lowest seed, the first before a line; {} in `title` is where the run was."""
+    """The picture `file` of the runs of the lowest seed, the first not folded; {} in `title`: where the run was."""
     found = [(run, png) for run in sorted(runs, key=fraction) if (png := run.read(file))[1:4] == b"PNG"]
     first = min((run.get("seed", 0) for run, _ in found), default=0)
     shown = [(title.format(run.place), png) for run, png in found if run.get("seed", 0) == first]
