@@ -14,6 +14,8 @@ from cpc_tf.results.blocks import Figure, Gain, percent
 from cpc_tf.results.methods import IMAGENET, Method, fraction, methods
 from cpc_tf.results.runs import Run, is_number
 
+# Of a pre-trained encoder, and of the baseline on pixels; the first that exists.
+PRESETS = {False: ("efficient",), True: ("efficient_pixels", "efficient")}
 METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
 
 
@@ -96,14 +98,9 @@ def _point(method: Method) -> Point:
     """Of the runs at a fraction the longest count: a short trial is no seed of a study."""
     longest = max(map(_steps, method.runs))
     own = [run for run in method.runs if _steps(run) == longest]
-    labels, names = own[0]["num_train_labels"], preset_names(method.trained_by == "pixels")
+    labels, names = own[0]["num_train_labels"], PRESETS[method.trained_by == "pixels"]
     full = presets.full_steps(EfficientConfig, presets.own_preset(own[0]["dataset"], *names), labels)
     return Point(method._replace(runs=own), labels, longest, full)
-
-
-def preset_names(pixels: bool) -> tuple[str, ...]:
-    """The presets of the baseline on pixels, or of a pre-trained encoder; the first that exists."""
-    return ("efficient_pixels", "efficient") if pixels else ("efficient",)
 
 
 def _steps(run: Run) -> int:
@@ -119,17 +116,21 @@ def figure(found: Curves, dataset: str) -> Figure:
     def scale(axis: Axes, theme: plots.Theme) -> None:
         axis.set(xscale="log", xlim=(min(ticks) / 1.3, max(ticks) * 1.3), ylim=(None, 101.5))
 
-    panels = []
-    for metric, name in METRICS.items():
-        lines = []
-        for curve in found.all:
-            spreads = [point.method.spread(metric) for point in curve.values()]
-            mean, low, high = ([100 * spread[part] for spread in spreads] for part in range(3))
-            labels, method = [point.labels for point in curve.values()], method_of(curve)
-            style = "-" if curve in (found.ours, found.pixels) else "--"
-            lines.append(plots.Line(method.title, labels, mean, method.trained_by, style, low, high))
-        for color, method in (("cpc", paper.CPC), ("pixels", paper.PIXELS)) if dataset in IMAGENET else ():
-            labels = [paper.IMAGES * f for f in paper.FRACTIONS]
-            lines.append(plots.Line(f"{method}, paper", labels, paper.TABLE_2[metric][method], color, ":"))
-        panels.append(plots.Panel(f"{name}, %", lines, "labels (part of all)", ticks=ticks, finish=scale))
+    lines = {name: _lines(found, metric, dataset) for metric, name in METRICS.items()}
+    panels = [plots.Panel(f"{n}, %", own, "labels (part of all)", None, ticks, scale) for n, own in lines.items()]
     return plots.curves("figure1", title, panels, 2, (10, 4.3), "upper left")
+
+
+def _lines(found: Curves, metric: str, dataset: str) -> list[plots.Line]:
+    """Ours, dashed what is not compared; on ImageNet the paper's, dotted."""
+    lines = []
+    for curve in found.all:
+        spreads = [point.method.spread(metric) for point in curve.values()]
+        mean, low, high = ([100 * spread[part] for spread in spreads] for part in range(3))
+        labels, method = [point.labels for point in curve.values()], method_of(curve)
+        style = "-" if curve in (found.ours, found.pixels) else "--"
+        lines.append(plots.Line(method.title, labels, mean, method.trained_by, style, low, high))
+    labels = [paper.IMAGES * f for f in paper.FRACTIONS]
+    for color, name in (("cpc", paper.CPC), ("pixels", paper.PIXELS)) if dataset in IMAGENET else ():
+        lines.append(plots.Line(f"{name}, paper", labels, paper.TABLE_2[metric][name], color, ":"))
+    return lines

@@ -29,13 +29,8 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         return [Part(*FEW_LABELS, gaps)] if gaps else []
     found, name, searched = curves(runs), dataset_name(dataset), search(runs)
     chosen = [Details("The settings that the held-out labels chose", [searched])] if searched.rows else []
-    shown = [
-        label_curve.figure(found, name),
-        table_2(found, name),
-        *_gaps(found, dataset),
-        *table_3(found, name),
-        *chosen,
-    ]
+    gaps, drawn = _gaps(found, dataset), label_curve.figure(found, name)
+    shown = [drawn, table_2(found, name), *gaps, *table_3(found, name), *chosen]
     training: list[Block] = []
     for index, curve in enumerate(found.all, 1):
         groups = {percent(f): point.method.runs for f, point in curve.items()}
@@ -70,8 +65,8 @@ def _comparison(found: Curves, at: float, claim: bool) -> str:
         end = "; no gain is claimed."
     elif claim and gained and not (gained.bound and gained.factor < 1.05):  # else it has no more labels than these
         end = f": on pixels it takes {gained} times as many labels to get as far."
-    title = both[0].method.title
-    return _sentence(both, at, f"{title} reaches {ours} % top-1 and training on pixels {pixels} %{end}")
+    reached = f"{both[0].method.title} reaches {ours} % top-1 and training on pixels {pixels} %"
+    return _sentence(both, at, reached + end)
 
 
 def _sentence(points: Sequence[Point], at: float, what: str) -> str:
@@ -146,16 +141,16 @@ def _in_percent(fractions: Sequence[float], values: Sequence[float | None]) -> d
 
 def _trained_on(curve: Curve) -> str:
     method = method_of(curve)
-    if method.trained_by == "pixels":
-        return f"{method.architecture or 'classifier'} trained on pixels"
-    return f"trained on {method.title} features" if method.pretrained else f"trained on a {method.title}"
+    pixels = method.trained_by == "pixels"
+    return (
+        f"{method.architecture or 'classifier'} trained on pixels" if pixels else f"trained on {method.title} features"
+    )
 
 
 def search(runs: Sequence[Run]) -> Table:
     """What each search chose; report.json has all that was tried."""
     rows = []
-    ordered = [(m.title, run) for m in methods(runs) for run in sorted(m.runs, key=lambda r: (fraction(r), r.place))]
-    for title, run in ordered:
+    for title, run in [(m.title, run) for m in methods(runs) for run in sorted(m.runs, key=fraction)]:
         tried = run.get("search", [])
         for trial in (trial for trial in tried if trial.get("chosen") is True):
             rate, right = trial.get("learning_rate", trial.get("encoder_rate")), trial.get("held_out_top1")
@@ -175,5 +170,5 @@ def _gaps(found: Curves, dataset: str) -> list[Gap]:
         lacking = sorted({*paper.FRACTIONS, *found.ours, *found.pixels} - own.keys())
         for first in lacking[:1]:
             what = f"{name} at {', '.join(map(percent, lacking))} of the labels"
-            gaps += presets.gaps(dataset, label_curve.preset_names(pixels), {what: f"--label_fraction={first:g}"})
+            gaps += presets.gaps(dataset, label_curve.PRESETS[pixels], {what: f"--label_fraction={first:g}"})
     return gaps

@@ -59,9 +59,7 @@ def _table_1(found: Sequence[Method], dataset: str) -> Table:
         rows.append(Row([title, parameters and parameters / 1e6, *map(method.spread, METRICS)]))
     classes = found[0].runs[0]["num_classes"]
     rows.append(Row(["chance", None, spread([1 / classes]), spread([min(5, classes) / classes])], "aside"))
-    note = (
-        "Percent; a linear classifier on the frozen encoder (with so many parameters). After ±, half the range of runs."
-    )
+    note = "Percent; a linear classifier on the frozen encoder. After ±, half the range of several runs."
     columns = ["Method", "Params (M)", "Top-1", "Top-5"]
     rows += paper_rows(paper.TABLE_1, " (paper, ImageNet)")
     return Table("table1", "Linear classification (table 1 of the paper)", columns, rows, note)
@@ -79,16 +77,12 @@ def _gaps(found: Sequence[Method], dataset: str) -> list[Gap]:
 def _policies(runs: Sequence[Run]) -> list[Table]:
     """What pre-training with each policy of augmentation gave: records with a `policy`."""
     policies: dict[str, list[Run]] = {}
-    for run in runs:
-        policies.setdefault(run.get("policy", ""), []).append(run)
-    policies.pop("", None)
+    for run in (run for run in runs if run.get("policy")):
+        policies.setdefault(run["policy"], []).append(run)
     rows = [Row([name, *(spread(run[m] for run in own) for m in METRICS), len(own)]) for name, own in policies.items()]
     rows.sort(key=lambda row: (-row.values[1].mean, row.values[0]))
-    title, columns = (
-        "What each patch augmentation is worth to a linear classifier, %",
-        ["Policy", "Top-1", "Top-5", "Runs"],
-    )
-    return [Table("policies", title, columns, rows)] if rows else []
+    title = "What each patch augmentation is worth to a linear classifier, %"
+    return [Table("policies", title, ["Policy", "Top-1", "Top-5", "Runs"], rows)] if rows else []
 
 
 def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
@@ -119,8 +113,6 @@ def _ladder_figure(top1: Mapping[str, Spread]) -> Figure:
     ticks = [text if rung in top1 else f"{text}\n(not measured)" for rung, text in adds.items()]
     line = plots.Line("mean", x, mean, "cpc", low=low, high=high)
     panel = plots.Panel("Linear top-1 accuracy, %", [line], "", ticks=dict(enumerate(ticks)))
-    title = (
-        "The ladder (figure 3 of the paper): each rung adds one change. The band goes from the worst to the best run."
-    )
+    title = "The ladder (figure 3 of the paper): each rung adds one change. Bands go from the worst to the best run."
     alt = "; ".join(f"{rung} {here} %" for rung, here in top1.items())
     return plots.curves("ladder", title, [panel], 1, (10, 4))._replace(alt=f"Linear top-1 accuracy: {alt}.")

@@ -62,11 +62,11 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
         dataset = max((run["dataset"] for run in own), key=len)  # photos/15200
         parts = [p for kind, task in TASKS.items() for p in task.report([r for r in own if r["kind"] == kind], dataset)]
+        parts.sort(key=lambda part: part.order)
         subjects: dict[tuple[str, str], list[Block]] = {}
-        for part in sorted(parts, key=lambda part: part.order):
-            if part.blocks:
-                subjects.setdefault((part.name, part.title), []).extend(part.blocks)
-        headline = [sentence for part in sorted(parts, key=lambda part: part.order) for sentence in part.headline]
+        for part in (part for part in parts if part.blocks):
+            subjects.setdefault((part.name, part.title), []).extend(part.blocks)
+        headline = [sentence for part in parts for sentence in part.headline]
         yield Section(name, slugs[-1], headline, subjects)
 
 

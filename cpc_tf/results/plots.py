@@ -118,11 +118,8 @@ def curves(
 ) -> Figure:
     """A figure of curves, `columns` panels side by side, `size` inches a row; its text says where the curves end."""
     lines = [(panel, line) for panel in shown for line in panel.lines]
-    data = [
-        {"panel": panel.title, "curve": line.label, panel.x_label or "x": x, "value": y}
-        for panel, line in lines
-        for x, y in zip(line.x, line.y)
-    ]
+    points = [(panel, line.label, x, y) for panel, line in lines for x, y in zip(line.x, line.y)]
+    data = [{"panel": p.title, "curve": label, p.x_label or "x": x, "value": y} for p, label, x, y in points]
     ends = [f"{panel.title} of {line.label}: {line.y[-1]:.3g}" for panel, line in lines if len(line.y)]
     width, height = size[0], size[1] * -(-len(shown) // columns)
     drawn = both(lambda canvas, theme: panels(canvas, theme, shown, columns, legend), width, height)
