@@ -93,10 +93,8 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
 
 def _template() -> jinja2.Template:
     """The page: style and pictures are in it, nothing is loaded."""
-    loader, strict = jinja2.FileSystemLoader(pathlib.Path(__file__).parent), jinja2.StrictUndefined
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=strict
-    )
+    options = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent), **options)
     environment.filters["inline"] = lambda png: f"data:image/png;base64,{base64.b64encode(png).decode()}"
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["text"] = text

@@ -87,9 +87,8 @@ class Panel(NamedTuple):
 def panels(canvas: Canvas, theme: Theme, shown: Sequence[Panel], columns: int, legend: str = "", **share: bool) -> None:
     """Draws curves in panels, with one legend at a side ('right center', 'upper left'; '': none)."""
     columns, entries = min(columns, len(shown)), {}
-    for axis, panel in zip_longest(
-        canvas.subplots(-(-len(shown) // columns), columns, squeeze=False, **share).flat, shown
-    ):
+    axes = canvas.subplots(-(-len(shown) // columns), columns, squeeze=False, **share)
+    for axis, panel in zip_longest(axes.flat, shown):
         if panel is None:
             axis.set_visible(False)
             continue
