@@ -14,6 +14,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.runs import collect
+from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
@@ -48,7 +49,12 @@ def settings(root, case, workdir):
         text = text.replace(name, str(root / name))
     lines = [line for line in text.splitlines() if line.startswith("--")]
     lines += [*LENGTH, f"--data_dir={root}/cache", *more, f"--workdir={workdir}"]
-    return cli.parse(task.config, lines, recorded=True)  # settings that are no flags among them
+    try:
+        return cli.parse(task.config, lines, recorded=True)  # settings that are no flags among them
+    except ConfigError:
+        if task.name != "pretrain":
+            raise
+        return cli.parse(task.config, [*lines, "--patch_size=32"], recorded=True)  # an objective on whole images
 
 
 def weights(workdir):
