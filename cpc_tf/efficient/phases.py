@@ -54,12 +54,11 @@ class Phases:
     Args:
       encoder: images -> feature maps, with all its variables.
       inputs: what it is trained and evaluated on.
-      num_classes: how many.
       strategy: where it runs.
     """
 
-    def __init__(self, encoder: LoadedEncoder, inputs: Inputs, num_classes: int, strategy: tf.distribute.Strategy):
-        self._encoder, self._inputs, self._num_classes, self._strategy = encoder, inputs, num_classes, strategy
+    def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
+        self.encoder, self.inputs, self._strategy = encoder, inputs, strategy
         self._weights = values(encoder.variables)
         self._seconds: dict[str, float] = {}  # by folder, since a phase may be restored again
 
@@ -71,11 +70,11 @@ class Phases:
     def first(self, config: EfficientConfig, part: Part) -> Trained:
         """The classifier on the frozen encoder or, of 'pixels', everything, in `config.workdir`."""
         phase = first_phase(config)
-        assign(self._encoder.variables, self._weights)
+        assign(self.encoder.variables, self._weights)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = self._classifier(config, phase)
-            steps = config.training.steps(len(self._inputs.chosen.rows))
+            steps = config.training.steps(len(self.inputs.chosen.rows))
             trainee = self._trainee(config, classifier, phase, steps)
         return self._train(config, trainee, part, steps)
 
@@ -92,51 +91,35 @@ class Phases:
           evaluated: whether the held-out images are evaluated now and then.
         """
         trainee = self._trainee(config, start.classifier, FINE_TUNED, config.sgd.finetune_steps)
-        assign(self._encoder.variables, self._weights)
-        if not evaluated:
-            return self._train(config, trainee, part, steps)
-        return self._train(
-            config,
-            trainee,
-            part,
-            steps,
-            evaluate=lambda: self.held_out(config, trainee),
-            evaluate_every=config.sgd.look_every,
-        )
+        assign(self.encoder.variables, self._weights)
+        every = config.sgd.look_every if evaluated else 0
+        evaluate = (lambda: self.held_out(config, trainee)) if evaluated else None
+        return self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
         """How a classifier does on the held-out labels."""
-        found = _evaluate(config, trainee, self._inputs.held_out(trainee.phase)).scores
+        found = _evaluate(config, trainee, self.inputs.held_out(trainee.phase)).scores
         return {"held_out_top1": found["top1"], "held_out_loss": found["loss"]}
 
     def test(self, config: EfficientConfig, trainee: Classification) -> Tested:
         """How a classifier does on the test split."""
-        return _evaluate(config, trainee, self._inputs.test(trainee.phase))
+        return _evaluate(config, trainee, self.inputs.test(trainee.phase))
 
     def _classifier(self, config: EfficientConfig, phase: str) -> ResNetClassifier:
         side = config.images.image_size
         head = config.classifier if phase == FROZEN else replace(config.classifier, head_blocks=0)
         norm = "none" if phase == SUPERVISED else "batch"
-        classifier = ResNetClassifier(self._num_classes, head, norm, config.numerics.precision)
-        maps = tf.function(self._encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
+        classifier = ResNetClassifier(len(self.inputs.class_names), head, norm, config.numerics.precision)
+        maps = tf.function(self.encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
         classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
         return classifier
 
     def _trainee(self, config: EfficientConfig, classifier: ResNetClassifier, phase: str, steps: int) -> Classification:
-        return Classification(
-            self._encoder,
-            classifier,
-            phase,
-            config.sgd,
-            steps,
-            config.training.seed,
-            self._strategy,
-            config.training.batch_size,
-            config.numerics.xla,
-        )
+        seed, batch, xla = config.training.seed, config.training.batch_size, config.numerics.xla
+        return Classification(self.encoder, classifier, phase, config.sgd, steps, seed, self._strategy, batch, xla)
 
     def _train(self, config: EfficientConfig, trainee: Classification, part: Part, steps: int, **evaluation) -> Trained:
-        batches = self._inputs.training(config, trainee.phase, part)
+        batches = self.inputs.training(config, trainee.phase, part)
         workdir = Workdir(config, "efficient", is_chief(self._strategy))
         rates = _rates(trainee)
         outcome = loop.train(trainee, batches, config.training, steps, workdir, rates=rates, **evaluation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +15,6 @@ from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, fo
 from cpc_tf.efficient.selection import Selection, select
 from cpc_tf.efficient.trainee import FINE_TUNED
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.training.workdir import Workdir, open_run
 
 
@@ -39,25 +38,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     return result
 
 
-class Prepared(NamedTuple):
-    """What a run works with, before anything is trained.
-
-    Attributes:
-      labels: those that it may see.
-      class_names: of all labels.
-      encoder: images -> feature maps.
-      inputs: images and features.
-      phases: what trains and evaluates.
-    """
-
-    labels: Labels
-    class_names: tuple[str, ...]
-    encoder: LoadedEncoder
-    inputs: Inputs
-    phases: Phases
-
-
-def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> Prepared:
+def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
     """Opens the data, chooses the labels and loads the encoder. Raises ConfigError."""
     seed, chosen = config.training.seed, config.classifier
     source = catalog.open_labelled(config.data, config.data.split, "split")
@@ -72,13 +53,12 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> Prepar
             seed=seed,
             precision=config.numerics.precision,
         )
-    inputs = Inputs(config, encoder, source, test_source, labels)
-    phases = Phases(encoder, inputs, len(source.class_names), strategy)
-    return Prepared(labels, source.class_names, encoder, inputs, phases)
+    return labels, Phases(encoder, Inputs(config, encoder, source, test_source, labels), strategy)
 
 
 def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    labels, names, encoder, inputs, phases = prepare(config, strategy)
+    labels, phases = prepare(config, strategy)
+    names = phases.inputs.class_names
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
@@ -86,13 +66,13 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
         print("nothing is held out: settings and lengths as given", flush=True)
         selection = Selection([], config, fine_tuning(config))
     else:
-        selection = select(config, phases, inputs)
-    tested, results = _train(selection, phases, inputs)
+        selection = select(config, phases)
+    tested, results = _train(selection, phases)
     workdir.write("predictions.csv", _table(tested.labels, tested.predicted))
     return workdir.finish(
         {
             "encoder": config.classifier.encoder,
-            "identity": encoder.identity.to_json(),
+            "identity": phases.encoder.identity.to_json(),
             "backbone": config.classifier.backbone,
             "dataset": config.data.dataset,
             "num_classes": len(names),
@@ -109,16 +89,16 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     )
 
 
-def _train(selection: Selection, phases: Phases, inputs: Inputs) -> tuple[Tested, dict[str, dict[str, Any]]]:
+def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
     config, steps = selection.config, selection.finetune_steps
     first = first_phase(config)
-    trainee = phases.first(folder(config, first), inputs.chosen).trainee
+    trainee = phases.first(folder(config, first), phases.inputs.chosen).trainee
     tested = phases.test(config, trainee)
     results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
         if steps:
-            trainee = phases.fine_tune(folder(config, FINE_TUNED), trainee, inputs.chosen, steps).trainee
+            trainee = phases.fine_tune(folder(config, FINE_TUNED), trainee, phases.inputs.chosen, steps).trainee
             tested = phases.test(config, trainee)
         results[FINE_TUNED] = {**tested.scores, "steps": steps}
     return tested, results

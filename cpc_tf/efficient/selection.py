@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.phases import Phases, assign, fine_tuning, first_phase, folder, values
 from cpc_tf.efficient.trainee import FINE_TUNED
 from cpc_tf.settings import replace
@@ -27,7 +26,7 @@ class Selection(NamedTuple):
     finetune_steps: int
 
 
-def select(config: EfficientConfig, phases: Phases, inputs: Inputs) -> Selection:
+def select(config: EfficientConfig, phases: Phases) -> Selection:
     """Tries settings of the first phase on the held-out labels and then, with the best, lengths of fine-tuning."""
     phase, tried = first_phase(config), trials(config)
     if len(tried) == 1 and not fine_tuning(config):
@@ -35,7 +34,7 @@ def select(config: EfficientConfig, phases: Phases, inputs: Inputs) -> Selection
     records = []
     for number, settings in enumerate(tried):
         trial = replace(folder(config, "search", phase, str(number)), **settings)
-        trainee = phases.first(trial, inputs.fit).trainee
+        trainee = phases.first(trial, phases.inputs.fit).trainee
         record = {"phase": phase, **settings, **phases.held_out(trial, trainee)}
         records.append({**record, "steps": int(trainee.step.numpy()), "chosen": False})
         _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1])
@@ -44,20 +43,20 @@ def select(config: EfficientConfig, phases: Phases, inputs: Inputs) -> Selection
     selection = Selection(records, replace(config, **tried[chosen]), 0)
     if not fine_tuning(config):
         return selection
-    return _with_length(selection, folder(selection.config, "search", phase, str(chosen)), phases, inputs)
+    return _with_length(selection, folder(selection.config, "search", phase, str(chosen)), phases)
 
 
-def _with_length(selection: Selection, first: EfficientConfig, phases: Phases, inputs: Inputs) -> Selection:
+def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
     """Adds the rate and the length of fine-tuning. `first` are the settings and the folder of the best trial."""
-    config = selection.config
-    start = phases.first(first, inputs.fit).trainee  # it is finished: only restored
+    config, fit = selection.config, phases.inputs.fit
+    start = phases.first(first, fit).trainee  # it is finished: only restored
     weights = values(start.classifier.variables)
     none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
     records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
     for rate in rates:
         tuned = replace(folder(config, "search", FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
         assign(start.classifier.variables, weights)
-        for record in phases.fine_tune(tuned, start, inputs.fit, config.sgd.finetune_steps, evaluated=True).records:
+        for record in phases.fine_tune(tuned, start, fit, config.sgd.finetune_steps, evaluated=True).records:
             if "held_out_top1" in record:
                 figures = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
                 length = {"steps": record["step"], "chosen": False}

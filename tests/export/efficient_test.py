@@ -71,11 +71,11 @@ def settings(workdir, encoder, *more, folder="/home/someone/birds"):
 
 def trained(config):
     """The trained network as the run itself restores it."""
-    run, phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
-    first = run.phases.first(phases.folder(config, phase), run.inputs.chosen).trainee
+    (_, run), phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
+    first = run.first(phases.folder(config, phase), run.inputs.chosen).trainee
     if phase == "supervised":
         return first
-    return run.phases.fine_tune(phases.folder(config, "fine-tuned"), first, run.inputs.chosen, 2).trainee
+    return run.fine_tune(phases.folder(config, "fine-tuned"), first, run.inputs.chosen, 2).trainee
 
 
 def network_of(config, precision="float32"):
