@@ -103,6 +103,6 @@ def test_conforms(case, root, tmp_path, monkeypatch):
     runs, problems = collect(whole.workdir, TASKS)
     assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])
     task.report(runs, whole.data.dataset)
-    if task.config in EXPORTERS:
+    if task.name in EXPORTERS:
         export(ExportConfig(workdir=whole.workdir, output=str(tmp_path / "hub")))
         assert (tmp_path / "hub/saved_model.pb").exists()
