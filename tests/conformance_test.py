@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.runs import collect
 from cpc_tf.settings import ConfigError
@@ -22,6 +23,7 @@ from cpc_tf.training.workdir import read_config
 from export.config import ExportConfig
 from export.exporter import EXPORTERS, export
 from tests import modules, samples
+from tests.conftest import make_tiny
 
 LENGTH = ["--batch_size=2", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
@@ -38,7 +40,9 @@ def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("conformance")
     samples.write_pictures(root / "PICTURES", {"train": 4, "val": 2}, side=32)
     samples.write_boxes(root / "BOXES")
-    modules.write_module(root / "MODULE")
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        modules.write_module(root / "MODULE", EncoderConfig(encoder="small"))
     return root
 
 

@@ -20,12 +20,16 @@ def two_replicas():
     return make_strategy("mirrored")
 
 
-@pytest.fixture
-def tiny_encoder(monkeypatch):
+def make_tiny(monkeypatch):
     """Makes 'small' smaller still, 16 wide: one block of each kind, traced and compiled in seconds."""
     stacks = (resnet.Stack(1, 4, 8, 1), resnet.Stack(1, 4, 16, 2))
     tiny = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
     monkeypatch.setitem(resnet.ARCHITECTURES, "small", tiny)
+
+
+@pytest.fixture
+def tiny_encoder(monkeypatch):
+    make_tiny(monkeypatch)
 
 
 @pytest.fixture
