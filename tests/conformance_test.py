@@ -15,7 +15,6 @@ from cpc_tf import cli
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.runs import collect
-from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
@@ -53,12 +52,7 @@ def settings(root, case, workdir):
         text = text.replace(name, str(root / name))
     lines = [line for line in text.splitlines() if line.startswith("--")]
     lines += [*LENGTH, f"--data_dir={root}/cache", *more, f"--workdir={workdir}"]
-    try:
-        return cli.parse(task.config, lines, recorded=True)  # settings that are no flags among them
-    except ConfigError:
-        if task.name != "pretrain":
-            raise
-        return cli.parse(task.config, [*lines, "--patch_size=32"], recorded=True)  # an objective on whole images
+    return cli.parse(task.config, lines, recorded=True)  # settings that are no flags among them
 
 
 def weights(workdir):
@@ -110,3 +104,7 @@ def test_conforms(case, root, tmp_path, monkeypatch):
     if task.name in EXPORTERS:
         export(ExportConfig(workdir=whole.workdir, output=str(tmp_path / "hub")))
         assert (tmp_path / "hub/saved_model.pb").exists()
+
+
+def test_what_is_exported_are_tasks():
+    assert set(EXPORTERS) < set(TASKS)
