@@ -15,7 +15,7 @@ class Annotation(NamedTuple):
     names: list[str]  # of the classes, '' if there is none
     boxes: list[list[float]]
     difficult: list[bool]
-    size: tuple[float, float]  # (height, width) of the image, NaN or 0 if not told
+    size: tuple[float, float]  # (height, width) of the image, NaN or 0 if unknown
 
 
 def parse(text: bytes) -> Annotation:

@@ -103,7 +103,7 @@ class InferenceConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DetectorConfig(Settings):
-    """Everything `FasterRCNN` can be told."""
+    """All settings of `FasterRCNN`."""
 
     backbone: BackboneConfig = BackboneConfig()
     anchors: AnchorConfig = AnchorConfig()
@@ -154,7 +154,7 @@ class ScoringConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DetectConfig(Settings):
-    """Everything `python -m cpc_tf.detect` can be told."""
+    """All settings of `python -m cpc_tf.detect`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
     data: DataConfig = DataConfig()

@@ -117,7 +117,7 @@ class SearchConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class EfficientConfig(Settings):
-    """Everything `python -m cpc_tf.efficient` can be told."""
+    """All settings of `python -m cpc_tf.efficient`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
     data: DataConfig = DataConfig()

@@ -36,7 +36,7 @@ class ProbeConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class LinearConfig(Settings):
-    """Everything `python -m cpc_tf.linear` can be told."""
+    """All settings of `python -m cpc_tf.linear`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
     data: DataConfig = DataConfig()

@@ -13,8 +13,8 @@ from cpc_tf.pretrain.run import pretrain
 
 def main(config: PretrainConfig) -> None:
     """The binary."""
-    result = pretrain(config)
-    print(f"done: {config.workdir}, loss {result['loss']:.3f}")
+    loss = pretrain(config).get("loss")  # absent if the records of a finished run were lost
+    print(f"done: {config.workdir}" + (f", loss {loss:.3f}" if loss is not None else ""))
     print(f"next: python -m export --workdir={config.workdir} --output=HUB_DIR")
 
 

@@ -51,7 +51,7 @@ ObjectiveConfig = dataclasses.make_dataclass(
 
 @dataclasses.dataclass(frozen=True)
 class PretrainConfig(Settings):
-    """Everything `python -m cpc_tf.pretrain` can be told."""
+    """All settings of `python -m cpc_tf.pretrain`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
     data: DataConfig = DataConfig()
