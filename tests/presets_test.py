@@ -288,7 +288,7 @@ def test_the_papers_augmentation():
     policy = cli.parse(PretrainConfig, ["--flagfile=flags/imagenet/pretrain_resnet161.flags"]).augment.policy
     assert policy.chosen == 2
     assert len(policy.among) == 14
-    steps = {each.name: policy.probability(each.name) for each in policy.used if not each.primitive}
+    steps = {each.name: policy.entries[each.name] for each in policy.used if not each.primitive}
     assert steps == {"elastic": 0.2, "histogram": 0.2, "distort": 0.8, "grey": 0.25}
 
 

@@ -86,7 +86,7 @@ class AugmentConfig(Settings):
     @property
     def policy(self) -> policies.Policy:
         """What the policy's name and the changes amount to."""
-        return policies.Policy(policies.POLICIES[self.augment]).changed(policies.parse(self.augment_changes))
+        return policies.named(self.augment, policies.parse(self.augment_changes))
 
     @property
     def engine(self) -> str:

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "pixel.h"
@@ -37,26 +36,24 @@ inline void sample(const Pixel* __restrict in, Pixel* __restrict out, int size, 
     const float v = y - row, u = x - column;
     const int corner = row * size + column;
     const Pixel p00 = in[corner], p01 = in[corner + 1], p10 = in[corner + size], p11 = in[corner + size + 1];
-    const auto mix = [=](int a, int b, int c, int d) {
-      const float top = a + u * (b - a), bottom = c + u * (d - c);
+    out[i] = pixel([=](int c) {
+      const float top = channel(p00, c) + u * (channel(p01, c) - channel(p00, c));
+      const float bottom = channel(p10, c) + u * (channel(p11, c) - channel(p10, c));
       return static_cast<int>(top + v * (bottom - top) + 0.5f);
-    };
-    out[i] = pixel(mix(red(p00), red(p01), red(p10), red(p11)),
-                   mix(green(p00), green(p01), green(p10), green(p11)),
-                   mix(blue(p00), blue(p01), blue(p10), blue(p11)));
+    });
   }
 }
 
 using Table = uint8_t[3][256];
 
 inline void count(const std::vector<Pixel>& pixels, uint32_t counts[3][256]) {
-  std::memset(counts, 0, 3 * 256 * sizeof(uint32_t));
-  for (Pixel p : pixels) ++counts[0][red(p)], ++counts[1][green(p)], ++counts[2][blue(p)];
+  for (Pixel p : pixels)
+    for (int c = 0; c < 3; ++c) ++counts[c][channel(p, c)];
 }
 
 // PIL's ImageOps.autocontrast.
 inline void auto_contrast(const std::vector<Pixel>& pixels, Table& table) {
-  uint32_t counts[3][256];
+  uint32_t counts[3][256] = {};
   count(pixels, counts);
   for (int c = 0; c < 3; ++c) {
     int low = 0, high = 255;
@@ -70,7 +67,7 @@ inline void auto_contrast(const std::vector<Pixel>& pixels, Table& table) {
 
 // PIL's ImageOps.equalize.
 inline void equalize(const std::vector<Pixel>& pixels, Table& table) {
-  uint32_t counts[3][256];
+  uint32_t counts[3][256] = {};
   count(pixels, counts);
   for (int c = 0; c < 3; ++c) {
     int last = 255;
@@ -90,7 +87,7 @@ inline void look_up(std::vector<Pixel>& pixels, const Table& table) {
   Pixel placed[3][256];
   for (int c = 0; c < 3; ++c)
     for (int i = 0; i < 256; ++i) placed[c][i] = Pixel{table[c][i]} << 8 * c;
-  for (Pixel& p : pixels) p = placed[0][red(p)] | placed[1][green(p)] | placed[2][blue(p)];
+  for (Pixel& p : pixels) p = placed[0][channel(p, 0)] | placed[1][channel(p, 1)] | placed[2][channel(p, 2)];
 }
 
 inline float mean(const float* x, int count) {

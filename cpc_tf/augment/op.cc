@@ -26,25 +26,13 @@ namespace {
 
 using namespace tensorflow;  // NOLINT: the field's habit in op files
 
-CPC_TF_CLONES void run_patch(Patch& patch, const Steps& steps, const uint8_t* from, uint8_t* to) {
-  patch.run(steps, from, to);
+CPC_TF_CLONES void run_patch(Patch& patch, const Row& row, const uint8_t* from, uint8_t* to) {
+  patch.run(row, from, to);
 }
 
+#define INPUT(type, name, ...) .Input(#name ": " #type)
 REGISTER_OP("CpcAugmentPatches")
-    .Input("patches: uint8")
-    .Input("jitter: int32")
-    .Input("kept: int32")
-    .Input("op: int32")
-    .Input("magnitude: float32")
-    .Input("elastic: bool")
-    .Input("displacement: float32")
-    .Input("shear: float32")
-    .Input("histogram: bool")
-    .Input("curve: float32")
-    .Input("distort: bool")
-    .Input("order: int32")
-    .Input("color: float32")
-    .Input("grey: bool")
+    .Input("patches: uint8") CPC_TF_RECIPE(INPUT)
     .Output("augmented: uint8")
     .SetShapeFn(shape_inference::UnchangedShape)
     .Doc("Applies a recipe (cpc_tf/augment/recipe.py) to patches [N, P, P, 3].");
@@ -72,7 +60,7 @@ class AugmentPatches : public OpKernel {
     const auto work = [&](int64_t begin, int64_t end) {
       Patch patch(size, tables);
       for (int64_t n = begin; n < end; ++n)
-        run_patch(patch, steps(context, n), from + 3 * area * n, to + 3 * area * n);
+        run_patch(patch, row(context, n), from + 3 * area * n, to + 3 * area * n);
     };
     const auto& workers = *context->device()->tensorflow_cpu_worker_threads();
     constexpr int64_t kCyclesPerPixel = 15;
@@ -80,39 +68,35 @@ class AugmentPatches : public OpKernel {
   }
 
  private:
-  // Inputs 1..13 are the fields of recipe.Recipe, in its order.
-  enum Input { kPatches, kJitter, kKept, kOp, kMagnitude, kElastic, kDisplacement, kShear, kHistogram, kCurve, kDistort,
-               kOrder, kColor, kGrey };
+  static const Tensor& input(OpKernelContext* context, const char* name) {
+    const Tensor* tensor = nullptr;
+    TF_CHECK_OK(context->input(name, &tensor));
+    return *tensor;
+  }
 
   static Status check_shapes(OpKernelContext* context, int64_t count) {
-    const int64_t ops = context->input(kOp).dims() == 2 ? context->input(kOp).dim_size(1) : 0;
-    const std::vector<std::pair<const char*, TensorShape>> expected = {
-        {"jitter", {count, 3}}, {"kept", {count}}, {"op", {count, ops}}, {"magnitude", {count, ops}},
-        {"elastic", {count}}, {"displacement", {count, kControlPoints, kControlPoints, 2}}, {"shear", {count, 2}},
-        {"histogram", {count}}, {"curve", {count, 3, kCurvePoints}}, {"distort", {count}}, {"order", {count}},
-        {"color", {count, 4}}, {"grey", {count}}};
-    for (size_t i = 0; i < expected.size(); ++i)
-      if (context->input(i + 1).shape() != expected[i].second)
-        return errors::InvalidArgument("the recipe's ", expected[i].first, " must be ",
-                                       expected[i].second.DebugString(), " for ", count, " patches, got ",
-                                       context->input(i + 1).shape().DebugString());
+    const Tensor& op = input(context, "op");
+    const int64_t ops = op.dims() == 2 ? op.dim_size(1) : 0;
+#define SHAPE(type, name, ...) {#name, {count, __VA_ARGS__}},
+    const std::vector<std::pair<const char*, TensorShape>> expected = {CPC_TF_RECIPE(SHAPE)};
+    for (const auto& [name, shape] : expected)
+      if (input(context, name).shape() != shape)
+        return errors::InvalidArgument("the recipe's ", name, " must be ", shape.DebugString(), " for ", count,
+                                       " patches, got ", input(context, name).shape().DebugString());
     return OkStatus();
   }
 
   static Status check_values(OpKernelContext* context, int64_t size) {
-    TF_RETURN_IF_ERROR(check_range<int32>(context, kKept, "kept", -1, 2));
-    const auto ops = context->input(kOp).flat<int32>();
+    TF_RETURN_IF_ERROR(check_range<int32>(context, "kept", -1, 2));
+    const auto ops = input(context, "op").flat<int32>();
     for (int64_t i = 0; i < ops.size(); ++i)
       if (std::find(std::begin(kPrimitives), std::end(kPrimitives), ops(i)) == std::end(kPrimitives))
         return errors::InvalidArgument("the recipe's op holds ", ops(i), ", which is no primitive of the native engine");
-    TF_RETURN_IF_ERROR(check_range<int32>(context, kOrder, "order", 0, 3));
+    TF_RETURN_IF_ERROR(check_range<int32>(context, "order", 0, 3));
     // NaN and infinity are out of range too. A million is far beyond any sense, and safe in the arithmetic.
-    TF_RETURN_IF_ERROR(check_range<float>(context, kMagnitude, "magnitude", -1e6, 1e6));
-    TF_RETURN_IF_ERROR(check_range<float>(context, kDisplacement, "displacement", -1e6, 1e6));
-    TF_RETURN_IF_ERROR(check_range<float>(context, kShear, "shear", -1e6, 1e6));
-    TF_RETURN_IF_ERROR(check_range<float>(context, kCurve, "curve", -1e6, 1e6));
-    TF_RETURN_IF_ERROR(check_range<float>(context, kColor, "color", -1e6, 1e6));
-    const auto jitter = context->input(kJitter).matrix<int32>();
+    for (const char* name : {"magnitude", "displacement", "shear", "curve", "color"})
+      TF_RETURN_IF_ERROR(check_range<float>(context, name, -1e6, 1e6));
+    const auto jitter = input(context, "jitter").matrix<int32>();
     for (int64_t n = 0; n < jitter.dimension(0); ++n)
       for (int k = 0; k < 3; ++k) {
         const int32_t highest = k ? jitter(n, 0) : size - 1;
@@ -124,8 +108,8 @@ class AugmentPatches : public OpKernel {
   }
 
   template <typename T>
-  static Status check_range(OpKernelContext* context, int input, const char* name, T lowest, T highest) {
-    const auto values = context->input(input).flat<T>();
+  static Status check_range(OpKernelContext* context, const char* name, T lowest, T highest) {
+    const auto values = input(context, name).flat<T>();
     for (int64_t i = 0; i < values.size(); ++i)
       if (!(values(i) >= lowest && values(i) <= highest))
         return errors::InvalidArgument("the recipe's ", name, " holds ", values(i), ", expected ", lowest, " to ",
@@ -133,25 +117,14 @@ class AugmentPatches : public OpKernel {
     return OkStatus();
   }
 
-  static Steps steps(OpKernelContext* context, int64_t n) {
-    const auto row = [&](int input, auto type) {
-      const Tensor& tensor = context->input(input);
+  static Row row(OpKernelContext* context, int64_t n) {
+    int field = 0;
+    const auto next = [&](auto type) {
+      const Tensor& tensor = context->input(++field);
       return tensor.flat<decltype(type)>().data() + n * (tensor.NumElements() / tensor.dim_size(0));
     };
-    return {row(kJitter, int32()),
-            *row(kKept, int32()),
-            static_cast<int>(context->input(kOp).dim_size(1)),
-            row(kOp, int32()),
-            row(kMagnitude, float()),
-            *row(kElastic, bool()),
-            row(kDisplacement, float()),
-            row(kShear, float()),
-            *row(kHistogram, bool()),
-            row(kCurve, float()),
-            *row(kDistort, bool()),
-            *row(kOrder, int32()),
-            row(kColor, float()),
-            *row(kGrey, bool())};
+#define NEXT(type, name, ...) next(type()),
+    return {CPC_TF_RECIPE(NEXT) static_cast<int>(input(context, "op").dim_size(1))};
   }
 };
 

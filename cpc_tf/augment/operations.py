@@ -8,7 +8,6 @@ drawn from a policy's own list. A number is never given to another operation, fo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
 import tensorflow as tf
@@ -19,33 +18,23 @@ Bounds = list[tuple[float, float]]
 
 
 class Range(NamedTuple):
-    """How far an operation may go, and which real numbers are drawn for it, uniformly.
+    """How far an operation may go, or another number that a policy sets.
 
     Attributes:
       name: within the operation; a policy's entry for it is OPERATION.NAME (docs/augmentation.md lists their meanings).
       usual: its value unless a policy says otherwise.
       minimum: least value allowed.
       maximum: largest value allowed.
-      middle: the numbers lie around it, by at most the value times `scale`.
-      scale: in grey levels or the like; 0: the patch's side.
-      top: not None: the numbers lie between the value and this.
-      draws: how many numbers are drawn.
+      drawn: (value, side of a patch in px) -> lowest and highest of each real number that is drawn, uniformly; or None.
+      integer: only whole values are allowed.
     """
 
     name: str
     usual: float
     minimum: float = 0
     maximum: float = float("inf")
-    middle: float = 0
-    scale: float = 1
-    top: float | None = None
-    draws: int = 1
-
-    def bounds(self, value: float, side: int) -> Bounds:
-        """Lowest and highest of each number, on patches of `side` px."""
-        spread = value * (self.scale or side)
-        low, high = (self.middle - spread, self.middle + spread) if self.top is None else (value, self.top)
-        return [(low, high)] * self.draws
+    drawn: Callable[[float, int], Bounds] | None = lambda value, side: [(-value, value)]
+    integer: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,15 +64,29 @@ class Operation:
         """Is it one of those that a policy chooses some of, with a magnitude of its own."""
         return self.number < 100
 
-    def bounds(self, values: Mapping[str, float], side: int) -> Bounds:
-        """Lowest and highest of each real number that is drawn, where ranges have these values."""
-        drawn = [bounds for each in self.ranges for bounds in each.bounds(values[each.name], side)]
-        return drawn or [(0, 0)]
+
+def _factor(value: float, side: int) -> Bounds:
+    return [(1 - value, 1 + value)]
 
 
 _SHEAR = (Range("limit", 0.3),)
-_SHIFT = (Range("limit", 0.45, scale=0),)
-_FACTOR = (Range("spread", 0.9, maximum=1, middle=1),)
+_SHIFT = (Range("limit", 0.45, drawn=lambda value, side: [(-value * side, value * side)]),)
+_SOLARIZE = (Range("lowest", 0, maximum=256, drawn=lambda value, side: [(value, 256)]),)  # grey levels
+# In bits; rounded down, so that each number of bits up to 8 is as frequent.
+_POSTERIZE = (Range("fewest", 4, 1, 8, drawn=lambda value, side: [(value, 9)]),)
+_ENHANCE = (Range("spread", 0.9, maximum=1, drawn=_factor),)
+_JITTER = (Range("margin", 1 / 16, maximum=0.5, drawn=None),)
+_ELASTIC = (
+    Range("sigma", 1 / 16, drawn=None),
+    Range("shear", 0.1, drawn=lambda value, side: [(-value, value)] * 2),
+)
+_HISTOGRAM = (Range("shift", 0.1, maximum=0.5, drawn=None), Range("slope", 2, minimum=1, drawn=None))
+_DISTORT = (
+    Range("brightness", 32 / 255, drawn=lambda value, side: [(-value * 255, value * 255)]),
+    Range("saturation", 0.5, maximum=1, drawn=_factor),
+    Range("hue", 0.2, maximum=0.5),  # turns
+    Range("contrast", 0.5, maximum=1, drawn=_factor),
+)
 _TABLE = (
     # The primitives of AutoAugment (Cubuk et al. 2018, table 6), without Cutout and SamplePairing.
     Operation("shear_x", 0, primitives.shear_x, _SHEAR),
@@ -94,33 +97,18 @@ _TABLE = (
     Operation("auto_contrast", 5, primitives.auto_contrast),
     Operation("invert", 6, primitives.invert),
     Operation("equalize", 7, primitives.equalize),
-    Operation("solarize", 8, primitives.solarize, (Range("lowest", 0, maximum=256, top=256),)),  # grey levels
-    # In bits; rounded down, so that each number of bits up to 8 is as frequent.
-    Operation("posterize", 9, primitives.posterize, (Range("fewest", 4, 1, 8, top=9),), whole=True),
-    Operation("contrast", 10, primitives.contrast, _FACTOR),
-    Operation("color", 11, primitives.color, _FACTOR),
-    Operation("brightness", 12, primitives.brightness, _FACTOR),
-    Operation("sharpness", 13, primitives.sharpness, _FACTOR),
+    Operation("solarize", 8, primitives.solarize, _SOLARIZE),
+    Operation("posterize", 9, primitives.posterize, _POSTERIZE, whole=True),
+    Operation("contrast", 10, primitives.contrast, _ENHANCE),
+    Operation("color", 11, primitives.color, _ENHANCE),
+    Operation("brightness", 12, primitives.brightness, _ENHANCE),
+    Operation("sharpness", 13, primitives.sharpness, _ENHANCE),
     # Steps, in the order of application; the primitives that were chosen come between drop_channels and elastic.
-    Operation("jitter", 100, reference_steps.jitter, (Range("margin", 1 / 16, maximum=0.5, draws=0),), coin=False),
+    Operation("jitter", 100, reference_steps.jitter, _JITTER, coin=False),
     Operation("drop_channels", 101, reference_steps.keep_channel),
-    Operation(
-        *("elastic", 102, reference_steps.elastic),
-        ranges=(Range("sigma", 1 / 16, draws=0), Range("shear", 0.1, draws=2)),
-    ),
-    Operation(
-        *("histogram", 103, reference_steps.map_levels),
-        ranges=(Range("shift", 0.1, maximum=0.5, draws=0), Range("slope", 2, minimum=1, draws=0)),
-    ),
-    Operation(
-        *("distort", 104, color.on_levels(color.distort)),
-        ranges=(
-            Range("brightness", 32 / 255, scale=255),
-            Range("saturation", 0.5, maximum=1, middle=1),
-            Range("hue", 0.2, maximum=0.5),  # turns
-            Range("contrast", 0.5, maximum=1, middle=1),
-        ),
-    ),
+    Operation("elastic", 102, reference_steps.elastic, _ELASTIC),
+    Operation("histogram", 103, reference_steps.map_levels, _HISTOGRAM),
+    Operation("distort", 104, color.on_levels(color.distort), _DISTORT),
     Operation("grey", 105, color.on_levels(color.grey)),
 )
 OPERATIONS = {operation.name: operation for operation in _TABLE}

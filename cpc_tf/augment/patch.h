@@ -17,30 +17,27 @@ class Patch {
       : size_(size), area_(size * size), tables_(tables), pixels_(area_), other_(area_), planes_(3 * area_) {}
 
   // Applies the steps in the order of appendix A; `from` and `to` are [size, size, 3] and may be the same.
-  void run(const Steps& steps, const uint8_t* from, uint8_t* to) {
+  void run(const Row& row, const uint8_t* from, uint8_t* to) {
     load(from, pixels_.data(), area_);
-    if (steps.jitter[0] > 0) jitter(steps.jitter[0], steps.jitter[1], steps.jitter[2]);
-    if (steps.kept >= 0) keep_channel(steps.kept);
-    for (int i = 0; i < steps.num_ops; ++i) primitive(steps.op[i], steps.magnitude[i]);
-    if (steps.elastic) elastic(steps.displacement, steps.shear);
-    if (steps.histogram) histogram(steps.curve);
-    if (steps.distort) distort(steps.order, steps.color);
-    if (steps.grey) grey();
+    if (row.jitter[0] > 0) jitter(row.jitter[0], row.jitter[1], row.jitter[2]);
+    if (*row.kept >= 0) keep_channel(*row.kept);
+    for (int i = 0; i < row.ops; ++i) primitive(row.op[i], row.magnitude[i]);
+    if (*row.elastic) elastic(row.displacement, row.shear);
+    if (*row.histogram) histogram(row.curve);
+    if (*row.distort) distort(*row.order, row.color);
+    if (*row.grey) grey();
     store(pixels_.data(), to, area_);
   }
 
  private:
   // Many loops below take sizes and pointers as locals: what the compiler knows not to change, it can vectorise.
   static void load(const uint8_t* __restrict from, Pixel* __restrict pixels, int area) {
-    for (int i = 0; i < area; ++i) pixels[i] = pixel(from[3 * i], from[3 * i + 1], from[3 * i + 2]);
+    for (int i = 0; i < area; ++i) pixels[i] = pixel([=](int c) { return from[3 * i + c]; });
   }
 
   static void store(const Pixel* __restrict pixels, uint8_t* __restrict to, int area) {
-    for (int i = 0; i < area; ++i) {
-      to[3 * i] = red(pixels[i]);
-      to[3 * i + 1] = green(pixels[i]);
-      to[3 * i + 2] = blue(pixels[i]);
-    }
+    for (int i = 0; i < area; ++i)
+      for (int c = 0; c < 3; ++c) to[3 * i + c] = channel(pixels[i], c);
   }
 
   void jitter(int margin, int top, int left) {
@@ -117,7 +114,7 @@ class Patch {
   void color_balance(float factor) {
     for (Pixel& p : pixels_) {
       const int grey = luma(p);
-      p = pixel(blend(grey, red(p), factor), blend(grey, green(p), factor), blend(grey, blue(p), factor));
+      p = pixel([=](int c) { return blend(grey, channel(p, c), factor); });
     }
   }
 
@@ -181,33 +178,28 @@ class Patch {
     static constexpr bool kFirst[4][4] = {{1, 1, 1, 0}, {0, 1, 0, 0}, {0, 0, 1, 1}, {0, 1, 1, 0}};
     static constexpr float kNeutral[4] = {0, 1, 0, 1};
     const int area = area_;
-    Pixel* pixels = pixels_.data();
-    float *__restrict r = planes_.data(), *__restrict g = r + area, *__restrict b = g + area;
-    for (int i = 0; i < area; ++i) {
-      r[i] = red(pixels[i]);
-      g[i] = green(pixels[i]);
-      b[i] = blue(pixels[i]);
-    }
+    Pixel* __restrict pixels = pixels_.data();
+    float* __restrict planes = planes_.data();
+    for (int c = 0; c < 3; ++c)
+      for (int i = 0; i < area; ++i) planes[c * area + i] = channel(pixels[i], c);
     for (int round = 0; round < 2; ++round) {
       float now[4];
       for (int k = 0; k < 4; ++k) now[k] = kFirst[order][k] != round ? color[k] : kNeutral[k];
       float add[3];
-      for (int c = 0; c < 3; ++c) add[c] = now[3] == 1 ? now[0] : mean(r + c * area, area) * (1 - now[3]) + now[0];
+      for (int c = 0; c < 3; ++c) add[c] = now[3] == 1 ? now[0] : mean(planes + c * area, area) * (1 - now[3]) + now[0];
       if (now[1] == 1 && now[2] == 0) {
-        for (int i = 0; i < area; ++i) {
-          r[i] = r[i] * now[3] + add[0];
-          g[i] = g[i] * now[3] + add[1];
-          b[i] = b[i] * now[3] + add[2];
-        }
+        for (int c = 0; c < 3; ++c)
+          for (int i = 0; i < area; ++i) planes[c * area + i] = planes[c * area + i] * now[3] + add[c];
       } else {
-        saturation_hue(r, g, b, area, now[3], add, now[1], now[2]);
+        saturation_hue(planes, planes + area, planes + 2 * area, area, now[3], add, now[1], now[2]);
       }
     }
-    for (int i = 0; i < area; ++i) pixels[i] = pixel(rounded(r[i]), rounded(g[i]), rounded(b[i]));
+    for (int i = 0; i < area; ++i) pixels[i] = pixel([=](int c) { return rounded(planes[c * area + i]); });
   }
 
   void grey() {
-    for (Pixel& p : pixels_) p = 0x010101 * rounded(0.2989f * red(p) + 0.587f * green(p) + 0.114f * blue(p));
+    for (Pixel& p : pixels_)
+      p = 0x010101 * rounded(0.2989f * channel(p, 0) + 0.587f * channel(p, 1) + 0.114f * channel(p, 2));
   }
 
   const int size_, area_;

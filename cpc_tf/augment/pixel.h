@@ -14,32 +14,42 @@ constexpr int kControlPoints = 6;      // CONTROL_POINTS of reference_steps.py
 constexpr float kSpacing = 33.f / 80;  // CONTROL_SPACING of reference_steps.py
 constexpr int kCurvePoints = 5;
 
-// What happens to one patch: a row of recipe.Recipe.
-struct Steps {
-  const int32_t* jitter;
-  int32_t kept;
-  int num_ops;
-  const int32_t* op;
-  const float* magnitude;
-  bool elastic;
-  const float* displacement;
-  const float* shear;
-  bool histogram;
-  const float* curve;
-  bool distort;
-  int32_t order;
-  const float* color;
-  bool grey;
+using int32 = int32_t;
+
+// FIELD(type, name, shape of a patch's part): the fields of recipe.Recipe, in its order.
+#define CPC_TF_RECIPE(FIELD)                                    \
+  FIELD(int32, jitter, 3)                                       \
+  FIELD(int32, kept)                                            \
+  FIELD(int32, op, ops)                                         \
+  FIELD(float, magnitude, ops)                                  \
+  FIELD(bool, elastic)                                          \
+  FIELD(float, displacement, kControlPoints, kControlPoints, 2) \
+  FIELD(float, shear, 2)                                        \
+  FIELD(bool, histogram)                                        \
+  FIELD(float, curve, 3, kCurvePoints)                          \
+  FIELD(bool, distort)                                          \
+  FIELD(int32, order)                                           \
+  FIELD(float, color, 4)                                        \
+  FIELD(bool, grey)
+
+// What happens to one patch.
+struct Row {
+#define CPC_TF_POINTER(type, name, ...) const type* name;
+  CPC_TF_RECIPE(CPC_TF_POINTER)
+  int ops;
 };
 
 using Pixel = uint32_t;            // 0x00BBGGRR, PIL's layout
 constexpr Pixel kFill = 0x808080;  // FILL of primitives.py
 
-inline int red(Pixel p) { return p & 255; }
-inline int green(Pixel p) { return p >> 8 & 255; }
-inline int blue(Pixel p) { return p >> 16 & 255; }
-inline Pixel pixel(int r, int g, int b) { return r | g << 8 | b << 16; }
-inline int luma(Pixel p) { return (red(p) * 19595 + green(p) * 38470 + blue(p) * 7471 + 0x8000) >> 16; }  // PIL's "L"
+inline int channel(Pixel p, int c) { return p >> 8 * c & 255; }
+template <typename Level>
+inline Pixel pixel(Level level) {  // of the three levels that `level` gives for channels 0 to 2
+  return level(0) | level(1) << 8 | level(2) << 16;
+}
+inline int luma(Pixel p) {  // PIL's "L"
+  return (channel(p, 0) * 19595 + channel(p, 1) * 38470 + channel(p, 2) * 7471 + 0x8000) >> 16;
+}
 inline float clip(float x, float low, float high) { return std::min(std::max(x, low), high); }
 inline int rounded(float x) { return static_cast<int>(clip(x, 0.f, 255.f) + 0.5f); }
 // PIL's ImagingBlend: the fraction is cut off, not rounded.

@@ -12,40 +12,27 @@ import difflib
 import functools
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from cpc_tf.augment.operations import OPERATIONS, Bounds, Operation
+from cpc_tf.augment.operations import OPERATIONS, Bounds, Operation, Range
 
 CHOSEN = "autoaugment"  # the entry that says how many primitives are chosen
 
 
-class Entry(NamedTuple):
-    """What an entry may be, and is where a policy does not name it."""
-
-    low: float
-    high: float
-    whole: bool
-    usual: float
-
-
-def known_entries() -> dict[str, Entry]:
-    """All entries there are, by name."""
-    found = {CHOSEN: Entry(0, math.inf, True, 0)}
-    for name, operation in OPERATIONS.items():
-        found[name] = Entry(0, 1, operation.primitive or not operation.coin, 0)
-        for each in operation.ranges:
-            found[f"{name}.{each.name}"] = Entry(each.minimum, each.maximum, False, each.usual)
+def known_entries() -> dict[str, Range]:
+    """What each entry may be, by name, in the order of the operations' numbers."""
+    found = {CHOSEN: Range(CHOSEN, 0, integer=True)}
+    for each in sorted(OPERATIONS.values(), key=lambda each: each.number):
+        found[each.name] = Range(each.name, 0, maximum=1, integer=each.primitive or not each.coin)
+        found.update({f"{each.name}.{of_it.name}": of_it for of_it in each.ranges})
     return found
 
 
 # Cubuk et al. 2018, table 6: its operations without Cutout and SamplePairing. The order is part of every recipe.
-AUTOAUGMENT = {
-    name: 1
-    for name in (
-        *("shear_x", "shear_y", "translate_x", "translate_y", "rotate", "auto_contrast", "invert", "equalize"),
-        *("solarize", "posterize", "contrast", "color", "brightness", "sharpness"),
-    )
-}
+AUTOAUGMENT = dict.fromkeys(
+    "shear_x shear_y translate_x translate_y rotate auto_contrast invert equalize solarize posterize contrast color "
+    "brightness sharpness".split(),
+    1,
+)
 
 # Each in the order of application.
 POLICIES: dict[str, dict[str, float]] = {
@@ -66,70 +53,65 @@ class Policy:
     """What is done to a patch.
 
     Attributes:
-      entries: {name of an entry: number}; what is absent has probability 0, or the operation's usual range.
+      entries: {name of an entry: number}, all that there are; the order of primitives is part of every recipe.
     """
 
     entries: Mapping[str, float]
 
-    def probability(self, operation: str) -> float:
-        """Of a step; of a primitive, whether it is chosen from."""
-        return self.value(operation)
-
-    def value(self, entry: str) -> float:
-        """The number of an entry, present or not."""
-        return self.entries.get(entry, known_entries()[entry].usual)
-
     def ranges(self, operation: str) -> dict[str, float]:
         """{range: value} of an operation, used or not."""
-        return {each.name: self.value(f"{operation}.{each.name}") for each in OPERATIONS[operation].ranges}
+        return {each.name: self.entries[f"{operation}.{each.name}"] for each in OPERATIONS[operation].ranges}
 
     def bounds(self, operation: str, side: int) -> Bounds:
         """Lowest and highest of each real number that the operation takes on patches of `side` px."""
-        return OPERATIONS[operation].bounds(self.ranges(operation), side)
+        drawn = [each for each in OPERATIONS[operation].ranges if each.drawn]
+        found = [bounds for each in drawn for bounds in each.drawn(self.entries[f"{operation}.{each.name}"], side)]
+        return found or [(0, 0)]
 
     @functools.cached_property
     def chosen(self) -> int:
         """How many primitives are chosen for each patch."""
-        return int(self.value(CHOSEN))
+        return int(self.entries[CHOSEN])
 
     @functools.cached_property
     def among(self) -> list[Operation]:
-        """The primitives that are chosen from; their order is part of every recipe."""
-        names = [name for name in self.entries if name in OPERATIONS and OPERATIONS[name].primitive]
-        return [OPERATIONS[name] for name in names if self.entries[name]]
+        """The primitives that are chosen from, in their order."""
+        return [each for each in self._present if each.primitive]
 
     @functools.cached_property
     def used(self) -> list[Operation]:
         """All that can happen to a patch."""
-        steps = [each for each in OPERATIONS.values() if not each.primitive and self.probability(each.name)]
+        steps = [each for each in self._present if not each.primitive]
         return [*(self.among if self.chosen else []), *sorted(steps, key=lambda each: each.number)]
 
+    @property
+    def _present(self) -> list[Operation]:
+        return [OPERATIONS[name] for name, value in self.entries.items() if value and name in OPERATIONS]
+
     def effective(self) -> dict[str, float]:
-        """All entries that matter, absent ones spelled out: equal for policies that do the same."""
-        found = {CHOSEN: self.chosen}
+        """The entries that matter, idle operations first: equal for policies that do the same."""
+        can_be = [each for each in OPERATIONS.values() if self.chosen or not each.primitive]
+        found = {each.name: 0 for each in can_be if each not in self.used}
+        found[CHOSEN] = self.chosen
         for each in self.used:
-            found[each.name] = self.probability(each.name)
+            found[each.name] = self.entries[each.name]
             found.update({f"{each.name}.{name}": value for name, value in self.ranges(each.name).items()})
         return found
 
-    def changed(self, changes: Mapping[str, float]) -> Policy:
-        """With some entries changed; primitives that come in stand behind those that are there."""
-        new = [name for name in changes if name not in self.entries]
-        new.sort(key=lambda name: OPERATIONS[name].number if name in OPERATIONS else -1)
-        return Policy({**self.entries, **{name: changes[name] for name in new}, **changes})
+
+def named(name: str, changes: Mapping[str, float]) -> Policy:
+    """A policy with some entries changed; primitives that it has not stand behind those it has."""
+    usual = {entry: rule.usual for entry, rule in known_entries().items()}
+    return Policy({**POLICIES[name], **usual, **POLICIES[name], **changes})
 
 
 def shortest(policy: Policy) -> tuple[str, dict[str, float]]:
     """(name, changes): the named policy that does the same, or takes the fewest changes to."""
-    wanted = policy.effective()
-    found = []
-    for name, entries in POLICIES.items():
-        base = Policy(entries)
-        here = [*(base.among if policy.chosen else []), *(each for each in base.used if not each.primitive)]
-        gone = {each.name: 0 for each in here if each.name not in wanted}
-        other = {entry: value for entry, value in wanted.items() if value != base.value(entry)}
-        found.append((name, {**gone, **other}))
-    return min(found, key=lambda pair: len(pair[1]))
+    wanted, found = policy.effective(), {}
+    for name in POLICIES:
+        base = named(name, {}).entries
+        found[name] = {entry: value for entry, value in wanted.items() if value != base[entry]}
+    return min(found.items(), key=lambda pair: len(pair[1]))
 
 
 def parse(text: str) -> dict[str, float]:
@@ -147,10 +129,10 @@ def parse(text: str) -> dict[str, float]:
             value = changes[entry] = float(number)
         except ValueError:
             raise ValueError(f"{entry}={number}: must be a number") from None
-        if not (rule.low <= value <= rule.high and math.isfinite(value)) or (rule.whole and value % 1):
-            kind = "a whole number" if rule.whole else "a number"
-            upper = f" and at most {rule.high:g}" if math.isfinite(rule.high) else ""
-            raise ValueError(f"{entry}={number}: must be {kind}, at least {rule.low:g}{upper}")
+        if not (rule.minimum <= value <= rule.maximum and math.isfinite(value)) or (rule.integer and value % 1):
+            kind = "a whole number" if rule.integer else "a number"
+            upper = f" and at most {rule.maximum:g}" if math.isfinite(rule.maximum) else ""
+            raise ValueError(f"{entry}={number}: must be {kind}, at least {rule.minimum:g}{upper}")
     return changes
 
 

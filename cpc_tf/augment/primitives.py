@@ -15,11 +15,11 @@ FILL = 128  # What comes in from outside a patch: mid-grey, as in AutoAugment.
 
 
 def shear_x(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
-    return _warp(patches, b=tf.cast(magnitude, tf.float64))
+    return _warp(patches, b=magnitude)
 
 
 def shear_y(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
-    return _warp(patches, d=tf.cast(magnitude, tf.float64))
+    return _warp(patches, d=magnitude)
 
 
 def translate_x(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
@@ -41,7 +41,6 @@ def rotate(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
 
 def auto_contrast(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     """Each channel stretched to the whole range."""
-    del magnitude
     low = tf.cast(tf.reduce_min(patches, axis=(1, 2)), tf.float64)[..., None]  # [N, 3, 1]
     high = tf.cast(tf.reduce_max(patches, axis=(1, 2)), tf.float64)[..., None]
     scale = tf.where(high > low, 255 / tf.maximum(high - low, 1), 1)
@@ -51,13 +50,11 @@ def auto_contrast(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
 
 
 def invert(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
-    del magnitude
     return 255 - patches
 
 
 def equalize(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     """Each channel's grey levels made equally frequent."""
-    del magnitude
     n, pixels = tf.shape(patches)[0], tf.shape(patches)[1] * tf.shape(patches)[2]
     values = tf.cast(tf.transpose(patches, [0, 3, 1, 2]), tf.int32)
     counts = tf.math.bincount(tf.reshape(values, [n * 3, pixels]), minlength=256, maxlength=256, axis=-1)
@@ -134,14 +131,13 @@ def look_up(patches: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
 def _warp(patches: tf.Tensor, a=1.0, b=0.0, c=0.0, d=0.0, e=1.0, f=0.0) -> tf.Tensor:
     """PIL's affine transformation: output (x, y) shows input (a x + b y + c, d x + e y + f).
 
-    The coefficients are numbers or float64 [N]. Pixel centres lie at halves; the arithmetic is libImaging's
+    The coefficients are numbers or [N]. Pixel centres lie at halves; the arithmetic is libImaging's
     affine_fixed, 16.16 fixed point.
     """
-    size = tf.shape(patches)[1]
-    n = tf.shape(patches)[0]
+    n, size = tf.shape(patches)[0], tf.shape(patches)[1]
+    a, b, c, d, e, f = (tf.broadcast_to(tf.cast(x, tf.float64), [n]) for x in (a, b, c, d, e, f))
 
     def fixed(x) -> tf.Tensor:
-        x = tf.broadcast_to(tf.cast(x, tf.float64), [n])
         return tf.cast(tf.floor(x * 65536 + 0.5), tf.int32)[:, None, None]
 
     x, y = tf.range(size)[None, None, :], tf.range(size)[None, :, None]

@@ -50,12 +50,12 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
       patch_size: their side, px.
     """
     policy = config.policy
-    margin = int(patch_size * policy.ranges("jitter")["margin"] + 0.5) if policy.probability("jitter") else 0
+    margin = int(patch_size * policy.entries["jitter.margin"] + 0.5) if policy.entries["jitter"] else 0
     seed, counter = tf.cast(seed, tf.int64), tf.cast(counter, tf.int64)
 
     # One block of numbers, a row per patch: coins, then integers, then reals. This runs once per image: few operations
     # on many numbers each. A change of the layout changes every recipe: what is new belongs into a block of its own.
-    coins = {name: policy.probability(name) for name in ("drop_channels", "elastic", "histogram", "distort", "grey")}
+    coins = {name: policy.entries[name] for name in ("drop_channels", "elastic", "histogram", "distort", "grey")}
     integers = {
         "jitter": [margin + 1] * 2,
         "kept": [3],
@@ -78,7 +78,7 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
     real = _columns(reals, low + real * (high - low))
 
     grid = [num_patches, CONTROL_POINTS, CONTROL_POINTS, 2]
-    if policy.probability("elastic"):
+    if policy.entries["elastic"]:
         normal = tf.random.stateless_normal(grid, [seed + _NORMAL, counter], alg="philox")
     else:
         normal = tf.zeros(grid)
@@ -89,7 +89,7 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         op=op,
         magnitude=magnitude,
         elastic=coin["elastic"],
-        displacement=normal * (policy.ranges("elastic")["sigma"] * patch_size),
+        displacement=normal * (policy.entries["elastic.sigma"] * patch_size),
         shear=real["elastic"],
         histogram=coin["histogram"],
         curve=_monotone_curve(tf.reshape(real["curve"], [-1, 3, CURVE_POINTS]), **policy.ranges("histogram")),

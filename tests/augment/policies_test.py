@@ -10,7 +10,7 @@ from cpc_tf import augment, cli
 from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS, Operation
-from cpc_tf.augment.policies import POLICIES, Policy
+from cpc_tf.augment.policies import POLICIES
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, changed_flags, to_flagfile
 from tests.augment import samples
@@ -224,7 +224,7 @@ def test_none_can_be_added_to():
 @pytest.mark.parametrize("changes", ["", "grey=0", "distort.hue=0.05", "autoaugment=0,elastic=0", "jitter=1,invert=0"])
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_shortest_way_to_write_a_policy_does_the_same(name, changes):
-    policy = Policy(POLICIES[name]).changed(policies.parse(changes))
+    policy = policies.named(name, policies.parse(changes))
     other, fewest = policies.shortest(policy)
-    assert Policy(POLICIES[other]).changed(fewest).effective() == policy.effective()
+    assert policies.named(other, fewest).effective() == policy.effective()
     assert len(fewest) <= len(policies.parse(changes))
