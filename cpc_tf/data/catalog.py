@@ -25,8 +25,17 @@ def open_source(
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
+    kind, _, rest = dataset.partition(":")
+    name, _, count = dataset.partition("/")
     with _naming(split_flag):
-        return _open(dataset, data_dir, split, window)
+        if kind == "folder":
+            return folder.open_folder(rest, split, data_dir)
+        if name == "photos":
+            config = photos.config(_number(dataset, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED)
+            builder = _embedded(photos.Photos, config, data_dir)
+        else:
+            builder = tfds_source.find(dataset, data_dir)
+        return tfds_source.TfdsSource(builder, split, window)
 
 
 def open_detection_source(
@@ -42,8 +51,21 @@ def open_detection_source(
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
+    kind, colon, rest = dataset.partition(":")
+    name, _, count = dataset.partition("/")
     with _naming(split_flag):
-        return _open_detection(dataset, data_dir, split, window)
+        if kind == "voc" and colon:
+            return voc_folder.open_voc_folder(rest, split, data_dir)
+        if name == "collages":
+            config = collages.config(_number(dataset, count, "images to train on", "collages/1000") or collages.TRAIN)
+            builder = _embedded(collages.Collages, config, data_dir)
+        elif name == "voc":
+            builder = tfds_source.find(dataset, data_dir)
+        else:
+            raise ConfigError(
+                f"--dataset={dataset}: has no boxes that are known here; try collages, voc/2007 or voc:PATH"
+            )
+        return voc_tfds.VocRecords(builder, split, window)
 
 
 def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
@@ -62,37 +84,6 @@ def _naming(split_flag):
         yield
     except SplitError as error:
         raise SplitError(error.split, error.reason, split_flag) from error
-
-
-def _open(dataset, data_dir, split, window):
-    kind, _, rest = dataset.partition(":")
-    if kind == "folder":
-        return folder.open_folder(rest, split, data_dir)
-    name, _, count = dataset.partition("/")
-    if name == "photos":
-        return _open_photos(dataset, count, data_dir, split, window)
-    return tfds_source.open_builder(dataset, data_dir, split, window)
-
-
-def _open_photos(dataset, count, data_dir, split, window):
-    config = photos.config(_number(dataset, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED)
-    builder = _embedded(photos.Photos, config, data_dir)
-    return tfds_source.TfdsSource(builder, split, window)
-
-
-def _open_detection(dataset, data_dir, split, window):
-    kind, colon, rest = dataset.partition(":")
-    if kind == "voc" and colon:
-        return voc_folder.open_voc_folder(rest, split, data_dir)
-    name, _, count = dataset.partition("/")
-    if name == "collages":
-        config = collages.config(_number(dataset, count, "images to train on", "collages/1000") or collages.TRAIN)
-        builder = _embedded(collages.Collages, config, data_dir)
-    elif name == "voc":
-        builder = tfds_source.find(dataset, data_dir)
-    else:
-        raise ConfigError(f"--dataset={dataset}: has no boxes that are known here; try collages, voc/2007 or voc:PATH")
-    return voc_tfds.VocRecords(builder, split, window)
 
 
 def _number(dataset, count, what, example):

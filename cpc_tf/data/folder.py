@@ -58,10 +58,9 @@ def open_folder(path: str, split: str, cache_dir: str = "") -> FolderSource:
     name = folder_tree.find(split, splits)
     if name is None:
         raise SplitError(split, f"folder:{path} has {', '.join(sorted(splits))}")
-    classes = folder_tree.Classes(splits)
+    class_names, label_of = folder_tree.labels(splits)
     names = folder_check.sound(root, splits[name], cache_dir)
-    labels = [classes.label(file) for file in names]
-    class_names = classes.names
+    labels = [label_of[file] for file in names]
     if NO_LABEL in labels:
         stray = [file for file, label in zip(names, labels) if label == NO_LABEL]
         if len(stray) < len(names):

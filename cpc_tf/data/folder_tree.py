@@ -64,26 +64,16 @@ def find(split: str, available: dict[str, list[str]]) -> str | None:
     return next((name for name in (split, _ALSO.get(split)) if name in available), None)
 
 
-class Classes:
-    """Which folder is which label, the same in all splits of a tree."""
+def labels(available: dict[str, list[str]]) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Names of the classes, the same in all splits, and {file: its label, -1 if it has none}.
 
-    def __init__(self, available: dict[str, list[str]]):
-        """Args: the result of `splits`."""
-        # Without split folders there is one split, and its files do not begin with its name.
-        self._depth = 1 if _are_folders(available) else 0
-        tops = {self._top(name) for names in available.values() for name in names} - {None}
-        # One folder tells nothing apart.
-        self.names = tuple(sorted(tops)) if len(tops) > 1 else ()
-        self._labels = {name: label for label, name in enumerate(self.names)}
-
-    def label(self, name: str) -> int:
-        """The label of a file, -1 if it has none."""
-        return self._labels.get(self._top(name), NO_LABEL)
-
-    def _top(self, name):
-        folders = name.split("/")[self._depth : -1]
-        return folders[0] if folders else None
-
-
-def _are_folders(available):
-    return all(name.startswith(f"{split}/") for split, names in available.items() for name in names)
+    Args:
+      available: the result of `splits`.
+    """
+    # Without split folders there is one split, and its files do not begin with its name.
+    depth = all(name.startswith(f"{split}/") for split, names in available.items() for name in names)
+    folders = {name: (name.split("/")[depth:-1] or [""])[0] for names in available.values() for name in names}
+    tops = sorted(set(folders.values()) - {""})
+    class_names = tuple(tops) if len(tops) > 1 else ()  # One folder tells nothing apart.
+    numbers = {name: label for label, name in enumerate(class_names)}
+    return class_names, {file: numbers.get(folder, NO_LABEL) for file, folder in folders.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
@@ -66,10 +68,8 @@ def image_views(
     def once(view):
         return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
 
-    examples = tf.data.Dataset.range(views).flat_map(once)
-    return _batched(
-        examples, _prepare(RandomSizedCrop(), geometry, augmentation, seed), batch_size, drop_remainder=False
-    )
+    prepare = _prepare(RandomSizedCrop(), geometry, augmentation, seed)
+    return _batched(tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False)
 
 
 def _prepare(view, geometry, augmentation, seed):
@@ -86,11 +86,8 @@ def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, eve
     Returns:
       {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
     """
-
-    def cut(image):
-        return {"patches": geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)}
-
-    return _plain(source, geometry, batch_size, every, cut)
+    patches = functools.partial(geo.grid_of_patches, patch=geometry.patch_size, stride=geometry.patch_stride)
+    return _plain(source, geometry, batch_size, every, "patches", patches)
 
 
 def plain_images(
@@ -101,13 +98,13 @@ def plain_images(
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
     """
-    return _plain(source, geometry, batch_size, every, lambda image: {"image": image})
+    return _plain(source, geometry, batch_size, every, "image", tf.identity)
 
 
-def _plain(source, geometry, batch_size, every, cut):
+def _plain(source, geometry, batch_size, every, key, cut):
     def prepare(example):
         image = geo.resize(decode(example["encoded"], geometry.resize), geometry.resize)
-        return {**cut(geo.centre_crop(image, geometry.image_size)), "label": example["label"]}
+        return {key: cut(geo.centre_crop(image, geometry.image_size)), "label": example["label"]}
 
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
 
@@ -126,6 +123,4 @@ def endless(source, prepare, global_batch, seed, start_step, shard, per_batch):
 
 def _batched(examples, prepare, batch_size, drop_remainder):
     examples = examples.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    options = tf.data.Options()
-    options.deterministic = True
-    return examples.batch(batch_size, drop_remainder=drop_remainder).prefetch(_PREFETCH).with_options(options)
+    return examples.batch(batch_size, drop_remainder=drop_remainder).prefetch(_PREFETCH)

@@ -108,23 +108,16 @@ class TfdsSource(Records, Source):
         return {"counter": counter, "encoded": example[self._image], "label": label}
 
 
-def open_builder(name: str, data_dir: str, split: str, window: int) -> TfdsSource:
-    """The split of a builder, downloaded and prepared if it is not yet.
+def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
+    """A builder, downloaded and prepared if it is not yet.
 
     Args:
       name: as `tfds.builder` takes it, e.g. 'imagenet2012' or 'cifar10:3.0.2'.
       data_dir: where the prepared data are or shall be; empty: the default of TFDS.
-      split: as TFDS takes it, e.g. 'train' or 'train[:10%]'.
-      window: how many records are shuffled together.
 
     Raises:
-      ConfigError: no such dataset, split or image feature, or it cannot be prepared.
+      ConfigError: no such dataset, or it cannot be prepared.
     """
-    return TfdsSource(find(name, data_dir), split, window)
-
-
-def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
-    """The prepared builder of this name. Arguments and ConfigError as of `open_builder`."""
     try:
         with quiet():
             builder = tfds.builder(name, data_dir=data_dir or None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,26 +22,16 @@ _NAMED = 20  # names in a message
 _THREADS = 16  # hide the round trips to a bucket
 
 
-class Objects(NamedTuple):
-    """The objects of all images, image after image."""
-
-    counts: np.ndarray  # int64 [images]
-    boxes: np.ndarray  # float32 [objects, 4], as `DetectionSource` has them
-    labels: np.ndarray  # int64 [objects]
-    difficult: np.ndarray  # bool [objects]
-
-
 class VocFolder(DetectionSource):
     """Images of a folder and their objects, shuffled over the whole list. See `DetectionSource`."""
 
-    def __init__(self, root: str, files: list[str], objects: Objects, class_names: tuple[str, ...]):
-        """Args: the folder of the images, names of its files, their objects, names of the labels."""
+    def __init__(self, root: str, files: list[str], objects: dict[str, tf.RaggedTensor], class_names: tuple[str, ...]):
+        """Args: the folder of the images, names of its files, their objects (see `_objects`), names of the labels."""
         self.num_examples = len(files)
         self.class_names = class_names
         # The label of a file is its index in the list, by which its objects are found.
         self._files = FolderSource(root, files, list(range(len(files))), ())
-        self._names = [_stem(file) for file in files]
-        self._objects = objects
+        self._objects = {"name": tf.constant([_stem(file) for file in files]), **objects}
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         return self._with_objects(self._files.stream(seed, start, select))
@@ -51,14 +40,9 @@ class VocFolder(DetectionSource):
         return self._with_objects(self._files.ordered())
 
     def _with_objects(self, examples):
-        names, objects = tf.constant(self._names), Objects(*map(tf.constant, self._objects))
-        ends = tf.cumsum(objects.counts)
-
         def add(example):
             index = example.pop("label")
-            own = slice(ends[index] - objects.counts[index], ends[index])
-            found = {"boxes": objects.boxes[own], "labels": objects.labels[own], "difficult": objects.difficult[own]}
-            return {**example, "name": names[index], **found}
+            return {**example, **{name: of_all[index] for name, of_all in self._objects.items()}}
 
         return examples.map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
@@ -106,7 +90,7 @@ def open_voc_folder(path: str, split: str, cache_dir: str = "") -> VocFolder:
     names = _usable(names, trouble, dataset)
     files = folder_check.sound(f"{root}/{_IMAGES}", [images[name] for name in names], cache_dir, f"voc:{path}")
     objects = _objects(root, files, [annotations[_stem(file)] for file in files], class_names)
-    if not len(objects.boxes):
+    if not len(objects["labels"].flat_values):
         raise SplitError(split, f"no boxes in it, in {dataset}")
     return VocFolder(f"{root}/{_IMAGES}", files, objects, class_names)
 
@@ -165,7 +149,7 @@ def _usable(names, trouble, dataset):
 
 
 def _objects(root, files, annotations, class_names):
-    """The sound boxes of these images, the others counted in a warning."""
+    """The sound boxes of these images, their labels, and which are difficult; the others are counted in a warning."""
     counts = np.array([len(a.names) for a in annotations], np.int64)
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
     raw = np.array([b for a in annotations for b in a.boxes], np.float32).reshape(-1, 4)
@@ -179,7 +163,9 @@ def _objects(root, files, annotations, class_names):
     given = np.array([a.size for a in annotations])
     wrong = np.flatnonzero((given > 0).all(1) & (given != sizes).any(1))
     _report(root, files, wrong, len(files), "%d of %d images have another size than their annotations say: %s")
-    return Objects(np.bincount(owner[sound], minlength=len(files)), boxes[sound], labels[sound], difficult[sound])
+    found = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
+    counts = np.bincount(owner[sound], minlength=len(files))
+    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}
 
 
 def _report(root, files, indices, total, message):

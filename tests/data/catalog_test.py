@@ -48,7 +48,7 @@ def test_folder(tmp_path, write_folder):
 
 def test_tfds_name(photos_dir):
     source = catalog.open_source("photos/19", photos_dir, "test")
-    same = tfds_source.open_builder("photos/19", photos_dir, "test", window=5)
+    same = TfdsSource(tfds_source.find("photos/19", photos_dir), "test", window=5)
     assert source.num_examples == same.num_examples == 950
 
 

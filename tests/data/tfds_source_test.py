@@ -5,8 +5,12 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from cpc_tf.data import photos, tfds_source
-from cpc_tf.data.tfds_source import TfdsSource, open_builder
+from cpc_tf.data.tfds_source import TfdsSource
 from cpc_tf.settings import ConfigError
+
+
+def open_builder(name, data_dir, split):
+    return TfdsSource(tfds_source.find(name, data_dir), split, window=100)
 
 
 def labels(source):
@@ -20,17 +24,17 @@ def test_labels_and_class_names(sharded):
 
 
 def test_prepared_builder_is_opened_by_name_with_subsplit(photos_dir):
-    source = open_builder("photos/19", photos_dir, "train[:10%]", window=100)
+    source = open_builder("photos/19", photos_dir, "train[:10%]")
     assert source.num_examples == 380
     assert source.class_names == photos.CLASSES
     part = labels(source)
-    assert part == labels(open_builder("photos/19", photos_dir, "train", window=100))[:380]
-    both = open_builder("photos/19", photos_dir, "train[:5]+test[5:7]", window=100)
+    assert part == labels(open_builder("photos/19", photos_dir, "train"))[:380]
+    both = open_builder("photos/19", photos_dir, "train[:5]+test[5:7]")
     assert len(labels(both)) == both.num_examples == 7
 
 
 def test_unlabelled_split_has_no_classes(photos_dir):
-    source = open_builder("photos/19", photos_dir, "unlabelled[:50%]", window=100)
+    source = open_builder("photos/19", photos_dir, "unlabelled[:50%]")
     assert source.class_names == ()
     assert labels(source) == [-1] * source.num_examples
 
@@ -38,18 +42,18 @@ def test_unlabelled_split_has_no_classes(photos_dir):
 @pytest.mark.parametrize("split", ["valid", "train[:0%]", "train[", "", "train[:10%"])
 def test_bad_split_names_the_flag_and_its_value(photos_dir, split):
     with pytest.raises(ConfigError, match=f"^--split={split}: ".replace("[", r"\[")) as error:
-        open_builder("photos/19", photos_dir, split, window=100)
+        open_builder("photos/19", photos_dir, split)
     assert "\n" not in str(error.value)
 
 
 def test_absent_split_says_which_there_are(photos_dir):
     with pytest.raises(ConfigError, match="^--split=valid: photos has the splits test, train, unlabelled$"):
-        open_builder("photos/19", photos_dir, "valid", window=100)
+        open_builder("photos/19", photos_dir, "valid")
 
 
 def test_unknown_name_hints_at_a_close_one(tmp_path):
     with pytest.raises(ConfigError, match="^--dataset=cifar11: no such dataset; did you mean cifar10") as error:
-        open_builder("cifar11", str(tmp_path), "train", window=100)
+        open_builder("cifar11", str(tmp_path), "train")
     assert "\n" not in str(error.value)
 
 
