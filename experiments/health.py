@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 from absl import app, flags
-from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.results import plots
 from cpc_tf.results.training import line
@@ -50,19 +50,14 @@ def run(flags_: list[str], steps: int) -> list[dict]:
 
 def draw(records: dict[str, list[dict]]) -> bytes:
     """One panel a figure, one curve a run."""
+    runs = list(enumerate(records.items()))
+    panels = {title: [line(label, rows, name, i) for i, (label, rows) in runs] for name, title in PANELS.items()}
 
-    def bounded(axis: Axes, theme: plots.Theme) -> None:
-        axis.set_ylim(-1, 5)  # a run that blows up leaves the picture
+    def fill(canvas: Canvas, theme: plots.Theme) -> None:
+        plots.Curves(panels, 2).draw(canvas, theme)
+        canvas.axes[0].set_ylim(-1, 5)  # of the bound: a run that blows up leaves the picture
 
-    shown = [
-        plots.Panel(
-            title,
-            [line(label, rows, name, index) for index, (label, rows) in enumerate(records.items())],
-            **({"finish": bounded} if name == "bound" else {}),
-        )
-        for name, title in PANELS.items()
-    ]
-    return plots.png(lambda canvas, theme: plots.panels(canvas, theme, shown, 2, "upper left"), 12, 7, dpi=90)
+    return plots.png(fill, 12, 7, dpi=90)
 
 
 def main(_) -> None:

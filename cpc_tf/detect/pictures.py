@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 
 from cpc_tf.data.decode import decode
 from cpc_tf.data.source import DetectionSource
-from cpc_tf.detect.average_precision import Found, Judged, judge
+from cpc_tf.detect.average_precision import Curve, Found, Judged, judge
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.results import plots
 
@@ -77,11 +77,8 @@ def draw_sheet(
     rows = math.ceil(len(scenes) / columns)
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        axes = canvas.subplots(rows, columns, squeeze=False).ravel()
-        for axis, scene, image in zip(axes, scenes, images):
+        for axis, scene, image in zip(plots.grid(canvas, len(scenes), columns), scenes, images):
             _tile(axis, scene, image, class_names, iou)
-        for axis in axes[len(scenes) :]:
-            axis.set_axis_off()
         lines = [Line2D([], [], color=kind.color, linestyle=kind.dashes, linewidth=2.5) for kind in KINDS]
         canvas.legend(lines, [kind.words for kind in KINDS], loc="outside upper left", ncols=len(KINDS))
         title = f"worst misses first; detections of a score of at least {SHOWN}"
@@ -112,27 +109,23 @@ def _box(axis: Axes, box: np.ndarray, kind: Kind, width: float, text: str) -> No
 def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
     """Precision over recall of each class that has an object to be found, as PNG."""
     known = [label for label, curve in enumerate(scores.curves) if curve.objects]
-    shown = [_panel(scores, label, class_names[label]) for label in known]
     columns = min(COLUMNS, len(known))
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        plots.panels(canvas, theme, shown, columns, sharex=True, sharey=True)
+        for axis, label in zip(plots.grid(canvas, len(known), columns, sharex=True, sharey=True), known):
+            curve, title = scores.curves[label], f"{class_names[label]}  {100 * scores.every[label]:.1f} %"
+            _draw_curve(axis, curve, theme)
+            axis.set(title=title if len(curve.scores) else f"{title}, nothing found")
+            axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         canvas.supxlabel("recall", fontsize=9)
         canvas.supylabel("precision", fontsize=9)
 
     return plots.png(fill, max(2.4 * columns, 4), 2.3 * math.ceil(len(known) / columns) + 0.5)
 
 
-def _panel(scores: Scores, label: int, name: str) -> plots.Panel:
-    curve = scores.curves[label]
-    best = np.maximum.accumulate(curve.precision[::-1])[::-1]
-    recall = np.concatenate([[0.0], curve.recall])
-    line = plots.Line(name, recall, np.append(curve.precision[:1], curve.precision), "cpc")
-
-    def finish(axis: Axes, theme: plots.Theme) -> None:
-        # The area that is the average precision over all points.
-        axis.fill_between(recall, np.append(best, 0.0), step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)
-        axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
-
-    title = f"{name}  {100 * scores.every[label]:.1f} %" + ("" if len(curve.scores) else ", nothing found")
-    return plots.Panel(title, [line] if len(curve.scores) else [], "", finish=finish)
+def _draw_curve(axis: Axes, curve: Curve, theme: plots.Theme) -> None:
+    recall = [0.0, *curve.recall]
+    plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
+    # The area that is the average precision over all points.
+    best = np.append(np.maximum.accumulate(curve.precision[::-1])[::-1], 0)
+    axis.fill_between(recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)

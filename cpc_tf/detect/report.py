@@ -24,15 +24,16 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     if not runs:
         return []
     found, preset = methods(runs), presets.own_preset(dataset, "detect")
-    rows = [Row([f"Measured on {dataset_name(dataset)}"], "group")]
-    rows += [Row([method.title, method.architecture or None, *map(method.spread, AVERAGES)]) for method in found]
+    cells = [[method.title, method.architecture or None, *map(method.spread, AVERAGES)] for method in found]
+    rows = [Row(values, group=f"Measured on {dataset_name(dataset)}") for values in cells]
     rows += paper_rows(paper.TABLE_4, " (paper, VOC 2007)")
     note = "Percent; mean average precision. The paper does not say how it averages; VOC 2007's way is over 11 points."
     columns = ["Method", "Architecture", *AVERAGES.values()]
     table = Table("table4", "Object detection (table 4 of the paper)", columns, rows, note)
     known = {"pretrained" if method.pretrained else method.trained_by for method in found}
-    missing = {f"a detector on {what}": flag for kind, (what, flag) in WANTED.items() if kind not in known}
-    lengths = [(run.get("steps", 0), presets.full_steps(DetectConfig, preset, run.get("images", 0))) for run in runs]
+    missing = [(f"a detector on {what}", flag) for kind, (what, flag) in WANTED.items() if kind not in known]
+    gaps = [presets.gap(what, preset, dataset, flag) for what, flag in missing]
+    short = [presets.shorter(DetectConfig, preset, run.get("steps", 0), run.get("images", 0)) for run in runs]
     means = ", ".join(f"{method.title} {method.spread('map11')} %" for method in found)
-    sentence = presets.in_short_runs(lengths, f"Detection, mean average precision: {means}.")
-    return [Part(40, "detection", "Detection", [table, *presets.gaps(dataset, ["detect"], missing)], [sentence])]
+    sentence = presets.in_short_runs(short, f"Detection, mean average precision: {means}.")
+    return [Part(40, "detection", "Detection", [table, *gaps], [sentence])]

@@ -20,9 +20,9 @@ PAIRS = 8
 def blocks(found: Curves) -> list[Block]:
     """The matrix of the pre-trained encoder at the largest fraction with predictions, and what is confused most."""
     for at, point in reversed(found.ours.items()):
-        counts, title = matrix(point.method.runs), f"{point.method.title}, {percent(at)} of the labels"
+        counts, title = matrix(point.runs), f"{point.title}, {percent(at)} of the labels"
         if counts is not None:
-            names = point.method.runs[0].get("class_names", [])
+            names = point.runs[0].get("class_names", [])
             names = names if len(names) == len(counts) else [str(i) for i in range(len(counts))]
             return [_figure(counts, names, title), _pairs(counts, names)]
     return []
@@ -58,7 +58,7 @@ def _figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:
 
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
-        image = axis.imshow(100 * _shares(counts), vmin=0, vmax=100, cmap=theme.shades())
+        image = axis.imshow(100 * _shares(counts), vmin=0, vmax=100, cmap=theme.shades)
         axis.set(title=title, xlabel="prediction", ylabel="class")
         axis.grid(visible=False)
         axis.set_xticks(ticks, short, rotation=90, fontsize=7)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
-
-from matplotlib.axes import Axes
 
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.results import paper, plots, presets
@@ -14,8 +11,6 @@ from cpc_tf.results.blocks import Figure, Gain, percent
 from cpc_tf.results.methods import IMAGENET, Method, fraction, methods
 from cpc_tf.results.runs import Run, is_number
 
-# Of a pre-trained encoder, and of the baseline on pixels; the first that exists.
-PRESETS = {False: ("efficient",), True: ("efficient_pixels", "efficient")}
 METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
 
 
@@ -31,7 +26,7 @@ def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accurac
         return Gain(points[0][0] / labels, "" if points[0][1] == accuracy else "less than")
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
         if y1 >= accuracy:
-            return Gain(x0 * math.pow(x1 / x0, (accuracy - y0) / (y1 - y0)) / labels)
+            return Gain(x0 * (x1 / x0) ** ((accuracy - y0) / (y1 - y0)) / labels)
     return Gain(points[-1][0] / labels, "more than")
 
 
@@ -42,25 +37,8 @@ def between_measured(baseline: Sequence[tuple[float, float]], labels: float, acc
     return Gain(max(beaten) / labels) if beaten and most > labels else None
 
 
-class Point(NamedTuple):
-    """A method's runs with one fraction of the labels: how many, and the steps of the first phase, 0 if unknown.
-
-    `full` is how long the preset trains it; 0 if the dataset has none.
-    """
-
-    method: Method
-    labels: int
-    steps: int
-    full: int
-
-    @property
-    def short(self) -> bool:
-        """Whether the runs are known to be shorter than the preset's."""
-        return 0 < self.steps < self.full
-
-
-Curve = dict[float, Point]
-"""Of one method: fraction -> point, in increasing order."""
+Curve = dict[float, Method]
+"""A method's runs at each fraction of the labels, in increasing order."""
 
 
 class Curves(NamedTuple):
@@ -72,18 +50,20 @@ class Curves(NamedTuple):
 
     def gain(self, at: float, metric: str, rule: Callable[..., Gain | None] = interpolated) -> Gain | None:
         """Of the pre-trained encoder over pixels, where both were measured in runs that are not short."""
-        if self.ours[at].short:
-            return None
-        baseline = [(p.labels, p.method.spread(metric).mean) for p in self.pixels.values() if not p.short]
-        return rule(baseline, self.ours[at].labels, self.ours[at].method.spread(metric).mean)
+        baseline = [(labels(point), point.spread(metric).mean) for point in self.pixels.values() if not short(point)]
+        ours = self.ours[at]
+        return None if short(ours) else rule(baseline, labels(ours), ours.spread(metric).mean)
 
 
 def curves(runs: Sequence[Run]) -> Curves:
     """The curves of one dataset; compared are the first methods with the most fractions."""
     found = []
     for method in methods(runs):
-        at = {f: [run for run in method.runs if fraction(run) == f] for f in sorted(set(map(fraction, method.runs)))}
-        found.append({f: _point(method._replace(runs=own)) for f, own in at.items()})
+        found.append({})
+        for at in sorted(set(map(fraction, method.runs))):
+            own = [run for run in method.runs if fraction(run) == at]
+            longest = max(map(_steps, own))  # a short trial is no seed of a study
+            found[-1][at] = method._replace(runs=[run for run in own if _steps(run) == longest])
     ours = [curve for curve in found if method_of(curve).pretrained]
     pixels = [curve for curve in found if method_of(curve).trained_by == "pixels"]
     return Curves(found, max(ours, key=len, default={}), max(pixels, key=len, default={}))
@@ -91,46 +71,50 @@ def curves(runs: Sequence[Run]) -> Curves:
 
 def method_of(curve: Curve) -> Method:
     """The method of a curve, with the runs of its first point."""
-    return next(iter(curve.values())).method
+    return next(iter(curve.values()))
 
 
-def _point(method: Method) -> Point:
-    """Of the runs at a fraction the longest count: a short trial is no seed of a study."""
-    longest = max(map(_steps, method.runs))
-    own = [run for run in method.runs if _steps(run) == longest]
-    labels, names = own[0]["num_train_labels"], PRESETS[method.trained_by == "pixels"]
-    full = presets.full_steps(EfficientConfig, presets.own_preset(own[0]["dataset"], *names), labels)
-    return Point(method._replace(runs=own), labels, longest, full)
+def labels(point: Method) -> int:
+    """How many labels the runs at a fraction had."""
+    return point.runs[0]["num_train_labels"]
+
+
+def short(point: Method) -> str:
+    """How much shorter than the preset's the runs at a fraction are (see presets.shorter), or ''."""
+    used = preset(point.runs[0]["dataset"], point.trained_by == "pixels")
+    return presets.shorter(EfficientConfig, used, _steps(point.runs[0]), labels(point))
+
+
+def preset(dataset: str, pixels: bool) -> str:
+    """That of a pre-trained encoder, or of the baseline on pixels; '' if the dataset has none."""
+    return presets.own_preset(dataset, *["efficient_pixels"] * pixels, "efficient")
 
 
 def _steps(run: Run) -> int:
+    """Of the first phase; 0 if unknown."""
     first = next(iter(run.get("phases", {}).values()), {})
     return int(first["steps"]) if is_number(first.get("steps")) else 0
 
 
 def figure(found: Curves, dataset: str) -> Figure:
     """Figure 1 of the paper: top-1 and top-5 side by side."""
-    ticks = {point.labels: f"{point.labels:,}\n{percent(f)}" for curve in found.all for f, point in curve.items()}
+    ticks = {labels(point): f"{labels(point):,}\n{percent(f)}" for curve in found.all for f, point in curve.items()}
     title = "Accuracy against labels (figure 1 of the paper). Bands go from the worst to the best run."
 
-    def scale(axis: Axes, theme: plots.Theme) -> None:
-        axis.set(xscale="log", xlim=(min(ticks) / 1.3, max(ticks) * 1.3), ylim=(None, 101.5))
-
-    lines = {name: _lines(found, metric, dataset) for metric, name in METRICS.items()}
-    panels = [plots.Panel(f"{n}, %", own, "labels (part of all)", None, ticks, scale) for n, own in lines.items()]
-    return plots.curves("figure1", title, panels, 2, (10, 4.3), "upper left")
+    limits = {"xlim": (min(ticks) / 1.3, max(ticks) * 1.3), "ylim": (None, 101.5)}
+    axes = {"xlabel": "labels (part of all)", "xscale": "log", **limits}
+    panels = {f"{name}, %": _lines(found, metric, dataset) for metric, name in METRICS.items()}
+    return plots.Curves(panels, 2, axes, ticks).figure("figure1", title, 10, 4.3)
 
 
 def _lines(found: Curves, metric: str, dataset: str) -> list[plots.Line]:
     """Ours, dashed what is not compared; on ImageNet the paper's, dotted."""
     lines = []
     for curve in found.all:
-        spreads = [point.method.spread(metric) for point in curve.values()]
-        mean, low, high = ([100 * spread[part] for spread in spreads] for part in range(3))
-        labels, method = [point.labels for point in curve.values()], method_of(curve)
-        style = "-" if curve in (found.ours, found.pixels) else "--"
-        lines.append(plots.Line(method.title, labels, mean, method.trained_by, style, low, high))
-    labels = [paper.IMAGES * f for f in paper.FRACTIONS]
+        points = [(labels(point), *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]
+        style, method = "-" if curve in (found.ours, found.pixels) else "--", method_of(curve)
+        lines.append(plots.Line(method.title, points, method.trained_by, style))
     for color, name in (("cpc", paper.CPC), ("pixels", paper.PIXELS)) if dataset in IMAGENET else ():
-        lines.append(plots.Line(f"{name}, paper", labels, paper.TABLE_2[metric][name], color, ":"))
+        points = [(paper.IMAGES * f, y) for f, y in zip(paper.FRACTIONS, paper.TABLE_2[metric][name])]
+        lines.append(plots.Line(f"{name}, paper", points, color, ":"))
     return lines

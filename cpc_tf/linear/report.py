@@ -46,19 +46,19 @@ def _headline(found: Sequence[Method]) -> list[str]:
         beside += [f"{m.title} {m.spread('top1')} %" for m in found if m.trained_by == baseline][:1]
     run, end = ours[0].runs[0], f" ({', '.join(beside)})." if beside else "."
     preset = presets.own_preset(run["dataset"], "linear")
-    full = presets.full_steps(LinearConfig, preset, run.get("num_train_labels", 0))
+    short = presets.shorter(LinearConfig, preset, run.get("steps", 0), run.get("num_train_labels", 0))
     sentence = f"A linear classifier on frozen {ours[0].title} features: {ours[0].spread('top1')} % top-1{end}"
-    return [presets.in_short_runs([(run.get("steps", 0), full)], sentence)]
+    return [presets.in_short_runs([short], sentence)]
 
 
 def _table_1(found: Sequence[Method], dataset: str) -> Table:
-    rows = [Row([f"Measured on {dataset}"], "group")]
+    rows, group = [], f"Measured on {dataset}"
     for method in found:
         parameters = identity(method.runs[0]).parameters
         title = " - ".join([method.title, *([method.architecture] if parameters and method.architecture else [])])
-        rows.append(Row([title, parameters and parameters / 1e6, *map(method.spread, METRICS)]))
+        rows.append(Row([title, parameters and parameters / 1e6, *map(method.spread, METRICS)], group=group))
     classes = found[0].runs[0]["num_classes"]
-    rows.append(Row(["chance", None, spread([1 / classes]), spread([min(5, classes) / classes])], "aside"))
+    rows.append(Row(["chance", None, *(spread([min(k, classes) / classes]) for k in (1, 5))], "aside", group))
     note = "Percent; a linear classifier on the frozen encoder. After ±, half the range of several runs."
     columns = ["Method", "Params (M)", "Top-1", "Top-5"]
     rows += paper_rows(paper.TABLE_1, " (paper, ImageNet)")
@@ -66,20 +66,19 @@ def _table_1(found: Sequence[Method], dataset: str) -> Table:
 
 
 def _gaps(found: Sequence[Method], dataset: str) -> list[Gap]:
-    known = {method.trained_by for method in found}
+    known, preset = {method.trained_by for method in found}, presets.own_preset(dataset, "linear")
     if not any(method.pretrained for method in found):
-        missing = presets.gaps(dataset, ["linear"], {"a linear classifier on CPC features (table 1)": ""})
-        return [gap for gap in missing if gap.how]
-    missing = {f"a linear classifier on {what}": "--baselines" for kind, what in BASELINES.items() if kind not in known}
-    return presets.gaps(dataset, ["linear"], missing)
+        return [presets.gap("a linear classifier on CPC features (table 1)", preset, dataset)] if preset else []
+    missing = [f"a linear classifier on {what}" for kind, what in BASELINES.items() if kind not in known]
+    return [presets.gap(what, preset, dataset, "--baselines") for what in missing]
 
 
 def _policies(runs: Sequence[Run]) -> list[Table]:
     """What pre-training with each policy of augmentation gave: records with a `policy`."""
-    policies: dict[str, list[Run]] = {}
-    for run in (run for run in runs if run.get("policy")):
-        policies.setdefault(run["policy"], []).append(run)
-    rows = [Row([name, *(spread(run[m] for run in own) for m in METRICS), len(own)]) for name, own in policies.items()]
+    rows = []
+    for name in {run["policy"]: None for run in runs if run.get("policy")}:
+        own = [run for run in runs if run.get("policy") == name]
+        rows.append(Row([name, *(spread(run[metric] for run in own) for metric in METRICS), len(own)]))
     rows.sort(key=lambda row: (-row.values[1].mean, row.values[0]))
     title = "What each patch augmentation is worth to a linear classifier, %"
     return [Table("policies", title, ["Policy", "Top-1", "Top-5", "Runs"], rows)] if rows else []
@@ -107,12 +106,13 @@ def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
 
 
 def _ladder_figure(top1: Mapping[str, Spread]) -> Figure:
-    x = [index for index, rung in enumerate(paper.LADDER) if rung in top1]
-    mean, low, high = ([100 * here[part] for here in top1.values()] for part in range(3))
-    adds = {rung: "\n".join([rung, *text.rsplit(" ", 1)]) for rung, (text, _) in paper.LADDER.items()}
-    ticks = [text if rung in top1 else f"{text}\n(not measured)" for rung, text in adds.items()]
-    line = plots.Line("mean", x, mean, "cpc", low=low, high=high)
-    panel = plots.Panel("Linear top-1 accuracy, %", [line], "", ticks=dict(enumerate(ticks)))
+    points, ticks = [], []
+    for index, (rung, (adds, _)) in enumerate(paper.LADDER.items()):
+        ticks.append("\n".join([rung, *adds.rsplit(" ", 1), *["(not measured)"] * (rung not in top1)]))
+        points += [(index, *(100 * x for x in top1[rung][:3]))] if rung in top1 else []
+
+    panels = {"Linear top-1 accuracy, %": [plots.Line("mean", points, "cpc")]}
     title = "The ladder (figure 3 of the paper): each rung adds one change. Bands go from the worst to the best run."
     alt = "; ".join(f"{rung} {here} %" for rung, here in top1.items())
-    return plots.curves("ladder", title, [panel], 1, (10, 4))._replace(alt=f"Linear top-1 accuracy: {alt}.")
+    curves = plots.Curves(panels, 1, {}, dict(enumerate(ticks)))
+    return curves.figure("ladder", title, 10, 4)._replace(alt=f"Linear top-1 accuracy: {alt}.")

@@ -66,11 +66,10 @@ def _table(named: dict[str, Run]) -> Table:
 
 
 def _figure(name: str, records: Sequence[dict[str, float]], file: str) -> Figure:
-    panels = [
-        plots.Panel(title, [line(name, records, key, "cpc")], level=COLLAPSED.get(key, (None,))[0])
-        for key, title in RECORDED.items()
-        if key == "loss" or any(key in record for record in records)
-    ]
+    known = [key for key in RECORDED if key == "loss" or any(key in record for record in records)]
+    shown = {RECORDED[key]: [line(name, records, key, "cpc")] for key in known}
+    levels = {RECORDED[key]: least for key, (least, _) in COLLAPSED.items()}
     found = _collapse(records)
     warning = f" Collapsed at step {found.step:,}: {found}." if found else ""
-    return plots.curves(file, f"{name}.{warning} Dashed: below it, a warning of collapse.", panels, 4, (10, 2.3))
+    caption = f"{name}.{warning} Dashed: below it, a warning of collapse."
+    return plots.Curves(shown, 4, levels=levels).figure(file, caption, 10, 2.3)

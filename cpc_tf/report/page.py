@@ -81,21 +81,16 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
         known = {block.name: list(block.data) for block in section.blocks(Figure, Table) if block.data}
         made |= {f"{section.slug}-{name}.csv": to_csv(records) for name, records in known.items()}
         gaps = [gap._asdict() for gap in section.blocks(Gap)]
-        data[section.name] = {"headline": list(section.headline), "gaps": gaps, "data": known}
+        data[section.name] = {"headline": section.headline, "gaps": gaps, "data": known}
     made["summary.txt"] = "".join(f"{s.name}: {' '.join(s.headline)}\n" for s in shown if s.headline)
     records = [{"place": run.place, **run.record} for run in runs]
-    summary = {**about, "runs": records, "not_read": list(problems), "datasets": data}
+    summary = {**about, "runs": records, "not_read": problems, "datasets": data}
     made["report.json"] = json.dumps(summary, indent=1, default=str) + "\n"
-    themes = {"light": plots.LIGHT, "dark": plots.DARK}
-    made["report.html"] = _template().render(sections=shown, runs=runs, problems=problems, **about, **themes)
-    return made
-
-
-def _template() -> jinja2.Template:
-    """The page: style and pictures are in it, nothing is loaded."""
-    options = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent), **options)
-    environment.filters["inline"] = lambda png: f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    environment.filters["kind"] = lambda block: type(block).__name__
-    environment.filters["text"] = text
-    return environment.get_template("page.html.jinja")
+    # Style and pictures are in the page, nothing is loaded.
+    folder = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
+    pages = jinja2.Environment(
+        loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    values = {"text": text, "base64": base64.b64encode, "light": plots.LIGHT, "dark": plots.DARK}
+    page = pages.get_template("page.html.jinja").render(sections=shown, runs=runs, problems=problems, **about, **values)
+    return {**made, "report.html": page}

@@ -31,18 +31,12 @@ class Gain(NamedTuple):
         return f"{self.bound} {factor}".lstrip()
 
 
-class Gap(NamedTuple):
-    """What is missing, and how to measure it: a preset with the flags that differ, or a study; '' if there is none."""
-
-    what: str
-    how: str = ""
-
-
 class Row(NamedTuple):
-    """A line of a table, its name first; `source`: 'measured', 'paper', 'gain', 'aside', 'group' (heads others)."""
+    """A line of a table, its name first; `source`: 'measured', 'paper', 'gain', 'aside'; `group`: the heading above."""
 
     values: Sequence[Any]
     source: str = "measured"
+    group: str = ""
 
 
 class Table(NamedTuple):
@@ -57,24 +51,19 @@ class Table(NamedTuple):
     @property
     def words(self) -> set[int]:
         """Indices of the further columns that hold words."""
-        return {
-            i for row in self.rows for i, x in enumerate(row.values) if i and isinstance(x, str) and x[:1].isalpha()
-        }
+        cells = ((i, value) for row in self.rows for i, value in enumerate(row.values) if i)
+        return {i for i, value in cells if isinstance(value, str) and value[:1].isalpha()}
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """A record a row, unrounded."""
-        records, group = [], ""
-        for values, source in self.rows:
-            if source == "group":
-                group = values[0]
-                continue
+        """A record a row, unrounded; of a spread or a gain each field."""
+        records = []
+        for values, source, group in self.rows:
             records.append({"source": source, "group": group})
             for column, value in zip(self.columns, values):
-                parts = value._asdict() if isinstance(value, (Spread, Gain)) else {"": value}
-                (_, first), *more = parts.items()
-                first = round(first, 6) if more else first
-                records[-1] |= {column: first, **{f"{column} {name}": part for name, part in more}}
+                parts = value._asdict() if isinstance(value, (Spread, Gain)) else {}
+                records[-1][column] = round(value[0], 6) if parts else value
+                records[-1] |= {f"{column} {name}": part for name, part in list(parts.items())[1:]}
         return records
 
 
@@ -87,6 +76,13 @@ class Figure(NamedTuple):
     dark: bytes
     alt: str
     data: Sequence[dict[str, Any]] = ()
+
+
+class Gap(NamedTuple):
+    """What is missing, and how to measure it: a preset with the flags that differ, or a study; '' if there is none."""
+
+    what: str
+    how: str = ""
 
 
 class Details(NamedTuple):
@@ -138,11 +134,11 @@ def percent(fraction: float) -> str:
 
 def paper_rows(groups: Mapping[str, Sequence[tuple]], suffix: str = "") -> list[Row]:
     """Rows of the paper under their headings; floats among the values are percent."""
-    rows = []
-    for group, lines in groups.items():
-        rows += [Row([group + suffix], "group")] if group else []
-        rows += [Row([spread([x / 100]) if isinstance(x, float) else x for x in line], "paper") for line in lines]
-    return rows
+    return [
+        Row([spread([x / 100]) if isinstance(x, float) else x for x in line], "paper", group + suffix)
+        for group, lines in groups.items()
+        for line in lines
+    ]
 
 
 def folded(blocks: Sequence[Block], title: str) -> list[Block]:

@@ -15,6 +15,7 @@ from cpc_tf.results.runs import Run
 IMAGENET = ("imagenet2012", "imagenet")
 # In the order of tables, after the objectives.
 BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
+ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 # What records stated before they had an identity: in 'encoder' (before a colon), and in 'features'.
 ENCODERS = {"pixels": PIXELS, "random": UNTRAINED}
 FEATURES = {"CPC": "cpc", "supervised": LABELS}
@@ -53,29 +54,25 @@ def methods(runs: Iterable[Run]) -> list[Method]:
     Runs are of one method if their encoders were trained alike with different seeds. Where two encoders agree in the
     seed too, something tells them apart that is not recorded, and each is a method of its own.
     """
-    alike: dict[tuple[str, ...], dict[str, list[Run]]] = {}
+    alike: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         known = identity(run)
         module = known.module if known.trained_by == UNKNOWN else ""
         key = (known.trained_by, architecture(known.architecture), dataset_name(known.dataset), module)
-        alike.setdefault(key, {}).setdefault(run["encoder"], []).append(run)
+        alike.setdefault(key, []).append(run)
     found: dict[tuple[str, ...], list[Run]] = {}
-    for key, encoders in alike.items():
-        seeds = [seed for own in encoders.values() for seed in set(map(_seed, own))]
-        same_seed = len(seeds) > len(set(seeds))
-        for encoder, own in encoders.items():
-            found.setdefault((*key, encoder if same_seed else ""), []).extend(own)
-    return [Method(_title(key, list(found)), *key[:2], found[key]) for key in sorted(found, key=_order)]
+    for key, own in alike.items():
+        trained = {(run["encoder"], _seed(run)) for run in own}
+        same_seed = len(trained) > len({seed for _, seed in trained})
+        for run in own:
+            found.setdefault((*key, run["encoder"] if same_seed else ""), []).append(run)
+    ranked = sorted(found, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
+    return [Method(_title(key, ranked), *key[:2], found[key]) for key in ranked]
 
 
 def _seed(run: Run) -> int:
     seed = identity(run).seed
     return run.get("seed", 0) if seed is None else seed
-
-
-def _order(key: Sequence[str]) -> tuple:
-    baseline = [*BASELINES].index(key[0]) + 1 if key[0] in BASELINES else 0
-    return baseline, key[0] != "cpc", key
 
 
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from cpc_tf.results.blocks import Figure
 
-FONTS = ("Inter", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
 MOST_POINTS = 2000  # of a curve
 
 
@@ -37,14 +36,15 @@ class Theme(NamedTuple):
 
     def color(self, key: str | int | float) -> Any:
         """Of a method or a part of the page by name, of a curve by index, or a shade of CPC's colour from 0 to 1."""
-        if isinstance(key, str):
-            return self.named.get(key, self.lines[sum(key.encode()) % len(self.lines)])
-        return self.lines[key % len(self.lines)] if isinstance(key, int) else self.shades(0.3)(key)
+        if isinstance(key, float):
+            return self.shades(0.3 + 0.7 * key)
+        index = key if isinstance(key, int) else sum(key.encode())
+        return self.named.get(key, self.lines[index % len(self.lines)])
 
-    def shades(self, faint: float = 0.0) -> LinearSegmentedColormap:
-        """From the page's colour (or some way from it) to CPC's."""
-        full = LinearSegmentedColormap.from_list("shades", [self.named["page"], self.named["cpc"]])
-        return LinearSegmentedColormap.from_list("shades", full(np.linspace(faint, 1, 64)))
+    @property
+    def shades(self) -> LinearSegmentedColormap:
+        """From the page's colour to CPC's."""
+        return LinearSegmentedColormap.from_list("shades", [self.named["page"], self.named["cpc"]])
 
 
 NAMES = ("page", "ink", "muted", "line", "cpc", "pixels", "untrained", "labels", "unknown")
@@ -59,70 +59,73 @@ DARK = Theme(
 # On photographs, whose colours are any: what is right, what is missed, what is wrong, and what does not count.
 TRUE, MISSED, RIGHT, WRONG, IGNORED = "#21c77a", "#ff3b30", "#3aa0ff", "#ffb000", "#b8c0c8"
 MARKERS = {"pixels": "s", "untrained": "^", "labels": "D"}
+Draw = Callable[[Canvas, Theme], None]
 
 
 class Line(NamedTuple):
-    """A curve; `color`: see Theme.color; `low` and `high`: of a band around it."""
+    """A curve through `points`: (x, y), or (x, y, low, high) with a band around it; `color`: see Theme.color."""
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float]
+    points: Sequence[Sequence[float]]
     color: str | int | float
     style: str = "-"
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+
+    def draw(self, axis: Axes, theme: Theme) -> Line2D:
+        """On some axes."""
+        shown = self.points[:: max(1, len(self.points) // MOST_POINTS)]
+        x, y, *band = np.transpose(shown) if shown else ((), ())
+        color = theme.color(self.color)
+        marker = MARKERS.get(self.color, "o") if band else "." if len(x) <= 12 else ""
+        if band:
+            axis.fill_between(x, *band, color=color, alpha=0.18, linewidth=0)
+        return axis.plot(x, y, self.style, color=color, marker=marker, markersize=5, linewidth=1.6)[0]
 
 
-class Panel(NamedTuple):
-    """Axes with curves; below `level` values are a warning; `ticks`: value -> text; `finish` is called at the end."""
+class Curves(NamedTuple):
+    """Panels (title -> curves) in some columns, with one legend above them.
 
-    title: str
-    lines: Sequence[Line]
-    x_label: str = "step"
-    level: float | None = None
-    ticks: Mapping[float, str] | None = None
-    finish: Callable[[Axes, Theme], Any] = lambda axis, theme: None
+    `axes`: what all axes are set to; `ticks`: value -> text; `levels`: title -> value below which there is a warning.
+    """
+
+    panels: Mapping[str, Sequence[Line]]
+    columns: int
+    axes: Mapping[str, Any] = {"xlabel": "step"}
+    ticks: Mapping[float, str] = {}
+    levels: Mapping[str, float] = {}
+
+    def draw(self, canvas: Canvas, theme: Theme) -> None:
+        """All panels."""
+        entries = {}
+        for axis, (title, lines) in zip(grid(canvas, len(self.panels), self.columns), self.panels.items()):
+            entries |= {line.label: line.draw(axis, theme) for line in lines}
+            axis.set(title=title, **self.axes)
+            if self.ticks:
+                axis.set_xticks([*self.ticks], [*self.ticks.values()], fontsize=8.5)
+                axis.minorticks_off()
+            if title in self.levels:
+                axis.axhline(self.levels[title], color=theme.named["pixels"], linewidth=1, linestyle="--")
+                axis.set_ylim(0, None)
+        if len(entries) > 1:
+            canvas.legend(entries.values(), entries, loc="outside upper left", ncols=4, fontsize=9)
+
+    def figure(self, name: str, title: str, width: float, row_height: float) -> Figure:
+        """As a figure for the page; its text says where the curves end."""
+        lines = [(panel, line) for panel, own in self.panels.items() for line in own]
+        points = [(panel, line.label, x, y) for panel, line in lines for x, y, *_ in line.points]
+        columns = ("panel", "curve", self.axes.get("xlabel", "x"), "value")
+        ends = [f"{panel} of {line.label}: {line.points[-1][1]:.3g}" for panel, line in lines if line.points]
+        height = row_height * math.ceil(len(self.panels) / self.columns)
+        alt = f"Curves. At the end: {'; '.join(ends[:12])}."
+        return Figure(name, title, *both(self.draw, width, height), alt, [dict(zip(columns, p)) for p in points])
 
 
-def panels(canvas: Canvas, theme: Theme, shown: Sequence[Panel], columns: int, legend: str = "", **share: bool) -> None:
-    """Draws curves in panels, with one legend at a side ('right center', 'upper left'; '': none)."""
-    columns, entries = min(columns, len(shown)), {}
-    axes = canvas.subplots(-(-len(shown) // columns), columns, squeeze=False, **share)
-    for axis, panel in zip_longest(axes.flat, shown):
-        if panel is None:
-            axis.set_visible(False)
-            continue
-        for line in panel.lines:
-            color, step = theme.color(line.color), max(1, len(line.x) // MOST_POINTS)
-            marker = MARKERS.get(line.color, "o") if len(line.low) else "." if len(line.x) <= 12 else ""
-            style = {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6}
-            (entries[line.label],) = axis.plot(line.x[::step], line.y[::step], line.style, **style)
-            if len(line.low):
-                axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
-        if panel.level is not None:
-            axis.axhline(panel.level, color=theme.named["pixels"], linewidth=1, linestyle="--")
-            axis.set_ylim(0, None)
-        axis.set(title=panel.title, xlabel=panel.x_label)
-        panel.finish(axis, theme)
-        if panel.ticks:
-            axis.set_xticks(list(panel.ticks), list(panel.ticks.values()), fontsize=8.5)
-            axis.minorticks_off()
-    if legend and len(entries) > 1:
-        columns = 4 if "upper" in legend else 1
-        canvas.legend(entries.values(), entries, loc=f"outside {legend}", ncols=columns, fontsize=9)
-
-
-def curves(
-    name: str, title: str, shown: Sequence[Panel], columns: int, size: tuple[float, float], legend: str = ""
-) -> Figure:
-    """A figure of curves, `columns` panels side by side, `size` inches a row; its text says where the curves end."""
-    lines = [(panel, line) for panel in shown for line in panel.lines]
-    points = [(panel, line.label, x, y) for panel, line in lines for x, y in zip(line.x, line.y)]
-    data = [{"panel": p.title, "curve": label, p.x_label or "x": x, "value": y} for p, label, x, y in points]
-    ends = [f"{panel.title} of {line.label}: {line.y[-1]:.3g}" for panel, line in lines if len(line.y)]
-    width, height = size[0], size[1] * -(-len(shown) // columns)
-    drawn = both(lambda canvas, theme: panels(canvas, theme, shown, columns, legend), width, height)
-    return Figure(name, title, *drawn, f"Curves. At the end: {'; '.join(ends[:12])}.", data)
+def grid(canvas: Canvas, count: int, columns: int, **share: bool) -> Sequence[Axes]:
+    """So many axes in at most so many columns."""
+    columns = min(columns, count)
+    axes = canvas.subplots(math.ceil(count / columns), columns, squeeze=False, **share).ravel()
+    for axis in axes[count:]:
+        axis.set_visible(False)
+    return axes[:count]
 
 
 def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = None) -> None:
@@ -134,18 +137,15 @@ def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = Non
     axis.spines[:].set(visible=frame is not None, color=frame or "black", linewidth=3)
 
 
-def both(draw: Callable[[Canvas, Theme], None], width: float, height: float) -> tuple[bytes, bytes]:
+def both(draw: Draw, width: float, height: float) -> tuple[bytes, bytes]:
     """A figure of so many inches as PNG, light and dark."""
     return png(draw, width, height, 160), png(draw, width, height, 160, DARK)
 
 
-def png(
-    draw: Callable[[Canvas, Theme], None], width: float, height: float, dpi: int = 120, theme: Theme = LIGHT
-) -> bytes:
+def png(draw: Draw, width: float, height: float, dpi: int = 120, theme: Theme = LIGHT) -> bytes:
     """A figure as PNG, in the colours and the type of the project."""
-    known = {font.name for font in font_manager.fontManager.ttflist}
     style = {
-        "font.family": next(name for name in FONTS if name in known),
+        "font.sans-serif": ("Inter", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans"),
         "axes.titlesize": 11,
         "axes.titlelocation": "left",
         "axes.titleweight": "bold",

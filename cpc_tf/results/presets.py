@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cpc_tf import cli
 from cpc_tf.results.blocks import Gap
@@ -19,23 +19,22 @@ def own_preset(dataset: str, *names: str) -> str:
     return next((path for path in paths if (FLAGS.parent / path).exists()), "")
 
 
-def gaps(dataset: str, names: Iterable[str], missing: Mapping[str, str]) -> list[Gap]:
-    """A gap for each thing that is missing (-> flag beside the preset's), with the preset that measures it, if any."""
-    preset, own = own_preset(dataset, *names), f"--dataset={dataset}" if ":" in dataset else ""
-    flags = {what: " ".join(filter(None, [own, flag])) for what, flag in missing.items()}
-    how = {what: f"{preset} with {flag}" if flag else preset for what, flag in flags.items()}
-    return [Gap(f"Not measured: {what}.", how[what] if preset else "") for what in missing]
+def gap(what: str, preset: str, dataset: str, flag: str = "") -> Gap:
+    """What is missing on a dataset; a preset, if there is one, measures it with a flag."""
+    flags = " ".join(filter(None, [f"--dataset={dataset}" if ":" in dataset else "", flag]))
+    return Gap(f"Not measured: {what}.", f"{preset} with {flags}" if preset and flags else preset)
 
 
-def full_steps(config_class: type, preset: str, images: int) -> int:
-    """How long a run on so many images is by a preset; 0 if there is none."""
-    return cli.parse(config_class, _lines(preset)).training.steps(images) if preset and images else 0
+def shorter(config_class: type, preset: str, steps: int, images: int) -> str:
+    """'10 steps, the preset trains 625' of a run on so many images that is shorter than by a preset, else ''."""
+    full = cli.parse(config_class, _lines(preset)).training.steps(images) if preset and images else 0
+    return f"{steps:,} steps, the preset trains {full:,}" if 0 < steps < full else ""
 
 
-def in_short_runs(lengths: Iterable[tuple[int, int]], sentence: str) -> str:
-    """A sentence about runs that begins with their lengths (steps, steps by the preset or 0) if some are short."""
-    short = {f"{steps:,} steps, the preset trains {full:,}": None for steps, full in lengths if 0 < steps < full}
-    return f"In short runs ({'; '.join(short)}): {sentence[0].lower()}{sentence[1:]}" if short else sentence
+def in_short_runs(short: Iterable[str], sentence: str) -> str:
+    """A sentence about runs that begins with how short (see `shorter`) some of them are."""
+    lengths = "; ".join(dict.fromkeys(filter(None, short)))
+    return f"In short runs ({lengths}): {sentence[0].lower()}{sentence[1:]}" if lengths else sentence
 
 
 def _lines(preset: str) -> list[str]:

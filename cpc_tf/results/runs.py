@@ -46,10 +46,10 @@ CHECKS = {
     "records by name": lambda value: isinstance(value, dict) and _all(dict, list(value.values())),
     "an identity": _is_identity,
 }
+REQUIRED = ("dataset", "encoder")
 # Fields of any task's records; those of one task stand in its TASK.
-REQUIRED = {"dataset": "a text", "encoder": "a text"}
-OPTIONAL = {
-    **dict.fromkeys(("features", "backbone", "rung", "policy", "run"), "a text"),
+FIELDS = {
+    **dict.fromkeys((*REQUIRED, "features", "backbone", "rung", "policy", "run"), "a text"),
     **dict.fromkeys(("steps", "wall_seconds", "seed"), "a number"),
     **dict.fromkeys(("num_classes", "num_train_labels"), "a positive integer"),
     **{"label_fraction": "a positive number", "class_names": "a list of texts", "identity": "an identity"},
@@ -76,10 +76,10 @@ class Run:
         kind = self.record.get("kind") if isinstance(self.record, dict) else None
         if not isinstance(kind, str) or kind not in tasks:
             return f"kind {kind!r} is not known here (known: {', '.join(tasks)})"
-        required = REQUIRED | tasks[kind].required
-        for name, wanted in {**OPTIONAL, **tasks[kind].optional, **required}.items():
+        task = tasks[kind]
+        for name, wanted in {**FIELDS, **task.optional, **task.required}.items():
             value = self.get(name)
-            if (name in self.record or name in required) and not CHECKS[wanted](value):
+            if name in {*self.record, *REQUIRED, *task.required} and not CHECKS[wanted](value):
                 return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
         return ""
 
@@ -100,9 +100,8 @@ class Run:
                 record = json.loads(line)
             except json.JSONDecodeError:
                 continue  # a last line that a kill cut short
-            if isinstance(record, dict) and is_number(record.get("step")):
-                records.append({name: value for name, value in record.items() if is_number(value)})
-        return records
+            records.append({n: x for n, x in record.items() if is_number(x)} if isinstance(record, dict) else {})
+        return [record for record in records if "step" in record]
 
 
 def run_id(directory: str) -> str:
@@ -145,21 +144,19 @@ def _without_copies(runs: Sequence[Run]) -> list[Run]:
     known: dict[Any, Run] = {}
     for run in sorted(runs, key=lambda run: not run.directory):
         own, figures = run.get("run") or run_id(run.directory), tuple(str(run.get(name)) for name in MEASURED)
-        key = own or (figures if not run.directory else None)
-        if key in known:
+        if (key := own or (not run.directory and figures)) in known:
             known[key].record.update(run.record)
             continue
         kept.append(run)
-        known |= ({own: run} if own else {}) | ({figures: run} if run.directory else {})
+        known |= {key: run for key in (own, run.directory and figures) if key}
     return kept
 
 
 def _json_files(folder: str) -> Iterator[str]:
     """result.json and other *.json of no forbidding size below a directory, sorted; not behind links, not hidden."""
-    local = "://" not in folder
-    for here, folders, files in os.walk(folder) if local else tf.io.gfile.walk(folder):
-        if local:
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+    walk = tf.io.gfile.walk if "://" in folder else os.walk  # which, unlike the other, follows no links
+    for here, folders, files in walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         for path in (os.path.join(here, name) for name in sorted(files) if name.endswith(".json")):
             if not os.path.islink(path) and tf.io.gfile.stat(path).length <= LARGEST:
                 yield path

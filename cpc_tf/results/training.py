@@ -15,24 +15,21 @@ def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]]
 
     If the groups are steps of one quantity, `ordered`, they are drawn in shades.
     """
-    shown: dict[str, list[plots.Line]] = {}
+    panels: dict[str, list[plots.Line]] = {}
     for index, (group, own) in enumerate(groups.items()):
         color = (index + 1) / len(groups) if ordered else index
-        phases = [(phase, run.metrics(phase)) for run in own for phase in ("", *run.get("phases", {}))]
-        for phase, records in phases:
+        for phase, records in [(phase, run.metrics(phase)) for run in own for phase in ("", *run.get("phases", {}))]:
             for key in ("loss", "accuracy") if records else ():
-                shown.setdefault(f"{phase} {key}".strip(), []).append(line(group, records, key, color))
-    if not shown:
+                panels.setdefault(f"{phase} {key}".strip(), []).append(line(group, records, key, color))
+    if not panels:
         return []
-    panels = [plots.Panel(panel, lines) for panel, lines in shown.items()]
-    caption = f"Curves of {title}, on the training images."
-    return [Details(f"Curves of {title}", [plots.curves(name, caption, panels, 2, (9, 2.6), "right center")])]
+    curves, title = plots.Curves(panels, 2), f"Curves of {title}"
+    return [Details(title, [curves.figure(name, f"{title}, on the training images.", 9, 2.6)])]
 
 
 def line(label: str, records: Sequence[dict], key: str, color: str | int | float) -> plots.Line:
     """The curve of one quantity, where it was recorded."""
-    known = [record for record in records if key in record]
-    return plots.Line(label, [record["step"] for record in known], [record[key] for record in known], color)
+    return plots.Line(label, [(record["step"], record[key]) for record in records if key in record], color)
 
 
 def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:

@@ -19,14 +19,14 @@ def test_cells():
 
 
 def test_the_papers_floats_are_percent():
-    heading, row = paper_rows({"Transfer": (("Deep Cluster", "Fast: VGG-16", 24, 65.9, None),)}, " (paper)")
-    assert heading == Row(["Transfer (paper)"], "group")
+    (row,) = paper_rows({"Transfer": (("Deep Cluster", "Fast: VGG-16", 24, 65.9, None),)}, " (paper)")
+    assert (row.source, row.group) == ("paper", "Transfer (paper)")
     assert [text(value) for value in row.values] == ["Deep Cluster", "Fast: VGG-16", "24", "65.9", "\N{EN DASH}"]
 
 
 def test_a_tables_file_is_unrounded():
-    ours = Row(["ours", Spread(1 / 3, 0.25, 0.5, 2)])
-    rows = [Row(["Top-1"], "group"), ours, *paper_rows({"": (("theirs", 23.1),)})]
+    ours = Row(["ours", Spread(1 / 3, 0.25, 0.5, 2)], group="Top-1")
+    rows = [ours, *paper_rows({"": (("theirs", 23.1),)})]
     data = Table("t", "T", ["Method", "1 %"], rows).data
     shown = {"1 %": 0.333333, "1 % low": 0.25, "1 % high": 0.5, "1 % runs": 2}
     assert data[0] == {"source": "measured", "group": "Top-1", "Method": "ours", **shown}
