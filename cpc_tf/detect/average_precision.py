@@ -50,12 +50,15 @@ class Curve(NamedTuple):
 
 def judge(truth: Truth, found: Found, iou: float = 0.5) -> Judged:
     """Says of each detection of an image whether it is right, and of each object whether it was found."""
-    right, taken = np.zeros(len(found.labels), int), np.zeros(len(truth.labels), bool)
-    for label in np.unique(found.labels):
-        mine, theirs = np.flatnonzero(truth.labels == label), np.flatnonzero(found.labels == label)
-        theirs = theirs[_best_first(found.scores[theirs])]
-        overlaps = _iou(np.asarray(found.boxes, float)[theirs], np.asarray(truth.boxes, float)[mine])
-        right[theirs], taken[mine] = _judge(overlaps, np.asarray(truth.difficult, bool)[mine], iou)
+    difficult = np.asarray(truth.difficult, bool)
+    same_class = np.asarray(found.labels)[:, None] == np.asarray(truth.labels)  # [N, M]
+    overlaps = np.where(same_class, _iou(np.asarray(found.boxes, float), np.asarray(truth.boxes, float)), -1)
+    right, taken = np.zeros(len(overlaps), int), np.zeros(len(difficult), bool)
+    for i in _best_first(np.asarray(found.scores)) if len(difficult) else ():
+        belongs = np.argmax(overlaps[i])
+        if overlaps[i, belongs] >= iou:
+            right[i] = -1 if difficult[belongs] else not taken[belongs]
+            taken[belongs] = True
     return Judged(right, taken)
 
 
@@ -70,14 +73,10 @@ def precision_recall(truths: Sequence[Truth], found: Sequence[Found], label: int
     scores, right = [np.zeros(0)], [np.zeros(0, int)]
     objects = 0
     for truth, detected in zip(truths, found):
-        mine, theirs = np.asarray(truth.labels) == label, np.asarray(detected.labels) == label
-        difficult = np.asarray(truth.difficult, bool)[mine]
-        objects += int(np.sum(~difficult))
-        own = np.asarray(detected.scores, float)[theirs]
-        order = _best_first(own)
-        scores.append(own[order])
-        overlaps = _iou(np.asarray(detected.boxes, float)[theirs][order], np.asarray(truth.boxes, float)[mine])
-        right.append(_judge(overlaps, difficult, iou)[0])
+        objects += int(np.sum((np.asarray(truth.labels) == label) & ~np.asarray(truth.difficult, bool)))
+        own = Found(*(np.asarray(x)[np.asarray(detected.labels) == label] for x in detected))
+        scores.append(own.scores)
+        right.append(judge(truth, own, iou).right)
     scores, right = np.concatenate(scores), np.concatenate(right)
     judged = right >= 0
     scores, right = scores[judged], right[judged]
@@ -114,19 +113,6 @@ def mean_average_precision(values: Sequence[float]) -> float:
 
 def _best_first(scores: np.ndarray) -> np.ndarray:
     return np.argsort(-scores, kind="stable")
-
-
-def _judge(overlaps: np.ndarray, difficult: np.ndarray, iou: float) -> Judged:
-    """Of detections and objects of one class in an image, the detections best first: overlaps [N, M]."""
-    right = np.zeros(len(overlaps), int)
-    taken = np.zeros(len(difficult), bool)
-    for i, row in enumerate(overlaps if len(difficult) else ()):
-        belongs = np.argmax(row)
-        if row[belongs] < iou:
-            continue
-        right[i] = -1 if difficult[belongs] else not taken[belongs]
-        taken[belongs] = True
-    return Judged(right, taken)
 
 
 def _iou(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -132,13 +132,9 @@ class DetectorSgdConfig(Settings):
     )
 
     def check(self):
-        for part in self.drops():
+        for part in self.numbers("rate_drops"):
             if not 0 < part < 1:
                 raise ConfigError(f"--rate_drops={self.rate_drops}: parts of the run, between 0 and 1")
-
-    def drops(self) -> list[float]:
-        """The parts of the run after which the rates fall."""
-        return self.numbers("rate_drops")
 
 
 @dataclasses.dataclass(frozen=True)

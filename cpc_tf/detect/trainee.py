@@ -60,7 +60,7 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
 def rate_of(config: DetectorSgdConfig, batch_size: int, train_steps: int) -> Schedule:
     """The learning rate: proportional to the batch, a tenth after each of some parts of the run."""
     rate = config.learning_rate * (batch_size / config.rate_batch if config.rate_batch else 1.0)
-    return Schedule(rate, config.warmup_steps, drops=[part * train_steps for part in config.drops()])
+    return Schedule(rate, config.warmup_steps, drops=[part * train_steps for part in config.numbers("rate_drops")])
 
 
 class DetectorTraining(Trainee):
