@@ -23,18 +23,14 @@ SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong
 TILES, COLUMNS = 20, 5
 
 
-class Kind(NamedTuple):
-    """What became of a box, and how it is drawn: the dashes tell kinds apart for the colour-blind."""
-
-    color: str
-    dashes: str
-    words: str
-
-
-TRUE, MISSED = Kind(plots.TRUE, "-", "true, found"), Kind(plots.MISSED, "--", "true, missed")
-DIFFICULT = Kind(plots.IGNORED, ":", "difficult")
-RIGHT, WRONG = Kind(plots.RIGHT, "-", "found, right"), Kind(plots.WRONG, "--", "found, wrong")
-KINDS = (TRUE, MISSED, DIFFICULT, RIGHT, WRONG)
+# What became of a box, and how it is drawn: the dashes tell kinds apart for the colour-blind.
+KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
+    {"color": plots.TRUE, "linestyle": "-", "label": "true, found"},
+    {"color": plots.MISSED, "linestyle": "--", "label": "true, missed"},
+    {"color": plots.IGNORED, "linestyle": ":", "label": "difficult"},
+    {"color": plots.RIGHT, "linestyle": "-", "label": "found, right"},
+    {"color": plots.WRONG, "linestyle": "--", "label": "found, wrong"},
+)
 
 
 class Verdict(NamedTuple):
@@ -79,8 +75,8 @@ def draw_sheet(
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         for axis, scene, image in zip(plots.grid(canvas, len(scenes), columns), scenes, images):
             _tile(axis, scene, image, class_names, iou)
-        lines = [Line2D([], [], color=kind.color, linestyle=kind.dashes, linewidth=2.5) for kind in KINDS]
-        canvas.legend(lines, [kind.words for kind in KINDS], loc="outside upper left", ncols=len(KINDS))
+        lines = [Line2D([], [], linewidth=2.5, **kind) for kind in KINDS]
+        canvas.legend(handles=lines, loc="outside upper left", ncols=len(KINDS))
         title = f"worst misses first; detections of a score of at least {SHOWN}"
         canvas.suptitle(title, x=0.99, ha="right", fontsize=10)
 
@@ -97,12 +93,11 @@ def _tile(axis: Axes, scene: Scene, image: np.ndarray, class_names: Sequence[str
         _box(axis, box, (WRONG, RIGHT, DIFFICULT)[int(right)], 1.4, f"{class_names[label]} {score:.2f}")
 
 
-def _box(axis: Axes, box: np.ndarray, kind: Kind, width: float, text: str) -> None:
+def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: str) -> None:
     y1, x1, y2, x2 = box - 0.5  # the centre of the first pixel is at 0 in the picture, and at 0.5 in our boxes
-    line = {"color": kind.color, "linestyle": kind.dashes, "linewidth": width}
-    axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, **line))
+    axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, linewidth=width, **kind))
     y, side = (y2, "bottom") if kind is MISSED else (y1, "top")
-    back = {"facecolor": kind.color, "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
+    back = {"facecolor": kind["color"], "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
     axis.text(x1, y, text, va=side, fontsize=6, color="black", clip_on=True, bbox=back if text else None)
 
 

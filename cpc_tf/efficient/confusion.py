@@ -30,13 +30,13 @@ def blocks(found: Curves) -> list[Block]:
 
 def matrix(runs: Sequence[Run]) -> np.ndarray | None:
     """Counts [true class, predicted class] of the test images, over all runs; None without predictions."""
-    total = None
-    for run in runs:
-        found, classes = predictions(run), run.get("num_classes", 0)
-        if found and max(map(max, found)) < classes and (total is None or len(total) == classes):
-            total = np.zeros([classes, classes], np.int64) if total is None else total
-            np.add.at(total, tuple(np.transpose(found)), 1)
-    return total
+    classes = runs[0].get("num_classes", 0)
+    known = [pairs for run in runs if (pairs := predictions(run)) and max(map(max, pairs)) < classes]
+    if not known:
+        return None
+    counts = np.zeros([classes, classes], np.int64)
+    np.add.at(counts, tuple(np.concatenate(known).T), 1)
+    return counts
 
 
 def predictions(run: Run) -> list[tuple[int, int]]:
@@ -65,8 +65,8 @@ def _figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:
         axis.set_yticks(ticks, short, fontsize=7)
         canvas.colorbar(image, shrink=0.6, pad=0.02).set_label("% of the class")
 
-    cells = [(names[i], names[j], int(counts[i, j])) for i, j in zip(*np.nonzero(counts))]
-    data = [dict(zip(("class", "prediction", "count"), values)) for values in cells]
+    found = zip(*np.nonzero(counts))
+    data = [{"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in found]
     caption = "Confusion matrix of the test images, all runs together; each row sums to 100 %."
     alt = f"Confusion matrix, {title}: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
     return Figure("confusion", caption, *plots.both(draw, 6.5, 5.6), alt, data)

@@ -35,8 +35,8 @@ def draw(results: dict[str, dict], shown: dict[str, Neighbours], rows: int = 6, 
     """PNG of the results and of `count` neighbours of test images of `rows` classes, by the same titles of encoders."""
     first = next(iter(shown.values()))
     labels = first.encoded.labels
-    classes = np.unique(labels)
-    queries = [np.flatnonzero(labels == c)[0] for c in classes[:: max(1, len(classes) // rows)][:rows]]
+    queries = np.unique(labels, return_index=True)[1]  # the first of each class
+    queries = queries[:: max(1, len(queries) // rows)][:rows]
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         left, right = canvas.subfigures(1, 2, width_ratios=[1, 2.2])
@@ -59,10 +59,8 @@ def draw(results: dict[str, dict], shown: dict[str, Neighbours], rows: int = 6, 
 def _bars(axis: Axes, results: dict[str, dict], theme: plots.Theme) -> None:
     chance = 1 / next(iter(results.values()))["num_classes"]
     values = [*(100 * result["top1"] for result in results.values()), 100 * chance]
-    bars = axis.bar(
-        [*results, "chance"], values, color=[*map(theme.color, SHADES[: len(results)]), theme.color("line")]
-    )
-    axis.bar_label(bars, [f"{value:.1f}" for value in values])
+    colors = map(theme.color, (*SHADES[: len(results)], "line"))
+    axis.bar_label(axis.bar([*results, "chance"], values, color=[*colors]), fmt="%.1f")
     axis.set(ylim=(0, 105), title="top-1 of a linear classifier, %")
     axis.tick_params(axis="x", labelrotation=20)
     axis.grid(visible=False)

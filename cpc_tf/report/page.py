@@ -57,7 +57,7 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
     for run in runs:
         by_name.setdefault(dataset_name(run["dataset"]), []).append(run)
     slugs: list[str] = []
-    for name, own in sorted(by_name.items(), key=lambda item: (-sum("top1" in run.record for run in item[1]), item[0])):
+    for name, own in sorted(by_name.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
         dataset = max((run["dataset"] for run in own), key=len)  # photos/15200
@@ -83,7 +83,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
         gaps = [gap._asdict() for gap in section.blocks(Gap)]
         data[section.name] = {"headline": section.headline, "gaps": gaps, "data": known}
     made["summary.txt"] = "".join(f"{s.name}: {' '.join(s.headline)}\n" for s in shown if s.headline)
-    records = [{"place": run.place, **run.record} for run in runs]
+    records = [{"place": run.place, **run} for run in runs]
     summary = {**about, "runs": records, "not_read": problems, "datasets": data}
     made["report.json"] = json.dumps(summary, indent=1, default=str) + "\n"
     # Style and pictures are in the page, nothing is loaded.

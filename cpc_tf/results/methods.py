@@ -36,12 +36,12 @@ class Method(NamedTuple):
 
     def spread(self, metric: str) -> Spread | None:
         """Of a metric over the runs that have it."""
-        return spread(run[metric] for run in self.runs if metric in run.record)
+        return spread(run[metric] for run in self.runs if metric in run)
 
 
 def identity(run: Run) -> Identity:
     """What a result says of its encoder; for a record from before there were identities, what it states otherwise."""
-    if "identity" in run.record:
+    if "identity" in run:
         return Identity.from_json(run["identity"])
     stated = "cpc" if run.get("rung") else FEATURES.get(run.get("features"), UNKNOWN)
     trained_by = ENCODERS.get(run["encoder"].split(":")[0], stated)

@@ -16,8 +16,6 @@ from matplotlib.lines import Line2D
 
 from cpc_tf.results.blocks import Figure
 
-MOST_POINTS = 2000  # of a curve
-
 
 class Theme(NamedTuple):
     """Colours for light pages and print, or for dark pages.
@@ -72,8 +70,7 @@ class Line(NamedTuple):
 
     def draw(self, axis: Axes, theme: Theme) -> Line2D:
         """On some axes."""
-        shown = self.points[:: max(1, len(self.points) // MOST_POINTS)]
-        x, y, *band = np.transpose(shown) if shown else ((), ())
+        x, y, *band = np.transpose(self.points) if self.points else ((), ())
         color = theme.color(self.color)
         marker = MARKERS.get(self.color, "o") if band else "." if len(x) <= 12 else ""
         if band:

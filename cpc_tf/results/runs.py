@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import json
@@ -56,32 +57,12 @@ FIELDS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Run:
+class Run(collections.UserDict):
     """A result.json's record, where it was found below the searched directory, and the run's own directory, if any."""
 
-    record: dict[str, Any]
-    place: str
-    directory: str = ""
-
-    def __getitem__(self, name: str) -> Any:
-        return self.record[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """A field of the record."""
-        return self.record.get(name, default)
-
-    def fault(self, tasks: Mapping[str, Any]) -> str:
-        """Why the record cannot be shown, or ''; `tasks`: kind of result -> its Task."""
-        kind = self.record.get("kind") if isinstance(self.record, dict) else None
-        if not isinstance(kind, str) or kind not in tasks:
-            return f"kind {kind!r} is not known here (known: {', '.join(tasks)})"
-        task = tasks[kind]
-        for name, wanted in {**FIELDS, **task.optional, **task.required}.items():
-            value = self.get(name)
-            if name in {*self.record, *REQUIRED, *task.required} and not CHECKS[wanted](value):
-                return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
-        return ""
+    def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
+        super().__init__(record)
+        self.place, self.directory = place, directory
 
     def read(self, name: str) -> bytes:
         """The content of a file that the run left; nothing if there is none, or if it is a link."""
@@ -113,6 +94,8 @@ def run_id(directory: str) -> str:
 def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
     """All results below a directory by their paths, and for what could not be read a sentence each; follows no links.
 
+    `tasks`: kind of result -> its Task.
+
     Raises:
       ConfigError: if there is no such directory, or no result in it.
     """
@@ -126,16 +109,31 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
         except (json.JSONDecodeError, RecursionError, tf.errors.OpError) as error:
             problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
             continue
-        found = {place: Run(content, os.path.dirname(place) or ".", os.path.dirname(path))} if own else {}
+        found = {place: content} if own else {}
         if not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
-            found = {(at := f"{place}, record {index}"): Run(record, at) for index, record in enumerate(content)}
-        faults = {at: run.fault(tasks) for at, run in found.items()}
-        runs += [run for at, run in found.items() if not faults[at]]
-        problems += [f"{at}: {fault}" for at, fault in faults.items() if fault]
+            found = {f"{place}, record {index}": record for index, record in enumerate(content)}
+        for at, record in found.items():
+            if fault := _fault(record, tasks):
+                problems.append(f"{at}: {fault}")
+            else:
+                runs.append(Run(record, os.path.dirname(at) or ".", os.path.dirname(path)) if own else Run(record, at))
     if not runs:
         unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
         raise ConfigError(f"--runs={runs_dir}: no result.json below it{unread}; `make demo` makes the first")
     return _without_copies(runs), problems
+
+
+def _fault(record: Any, tasks: Mapping[str, Any]) -> str:
+    """Why a record cannot be shown, or ''."""
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(kind, str) or kind not in tasks:
+        return f"kind {kind!r} is not known here (known: {', '.join(tasks)})"
+    task = tasks[kind]
+    for name, wanted in {**FIELDS, **task.optional, **task.required}.items():
+        value = record.get(name)
+        if name in {*record, *REQUIRED, *task.required} and not CHECKS[wanted](value):
+            return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
+    return ""
 
 
 def _without_copies(runs: Sequence[Run]) -> list[Run]:
@@ -145,7 +143,7 @@ def _without_copies(runs: Sequence[Run]) -> list[Run]:
     for run in sorted(runs, key=lambda run: not run.directory):
         own, figures = run.get("run") or run_id(run.directory), tuple(str(run.get(name)) for name in MEASURED)
         if (key := own or (not run.directory and figures)) in known:
-            known[key].record.update(run.record)
+            known[key].update(run)
             continue
         kept.append(run)
         known |= {key: run for key in (own, run.directory and figures) if key}

@@ -56,7 +56,7 @@ def test_verdicts():
 def colours(png):
     """How many pixels of the picture below the legend have the colour of each kind of box."""
     pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), float)[90:] / 255
-    return [int((np.abs(pixels - to_rgb(colour)).max(-1) < 0.02).sum()) for colour, _, _ in pictures.KINDS]
+    return [int((np.abs(pixels - to_rgb(kind["color"])).max(-1) < 0.02).sum()) for kind in pictures.KINDS]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def colours(png):
 )
 def test_boxes_have_the_colours_of_what_became_of_them(shown, kinds):
     counts = colours(pictures.draw_sheet([shown], [BLACK], NAMES))
-    assert {words for (_, _, words), count in zip(pictures.KINDS, counts) if count > 50} == kinds
+    assert {kind["label"] for kind, count in zip(pictures.KINDS, counts) if count > 50} == kinds
 
 
 def test_a_sheet_of_many_images_of_any_shape():

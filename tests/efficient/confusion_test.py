@@ -19,7 +19,7 @@ def test_confusions(tmp_path):
     figure, pairs = confusion.blocks(curves(runs))
     assert "75.0 % on the diagonal" in figure.alt
     assert samples.rows(pairs, "measured") == {samples.CLASSES[2]: ["dog", "50.0", "1"]}
-    fewer = Run({**runs[0].record, "num_classes": 2}, "x", runs[0].directory)
+    fewer = Run({**runs[0], "num_classes": 2}, "x", runs[0].directory)
     assert confusion.matrix([fewer]) is None
 
 

@@ -160,7 +160,7 @@ def test_every_gap_names_a_preset_whose_flags_parse(tmp_path, monkeypatch):
     pages = [runs]
     for run in runs:
         pages += [
-            [samples.run({**run.record, "dataset": name})] for name in ("photos", "folder:/birds", "imagenet2012")
+            [samples.run({**run, "dataset": name})] for name in ("photos", "folder:/birds", "imagenet2012")
         ]
     gaps = [gap for shown in pages for section in page.sections(shown) for gap in section.blocks(Gap)]
     presets = set()
