@@ -159,9 +159,7 @@ def test_every_gap_names_a_preset_whose_flags_parse(tmp_path, monkeypatch):
     runs, _ = collect(str(tmp_path), TASKS)
     pages = [runs]
     for run in runs:
-        pages += [
-            [samples.run({**run, "dataset": name})] for name in ("photos", "folder:/birds", "imagenet2012")
-        ]
+        pages += [[samples.run({**run, "dataset": name})] for name in ("photos", "folder:/birds", "imagenet2012")]
     gaps = [gap for shown in pages for section in page.sections(shown) for gap in section.blocks(Gap)]
     presets = set()
     for gap in gaps:
