@@ -49,10 +49,7 @@ def adjust_saturation_hue(channels: list[tf.Tensor], saturation: tf.Tensor, hue:
     With value V and chroma C, channel = V - C' * clip(min(k, 4 - k), 0, 1), k = (6 (h + hue) + n) mod 6 and
     n = 5, 3, 1 for red, green, blue. Saturation makes C' = min(saturation * C, V), as no colour is darker than black.
 
-    Args:
-      channels: red, green, blue, each [N, P, P].
-      saturation: factor, [N, 1, 1].
-      hue: shift in turns, [N, 1, 1].
+    `channels` are red, green and blue, each [N, P, P]; the factor and the shift in turns are [N, 1, 1].
     """
     red, green, blue = channels
     value = tf.maximum(tf.maximum(red, green), blue)

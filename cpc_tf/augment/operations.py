@@ -18,46 +18,29 @@ Bounds = list[tuple[float, float]]
 
 
 class Range(NamedTuple):
-    """How far an operation may go, or another number that a policy sets.
+    """How far an operation may go, or another number that a policy sets; docs/augmentation.md lists their meanings."""
 
-    Attributes:
-      name: within the operation; a policy's entry for it is OPERATION.NAME (docs/augmentation.md lists their meanings).
-      usual: its value unless a policy says otherwise.
-      minimum: least value allowed.
-      maximum: largest value allowed.
-      drawn: (value, side of a patch in px) -> lowest and highest of each real number that is drawn, uniformly; or None.
-      integer: only whole values are allowed.
-    """
-
-    name: str
-    usual: float
+    name: str  # within the operation; a policy's entry for it is OPERATION.NAME
+    usual: float  # unless a policy says otherwise
     minimum: float = 0
     maximum: float = float("inf")
+    # (value, side of a patch in px) -> lowest and highest of each real number that is drawn, uniformly.
     drawn: Callable[[float, int], Bounds] | None = lambda value, side: [(-value, value)]
-    integer: bool = False
+    integer: bool = False  # only whole values are allowed
 
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """Something that can be done to a patch.
+    """Something that can be done to a patch."""
 
-    Attributes:
-      name: in policies, flags and pictures.
-      number: in recipes and in C++: never changed, never used again. Primitives count from 0, steps from 100.
-      function: the reference. A primitive's takes (patches, magnitude [N]); a step's its own fields of a recipe.
-      ranges: what a policy can set. A primitive draws one number at most, its magnitude.
-      whole: magnitudes are rounded down, so that the highest is never reached.
-      coin: a policy gives a probability for each patch; otherwise all patches or none.
-      native: there is a C++ function.
-    """
-
-    name: str
-    number: int
+    name: str  # in policies, flags and pictures
+    number: int  # in recipes and in C++: never changed, never used again; primitives count from 0, steps from 100
+    # The reference. A primitive's takes (patches, magnitude [N]); a step's its own fields of a recipe.
     function: Callable[..., tf.Tensor]
-    ranges: tuple[Range, ...] = ()
-    whole: bool = False
-    coin: bool = True
-    native: bool = True
+    ranges: tuple[Range, ...] = ()  # what a policy can set; a primitive draws one number at most, its magnitude
+    whole: bool = False  # magnitudes are rounded down, so that the highest is never reached
+    coin: bool = True  # a policy gives a probability for each patch; otherwise all patches or none
+    native: bool = True  # there is a C++ function
 
     @property
     def primitive(self) -> bool:

@@ -50,11 +50,7 @@ POLICIES: dict[str, dict[str, float]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """What is done to a patch.
-
-    Attributes:
-      entries: {name of an entry: number}, all that there are; the order of primitives is part of every recipe.
-    """
+    """What is done to a patch: the number of every entry. The order of primitives is part of every recipe."""
 
     entries: Mapping[str, float]
 

@@ -40,15 +40,7 @@ class Recipe(NamedTuple):
 
 @tf.autograph.experimental.do_not_convert
 def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int) -> Recipe:
-    """The recipe of one image's patches.
-
-    Args:
-      config: the policy.
-      seed: integer, of the run.
-      counter: integer, of the example within the run.
-      num_patches: patches of the image.
-      patch_size: their side, px.
-    """
+    """The recipe of one image's patches of `patch_size` px, by the run's seed and the example's counter."""
     policy = config.policy
     margin = int(patch_size * policy.entries["jitter.margin"] + 0.5) if policy.entries["jitter"] else 0
     seed, counter = tf.cast(seed, tf.int64), tf.cast(counter, tf.int64)
@@ -106,13 +98,10 @@ def idle(num_patches: int, patch_size: int) -> Recipe:
 
 
 def _chosen(policy: Policy, choice: tf.Tensor, strength: tf.Tensor, side: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Numbers and magnitudes of the primitives that were chosen.
+    """Numbers [N, T] and magnitudes [N, T] of the primitives that were chosen.
 
-    Args:
-      policy: whose list the choice is among.
-      choice: int32 [N, T], index in that list.
-      strength: float32 [N, T], from the lowest magnitude at 0 to the highest at 1.
-      side: of a patch, px.
+    `choice` int32 [N, T] is their place in the policy's list; `strength` float32 [N, T] is 0 at the lowest magnitude, 1
+    at the highest.
     """
     if not policy.chosen:
         return choice, strength  # [N, 0]
@@ -130,12 +119,8 @@ def _monotone_curve(v: tf.Tensor, shift: float, slope: float) -> tf.Tensor:
     """Random curves whose slopes stay within bounds: black and white first, then twice the points midway.
 
     A point midway turns the slope s before it into s + r and the slope behind it into s - r, so it may be drawn from
-    wherever both stay in bounds: |r| <= min(s - flattest, steepest - s).
-
-    Args:
-      v: float32 [N, 3, 5], uniform on -1..1.
-      shift: largest shift of black and of white.
-      slope: the steepest; the flattest is its inverse.
+    wherever both stay in bounds: |r| <= min(s - flattest, steepest - s). `v`, float32 [N, 3, 5], is uniform on -1..1;
+    black and white are shifted by `shift` at most.
     """
     steepest, flattest = slope, 1 / slope
 

@@ -24,9 +24,7 @@ CURVE_POINTS = 5  # of a channel's map of grey levels
 def jitter(patches: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
     """CPC v1: a random part of the patch, padded back to its size (60 of 64 px in the paper).
 
-    Args:
-      patches: [N, P, P, 3].
-      offset: [N, 3], px cut off a side, and how many of them at the top and at the left.
+    `offset` [N, 3]: px cut off a side, and how many of them at the top and at the left.
     """
     size = tf.shape(patches)[1]
     margin, start = offset[:, :1, None], offset[:, 1:, None]  # [N, 1, 1], [N, 2, 1]
@@ -52,10 +50,7 @@ def keep_channel(patches: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
 def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf.Tensor:
     """De Fauw et al. 2018: a grid of displaced control points, sheared about the centre, B-spline in between.
 
-    Args:
-      patches: uint8 [N, P, P, 3].
-      displacement: float32 [N, 6, 6, 2], px.
-      shear: float32 [N, 2].
+    `displacement` is float32 [N, 6, 6, 2], px; `shear` float32 [N, 2].
     """
     size = patches.shape[1]
     identity = (np.arange(CONTROL_POINTS) - (CONTROL_POINTS - 1) / 2) * CONTROL_SPACING * size

@@ -59,13 +59,7 @@ def fitted(size: tf.Tensor, area: tf.Tensor, config: CanvasConfig) -> tf.Tensor:
 def show(image: tf.Tensor, size: tf.Tensor, view: View, config: CanvasConfig) -> tf.Tensor:
     """The image resized, mirrored, with colours dropped, at the top left of a grey canvas.
 
-    Args:
-      image: uint8 [H, W, 3].
-      size: int32 [2], (height, width) on the canvas.
-      view: mirroring and colours.
-
-    Returns:
-      uint8 [canvas_height, canvas_width, 3].
+    uint8 [H, W, 3] -> uint8 [canvas_height, canvas_width, 3]; `size`, int32 [2], is (height, width) on the canvas.
     """
     image = geometry.resize(image, size[0], size[1])
     image = tf.cond(view.mirrored, lambda: tf.reverse(image, axis=[1]), lambda: image)

@@ -106,7 +106,7 @@ def _background(part, random):
     """A random part of a photograph's part as an image of random size, enlarged only if it must."""
     height, width = (int(random.integers(*sides, endpoint=True)) for sides in (_HEIGHTS, _WIDTHS))
     factor = min(1.0, part.width / width, part.height / height)
-    return _cut(part, round(height * factor), round(width * factor), random).resize((width, height), _FILTER)
+    return photos.cut(part, round(height * factor), round(width * factor), random).resize((width, height), _FILTER)
 
 
 def _paste(image, things, first, random):
@@ -137,18 +137,11 @@ def _thing(part, random):
     factor = random.integers(max(longer, _CUTS[0]), _CUTS[1], endpoint=True) / longer
     height, width = (longer, shorter) if random.integers(2) else (shorter, longer)
     for _ in range(_TRIES):
-        cut = _cut(part, round(height * factor), round(width * factor), random)
+        cut = photos.cut(part, round(height * factor), round(width * factor), random)
         if np.asarray(cut).std() >= _LEAST_CONTRAST:
             break
     thing = cut.resize((width, height), _FILTER)
     return thing.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if random.integers(2) else thing
-
-
-def _cut(part, height, width, random):
-    """A random rectangle of an image."""
-    left = int(random.integers(part.width - width, endpoint=True))
-    top = int(random.integers(part.height - height, endpoint=True))
-    return part.crop((left, top, left + width, top + height))
 
 
 def _covered(one, other):

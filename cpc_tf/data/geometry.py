@@ -44,17 +44,12 @@ def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> t
 def random_sized_crop(
     image: tf.Tensor, side: int, least_area: float, stretch: float, seed: int, *counters: tf.Tensor | int
 ) -> tf.Tensor:
-    """A random part of the image, resized to a square: the crop of Szegedy et al. 2014 (Inception).
+    """The crop of Szegedy et al. 2014 (Inception): a random part, uint8 [H, W, 3] -> uint8 [side, side, 3].
 
     Args:
-      image: uint8 [H, W, 3].
-      side: of the result.
       least_area: the part has at least this part of the image's area, and at most all of it.
       stretch: its aspect ratio is between 1 / stretch and stretch.
       seed, *counters: of the choice.
-
-    Returns:
-      uint8 [side, side, 3].
     """
     nothing = tf.zeros([1, 0, 4])  # no object that the crop must show
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
@@ -82,12 +77,10 @@ def mirror(image: tf.Tensor, seed: int, *counters: tf.Tensor | int) -> tf.Tensor
 
 
 def grid_of_patches(image: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
-    """All patches of a square image.
+    """All patches of a square image, `stride` px from each other.
 
     Args:
       image: uint8 [S, S, 3], S static, with (S - patch) divisible by stride.
-      patch: side of a patch.
-      stride: distance between neighbouring patches.
 
     Returns:
       uint8 [R, C, patch, patch, 3], R from top to bottom, C from left to right.

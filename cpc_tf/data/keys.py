@@ -9,15 +9,12 @@ ORDER, SHARDS, WINDOW, CROP, MIRROR, VIEW = range(1, 7)
 
 
 def key(seed: int, purpose: int, *counters: tf.Tensor | int) -> tf.Tensor:
-    """A seed for `tf.random.stateless_*`.
+    """A seed for `tf.random.stateless_*`, int64 [2].
 
     Args:
       seed: the seed of the run.
       purpose: one of the constants above.
       *counters: int64 scalars, such as the epoch or the example counter.
-
-    Returns:
-      int64 [2].
     """
     value = tf.stack([tf.cast(seed, tf.int64), tf.constant(purpose, tf.int64)])
     for counter in counters:

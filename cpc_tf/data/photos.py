@@ -113,9 +113,13 @@ def region(photo: Image.Image, part: tuple[float, float]) -> Image.Image:
 def _crop(pixels: Image.Image, random: np.random.Generator) -> np.ndarray:
     """A random square of a region, resized to uint8 [SIDE, SIDE, 3], mirrored in half of the cases."""
     square = int(random.integers(_SMALLEST_SQUARE, _LARGEST_SQUARE, endpoint=True))
-    left = int(random.integers(pixels.width - square, endpoint=True))
-    top = int(random.integers(pixels.height - square, endpoint=True))
     # Cut first: PIL's resize with a box also reads pixels around the box.
-    cut = pixels.crop((left, top, left + square, top + square))
-    resized = np.asarray(cut.resize((SIDE, SIDE), Image.Resampling.LANCZOS))
+    resized = np.asarray(cut(pixels, square, square, random).resize((SIDE, SIDE), Image.Resampling.LANCZOS))
     return resized[:, ::-1] if random.integers(2) else resized
+
+
+def cut(image: Image.Image, height: int, width: int, random: np.random.Generator) -> Image.Image:
+    """A random rectangle of an image."""
+    left = int(random.integers(image.width - width, endpoint=True))
+    top = int(random.integers(image.height - height, endpoint=True))
+    return image.crop((left, top, left + width, top + height))

@@ -33,15 +33,10 @@ class SplitError(ConfigError):
 
 
 class Examples(abc.ABC):
-    """A dataset, whatever its examples hold of an image: `stream` and `ordered` give dicts with a `counter`, int64.
-
-    Attributes:
-      num_examples: how many there are.
-      class_names: of the labels, in their order; empty if unlabelled.
-    """
+    """A dataset, whatever its examples hold of an image: `stream` and `ordered` give dicts with a `counter`, int64."""
 
     num_examples: int
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
 
     @abc.abstractmethod
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:

@@ -9,12 +9,7 @@ from cpc_tf.data.source import IndexedSource, Source
 
 
 def restricted(source: Source, indices: np.ndarray) -> Source:
-    """The source itself if all its examples are meant, else those of them.
-
-    Args:
-      source: what to take from.
-      indices: ascending, in the order of `source.ordered()`, int64 [n].
-    """
+    """The examples of `source.ordered()` with these indices, int64 [n], ascending; the source itself if that is all."""
     if len(indices) == source.num_examples:
         return source
     return Subset(source, indices) if isinstance(source, IndexedSource) else InMemory(source, indices)

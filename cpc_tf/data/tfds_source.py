@@ -127,10 +127,7 @@ def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
 
 
 def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.core.DatasetBuilder:
-    """Downloads and prepares what is missing, saying so in one line; harmless if several processes do it at once.
-
-    Returns:
-      The builder of the prepared data.
+    """The builder of the prepared data; what is missing is downloaded and prepared, by several processes if need be.
 
     Raises:
       ConfigError: the data can only be had by hand, or not at all.

@@ -19,17 +19,11 @@ Geometry = Union[GeometryConfig, ImageConfig]
 
 
 class View(abc.ABC):
-    """What is cut from one image.
+    """What is cut from one image."""
 
-    Attributes:
-      key: its name in a batch.
-      seen: what an encoder sees of an image in it, behind "it saw".
-      whole: whether the encoder sees images or crops of them instead of patches of a grid.
-    """
-
-    key: str
-    seen: str
-    whole = True
+    key: str  # its name in a batch
+    seen: str  # what an encoder sees of an image in it, behind "it saw"
+    whole = True  # whether the encoder sees images or crops of them instead of patches of a grid
 
     @abc.abstractmethod
     def shape(self, geometry: Geometry) -> list[int]:

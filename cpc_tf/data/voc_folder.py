@@ -71,8 +71,9 @@ def open_voc_folder(path: str, split: str, cache_dir: str = "") -> VocFolder:
             raise ConfigError(f"{dataset}: no folder {folder} in it; PATH is e.g. VOCdevkit/VOC2007")
     # Of two files of one name, the first: .jpg before .png.
     images = {_stem(file): file for file in reversed(folder_tree.images(f"{root}/{_IMAGES}"))}
-    annotations, unreadable = _annotations(f"{root}/{_ANNOTATIONS}")
-    class_names = tuple(sorted({name for a in annotations.values() for name in a.names if name}))
+    annotations = _annotations(f"{root}/{_ANNOTATIONS}")
+    readable = [a for a in annotations.values() if not isinstance(a, str)]
+    class_names = tuple(sorted({name for a in readable for name in a.names if name}))
 
     splits = _splits(f"{root}/{_SETS}", class_names) or {"train": None}
     found = folder_tree.find(split, splits)
@@ -85,7 +86,8 @@ def open_voc_folder(path: str, split: str, cache_dir: str = "") -> VocFolder:
     def trouble(name):
         if name not in images:
             return f"no such file in {_IMAGES}"
-        return None if name in annotations else unreadable.get(name, "no annotation")
+        found = annotations.get(name, "no annotation")
+        return found if isinstance(found, str) else None
 
     names = _usable(names, trouble, dataset)
     files = folder_check.sound(f"{root}/{_IMAGES}", [images[name] for name in names], cache_dir, f"voc:{path}")
@@ -100,7 +102,7 @@ def _stem(file):
 
 
 def _annotations(folder):
-    """({name: its annotation}, {name: why it has none}) of a folder of XML files."""
+    """{name: its annotation, or why it cannot be read} of a folder of XML files."""
 
     def read(name):
         try:
@@ -111,11 +113,7 @@ def _annotations(folder):
 
     files = sorted(name for name in tf.io.gfile.listdir(folder) if name.lower().endswith(".xml"))
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-        outcomes = {_stem(file): outcome for file, outcome in zip(files, pool.map(read, files))}
-    read, unreadable = {}, {}
-    for name, outcome in outcomes.items():
-        (unreadable if isinstance(outcome, str) else read)[name] = outcome
-    return read, unreadable
+        return {_stem(file): outcome for file, outcome in zip(files, pool.map(read, files))}
 
 
 def _splits(folder, class_names):

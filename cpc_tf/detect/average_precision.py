@@ -63,13 +63,7 @@ def judge(truth: Truth, found: Found, iou: float = 0.5) -> Judged:
 
 
 def precision_recall(truths: Sequence[Truth], found: Sequence[Found], label: int, iou: float = 0.5) -> Curve:
-    """The curve of one class.
-
-    Args:
-      truths, found: of the same images.
-      label: the class.
-      iou: overlap from which on a detection is right.
-    """
+    """The curve of the class `label` over some images; a detection is right if it overlaps an object by `iou`."""
     scores, right = [np.zeros(0)], [np.zeros(0, int)]
     objects = 0
     for truth, detected in zip(truths, found):
@@ -89,12 +83,8 @@ def precision_recall(truths: Sequence[Truth], found: Sequence[Found], label: int
 def average_precision(curve: Curve, eleven_points: bool = False) -> float:
     """Area under the curve, of which each precision is raised to the best one at this recall or more.
 
-    Args:
-      curve: of a class.
-      eleven_points: the mean at recall 0, 0.1, ..., 1, as VOC 2007 has it, instead of the area, as VOC from 2010 on.
-
-    Returns:
-      In [0, 1]; nan if there is no object to be found.
+    That is VOC's from 2010 on; `eleven_points`: the mean at recall 0, 0.1, ..., 1 instead, as VOC 2007 has it. nan if
+    there is no object to be found.
     """
     if not curve.objects:
         return float("nan")

@@ -45,14 +45,9 @@ def clip(boxes: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
 
 
 def encode(boxes: tf.Tensor, anchors: tf.Tensor, weights: Sequence[float] = REGION_WEIGHTS) -> tf.Tensor:
-    """How boxes differ from anchors: shifts in units of the anchor's sides, logarithms of the sides' ratios.
+    """How boxes [..., 4] differ from anchors [..., 4]: shifts in the anchor's sides, logarithms of the sides' ratios.
 
-    Args:
-      boxes, anchors: [..., 4].
-      weights: of the four differences.
-
-    Returns:
-      [..., 4]; 0 where the box or the anchor has no area.
+    The four are multiplied by `weights`, and 0 where the box or the anchor has no area.
     """
     size, unit = sides(boxes), sides(anchors)
     proper = tf.reduce_all((size > 0) & (unit > 0), -1, keepdims=True)  # [..., 1]

@@ -15,11 +15,6 @@ def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str
     A line is 'IMAGE SCORE XMIN YMIN XMAX YMAX', in pixels counted from 1, of which the last belongs to the box: our
     (0, 0, 2, 2) is 1 1 2 2.
 
-    Args:
-      scenes: what was found.
-      class_names: of the labels.
-      split: part of the dataset, for the names.
-
     Returns:
       {file name: text}, e.g. 'comp4_det_test_car.txt'. What is no letter, digit, '-' or '.' in a name becomes '_'.
     """

@@ -15,15 +15,10 @@ from cpc_tf.training.progress import Progress
 
 
 class Features(NamedTuple):
-    """Encoded examples.
+    """Encoded examples."""
 
-    Attributes:
-      latents: [N, R, C, D], float32.
-      labels: [N], int64.
-    """
-
-    latents: np.ndarray
-    labels: np.ndarray
+    latents: np.ndarray  # [N, R, C, D], float32
+    labels: np.ndarray  # [N], int64
 
 
 def encode_dataset(

@@ -6,12 +6,7 @@ import numpy as np
 
 
 def nearest_neighbour_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10) -> float:
-    """Top-1 of a leave-one-out vote of the nearest neighbours by cosine; 0 if a feature is not finite.
-
-    Args:
-      features: [N, D].
-      labels: [N], integers.
-    """
+    """Top-1 of a leave-one-out vote of neighbours by cosine among features [N, D]; 0 if one is not finite."""
     if not np.isfinite(features).all():
         return 0.0
     features = features - features.mean(0)

@@ -16,17 +16,11 @@ from cpc_tf.settings import Settings
 
 
 class Output(NamedTuple):
-    """What an objective computes from a batch of views.
+    """What an objective computes from a batch of views."""
 
-    Attributes:
-      loss: what is minimized, a float32 scalar.
-      metrics: the other `metric_names`, float32 scalars.
-      latents: float32 [..., D], whose spread is monitored; None if nothing is.
-    """
-
-    loss: tf.Tensor
-    metrics: dict[str, tf.Tensor]
-    latents: tf.Tensor | None
+    loss: tf.Tensor  # float32 scalar: what is minimized
+    metrics: dict[str, tf.Tensor]  # float32 scalars: the other `metric_names`
+    latents: tf.Tensor | None  # float32 [..., D], whose spread is monitored; None if nothing is
 
 
 class Figure(NamedTuple):
@@ -55,24 +49,15 @@ class Objective(keras.Model, abc.ABC):
       encoder: images in [0, 1] -> features; its variables may not exist yet.
       settings: an instance of SETTINGS.
       precision: 'float32' or 'bfloat16'; logits and losses are float32.
-
-    Attributes:
-      NAME: of --objective, and what an exported encoder says it was trained by.
-      TITLE: how cards and reports call it.
-      SUMMARY: what it is and from whom, such that it can stand behind "it learned by".
-      SETTINGS: its settings; their flags have names that no other objective has.
-      VIEW: what it sees of an image.
-      FIGURES: metrics of a finished run that are worth reporting, the most important first.
-      LATENTS: whether its output has latents.
     """
 
-    NAME: ClassVar[str]
-    TITLE: ClassVar[str]
-    SUMMARY: ClassVar[str]
-    SETTINGS: ClassVar[type[Settings]] = NoSettings
-    VIEW: ClassVar[View]
-    FIGURES: ClassVar[dict[str, Figure]]
-    LATENTS: ClassVar[bool] = True
+    NAME: ClassVar[str]  # of --objective, and what an exported encoder says it was trained by
+    TITLE: ClassVar[str]  # how cards and reports call it
+    SUMMARY: ClassVar[str]  # what it is and from whom, such that it can stand behind "it learned by"
+    SETTINGS: ClassVar[type[Settings]] = NoSettings  # their flags have names that no other objective has
+    VIEW: ClassVar[View]  # what it sees of an image
+    FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run worth reporting, the most important first
+    LATENTS: ClassVar[bool] = True  # whether its output has latents
 
     def __init__(self, encoder: Network, settings: Settings, precision: str = "float32"):
         super().__init__(name=self.NAME, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)

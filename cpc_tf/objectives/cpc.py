@@ -52,16 +52,11 @@ QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}
 
 
 class Prediction(NamedTuple):
-    """What one direction's predictions came to; float32 scalars.
+    """What one direction's predictions came to; float32 scalars."""
 
-    Attributes:
-      loss: InfoNCE, summed over offsets; over predictions as `reduction` says.
-      accuracy: share of predictions whose own target has the highest logit.
-      bound: log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target, in nats.
-    """
-
-    loss: tf.Tensor
-    accuracy: tf.Tensor
+    loss: tf.Tensor  # InfoNCE, summed over offsets; over predictions as `reduction` says
+    accuracy: tf.Tensor  # share of predictions whose own target has the highest logit
+    # log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target, in nats.
     bound: tf.Tensor
 
 

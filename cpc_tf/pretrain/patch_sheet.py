@@ -1,8 +1,4 @@
-"""A sheet of augmented patches, to see what the encoder sees.
-
-Above: the patch grid of one picture beside several augmented draws of it. Below: each operation of the table alone,
-primitives at both ends of their range.
-"""
+"""The sheet of augmented patches of `cpc_tf.show_patches`."""
 
 from __future__ import annotations
 
