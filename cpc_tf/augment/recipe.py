@@ -45,36 +45,33 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
     margin = int(patch_size * policy.entries["jitter.margin"] + 0.5) if policy.entries["jitter"] else 0
     seed, counter = tf.cast(seed, tf.int64), tf.cast(counter, tf.int64)
 
-    # One block of numbers, a row per patch: coins, then integers, then reals. This runs once per image: few operations
-    # on many numbers each. A change of the layout changes every recipe: what is new belongs into a block of its own.
+    # One block of numbers between these bounds, a row per patch: this runs once per image, and few operations on many
+    # numbers each are fast. A change of the layout changes every recipe: what is new belongs into a block of its own.
     coins = {name: policy.entries[name] for name in ("drop_channels", "elastic", "histogram", "distort", "grey")}
-    integers = {
-        "jitter": [margin + 1] * 2,
-        "kept": [3],
-        "order": [len(COLOR_ORDERS)],
-        "choice": [len(policy.among)] * policy.chosen,
-    }
-    reals = {
-        "elastic": policy.bounds("elastic", patch_size),
+    columns = {
+        **{name: [(0, 1)] for name in coins},
+        "jitter": [(0, margin + 1)] * 2,
+        "kept": [(0, 3)],
+        "order": [(0, len(COLOR_ORDERS))],
+        "choice": [(0, len(policy.among))] * policy.chosen,
+        "shear": policy.bounds("elastic", patch_size),
         "curve": [(-1, 1)] * (3 * CURVE_POINTS),
-        "distort": policy.bounds("distort", patch_size),
-        "magnitude": [(0, 1)] * policy.chosen,
+        "color": policy.bounds("distort", patch_size),
+        "strength": [(0, 1)] * policy.chosen,
     }
-    limits = [limit for column in integers.values() for limit in column]
-    low, high = np.float32([bounds for column in reals.values() for bounds in column]).T
-    width = [len(coins), len(limits), len(low)]
-    block = tf.random.stateless_uniform([num_patches, sum(width)], [seed + _UNIFORM, counter], alg="philox")
-    coin, integer, real = tf.split(block, width, axis=1)
-    coin = dict(zip(coins, tf.unstack(coin < np.float32(list(coins.values())), axis=1)))  # [N] each
-    integer = _columns(integers, tf.cast(integer * np.float32(limits), tf.int32))
-    real = _columns(reals, low + real * (high - low))
+    low, high = np.float32([bounds for column in columns.values() for bounds in column]).T
+    block = tf.random.stateless_uniform([num_patches, len(low)], [seed + _UNIFORM, counter], alg="philox")
+    drawn = tf.split(low + block * (high - low), [len(column) for column in columns.values()], axis=1)
+    drawn = dict(zip(columns, drawn))  # [N, number of columns] each
+    coin = {name: drawn[name][:, 0] < probability for name, probability in coins.items()}  # [N] each
+    integer = {name: tf.cast(drawn[name], tf.int32) for name in ("jitter", "kept", "order", "choice")}
 
     grid = [num_patches, CONTROL_POINTS, CONTROL_POINTS, 2]
     if policy.entries["elastic"]:
         normal = tf.random.stateless_normal(grid, [seed + _NORMAL, counter], alg="philox")
     else:
         normal = tf.zeros(grid)
-    op, magnitude = _chosen(policy, integer["choice"], real["magnitude"], patch_size)
+    op, magnitude = _chosen(policy, integer["choice"], drawn["strength"], patch_size)
     return Recipe(
         jitter=tf.pad(integer["jitter"], [[0, 0], [1, 0]], constant_values=margin),
         kept=tf.where(coin["drop_channels"], integer["kept"][:, 0], -1),
@@ -82,12 +79,12 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         magnitude=magnitude,
         elastic=coin["elastic"],
         displacement=normal * (policy.entries["elastic.sigma"] * patch_size),
-        shear=real["elastic"],
+        shear=drawn["shear"],
         histogram=coin["histogram"],
-        curve=_monotone_curve(tf.reshape(real["curve"], [-1, 3, CURVE_POINTS]), **policy.ranges("histogram")),
+        curve=_monotone_curve(tf.reshape(drawn["curve"], [-1, 3, CURVE_POINTS]), **policy.ranges("histogram")),
         distort=coin["distort"],
         order=integer["order"][:, 0],
-        color=real["distort"],
+        color=drawn["color"],
         grey=coin["grey"],
     )
 
@@ -108,11 +105,6 @@ def _chosen(policy: Policy, choice: tf.Tensor, strength: tf.Tensor, side: int) -
     low, high = np.float32([policy.bounds(primitive.name, side)[0] for primitive in policy.among]).T
     numbers = np.int32([primitive.number for primitive in policy.among])
     return tf.gather(numbers, choice), tf.gather(low, choice) + strength * tf.gather(high - low, choice)
-
-
-def _columns(names: dict[str, list], block: tf.Tensor) -> dict[str, tf.Tensor]:
-    """A block's columns by name: as many for each as its list is long."""
-    return dict(zip(names, tf.split(block, [len(column) for column in names.values()], axis=1)))
 
 
 def _monotone_curve(v: tf.Tensor, shift: float, slope: float) -> tf.Tensor:
