@@ -1,4 +1,4 @@
-"""Classifiers on top of an encoder: linear (appendix B) and residual (appendix C)."""
+"""The residual classifier of appendix C."""
 
 from __future__ import annotations
 

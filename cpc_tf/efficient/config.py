@@ -1,4 +1,4 @@
-"""Settings of what is built on an encoder: linear and efficient classification."""
+"""Settings of classification with few labels."""
 
 import dataclasses
 

@@ -24,12 +24,7 @@ _BATCH = 128  # of what is only encoded
 
 
 class Part(NamedTuple):
-    """Some of the labelled images.
-
-    Attributes:
-      source: these.
-      rows: their positions among all that may be seen, int64 [n].
-    """
+    """Some of the labelled images, and their positions among all that may be seen, int64 [n]."""
 
     source: Source
     rows: np.ndarray
@@ -51,6 +46,7 @@ class Inputs:
         self, config: EfficientConfig, encoder: LoadedEncoder, source: Source, test_source: Source, labels: Labels
     ):
         self._config, self._encoder, self._test_source, self._labels = config, encoder, test_source, labels
+        self._encoded: dict[str, Features] = {}
         self.class_names = source.class_names
         self.chosen = Part(restricted(source, labels.chosen), np.arange(len(labels.chosen)))
 
@@ -63,15 +59,16 @@ class Inputs:
     def _held_out(self) -> Part:
         return self._part(self._labels.held_out)
 
+    def _part(self, indices: np.ndarray) -> Part:
+        rows = np.searchsorted(self._labels.chosen, indices)
+        return Part(restricted(self.chosen.source, rows), rows)
+
     def training(
         self, config: EfficientConfig, phase: str, part: Part
     ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
-        """Batches as `loop.train` wants them: of augmented images, or of the feature maps of some views of them.
+        """Batches of a part as `loop.train` wants them: of augmented images, or of the features of some views of them.
 
-        Args:
-          config: of this phase.
-          phase: 'supervised', 'frozen' or 'fine-tuned'.
-          part: to train on.
+        `config` is of the phase, which may have settings of its own.
         """
         if not self._is_cached(phase):
             make = functools.partial(pipeline.batches, part.source, RandomSizedCrop(), config.images, config.augment)
@@ -86,30 +83,22 @@ class Inputs:
 
     def held_out(self, phase: str) -> Iterable[dict[str, tf.Tensor]]:
         """The held-out images, in order, as `Classification.logits` takes them."""
-        return _in_batches(self._held_out_features) if self._is_cached(phase) else self._plain(self._held_out.source)
+        return self._in_order(phase, self._held_out.source, "encoding held-out images")
 
     def test(self, phase: str) -> Iterable[dict[str, tf.Tensor]]:
         """The images of the test, in order, as `Classification.logits` takes them."""
-        return _in_batches(self._test_features) if self._is_cached(phase) else self._plain(self._test_source)
-
-    def _part(self, indices: np.ndarray) -> Part:
-        rows = np.searchsorted(self._labels.chosen, indices)
-        return Part(restricted(self.chosen.source, rows), rows)
+        return self._in_order(phase, self._test_source, "encoding test images")
 
     def _is_cached(self, phase: str) -> bool:
         return phase == FROZEN and bool(self._config.sgd.cached_views)
 
-    def _plain(self, source: Source) -> tf.data.Dataset:
-        return pipeline.plain_images(source, self._config.images, _BATCH)
-
-    @functools.cached_property
-    def _test_features(self) -> Features:
-        return self._encoded(self._plain(self._test_source), self._test_source.num_examples, "encoding test images")
-
-    @functools.cached_property
-    def _held_out_features(self) -> Features:
-        source = self._held_out.source
-        return self._encoded(self._plain(source), source.num_examples, "encoding held-out images")
+    def _in_order(self, phase: str, source: Source, title: str) -> Iterable[dict[str, tf.Tensor]]:
+        images = pipeline.plain_images(source, self._config.images, _BATCH)
+        if not self._is_cached(phase):
+            return images
+        if title not in self._encoded:
+            self._encoded[title] = encode_dataset(images, self._encoder.encode, source.num_examples, title, "image")
+        return _in_batches(self._encoded[title])
 
     @functools.cached_property
     def _views(self) -> Features:
@@ -117,10 +106,7 @@ class Inputs:
         config, source = self._config, self.chosen.source
         views = config.sgd.cached_views
         batches = pipeline.image_views(source, config.images, config.augment, _BATCH, views, config.training.seed)
-        return self._encoded(batches, views * source.num_examples, "encoding images")
-
-    def _encoded(self, batches: tf.data.Dataset, count: int, title: str) -> Features:
-        return encode_dataset(batches, self._encoder.encode, count, title, "image")
+        return encode_dataset(batches, self._encoder.encode, views * source.num_examples, "encoding images", "image")
 
 
 def _in_batches(features: Features) -> Iterator[dict[str, np.ndarray]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -23,33 +22,8 @@ from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir
 
 
-class Trained(NamedTuple):
-    """A phase that is over.
-
-    Attributes:
-      trainee: encoder and classifier. All phases share the encoder: it is of the phase that was trained last.
-      records: those of the training; some have held-out figures if they were asked for.
-    """
-
-    trainee: Classification
-    records: Sequence[loop.Record]
-
-
-class Tested(NamedTuple):
-    """A test.
-
-    Attributes:
-      scores: top-1, top-5 and loss.
-      predicted, labels: classes, int64 [N].
-    """
-
-    scores: dict[str, float]
-    predicted: np.ndarray
-    labels: np.ndarray
-
-
 class Phases:
-    """The phases of a run, which share an encoder: each begins with it as it came.
+    """The phases of a run, which share an encoder: each begins with it as it came, and leaves its own values in it.
 
     Args:
       encoder: images -> feature maps, with all its variables.
@@ -59,7 +33,7 @@ class Phases:
 
     def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
         self.encoder, self.inputs, self._strategy = encoder, inputs, strategy
-        self._weights = values(encoder.variables)
+        self._weights = encoder.get_weights()
         self._seconds: dict[str, float] = {}  # by folder, since a phase may be restored again
 
     @property
@@ -67,42 +41,40 @@ class Phases:
         """How long all phases have trained, over all sessions of the run."""
         return sum(self._seconds.values())
 
-    def first(self, config: EfficientConfig, part: Part) -> Trained:
-        """The classifier on the frozen encoder or, of 'pixels', everything, in `config.workdir`."""
+    def first(self, config: EfficientConfig, part: Part) -> Classification:
+        """The classifier on the frozen encoder or, of 'pixels', everything, trained on a part in `config.workdir`."""
         phase = first_phase(config)
-        assign(self.encoder.variables, self._weights)
+        self.encoder.set_weights(self._weights)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = self._classifier(config, phase)
             steps = config.training.steps(len(self.inputs.chosen.rows))
-            trainee = self._trainee(config, classifier, phase, steps)
-        return self._train(config, trainee, part, steps)
+            trainee = Classification(self.encoder, classifier, phase, config, steps, self._strategy)
+        self._train(config, trainee, part, steps)
+        return trainee
 
     def fine_tune(
         self, config: EfficientConfig, start: Classification, part: Part, steps: int, evaluated: bool = False
-    ) -> Trained:
-        """Goes on with the whole stack from a frozen phase, in `config.workdir`.
+    ) -> tuple[Classification, Sequence[dict[str, float]]]:
+        """Goes on with the whole stack from the classifier of a frozen phase, in `config.workdir`.
 
-        Args:
-          config: of this phase.
-          start: whose classifier it begins with.
-          part: to train on.
-          steps: for how long.
-          evaluated: whether the held-out images are evaluated now and then.
+        Returns:
+          What was trained, and the records; some have held-out figures if these are to be `evaluated`.
         """
-        trainee = self._trainee(config, start.classifier, FINE_TUNED, config.sgd.finetune_steps)
-        assign(self.encoder.variables, self._weights)
+        horizon = config.sgd.finetune_steps
+        trainee = Classification(self.encoder, start.classifier, FINE_TUNED, config, horizon, self._strategy)
+        self.encoder.set_weights(self._weights)
         every = config.sgd.look_every if evaluated else 0
         evaluate = (lambda: self.held_out(config, trainee)) if evaluated else None
-        return self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
+        return trainee, self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
         """How a classifier does on the held-out labels."""
-        found = _evaluate(config, trainee, self.inputs.held_out(trainee.phase)).scores
+        found, _ = _evaluate(config, trainee, self.inputs.held_out(trainee.phase))
         return {"held_out_top1": found["top1"], "held_out_loss": found["loss"]}
 
-    def test(self, config: EfficientConfig, trainee: Classification) -> Tested:
-        """How a classifier does on the test split."""
+    def test(self, config: EfficientConfig, trainee: Classification) -> tuple[dict[str, float], np.ndarray]:
+        """Top-1, top-5 and loss of a classifier on the test split, and (label, prediction) of each image, [N, 2]."""
         return _evaluate(config, trainee, self.inputs.test(trainee.phase))
 
     def _classifier(self, config: EfficientConfig, phase: str) -> ResNetClassifier:
@@ -114,17 +86,14 @@ class Phases:
         classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
         return classifier
 
-    def _trainee(self, config: EfficientConfig, classifier: ResNetClassifier, phase: str, steps: int) -> Classification:
-        seed, batch, xla = config.training.seed, config.training.batch_size, config.numerics.xla
-        return Classification(self.encoder, classifier, phase, config.sgd, steps, seed, self._strategy, batch, xla)
-
-    def _train(self, config: EfficientConfig, trainee: Classification, part: Part, steps: int, **evaluation) -> Trained:
+    def _train(
+        self, config: EfficientConfig, trainee: Classification, part: Part, steps: int, **evaluation
+    ) -> Sequence[dict[str, float]]:
         batches = self.inputs.training(config, trainee.phase, part)
         workdir = Workdir(config, "efficient", is_chief(self._strategy))
-        rates = _rates(trainee)
-        outcome = loop.train(trainee, batches, config.training, steps, workdir, rates=rates, **evaluation)
+        outcome = loop.train(trainee, batches, config.training, steps, workdir, **evaluation)
         self._seconds[config.workdir] = outcome.seconds
-        return Trained(trainee, outcome.records)
+        return outcome.records
 
 
 def first_phase(config: EfficientConfig) -> str:
@@ -142,23 +111,10 @@ def folder(config: EfficientConfig, *names: str) -> EfficientConfig:
     return replace(config, workdir=os.path.join(config.workdir, *names))
 
 
-def values(variables: Iterable[tf.Variable]) -> list[np.ndarray]:
-    """Copies of the values of variables."""
-    return [variable.numpy() for variable in variables]
-
-
-def assign(variables: Iterable[tf.Variable], copies: Iterable[np.ndarray]) -> None:
-    """Sets variables to what `values` gave."""
-    for variable, value in zip(variables, copies):
-        variable.assign(value)
-
-
-def _evaluate(config: EfficientConfig, trainee: Classification, batches: Iterable) -> Tested:
+def _evaluate(
+    config: EfficientConfig, trainee: Classification, batches: Iterable
+) -> tuple[dict[str, float], np.ndarray]:
     logits, labels = trainee.logits(batches)
     found = scores.score(logits, labels)
-    loop.refuse_divergence(found, config, _rates(trainee))
-    return Tested(found, logits.argmax(1), labels)
-
-
-def _rates(trainee: Classification) -> Sequence[str]:
-    return ("finetune_rate", "encoder_rate") if trainee.phase == FINE_TUNED else ("learning_rate",)
+    loop.refuse_divergence(found, config, trainee.rates)
+    return found, np.stack([labels, logits.argmax(1)], 1)

@@ -11,7 +11,7 @@ from cpc_tf.data import catalog
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels
-from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, folder
+from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase, folder
 from cpc_tf.efficient.selection import Selection, select
 from cpc_tf.efficient.trainee import FINE_TUNED
 from cpc_tf.encoders.load import load_feature_maps
@@ -67,8 +67,9 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
         selection = Selection([], config, fine_tuning(config))
     else:
         selection = select(config, phases)
-    tested, results = _train(selection, phases)
-    workdir.write("predictions.csv", _table(tested.labels, tested.predicted))
+    scores, predictions, results = _train(selection, phases)
+    lines = ["label,prediction", *(f"{label},{guess}" for label, guess in predictions), ""]
+    workdir.write("predictions.csv", "\n".join(lines))
     return workdir.finish(
         {
             "encoder": config.classifier.encoder,
@@ -80,7 +81,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             "label_fraction": labels.fraction,
             "num_train_labels": len(labels.chosen),
             "seed": config.training.seed,
-            **tested.scores,
+            **scores,
             "phases": results,
             "search": selection.records,
             "steps": sum(phase["steps"] for phase in results.values()),
@@ -89,20 +90,16 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     )
 
 
-def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
+def _train(selection: Selection, phases: Phases) -> tuple[dict[str, float], np.ndarray, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
     config, steps = selection.config, selection.finetune_steps
     first = first_phase(config)
-    trainee = phases.first(folder(config, first), phases.inputs.chosen).trainee
-    tested = phases.test(config, trainee)
-    results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
+    trainee = phases.first(folder(config, first), phases.inputs.chosen)
+    scores, predictions = phases.test(config, trainee)
+    results = {first: {**scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
         if steps:
-            trainee = phases.fine_tune(folder(config, FINE_TUNED), trainee, phases.inputs.chosen, steps).trainee
-            tested = phases.test(config, trainee)
-        results[FINE_TUNED] = {**tested.scores, "steps": steps}
-    return tested, results
-
-
-def _table(labels: np.ndarray, predicted: np.ndarray) -> str:
-    return "label,prediction\n" + "".join(f"{label},{guess}\n" for label, guess in zip(labels, predicted))
+            trainee, _ = phases.fine_tune(folder(config, FINE_TUNED), trainee, phases.inputs.chosen, steps)
+            scores, predictions = phases.test(config, trainee)
+        results[FINE_TUNED] = {**scores, "steps": steps}
+    return scores, predictions, results

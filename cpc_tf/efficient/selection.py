@@ -7,23 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.phases import Phases, assign, fine_tuning, first_phase, folder, values
+from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase, folder
 from cpc_tf.efficient.trainee import FINE_TUNED
 from cpc_tf.settings import replace
 
 
 class Selection(NamedTuple):
-    """What is to be trained on all chosen labels.
+    """What is to be trained on all chosen labels."""
 
-    Attributes:
-      records: what was tried; empty if there was nothing to choose.
-      config: the run's settings with the best that were tried.
-      finetune_steps: length of the second phase; 0 if there is none, or if none was best.
-    """
-
-    records: list[dict[str, Any]]
-    config: EfficientConfig
-    finetune_steps: int
+    records: list[dict[str, Any]]  # what was tried; empty if there was nothing to choose
+    config: EfficientConfig  # the run's settings with the best that were tried
+    finetune_steps: int  # length of the second phase; 0 if there is none, or if none was best
 
 
 def select(config: EfficientConfig, phases: Phases) -> Selection:
@@ -34,7 +28,7 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
     records = []
     for number, settings in enumerate(tried):
         trial = replace(folder(config, "search", phase, str(number)), **settings)
-        trainee = phases.first(trial, phases.inputs.fit).trainee
+        trainee = phases.first(trial, phases.inputs.fit)
         record = {"phase": phase, **settings, **phases.held_out(trial, trainee)}
         records.append({**record, "steps": int(trainee.step.numpy()), "chosen": False})
         _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1])
@@ -49,14 +43,15 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
 def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
     """Adds the rate and the length of fine-tuning. `first` are the settings and the folder of the best trial."""
     config, fit = selection.config, phases.inputs.fit
-    start = phases.first(first, fit).trainee  # it is finished: only restored
-    weights = values(start.classifier.variables)
+    start = phases.first(first, fit)  # it is finished: only restored
+    weights = start.classifier.get_weights()
     none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
     records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
     for rate in rates:
         tuned = replace(folder(config, "search", FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
-        assign(start.classifier.variables, weights)
-        for record in phases.fine_tune(tuned, start, fit, config.sgd.finetune_steps, evaluated=True).records:
+        start.classifier.set_weights(weights)
+        _, looks = phases.fine_tune(tuned, start, fit, config.sgd.finetune_steps, evaluated=True)
+        for record in looks:
             if "held_out_top1" in record:
                 figures = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
                 length = {"steps": record["step"], "chosen": False}

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.efficient.classifier import ResNetClassifier
-from cpc_tf.efficient.config import SgdConfig
+from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.training import optimizer
 from cpc_tf.training.schedules import warm_up
@@ -25,12 +25,9 @@ class Classification(Trainee):
       encoder: images -> feature maps, built.
       classifier: feature maps -> logits, built.
       phase: 'supervised', 'frozen' or 'fine-tuned'.
-      sgd: rates, momentum, decay.
+      config: of this phase.
       train_steps: length of the cosine of the rates. Fine-tuning may stop earlier on it, and is constant by default.
-      seed: of the dropout.
       strategy: where it runs.
-      batch_size: images per step over all replicas.
-      xla: 'auto', 'on' or 'off'.
 
     Raises:
       ConfigError: if the batch cannot be divided among the replicas.
@@ -43,22 +40,19 @@ class Classification(Trainee):
         encoder: LoadedEncoder,
         classifier: ResNetClassifier,
         phase: str,
-        sgd: SgdConfig,
+        config: EfficientConfig,
         train_steps: int,
-        seed: int,
         strategy: tf.distribute.Strategy,
-        batch_size: int,
-        xla: str = "auto",
     ):
-        super().__init__(strategy, batch_size, xla)
-        self.encoder, self.classifier, self.phase = encoder, classifier, phase
-        self._decay, self._seed = sgd.weight_decay, seed
+        super().__init__(strategy, config.training.batch_size, config.numerics.xla)
+        self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
+        self._decay, self._seed = sgd.weight_decay, config.training.seed
         by_sgd = list(classifier.trainable_variables)
         if phase == SUPERVISED:
             by_sgd = [*encoder.trainable_variables, *by_sgd]
         self._kernels = [variable for variable in by_sgd if variable.shape.rank > 1]
         if phase == FINE_TUNED:
-            schedule = sgd.finetune_schedule
+            self.rates, schedule = ("finetune_rate", "encoder_rate"), sgd.finetune_schedule
             rates = [warm_up(rate, schedule, 0, train_steps) for rate in (sgd.finetune_rate, sgd.encoder_rate)]
         else:
             rates = [warm_up(sgd.learning_rate, "cosine", sgd.warmup_steps, train_steps)]

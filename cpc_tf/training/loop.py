@@ -21,19 +21,12 @@ Record = dict
 
 
 class Outcome(NamedTuple):
-    """What a training came to.
+    """What a training came to."""
 
-    Attributes:
-      step: of the weights.
-      last: the record of that step; its figures are not rounded if this session has computed them.
-      records: those of all sessions as metrics.jsonl has them, ascending by 'step'.
-      seconds: how long all sessions took.
-    """
-
-    step: int
-    last: Record
-    records: Sequence[Record]
-    seconds: float
+    step: int  # of the weights
+    last: Record  # of that step; its figures are not rounded if this session has computed them
+    records: Sequence[Record]  # those of all sessions as metrics.jsonl has them, ascending by 'step'
+    seconds: float  # how long all sessions took
 
 
 class Stopped(RunEnded):
@@ -58,7 +51,6 @@ def train(
     watch: Callable[[int, Record], str | None] = lambda step, record: None,
     evaluate: Callable[[], Record] | None = None,
     evaluate_every: int = 0,
-    rates: Sequence[str] = ("learning_rate",),
 ) -> Outcome:
     """Trains up to `train_steps`, from the newest whole checkpoint of the run if it has one.
 
@@ -66,7 +58,6 @@ def train(
       make_dataset: (first step, input context) -> infinite per-replica batches from that step on.
       watch: given each record; may return a warning to print.
       evaluate: run every `evaluate_every` steps (0: never) and at the end; its figures join the record.
-      rates: the flags of the learning rates, for the advice after divergence.
 
     Raises:
       Diverged: naming the last good checkpoint.
@@ -93,7 +84,7 @@ def train(
             progress.update(step)
             record["images_per_second"] = progress.rate * config.batch_size
             record["wall_seconds"] = seconds + progress.seconds
-            _refuse(_not_finite(record), step, checkpoints, workdir.config, rates)
+            _refuse(_not_finite(record), step, checkpoints, workdir.config, trainee.rates)
             warning = watch(step, record)
             if evaluate and (step == train_steps or (evaluate_every and step % evaluate_every == 0)):
                 record.update(evaluate())
@@ -103,7 +94,7 @@ def train(
                 _show(progress, record, warning)
             stops = termination.requested and step < train_steps
             if stops or step == train_steps or step % config.checkpoint_every == 0:
-                _refuse(_too_large(trainee), step, checkpoints, workdir.config, rates)
+                _refuse(_too_large(trainee), step, checkpoints, workdir.config, trainee.rates)
                 checkpoints.save(step, write=workdir.chief)
             if stops:
                 raise Stopped(

@@ -28,6 +28,7 @@ class Trainee(tf.Module, abc.ABC):
 
     Attributes:
       metric_names: the keys of what `train_step` returns; with 'gradient_norm' the norm before clipping is among them.
+      rates: the flags of the learning rates, for the advice after divergence.
       strategy: as given.
       step: updates so far, int64.
       trained: the variables that the optimizers change, part after part.
@@ -38,6 +39,7 @@ class Trainee(tf.Module, abc.ABC):
     """
 
     metric_names: Sequence[str] = ("loss",)
+    rates: Sequence[str] = ("learning_rate",)
 
     def __init__(self, strategy: tf.distribute.Strategy, batch_size: int, xla: str = "off"):
         super().__init__()

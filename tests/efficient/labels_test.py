@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from cpc_tf.efficient.config import LabelsConfig
-from cpc_tf.efficient.labels import choose, choose_labels, hold_out
+from cpc_tf.efficient.labels import choose_labels
 from cpc_tf.settings import ConfigError
 
 # Class 0 has 100 labels, class 1 has 30, class 2 has 7.
 LABELS = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [100, 30, 7]))
 NAMES = ("plenty", "some", "few")
+
+
+def choose(names=NAMES, seed=0, **settings):
+    return choose_labels(LABELS, names, LabelsConfig(**settings), seed)
 
 
 def counts(indices):
@@ -22,63 +26,65 @@ def counts(indices):
     ("fraction", "wanted"), [(0.1, [10, 3, 1]), (0.29, [29, 9, 2]), (0.5, [50, 15, 4]), (1.0, [100, 30, 7])]
 )
 def test_each_class_gives_its_part(fraction, wanted):
-    indices = choose(LABELS, NAMES, fraction)
-    assert counts(indices) == wanted
-    assert np.array_equal(indices, np.unique(indices))
+    labels = choose(label_fraction=fraction)
+    assert counts(labels.chosen) == wanted
+    assert np.array_equal(labels.chosen, np.unique(labels.chosen))
+    assert labels.fraction == fraction
 
 
 def test_labels_per_class():
-    assert counts(choose(LABELS, NAMES, 1.0, per_class=5)) == [5, 5, 5]
+    assert counts(choose(labels_per_class=5).chosen) == [5, 5, 5]
 
 
 def test_smaller_parts_lie_in_larger_ones():
-    parts = [set(choose(LABELS, NAMES, fraction, seed=3)) for fraction in (0.1, 0.2, 0.29, 0.5, 1)]
+    parts = [set(choose(label_fraction=fraction, seed=3).chosen) for fraction in (0.1, 0.2, 0.29, 0.5, 1.0)]
     assert all(small < large for small, large in zip(parts, parts[1:]))
 
 
 def test_another_seed_chooses_others():
-    one, other = (choose(LABELS, NAMES, 0.5, seed=seed) for seed in (0, 1))
+    one, other = (choose(label_fraction=0.5, seed=seed).chosen for seed in (0, 1))
     assert not np.array_equal(one, other)
-    np.testing.assert_array_equal(one, choose(LABELS, NAMES, 0.5, seed=0))
+    np.testing.assert_array_equal(one, choose(label_fraction=0.5, seed=0).chosen)
 
 
 def test_a_class_without_a_label_is_an_error_that_names_it():
     with pytest.raises(ConfigError, match=r"--label_fraction=0.05: leaves none of the 7 labels of class few"):
-        choose(LABELS, NAMES, 0.05)
+        choose(label_fraction=0.05)
     with pytest.raises(ConfigError, match=r"--labels_per_class=8: class few has only 7"):
-        choose(LABELS, NAMES, 1.0, per_class=8)
-    with pytest.raises(ConfigError, match="class nothing has no examples"):
-        choose(LABELS, (*NAMES, "nothing"), 1.0)
+        choose(labels_per_class=8)
+    for settings in ({}, {"labels_per_class": 1}):
+        with pytest.raises(ConfigError, match="class nothing has no examples"):
+            choose((*NAMES, "nothing"), **settings)
 
 
 def test_the_way_out_of_too_small_a_fraction_works():
     with pytest.raises(ConfigError) as error:
-        choose(LABELS, NAMES, 0.05)
+        choose(label_fraction=0.05)
     least = float(str(error.value).split("gives one is ")[1].split(",")[0])
-    assert counts(choose(LABELS, NAMES, least))[2] == 1
+    assert counts(choose(label_fraction=least).chosen)[2] == 1
 
 
 def test_held_out_labels_are_none_of_those_that_are_fitted():
-    chosen = choose(LABELS, NAMES, 0.5)
-    fit, held = hold_out(LABELS, chosen, 0.2)
-    assert counts(held) == [10, 3, 1]
-    assert not set(fit) & set(held)
-    np.testing.assert_array_equal(np.sort(np.concatenate([fit, held])), chosen)
+    labels = choose(label_fraction=0.5, held_out=0.2)
+    assert counts(labels.held_out) == [10, 3, 1]
+    assert not set(labels.fit) & set(labels.held_out)
+    np.testing.assert_array_equal(np.sort(np.concatenate([labels.fit, labels.held_out])), labels.chosen)
 
 
-def test_nothing_is_held_out_of_single_labels():
-    assert hold_out(LABELS, choose(LABELS, NAMES, 1.0, per_class=1), 0.2) is None
-    assert hold_out(LABELS, choose(LABELS, NAMES, 1.0), 0.0) is None
-    fit, held = hold_out(LABELS, choose(LABELS, NAMES, 1.0, per_class=2), 0.1)
-    assert counts(fit) == counts(held) == [1, 1, 1]
+@pytest.mark.parametrize("settings", [{"labels_per_class": 1, "held_out": 0.2}, {"held_out": 0.0}])
+def test_nothing_is_held_out_of_single_labels_or_if_nothing_is_asked_for(settings):
+    labels = choose(**settings)
+    assert labels.fit is labels.held_out is None
 
 
-def test_the_labels_of_a_run():
-    labels = choose_labels(LABELS, NAMES, LabelsConfig(label_fraction=0.5, held_out=0.2), seed=0)
-    assert labels.fraction == 0.5
-    saved = json.loads(labels.to_json())
+def test_at_least_one_of_a_class_is_held_out():
+    labels = choose(labels_per_class=2, held_out=0.1)
+    assert counts(labels.fit) == counts(labels.held_out) == [1, 1, 1]
+
+
+def test_what_a_run_records_of_its_labels():
+    saved = json.loads(choose(label_fraction=0.5, held_out=0.2).to_json())
     assert (len(saved["chosen"]), len(saved["held_out"])) == (69, 14)
-    single = choose_labels(LABELS, NAMES, LabelsConfig(labels_per_class=1), seed=0)
+    single = choose(labels_per_class=1)
     assert single.fraction == 3 / 137
-    assert single.fit is single.held_out is None
     assert json.loads(single.to_json())["held_out"] == []

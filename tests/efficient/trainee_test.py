@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.efficient.classifier import ResNetClassifier
-from cpc_tf.efficient.config import ClassifierConfig, SgdConfig
+from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.trainee import FINE_TUNED, FROZEN, SUPERVISED, Classification
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
 
 RANDOM = np.random.default_rng(0)
@@ -16,19 +16,19 @@ BATCH = {
     "image": tf.constant(RANDOM.integers(0, 256, [4, 8, 8, 3], dtype=np.uint8)),
     "label": tf.constant([0, 1, 2, 0], tf.int64),
 }
-SGD = SgdConfig(learning_rate=0.1, momentum=0.0, weight_decay=0.0, finetune_rate=0.1, encoder_rate=0.01)
+SGD = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0, "finetune_rate": 0.1, "encoder_rate": 0.01}
 
 
-def make(phase, sgd=SGD, *, dropout=0.0, blocks=0, norm="none", strategy=None, xla="off", batch_size=4):
+def make(phase, *, blocks=0, norm="none", strategy=None, **settings):
     strategy = strategy or make_strategy("single")
     with strategy.scope():
-        head = {"head_blocks": blocks, "head_width": 8, "head_bottleneck": 4, "dropout": dropout}
-        config = ClassifierConfig(encoder="random", backbone="tiny", **head)
+        head = {"head_blocks": blocks, "head_width": 8, "head_bottleneck": 4, "dropout": 0.0}
+        config = replace(EfficientConfig(), **{**SGD, **head, "xla": "off", "batch_size": 4, **settings})
         encoder = load_feature_maps("random", "feature_map", 8, backbone="tiny")
         tf.random.set_seed(1)
-        classifier = ResNetClassifier(3, config, norm)
+        classifier = ResNetClassifier(3, config.classifier, norm)
         classifier.build([None, 1, 1, 128])
-        return Classification(encoder, classifier, phase, sgd, 10, 0, strategy, batch_size, xla)
+        return Classification(encoder, classifier, phase, config, 10, strategy)
 
 
 def step(trainee, batch=BATCH):
@@ -70,7 +70,7 @@ def test_a_step_of_the_classifier_by_hand():
 def test_weight_decay_is_of_the_kernels_that_sgd_trains(phase, part):
     runs = {}
     for decay in (0.0, 0.5):
-        trainee = make(phase, SgdConfig(**{**vars(SGD), "weight_decay": decay}))
+        trainee = make(phase, weight_decay=decay)
         step(trainee)
         runs[decay] = trainee
     rate = 0.1
@@ -136,7 +136,7 @@ def test_logits_of_batches():
 def test_a_cosine_ends_fine_tuning_gently():
     moved = {}
     for schedule in ("constant", "cosine"):
-        trainee = make(FINE_TUNED, SgdConfig(**{**vars(SGD), "finetune_schedule": schedule}))
+        trainee = make(FINE_TUNED, finetune_schedule=schedule)
         weights = [*trainee.encoder.trainable_variables, *trainee.classifier.trainable_variables]
         moved[schedule] = []
         for _ in range(11):

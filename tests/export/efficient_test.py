@@ -72,10 +72,10 @@ def settings(workdir, encoder, *more, folder="/home/someone/birds"):
 def trained(config):
     """The trained network as the run itself restores it."""
     (_, run), phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
-    first = run.first(phases.folder(config, phase), run.inputs.chosen).trainee
+    first = run.first(phases.folder(config, phase), run.inputs.chosen)
     if phase == "supervised":
         return first
-    return run.fine_tune(phases.folder(config, "fine-tuned"), first, run.inputs.chosen, 2).trainee
+    return run.fine_tune(phases.folder(config, "fine-tuned"), first, run.inputs.chosen, 2)[0]
 
 
 def network_of(config, precision="float32"):
@@ -89,7 +89,7 @@ def untrained(config, phase, step=2):
     maps = network_of(config, config.numerics.precision)
     classifier = ResNetClassifier(2, config.classifier)
     classifier.build(tf.TensorShape([None, *maps(np.zeros([1, 16, 16, 3], np.float32)).shape[1:]]))
-    trainee = Classification(maps, classifier, phase, config.sgd, step, 0, tf.distribute.get_strategy(), 4)
+    trainee = Classification(maps, classifier, phase, config, step, tf.distribute.get_strategy())
     for i, variable in enumerate(maps.trainable_variables):
         variable.assign(variable * (1 + 0.1 * np.cos(i)))
     folder = os.path.join(config.workdir, phase)

@@ -18,6 +18,7 @@ class Adder(tf.Module):
     """A trainee whose variable adds up what the data says, exactly."""
 
     metric_names = ("loss",)
+    rates = ("learning_rate",)
     trained = ()
 
     def __init__(self):
