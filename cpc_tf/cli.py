@@ -106,6 +106,9 @@ def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> An
     return from_flags(config_class, flag_values, recorded)
 
 
+_PARSERS = {bool: flags.BooleanParser, int: flags.IntegerParser, float: flags.FloatParser, str: flags.ArgumentParser}
+
+
 class _Flag(flags.Flag):
     """A flag of a setting.
 
@@ -117,14 +120,8 @@ class _Flag(flags.Flag):
     order = 0
 
     def __init__(self, name: str, kind: type, default: Any, help: str):
-        types = {
-            bool: flags.BooleanParser,
-            int: flags.IntegerParser,
-            float: flags.FloatParser,
-            str: flags.ArgumentParser,
-        }
         serializer = None if kind is bool else flags.ArgumentSerializer()
-        super().__init__(types[kind](), serializer, name, default, help, boolean=kind is bool)
+        super().__init__(_PARSERS[kind](), serializer, name, default, help, boolean=kind is bool)
 
     def parse(self, argument: str) -> None:
         super().parse(argument)

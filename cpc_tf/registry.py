@@ -22,24 +22,15 @@ def modules(package: str) -> list[ModuleType]:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What can be run, has a result, and is shown in the report.
+    """What can be run, has a result, and is shown in the report."""
 
-    Attributes:
-      name: of the package, of the binary `python -m cpc_tf.NAME`, and the 'kind' of its results.
-      config: the settings class.
-      run: settings -> result, which is also in result.json.
-      required: fields of a result beside dataset and encoder that the report needs -> a kind of value in
-        results.runs.CHECKS.
-      optional: further fields that it shows where they are there.
-      report: its results on one dataset, and the value of --dataset -> the parts (results.blocks.Part) that it
-        contributes to the page.
-    """
-
-    name: str
-    config: type
-    run: Callable[[Any], dict[str, Any]]
+    name: str  # of the package, of the binary `python -m cpc_tf.NAME`, and the 'kind' of its results
+    config: type  # the settings class
+    run: Callable[[Any], dict[str, Any]]  # settings -> result, which is also in result.json
+    # Fields of a result beside dataset and encoder that the report needs -> a kind of value in results.runs.CHECKS.
     required: Mapping[str, str]
-    optional: Mapping[str, str]
+    optional: Mapping[str, str]  # further fields, which it shows where they are there
+    # Its results on one dataset, and the value of --dataset -> the parts (results.blocks.Part) of the page.
     report: Callable[[Sequence[Any], str], list[Any]]
 
     @property

@@ -53,20 +53,7 @@ def setting(
       flag: False for what code can set and a command cannot. A command or flag file that names it at its default, as
         run.flags do, is read nevertheless.
     """
-    return dataclasses.field(
-        default=default,
-        metadata=dict(
-            help=help,
-            unit=unit,
-            source=source,
-            choices=tuple(choices),
-            minimum=minimum,
-            above=above,
-            maximum=maximum,
-            free_on_resume=free_on_resume,
-            flag=flag,
-        ),
-    )
+    return dataclasses.field(default=default, metadata={**locals(), "choices": tuple(choices)})
 
 
 constant = functools.partial(setting, flag=False)
@@ -185,17 +172,14 @@ def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any
 
 
 def _check_range(field: dataclasses.Field, value: Any) -> None:
-    rules = field.metadata
-    wanted = ""
-    if isinstance(value, float) and not math.isfinite(value):
-        wanted = "must be a finite number"
-    elif rules["choices"] and value not in rules["choices"]:
-        wanted = "must be one of " + ", ".join(map(str, rules["choices"]))
-    elif rules["minimum"] is not None and not value >= rules["minimum"]:
-        wanted = f"must be at least {rules['minimum']}"
-    elif rules["above"] is not None and not value > rules["above"]:
-        wanted = f"must be above {rules['above']}"
-    elif rules["maximum"] is not None and not value <= rules["maximum"]:
-        wanted = f"must be at most {rules['maximum']}"
-    if wanted:
-        raise ConfigError(f"--{field.name}={value}: {wanted} (default {field.default})")
+    choices, least, above, most = (field.metadata[name] for name in ("choices", "minimum", "above", "maximum"))
+    rules = [
+        (not isinstance(value, float) or math.isfinite(value), "a finite number"),
+        (not choices or value in choices, f"one of {', '.join(map(str, choices))}"),
+        (least is None or value >= least, f"at least {least}"),
+        (above is None or value > above, f"above {above}"),
+        (most is None or value <= most, f"at most {most}"),
+    ]
+    for holds, wanted in rules:
+        if not holds:
+            raise ConfigError(f"--{field.name}={value}: must be {wanted} (default {field.default})")

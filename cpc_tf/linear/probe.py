@@ -36,8 +36,7 @@ def probe(config: LinearConfig) -> dict[str, Any]:
     encode = encoder.patch_latents
     patch, grid = geometry.patch_size, geometry.grid
     latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]
-    classes, rate = len(source.class_names), config.probe.learning_rate
-    trainee = LinearTraining(encode, latent_shape, classes, rate, training.seed, strategy, training.batch_size)
+    trainee = LinearTraining(config, encode, latent_shape, len(source.class_names), strategy)
     augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
     if views:
 

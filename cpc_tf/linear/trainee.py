@@ -9,21 +9,20 @@ from cpc_tf.encoders.loaded import GridEncoder
 from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
 from cpc_tf.linear.classifier import LinearClassifier
+from cpc_tf.linear.config import LinearConfig
 from cpc_tf.training.optimizer import adam
 from cpc_tf.training.trainee import Trainee
 
 
 class LinearTraining(Trainee):
-    """A linear classifier with its Adam.
+    """A linear classifier with its Adam; the paper states the rate alone, so the rest is Keras' default.
 
     Args:
+      config: of the run.
       encode: the frozen encoder; not used for batches that bring 'latents'.
       latent_shape: (R, C, D).
       num_classes: how many.
-      learning_rate: Adam's; the paper does not say more, so the rest is Keras' default.
-      seed: of the initial weights.
       strategy: where it runs.
-      batch_size: images per step over all replicas.
 
     Raises:
       ConfigError: if the batch cannot be divided among the replicas.
@@ -33,21 +32,19 @@ class LinearTraining(Trainee):
 
     def __init__(
         self,
+        config: LinearConfig,
         encode: GridEncoder,
         latent_shape: tuple[int, int, int],
         num_classes: int,
-        learning_rate: float,
-        seed: int,
         strategy: tf.distribute.Strategy,
-        batch_size: int,
     ):
-        super().__init__(strategy, batch_size)
+        super().__init__(strategy, config.training.batch_size)
         self.encode = encode
-        keras.utils.set_random_seed(seed)
+        keras.utils.set_random_seed(config.training.seed)
         with strategy.scope():
             self.classifier = LinearClassifier(num_classes)
             self.classifier.build([None, *latent_shape])
-            optimizer = adam(learning_rate)
+            optimizer = adam(config.probe.learning_rate)
         self.set_up({"optimizer": (optimizer, self.classifier.trainable_variables)}, classifier=self.classifier)
         # Without the step, which nothing here depends on: checkpoints of older runs have none.
         self.checkpoint = tf.train.Checkpoint(classifier=self.classifier, optimizer=optimizer)
@@ -66,9 +63,5 @@ class LinearTraining(Trainee):
 
     def test(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""
-        logits, labels = [], []
-        for batch in batches:
-            latents = batch["latents"] if "latents" in batch else self.encode(batch["patches"])
-            logits.append(self.classifier(latents).numpy())
-            labels.append(batch["label"].numpy())
-        return score(np.concatenate(logits), np.concatenate(labels))
+        found = [(self.classifier(latents).numpy(), labels.numpy()) for latents, labels in map(self.inputs, batches)]
+        return score(*(np.concatenate(parts) for parts in zip(*found)))

@@ -1,4 +1,4 @@
-"""Settings of pre-training and of the export of what it made."""
+"""Settings of pre-training."""
 
 import dataclasses
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow as tf
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.identity import Identity
+from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
@@ -91,11 +93,8 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
         # Evenly spaced, since the order of a split may be by class.
         every = max(1, source.num_examples // PROBE_IMAGES)
         batches = pipeline.plain_patches(source, config.geometry, 64, every=every)
-        features, labels = [], []
         with training.averaged():
-            for batch in batches:
-                features.append(encode(batch["patches"]).numpy())
-                labels.append(batch["label"].numpy())
-        return {"knn": nearest_neighbour_accuracy(np.concatenate(features), np.concatenate(labels))}
+            features = encode_dataset(batches, encode, math.ceil(source.num_examples / every))
+        return {"knn": nearest_neighbour_accuracy(*features)}
 
     return probe

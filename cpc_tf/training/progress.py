@@ -44,10 +44,9 @@ class Progress:
 
 def duration(seconds: float) -> str:
     """Seconds as 1:05, 2:03:04 or 3 d 04:05:06."""
-    seconds = round(seconds)
-    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
     if days:
-        return f"{days} d {hours:02d}:{minutes:02d}:{seconds % 60:02d}"
-    if hours:
-        return f"{hours}:{minutes:02d}:{seconds % 60:02d}"
-    return f"{minutes}:{seconds % 60:02d}"
+        return f"{days} d {hours:02d}:{minutes:02d}:{seconds:02d}"
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

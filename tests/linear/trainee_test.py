@@ -5,9 +5,15 @@ import tensorflow as tf
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.scores import score
 from cpc_tf.linear.classifier import LinearClassifier
+from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.trainee import LinearTraining
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
+
+
+def _training(batch_size, encode=None, latent_shape=(2, 2, 8), num_classes=3, strategy=None):
+    config = replace(LinearConfig(), batch_size=batch_size, learning_rate=0.05)
+    return LinearTraining(config, encode, latent_shape, num_classes, strategy or make_strategy("single"))
 
 
 def test_classifier_is_the_papers():
@@ -42,7 +48,7 @@ def _separable(count=60, classes=3):
 
 def test_learns_what_is_separable():
     features = _separable()
-    training = LinearTraining(None, (2, 2, 8), 3, 0.05, seed=0, strategy=make_strategy("single"), batch_size=20)
+    training = _training(20)
     step = tf.function(training.train_step, autograph=False)
     for batch in feature_batches(features, 20, seed=0).take(40):
         training.strategy.run(step, (batch,))
@@ -51,15 +57,7 @@ def test_learns_what_is_separable():
 
 def test_the_encoder_stays_frozen():
     weight = tf.Variable(1.0)
-    training = LinearTraining(
-        lambda patches: weight * tf.cast(patches[..., 0, 0, :], tf.float32),
-        (2, 2, 3),
-        2,
-        0.1,
-        0,
-        make_strategy("single"),
-        4,
-    )
+    training = _training(4, lambda patches: weight * tf.cast(patches[..., 0, 0, :], tf.float32), (2, 2, 3), 2)
     batch = {"patches": tf.ones([4, 2, 2, 8, 8, 3], tf.uint8), "label": tf.constant([0, 1, 0, 1], tf.int64)}
     training.strategy.run(tf.function(training.train_step, autograph=False), (batch,))
     assert weight.numpy() == 1.0
@@ -67,12 +65,12 @@ def test_the_encoder_stays_frozen():
 
 def test_a_batch_that_does_not_divide_is_refused(two_replicas):
     with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
-        LinearTraining(None, (2, 2, 8), 3, 0.05, 0, two_replicas, 3)
+        _training(3, strategy=two_replicas)
 
 
 def test_checkpoints_of_older_runs_are_read(tmp_path):
     """Those have no step."""
-    training = LinearTraining(None, (2, 2, 8), 3, 0.05, 0, make_strategy("single"), 4)
+    training = _training(4)
     path = training.checkpoint.write(str(tmp_path / "step"))
     names = {name.split("/")[0] for name, _ in tf.train.list_variables(path)}
     assert names - {"_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter"} == {"classifier", "optimizer"}

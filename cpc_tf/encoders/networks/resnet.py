@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, ClassVar
 
 import tensorflow as tf
@@ -65,18 +66,8 @@ ARCHITECTURES = {
 ARCHITECTURES["resnet50_v2"] = ARCHITECTURES["resnet50"]
 
 
-def conv(width: int, kernel: int, stride: int = 1, *, dtype: str, name: str) -> keras.layers.Layer:
-    """A convolution without bias, He-initialized (He et al. 2015)."""
-    return keras.layers.Conv2D(
-        width,
-        kernel,
-        stride,
-        padding="same",
-        use_bias=False,
-        kernel_initializer=keras.initializers.HeNormal(),
-        dtype=dtype,
-        name=name,
-    )
+# A convolution of so many channels, kernel and stride, without bias, He-initialized (He et al. 2015).
+conv = functools.partial(keras.layers.Conv2D, padding="same", use_bias=False, kernel_initializer="he_normal")
 
 
 class Bottleneck(keras.layers.Layer):
