@@ -18,6 +18,7 @@ from cpc_tf.settings import ConfigError, flatten
 from cpc_tf.training.workdir import read_json, write_file
 from export import readme
 from export.config import ExportConfig
+from export.module import or_black
 from export.output import writing
 from export.restored import load_detector, result_of
 from export.verify import detector_reference, verify
@@ -51,12 +52,10 @@ class HubDetector(tf.Module):
         @tf.function(input_signature=[IMAGES, LEAST_SCORE], autograph=False)
         def detect(images: tf.Tensor, least_score: tf.Tensor) -> dict[str, tf.Tensor]:
             shape, view = tf.shape(images), canvas.plain(config)
-            # A oneDNN convolution of no image fails: give it a black one, and drop that.
-            black = tf.zeros(tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), tf.uint8)
             size = canvas.fitted(shape[1:3], view.area, config)
             canvases = tf.map_fn(
                 lambda image: canvas.show(image, size, view, config),
-                tf.concat([images, black], 0),
+                or_black(images),
                 fn_output_signature=tf.TensorSpec([config.canvas_height, config.canvas_width, 3], tf.uint8),
             )
             sizes = tf.tile(size[None], [tf.shape(canvases)[0], 1])
@@ -83,11 +82,9 @@ class HubDetector(tf.Module):
 
 
 def export_detector(run: DetectConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
-    """Writes the detector to a directory; returns the content of detector.json and what the check measured.
+    """Writes the detector to a directory; returns the content of detector.json and what was measured.
 
-    Raises:
-      ConfigError: if there is no such checkpoint or encoder, or the output cannot be written.
-      NotVerified: if the module does not do what the checkpoint does.
+    See `exporter.export`.
     """
     path = os.path.join(config.workdir, CLASS_NAMES)
     if not tf.io.gfile.exists(path):
@@ -120,19 +117,16 @@ def export_detector(run: DetectConfig, config: ExportConfig, directory: str) -> 
 def _text(description: dict[str, Any], run: DetectConfig, result: dict[str, Any]) -> str:
     """The README, from the content of detector.json, the run's settings and its result.json (empty: not ended)."""
     known = {**description, **description["detector"], **description["canvas"]}
-    return readme.render(
-        "detector",
-        **{
-            **known,
-            "count": len(description["class_names"]),
-            "names": ", ".join(description["class_names"]),
-            "slots": run.detector.inference.detections,
-            "test_area": round(run.canvas.test_area * run.canvas.area_scale),
-            "batch_size": run.training.batch_size,
-            "versions": readme.software(description["versions"]),
-            "figures": _figures(result, description["step"]),
-        },
-    )
+    known |= {
+        "count": len(description["class_names"]),
+        "names": ", ".join(description["class_names"]),
+        "slots": run.detector.inference.detections,
+        "test_area": round(run.canvas.test_area * run.canvas.area_scale),
+        "batch_size": run.training.batch_size,
+        "versions": readme.software(description["versions"]),
+        "figures": _figures(result, description["step"]),
+    }
+    return readme.render("detector", **known)
 
 
 def _figures(result: dict[str, Any], step: int) -> str:
@@ -140,7 +134,7 @@ def _figures(result: dict[str, Any], step: int) -> str:
         return readme.NO_FIGURES
     where = f"on split `{result['test_split']}` at an overlap of {result['iou']:g}"
     rows = [
-        (f"over {text} points", f"{100 * result[name]:.1f} %") for name, text in (("map11", 11), ("map_all", "all"))
+        (f"over {points} points", f"{100 * result[name]:.1f} %") for name, points in (("map11", 11), ("map_all", "all"))
     ]
     return readme.table(rows, "mean average precision, " + readme.measured_at(where, result["steps"], step))
 

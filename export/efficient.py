@@ -22,13 +22,9 @@ from export.restored import load_trained, result_of
 
 
 def export_efficient(run: EfficientConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
-    """Writes the module to a directory; see `write_encoder`.
+    """Writes the module to a directory; see `exporter.export` and `write_encoder`.
 
     There are no averages here: its weights are the raw ones, whatever `config.weights` asks for.
-
-    Raises:
-      ConfigError: if there is no trained encoder or no such checkpoint, or the output cannot be written.
-      NotVerified: if the module does not do what the checkpoint does.
     """
     phase, result = trained_phase(run, config.workdir)
     before = _card_before(run, config.workdir)

@@ -24,21 +24,13 @@ from export.verify import encoder_reference, verify
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """What only one kind of run can state.
-
-    Attributes:
-      title: of the README.
-      summary: how the encoder learned; sentences.
-      seen: how images were shown to it, in terms of the geometry; sentences.
-      rows: (name, value) of the table on its training.
-      figures: what the run measured: a table, or a sentence if there is nothing.
-    """
+    """What only one kind of run can state, as parts of the README."""
 
     title: str
-    summary: str
-    seen: str
-    rows: Sequence[tuple[str, str]]
-    figures: str
+    summary: str  # how the encoder learned; sentences
+    seen: str  # how images were shown to it, in terms of the geometry; sentences
+    rows: Sequence[tuple[str, str]]  # (name, value) of the table on its training
+    figures: str  # what the run measured: a table, or a sentence if there is nothing
 
 
 def write_encoder(
@@ -53,15 +45,8 @@ def write_encoder(
 
     Args:
       encoder: computes in float32, has its variables.
-      geometry: of the patches.
-      training: where its values come from.
-      history: the same for the README.
-      config: of the export.
-      directory: aside of `config.output`.
-
-    Raises:
-      ConfigError: if the directory cannot be written.
-      NotVerified: if the module does not do what the encoder does.
+      training, history: where its values come from, for encoder.json and for the README.
+      directory: aside of `config.output`, which is only named in messages.
     """
     parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
     about = card.EncoderCard(encoder.config, geometry, training, encoder.feature_dim, parameters, readme.versions())
@@ -84,6 +69,7 @@ def readme_text(about: card.EncoderCard, options: Sequence[str], endpoints: Sequ
     settings = flatten(about.encoder)
     shown = [f"{name} `{settings[name]}`" for name in options if name != "recompute"]
     architecture = ", ".join([f"`{settings['encoder']}`", f"{about.parameters:,} parameters", *shown])
+    software = readme.software(about.versions)
     inner = [f"`{name}`" for name in sorted(endpoints) if name not in ("feature_map", "features")]
     return readme.render(
         "encoder",
@@ -91,13 +77,8 @@ def readme_text(about: card.EncoderCard, options: Sequence[str], endpoints: Sequ
         grid=about.geometry.grid,
         feature_dim=about.feature_dim,
         inner=", ".join(inner) or "nothing",
-        title=history.title,
-        summary=history.summary,
-        seen=history.seen,
-        training=readme.table(
-            [("encoder", architecture), *history.rows, ("software", readme.software(about.versions))]
-        ),
-        figures=history.figures,
+        **vars(history),
+        training=readme.table([("encoder", architecture), *history.rows, ("software", software)]),
         pictures=", ".join(f"`{dataset}`" for dataset in dict.fromkeys(_datasets(about.training))),
     )
 
@@ -110,7 +91,5 @@ def _datasets(training: card.Training | None) -> list[str]:
 def run_row(training: card.Training, batch_size: int) -> tuple[str, str]:
     """The row of a table that names the run."""
     phase = f"phase `{training.phase}`, " if training.phase else ""
-    return (
-        "run",
-        f"`{training.run}`, {phase}step {training.step} of batches of {batch_size}, {training.weights} weights",
-    )
+    step = f"step {training.step} of batches of {batch_size}"
+    return "run", f"`{training.run}`, {phase}{step}, {training.weights} weights"

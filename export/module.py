@@ -86,16 +86,20 @@ class HubEncoder(Reusable):
         return sorted(self._graphs[False].get_concrete_function().structured_outputs)
 
 
+def or_black(images: tf.Tensor) -> tf.Tensor:
+    """The images or, if there is none, a black one: a oneDNN convolution of no image fails (TensorFlow 2.15)."""
+    shape = tf.shape(images)
+    black = tf.zeros(tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), images.dtype)
+    return tf.concat([images, black], 0)
+
+
 def _graph(encoder: Network, training: bool) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     """`encoder.endpoints` as a graph that also takes an empty batch."""
 
     @tf.function(input_signature=[IMAGES], autograph=False)
     def endpoints(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        # A oneDNN convolution of no image has its input's shape (TensorFlow 2.15): give it a black one, and drop that.
-        shape = tf.shape(images)
-        black = tf.zeros(tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0))
-        maps = encoder.endpoints(tf.concat([images, black], 0), training)
-        return {name: x[: shape[0]] for name, x in maps.items()}
+        maps = encoder.endpoints(or_black(images), training)
+        return {name: x[: tf.shape(images)[0]] for name, x in maps.items()}
 
     return endpoints
 

@@ -14,12 +14,7 @@ from export.restored import load_pretrained, result_of
 
 
 def export_pretraining(run: PretrainConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
-    """Writes the module to a directory; see `write_encoder`.
-
-    Raises:
-      ConfigError: if there is no such checkpoint, or the output cannot be written.
-      NotVerified: if the module does not do what the checkpoint does.
-    """
+    """Writes the module to a directory; see `exporter.export` and `write_encoder`."""
     encoder, step = load_pretrained(run, config.workdir, config.weights, config.step)
     training = Training(
         objective=run.objective.kind.NAME,

@@ -23,11 +23,10 @@ from cpc_tf.encoders.card import EncoderCard
 from cpc_tf.encoders.load import load_feature_maps, with_values
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.network import Network
-from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model
 from cpc_tf.settings import ConfigError, replace
-from cpc_tf.training.checkpoint import Checkpoints, is_damaged
+from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_json
 from export.verify import NotVerified
 
@@ -38,7 +37,14 @@ def load_pretrained(config: PretrainConfig, workdir: str, weights: str, step: in
     """The encoder of a pre-training run, with 'averaged' or 'raw' weights; it keeps its activations."""
     candidates = candidates_of(workdir, step)
     model = build_model(replace(config, precision="float32", recompute=False))
-    return model.encoder, read_first(candidates, workdir, lambda path: _read(model, path, weights))
+
+    def read(path: str) -> None:
+        restore(path, model=model)
+        if weights == "averaged":
+            # The averages straight into the variables they are averages of. Statistics of batch norm have none.
+            restore(path, average=tf.train.Checkpoint(averages=model.trainable_variables))
+
+    return model.encoder, read_first(candidates, workdir, read)
 
 
 def load_trained(run: EfficientConfig, before: EncoderCard | None, folder: str, step: int = 0) -> tuple[Network, int]:
@@ -48,10 +54,9 @@ def load_trained(run: EfficientConfig, before: EncoderCard | None, folder: str, 
     encoder does not do what the network of the phase does.
     """
     candidates, chosen, side = candidates_of(folder, step), run.classifier, run.images.image_size
+    new = {"backbone": chosen.backbone, "seed": run.training.seed}
     try:
-        maps = load_feature_maps(
-            chosen.encoder, chosen.endpoint, side, backbone=chosen.backbone, seed=run.training.seed
-        )
+        maps = load_feature_maps(chosen.encoder, chosen.endpoint, side, **new)
     except ConfigError as error:
         raise ConfigError(f"--workdir={folder}: the encoder that this run began with is needed: {error}") from error
 
@@ -92,7 +97,7 @@ def result_of(workdir: str) -> dict[str, Any]:
 
 def candidates_of(workdir: str, step: int) -> list[int]:
     """The steps to try, best first."""
-    steps = Checkpoints(workdir, tf.train.Checkpoint()).steps()
+    steps = Checkpoints(workdir).steps()
     if not steps:
         raise ConfigError(f"--workdir={workdir}: has no checkpoint; let the run get to its first one")
     if step and step not in steps:
@@ -101,18 +106,12 @@ def candidates_of(workdir: str, step: int) -> list[int]:
 
 
 def read_first(candidates: list[int], workdir: str, read: Callable[[str], None]) -> int:
-    """Reads the first of these checkpoints that is whole, and returns its step."""
-    checkpoints = Checkpoints(workdir, tf.train.Checkpoint())
-    for candidate in candidates:
-        try:
-            read(checkpoints.path(candidate))
-        except (tf.errors.OpError, IndexError) as error:
-            if not is_damaged(error):
-                raise
-            print(f"{checkpoints.path(candidate)}: damaged ({str(error).splitlines()[0]})", flush=True)
-        else:
-            return candidate
-    raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {_listed(candidates)}")
+    """Reads, by its path, the first of these checkpoints that is whole, and returns its step."""
+    checkpoints = Checkpoints(workdir)
+    found = checkpoints.read_first(candidates, lambda step: read(checkpoints.path(step)))
+    if found is None:
+        raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {_listed(candidates)}")
+    return found
 
 
 def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
@@ -122,13 +121,6 @@ def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
 
 def _listed(steps: list[int]) -> str:
     return ", ".join(map(str, sorted(steps)))
-
-
-def _read(model: Objective, path: str, weights: str) -> None:
-    restore(path, model=model)
-    if weights == "averaged":
-        # The averages straight into the variables they are averages of. Statistics of batch norm have none.
-        restore(path, average=tf.train.Checkpoint(averages=model.trainable_variables))
 
 
 def _compare(encoder: Network, maps: LoadedEncoder, side: int) -> None:

@@ -30,32 +30,20 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """How an encoder came by its values. What is unknown is None.
+    """How an encoder came by its values: a run, and what that began with. What is unknown is None."""
 
-    Attributes:
-      module: name of the module that holds these values.
-      objective: by which it was pre-trained; None if it learned from labels.
-      dataset: that it learned from.
-      seed: of the run.
-      run: name of the run's directory.
-      step: of the checkpoint.
-      weights: 'averaged' or 'raw'.
-      phase: of a run on labels.
-      num_train_labels, label_fraction: of a run on labels.
-      began_as: what a run on labels began with; None for random weights.
-    """
-
-    module: str | None = None
-    objective: str | None = None
-    dataset: str | None = None
+    module: str | None = None  # name of the module that holds these values
+    objective: str | None = None  # by which it was pre-trained; None if it learned from labels
+    dataset: str | None = None  # that it learned from
     seed: int | None = None
-    run: str | None = None
-    step: int | None = None
-    weights: str | None = None
+    run: str | None = None  # name of its directory
+    step: int | None = None  # of the checkpoint
+    weights: str | None = None  # 'averaged' or 'raw'
+    # Of a run on labels alone:
     phase: str | None = None
     num_train_labels: int | None = None
     label_fraction: float | None = None
-    began_as: Training | None = None
+    began_as: Training | None = None  # None: random weights
 
     @property
     def on_labels(self) -> bool:
@@ -93,23 +81,14 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class EncoderCard:
-    """The content of encoder.json.
-
-    Attributes:
-      encoder: the network's settings.
-      geometry: of the patches.
-      training: where its values come from.
-      feature_dim: dimension of its features; None in files that do not say.
-      parameters: number of trainable ones, alike.
-      versions: of the libraries that wrote the module.
-    """
+    """The content of encoder.json; what a file does not say is None."""
 
     encoder: EncoderConfig
-    geometry: GeometryConfig
+    geometry: GeometryConfig  # of the patches
     training: Training = Training()
     feature_dim: int | None = None
-    parameters: int | None = None
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    parameters: int | None = None  # number of trainable ones
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)  # of the libraries that wrote the module
 
     def identity(self, module: str) -> Identity:
         """What results say of an encoder that comes from this module."""
@@ -143,11 +122,7 @@ class EncoderCard:
 
 
 def find_card(module: str) -> EncoderCard | None:
-    """The card of a module by directory; None if it has none, so it is no module of ours.
-
-    Raises:
-      ConfigError: if its encoder.json is damaged or of another kind.
-    """
+    """The card of a module by directory; None if it is no module of ours. Raises ConfigError if the file is damaged."""
     path = os.path.join(module, FILE)
     # Handles of the web are no files.
     if ("://" in module and not module.startswith("gs://")) or not tf.io.gfile.exists(path):
@@ -160,12 +135,7 @@ def find_card(module: str) -> EncoderCard | None:
 
 
 def read_card(module: str, otherwise: str = "") -> EncoderCard:
-    """The card of one of our modules. Raises ConfigError if it has none, or a damaged one.
-
-    Args:
-      module: its directory.
-      otherwise: what a module without one needs, for the message.
-    """
+    """The card of one of our modules. Raises ConfigError if it has none, which says what is needed `otherwise`."""
     card = find_card(module)
     if card is None and "://" not in module and not tf.io.gfile.exists(module):
         raise ConfigError(f"--encoder={module}: there is no such directory")

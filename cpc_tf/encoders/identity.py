@@ -12,24 +12,16 @@ LABELS, UNTRAINED, PIXELS, UNKNOWN = "labels", "untrained", "pixels", "unknown"
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """An encoder, as far as it is known.
+    """An encoder, as far as it is known; what is unknown is '' or None."""
 
-    Attributes:
-      trained_by: name of an objective ('cpc', ...), 'labels' (supervised from the start), 'cpc+labels' (pre-trained,
-        then fine-tuned), 'untrained', 'pixels' (no encoder), or 'unknown' (a module that this project did not write).
-      architecture: its name, '' if unknown.
-      dataset: that it was last trained on, '' if untrained or unknown.
-      seed: of its training, or of its weights if untrained; None if unknown.
-      parameters: number of trainable ones; None if unknown.
-      module: handle or last path component of the TF-Hub module; '' if it does not come from one.
-    """
-
+    # Name of an objective ('cpc', ...), 'labels' (supervised from the start), 'cpc+labels' (pre-trained, then
+    # fine-tuned), 'untrained', 'pixels' (no encoder), or 'unknown' (a module that this project did not write).
     trained_by: str
     architecture: str = ""
-    dataset: str = ""
-    seed: int | None = None
-    parameters: int | None = None
-    module: str = ""
+    dataset: str = ""  # that it was last trained on
+    seed: int | None = None  # of its training, or of its weights if untrained
+    parameters: int | None = None  # number of trainable ones
+    module: str = ""  # handle or last path component of the TF-Hub module, if it comes from one
 
     def to_json(self) -> dict[str, Any]:
         """The value of 'identity' in a result.json."""

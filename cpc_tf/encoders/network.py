@@ -24,19 +24,10 @@ class Network(keras.Model):
       config: which network, and the options of its family.
       precision: of convolutions and activations, 'float32' or 'bfloat16'; parameters, statistics and endpoints are
         float32.
-
-    Attributes:
-      OPTIONS: fields of EncoderConfig that the family can do; others must keep their defaults.
-      FROM_LABELS: options of an encoder that is trained on labels from the start.
-      config: as given.
-      feature_dim: dimension of the features.
-
-    Raises:
-      ConfigError: if the family cannot do what the settings say.
     """
 
-    OPTIONS: tuple[str, ...] = ()
-    FROM_LABELS: ClassVar[dict[str, Any]] = {}
+    OPTIONS: tuple[str, ...] = ()  # fields of EncoderConfig that the family can do; others must keep their defaults
+    FROM_LABELS: ClassVar[dict[str, Any]] = {}  # options of an encoder that is trained on labels from the start
     feature_dim: int
 
     def __init__(self, config: EncoderConfig, precision: str = "float32", name: str = "encoder"):

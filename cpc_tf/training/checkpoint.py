@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 
 import tensorflow as tf
 from absl import logging
@@ -22,11 +22,6 @@ _DAMAGE = (
 )
 
 
-def is_damaged(error: Exception) -> bool:
-    """Whether this is what reading a damaged checkpoint raises: some OpErrors, or the IndexError of a cut data file."""
-    return isinstance(error, IndexError) or getattr(error, "error_code", None) in _DAMAGE
-
-
 class Checkpoints:
     """The checkpoints of a run, `WORKDIR/checkpoints/step_00001000.*`.
 
@@ -35,11 +30,11 @@ class Checkpoints:
 
     Args:
       workdir: the run's directory; may be a gs:// path.
-      state: what is saved and restored.
+      state: what is saved and restored; None: nothing.
       keep: how many of the latest stay.
     """
 
-    def __init__(self, workdir: str, state: tf.train.Checkpoint, keep: int = 3):
+    def __init__(self, workdir: str, state: tf.train.Checkpoint | None = None, keep: int = 3):
         self.directory = os.path.join(workdir, "checkpoints")
         self.state, self.keep = state, keep
 
@@ -65,36 +60,45 @@ class Checkpoints:
         for old in self.steps()[: -self.keep]:
             self._remove(old)
 
-    def restore(self, preferred: Collection[int] = ()) -> int | None:
-        """Restores the newest checkpoint that is whole and returns its step; None if the run has none.
+    def read_first(self, steps: Iterable[int], read: Callable[[int], None]) -> int | None:
+        """Reads the first of these steps that is whole and returns it; None if none is.
 
         A damaged one is passed over with a warning.
+        """
+        for step in steps:
+            try:
+                read(step)
+                return step
+            except (tf.errors.OpError, IndexError) as error:  # an IndexError is of a data file that was cut
+                if not isinstance(error, IndexError) and error.error_code not in _DAMAGE:
+                    raise
+                logging.warning(
+                    "checkpoint %s is damaged (%s): passed over", self.path(step), str(error).splitlines()[0]
+                )
+        return None
 
-        Args:
-          preferred: steps that are tried before all others.
+    def restore(self, preferred: Collection[int] = ()) -> int | None:
+        """Restores the newest whole checkpoint, at best of a preferred step, and returns its step; None if none exists.
 
         Raises:
           ConfigError: there are some, but none is whole, or the newest is of another network or version.
         """
-        steps = self.steps()
         where = f"--workdir={os.path.dirname(self.directory)}"
-        for step in sorted(steps, key=lambda step: (step in preferred, step), reverse=True):
+
+        def read(step: int) -> None:
             try:
                 self.state.read(self.path(step)).assert_existing_objects_matched()
-                return step
-            except (tf.errors.OpError, IndexError) as error:
-                if not is_damaged(error):
-                    raise
-                reason = str(error).splitlines()[0]
-                logging.warning("checkpoint %s is damaged (%s): trying the one before", self.path(step), reason)
             except (AssertionError, ValueError) as error:
                 raise ConfigError(
                     f"{where}: its checkpoint of step {step} is of another network, or was written by another version "
                     "of cpc_tf; finish that run with the version that began it, or take another --workdir"
                 ) from error
-        if steps:
+
+        steps = sorted(self.steps(), key=lambda step: (step in preferred, step), reverse=True)
+        restored = self.read_first(steps, read)
+        if steps and restored is None:
             raise ConfigError(f"{where}: none of its checkpoints can be read; move it away")
-        return None
+        return restored
 
     def drop_after(self, step: int) -> None:
         """Removes the checkpoints after `step`: damaged ones, once the run goes on from `step`."""
