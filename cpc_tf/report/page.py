@@ -22,6 +22,8 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from cpc_tf.training.workdir import write_file
 
+LONGEST = 60  # letters of a dataset in the name of a file
+
 
 class Section(NamedTuple):
     """A dataset: its name, the same for files and anchors (unique), headlines, and (name, title) -> blocks."""
@@ -58,7 +60,7 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
         by_name.setdefault(dataset_name(run["dataset"]), []).append(run)
     slugs: list[str] = []
     for name, own in sorted(by_name.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
-        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:LONGEST].strip("-") or "unnamed"
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
         dataset = max((run["dataset"] for run in own), key=len)  # photos/15200
         parts = [p for kind, task in TASKS.items() for p in task.report([r for r in own if r["kind"] == kind], dataset)]
@@ -85,7 +87,8 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     made["summary.txt"] = "".join(f"{s.name}: {' '.join(s.headline)}\n" for s in shown if s.headline)
     records = [{"place": run.place, **run} for run in runs]
     summary = {**about, "runs": records, "not_read": problems, "datasets": data}
-    made["report.json"] = json.dumps(summary, indent=1, default=str) + "\n"
+    strict = json.loads(json.dumps(summary, default=str), parse_constant=lambda _: None)
+    made["report.json"] = json.dumps(strict, indent=1) + "\n"
     # Style and pictures are in the page, nothing is loaded.
     folder = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
     pages = jinja2.Environment(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
+
+# What a spreadsheet may run, and what of it is only a number.
+FORMULA, SIGNED = re.compile(r"\s*[=@+-]"), re.compile(r"[+-][\d.]+ ?%?")
 
 
 class Spread(NamedTuple):
@@ -152,9 +156,20 @@ def flat(blocks: Iterable[Block]) -> list[Block]:
 
 
 def to_csv(data: Sequence[dict[str, Any]]) -> str:
-    """Records as CSV; a column for each name that occurs."""
+    """Records as CSV; a column for each name that occurs.
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe, which tells it that it is none.
+    """
+
+    def harmless(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        value = value.replace("\r", " ")  # which csv leaves unquoted
+        return f"'{value}" if FORMULA.match(value) and not SIGNED.fullmatch(value) else value
+
+    names = dict.fromkeys(name for record in data for name in record)
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, dict.fromkeys(name for record in data for name in record), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(data)
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(map(harmless, names))
+    writer.writerows([harmless(record.get(name)) for name in names] for record in data)
     return buffer.getvalue()

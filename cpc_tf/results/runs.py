@@ -67,7 +67,12 @@ class Run(collections.UserDict):
     def read(self, name: str) -> bytes:
         """The content of a file that the run left; nothing if there is none, or if it is a link."""
         path = os.path.join(self.directory, name)
-        return _read(path) if self.directory and not os.path.islink(path) and tf.io.gfile.exists(path) else b""
+        if not self.directory or os.path.islink(path) or ("://" not in path and not os.path.isfile(path)):
+            return b""
+        try:
+            return _read(path)
+        except (tf.errors.OpError, OSError):  # there is none, or it is no file
+            return b""
 
     def lines(self, name: str) -> list[str]:
         """The lines of a text that the run left."""
@@ -78,11 +83,31 @@ class Run(collections.UserDict):
         records = []
         for line in self.lines(os.path.join(phase, "metrics.jsonl")):
             try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
+                record = from_json(line)
+            except ValueError:
                 continue  # a last line that a kill cut short
             records.append({n: x for n, x in record.items() if is_number(x)} if isinstance(record, dict) else {})
         return [record for record in records if "step" in record]
+
+
+def from_json(text: str) -> Any:
+    """What a JSON text holds, with '?' for letters that cannot be written.
+
+    Raises:
+      ValueError: it is no JSON, nests too deep, or has a number of thousands of digits.
+    """
+    try:
+        return _clean(json.loads(text))
+    except RecursionError as error:
+        raise ValueError("it nests too deep") from error
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return [_clean(item) for item in value] if isinstance(value, list) else value
 
 
 def run_id(directory: str) -> str:
@@ -103,10 +128,10 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
         raise ConfigError(f"--runs={runs_dir}: no such directory; name one that holds runs, e.g. --runs=runs")
     runs, problems = [], []
     for path in _json_files(runs_dir):
-        place, own = os.path.relpath(path, runs_dir), os.path.basename(path) == "result.json"
+        place, own = _clean(os.path.relpath(path, runs_dir)), os.path.basename(path) == "result.json"
         try:
-            content = json.loads(_read(path).decode("utf-8", "replace"))
-        except (json.JSONDecodeError, RecursionError, tf.errors.OpError) as error:
+            content = from_json(_read(path).decode("utf-8-sig", "replace"))
+        except (ValueError, OSError, tf.errors.OpError) as error:
             problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
             continue
         found = {place: content} if own else {}
@@ -152,14 +177,17 @@ def _without_copies(runs: Sequence[Run]) -> list[Run]:
 
 def _json_files(folder: str) -> Iterator[str]:
     """result.json and other *.json of no forbidding size below a directory, sorted; not behind links, not hidden."""
-    walk = tf.io.gfile.walk if "://" in folder else os.walk  # which, unlike the other, follows no links
-    for here, folders, files in walk(folder):
+    bucket = "://" in folder
+    for here, folders, files in tf.io.gfile.walk(folder) if bucket else os.walk(folder):  # which follows no links
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for path in (os.path.join(here, name) for name in sorted(files) if name.endswith(".json")):
-            if not os.path.islink(path) and tf.io.gfile.stat(path).length <= LARGEST:
-                yield path
+            if bucket or (os.path.isfile(path) and not os.path.islink(path)):
+                size = tf.io.gfile.stat(path).length if bucket else os.path.getsize(path)
+                if size <= LARGEST:
+                    yield path
 
 
 def _read(path: str) -> bytes:
-    with tf.io.gfile.GFile(path, "rb") as file:
+    # Not everything by TensorFlow, which wants names in UTF-8.
+    with tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb") as file:
         return file.read()

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import html.parser
 import json
+import os
 import pathlib
 import random
 import re
@@ -186,3 +187,23 @@ def test_a_new_task_needs_no_change_of_the_page(monkeypatch):
     assert section.headline == ["There are seven."]
     assert "it was quick" in html
     assert "Counting" in html
+
+
+def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
+    """Each of these once ended the report."""
+    runs = tmp_path / "runs"
+    odd = runs / os.fsdecode(b"caf\xe9")
+    samples.write(odd, samples.efficient(note="\ud800", figure=float("nan"), dataset="d" * 240))
+    (odd / "predictions.csv").mkdir()
+    (odd / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
+    marked = runs / "marked"
+    samples.write(marked, samples.efficient(dataset="\ud800"))
+    (marked / "result.json").write_bytes(b"\xef\xbb\xbf" + (marked / "result.json").read_bytes())
+    for name, content in {"deep": "[" * 100_000, "digits": '{"kind": ' + "9" * 5000 + "}"}.items():
+        samples.write(runs / name, {})
+        (runs / name / "result.json").write_text(content)
+    made = _report(runs, tmp_path / "report")
+    found = json.loads((tmp_path / "report/report.json").read_text(), parse_constant=pytest.fail)
+    assert {run["place"] for run in found["runs"]} == {"caf?", "marked"}
+    assert [problem.split(":")[0] for problem in found["not_read"]] == ["deep/result.json", "digits/result.json"]
+    assert len(pathlib.Path(made).read_text()) > 1000
