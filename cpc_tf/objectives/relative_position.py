@@ -36,7 +36,9 @@ def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class RelativePosition(Objective):
-    """A classifier with one hidden layer on the latents of two patches, after batch norm "without the scale and shift".
+    """A classifier with a hidden layer for each patch and one for both, on latents after batch norm.
+
+    That batch norm is "without the scale and shift", and the hidden layers are Doersch's fc6 and fc7.
 
     A gap between the patches (--patch_stride above --patch_size), jitter and dropped colours (--augment=colour_drop)
     keep it from answering by lines that go on and by chromatic aberration.
@@ -55,6 +57,7 @@ class RelativePosition(Objective):
 
     def __init__(self, encoder: Network, settings: NoSettings, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
+        self.patch = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="patch")
         self.hidden = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden")
         self.head = keras.layers.Dense(len(NEIGHBOURS), dtype="float32", name="head")
 
@@ -70,6 +73,6 @@ class RelativePosition(Objective):
     def call(self, view: tf.Tensor, training: bool = False) -> Output:
         """Patches [B, R, C, P, P, 3] -> the loss of 8 answers for each patch inside the grid."""
         latents = self.encode(view, training)  # [B, R, C, D]
-        both, labels = pairs(standardize(latents))
+        both, labels = pairs(self.patch(standardize(latents)))  # [N, 2*D]
         loss, accuracy = classify(self.head(self.hidden(both)), labels)
         return Output(loss, {"accuracy": accuracy}, latents)

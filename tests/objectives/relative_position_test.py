@@ -31,7 +31,9 @@ def test_loss_and_accuracy_are_numpys():
     output = model(PATCHES)
     latents = model.encode(PATCHES).numpy()
     latents = (latents - latents.mean((0, 1, 2))) / np.sqrt(latents.var((0, 1, 2)) + 1e-5)
-    (w1, b1), (w2, b2) = ([v.numpy() for v in layer.trainable_variables] for layer in (model.hidden, model.head))
+    layers = (model.patch, model.hidden, model.head)
+    (w0, b0), (w1, b1), (w2, b2) = ([v.numpy() for v in layer.trainable_variables] for layer in layers)
+    latents = np.maximum(latents @ w0 + b0, 0)
     losses, correct = [], []
     for grid in latents:
         for row in (1, 2):
