@@ -11,9 +11,10 @@ import pkgutil
 import tensorflow as tf
 
 import cpc_tf
+from cpc_tf.files import read_json
 from cpc_tf.registry import Task
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.workdir import read_config, read_json
+from cpc_tf.training.workdir import read_config
 
 
 def _find() -> dict[str, Task]:
@@ -37,10 +38,10 @@ def read_task(workdir: str) -> Task:
     for file, key in (("run.json", "task"), ("result.json", "kind")):
         path = os.path.join(workdir, file)
         if tf.io.gfile.exists(path):
-            try:
-                return TASKS[read_json(path)[key]]
-            except (KeyError, TypeError, ValueError) as error:
-                raise ConfigError(f"--workdir={workdir}: its {file} names none of {', '.join(TASKS)}") from error
+            name = read_json(path).get(key)
+            if name not in [*TASKS]:  # which may be of any type
+                raise ConfigError(f"--workdir={workdir}: its {file} names none of {', '.join(TASKS)}")
+            return TASKS[name]
     known = []
     for task in TASKS.values():
         with contextlib.suppress(ConfigError):

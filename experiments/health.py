@@ -16,9 +16,9 @@ import tempfile
 from absl import app, flags
 from matplotlib.figure import Figure as Canvas
 
+from cpc_tf.files import write_file
 from cpc_tf.results import plots
 from cpc_tf.results.training import line
-from cpc_tf.training.workdir import write_file
 
 PRESET = "flags/photos/pretrain.flags"
 RUNS = {

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 
+from cpc_tf.files import write_file
 from cpc_tf.results.blocks import spread, text
 from cpc_tf.results.runs import run_id
-from cpc_tf.training.workdir import write_file
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 Command = Sequence[str]

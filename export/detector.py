@@ -14,8 +14,8 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import CLASS_NAMES
 from cpc_tf.encoders.identity import module_name
+from cpc_tf.files import read_json, write_file
 from cpc_tf.settings import ConfigError, flatten
-from cpc_tf.training.workdir import read_json, write_file
 from export import readme
 from export.config import ExportConfig
 from export.module import or_black
@@ -89,7 +89,7 @@ def export_detector(run: DetectConfig, config: ExportConfig, directory: str) -> 
     path = os.path.join(config.workdir, CLASS_NAMES)
     if not tf.io.gfile.exists(path):
         raise ConfigError(f"--workdir={config.workdir}: has no {CLASS_NAMES}, its training never began")
-    names = read_json(path)
+    names = read_json(path, list)
     model, step = load_detector(run, config.workdir, len(names), config.step)
     description = {
         "class_names": names,

@@ -13,8 +13,8 @@ import numpy as np
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders import card
 from cpc_tf.encoders.network import Network
+from cpc_tf.files import write_file
 from cpc_tf.settings import flatten
-from cpc_tf.training.workdir import write_file
 from export import readme
 from export.config import ExportConfig
 from export.module import HubEncoder, save

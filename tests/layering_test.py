@@ -7,14 +7,18 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Part -> the parts it may import. The lower parts are files (settings, keras, cli), the others packages.
-BASE = {"settings", "keras", "cli", "registry"}
+BASE = {"settings", "keras", "cli", "registry", "files", "termination", "texts", "flagfile"}
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
-    "settings": set(),
+    "texts": set(),
+    "settings": {"texts"},
+    "flagfile": {"settings", "texts"},
     "keras": set(),
-    "cli": {"settings"},
+    "cli": {"settings", "termination", "texts", "flagfile"},
+    "files": {"settings"},
+    "termination": {"settings"},
     "registry": set(),
-    "tasks": {"registry", "settings", "training"},
+    "tasks": BASE | {"training"},
     "augment": BASE,
     "data": BASE | {"augment"},
     "encoders": BASE | {"data"},

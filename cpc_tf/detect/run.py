@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from cpc_tf.data import catalog, detection_pipeline
 from cpc_tf.data.source import DetectionSource
@@ -27,7 +28,11 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    workdir, strategy = open_run(config, "detect")
+    with open_run(config, "detect") as (workdir, strategy):
+        return _run(config, workdir, strategy)
+
+
+def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     training = config.training
     source, objects = _with_objects(config, config.data.split, "split")
     test_source, test_objects = _with_objects(config, config.scoring.test_split, "test_split")

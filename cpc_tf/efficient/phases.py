@@ -90,7 +90,7 @@ class Phases:
         self, config: EfficientConfig, trainee: Classification, part: Part, steps: int, **evaluation
     ) -> Sequence[dict[str, float]]:
         batches = self.inputs.training(config, trainee.phase, part)
-        workdir = Workdir(config, "efficient", is_chief(self._strategy))
+        workdir = Workdir(config, "efficient", is_chief(config.training))
         outcome = loop.train(trainee, batches, config.training, steps, workdir, **evaluation)
         self._seconds[config.workdir] = outcome.seconds
         return outcome.records

@@ -26,16 +26,22 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    workdir, strategy = open_run(config, "efficient")
-    result = workdir.result()
-    if result is None:
-        result = _run(config, workdir, strategy)
-    else:
-        print(f"{config.workdir}: already finished", flush=True)
+    with open_run(config, "efficient") as (workdir, strategy):
+        result = workdir.result(_is_whole)
+        if result is None:
+            result = _run(config, workdir, strategy)
+        else:
+            print(f"{config.workdir}: already finished", flush=True)
     for phase, found in result["phases"].items():
         print(f"{phase:12} top-1 {100 * found['top1']:.1f} %  top-5 {100 * found['top5']:.1f} %")
     print(f"results: {config.workdir}")
     return result
+
+
+def _is_whole(result: dict[str, Any]) -> bool:
+    phases = result.get("phases")
+    accuracies = phases.values() if isinstance(phases, dict) else [None]
+    return all(isinstance(found, dict) and {"top1", "top5"} <= found.keys() for found in accuracies)
 
 
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:

@@ -18,7 +18,7 @@ from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.trainee import LinearTraining
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import replica_batches
-from cpc_tf.training.workdir import open_run
+from cpc_tf.training.workdir import Workdir, open_run
 
 
 def probe(config: LinearConfig) -> dict[str, Any]:
@@ -27,12 +27,16 @@ def probe(config: LinearConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    workdir, strategy = open_run(config, "linear")
+    with open_run(config, "linear") as (workdir, strategy):
+        return _run(config, workdir, strategy)
+
+
+def _run(config: LinearConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
     source = catalog.open_labelled(config.data, config.data.split, "split")
     test_source = catalog.open_labelled(config.data, config.probe.test_split, "test_split")
     with strategy.scope():
-        encoder = load_patch_encoder(config.probe.encoder, training.seed)
+        encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
     encode = encoder.patch_latents
     patch, grid = geometry.patch_size, geometry.grid
     latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]

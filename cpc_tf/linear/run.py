@@ -7,11 +7,11 @@ from typing import Any
 
 from cpc_tf.encoders.identity import PIXELS
 from cpc_tf.encoders.name import COPY, EncoderName
+from cpc_tf.files import write_file
 from cpc_tf.linear import gallery, picture
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.probe import card_of, geometry_of, probe
 from cpc_tf.settings import replace
-from cpc_tf.training.workdir import write_file
 
 # Titles in the table and in the picture, beside PIXELS.
 ENCODER, RANDOM = "encoder", "random encoder"

@@ -16,9 +16,9 @@ from cpc_tf.augment.operations import OPERATIONS
 from cpc_tf.augment.policies import to_text
 from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
+from cpc_tf.files import write_file
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.workdir import write_file
 
 GAP = 4  # px between patches
 MARGIN = 24  # px around a panel, and the height of its title

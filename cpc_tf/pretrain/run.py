@@ -19,7 +19,7 @@ from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import replica_batches
-from cpc_tf.training.workdir import open_run
+from cpc_tf.training.workdir import Workdir, open_run
 
 PROBE_IMAGES = 1000
 
@@ -30,7 +30,11 @@ def pretrain(config: PretrainConfig) -> dict:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    workdir, strategy = open_run(config, "pretrain")
+    with open_run(config, "pretrain") as (workdir, strategy):
+        return _run(config, workdir, strategy)
+
+
+def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
     source = _open(config, config.data.split, "split")
     train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)

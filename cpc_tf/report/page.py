@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jinja2
 
+from cpc_tf.files import write_file
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import Block, Figure, Gap, Table, flat, text, to_csv
@@ -20,7 +21,6 @@ from cpc_tf.results.methods import dataset_name
 from cpc_tf.results.runs import Run, collect
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
-from cpc_tf.training.workdir import write_file
 
 LONGEST = 60  # letters of a dataset in the name of a file
 

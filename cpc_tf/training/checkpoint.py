@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.files import writing
 from cpc_tf.settings import ConfigError
 
 # What reading a half-written or damaged checkpoint gives. Not among them: what a bucket says that is out of reach for a
@@ -55,8 +56,13 @@ class Checkpoints:
             self.state.write(scratch)
             tf.io.gfile.rmtree(os.path.dirname(scratch))
             return
-        tf.io.gfile.makedirs(self.directory)
-        self.state.write(self.path(step))
+        with writing(self.path(step)):
+            try:
+                tf.io.gfile.makedirs(self.directory)
+                self.state.write(self.path(step))
+            except Exception:
+                self.drop_unfinished()  # which makes room
+                raise
         for old in self.steps()[: -self.keep]:
             self._remove(old)
 
@@ -99,6 +105,14 @@ class Checkpoints:
         if steps and restored is None:
             raise ConfigError(f"{where}: none of its checkpoints can be read; move it away")
         return restored
+
+    def drop_unfinished(self) -> None:
+        """Removes what processes that were killed or found no room have left: all files without a finished step."""
+        finished = {f"step_{step:08d}" for step in self.steps()}
+        for name in tf.io.gfile.listdir(self.directory) if tf.io.gfile.isdir(self.directory) else ():
+            path = os.path.join(self.directory, name.rstrip("/"))
+            if name.split(".")[0] not in finished and re.match(r"step_\d+|worker_\d+", name):
+                tf.io.gfile.rmtree(path) if tf.io.gfile.isdir(path) else tf.io.gfile.remove(path)
 
     def drop_after(self, step: int) -> None:
         """Removes the checkpoints after `step`: damaged ones, once the run goes on from `step`."""

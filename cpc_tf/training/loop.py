@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from cpc_tf.settings import RunEnded, Settings, flatten
+from cpc_tf.termination import Deferred, Stopped
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
@@ -27,12 +27,6 @@ class Outcome(NamedTuple):
     last: Record  # of that step; its figures are not rounded if this session has computed them
     records: Sequence[Record]  # those of all sessions as metrics.jsonl has them, ascending by 'step'
     seconds: float  # how long all sessions took
-
-
-class Stopped(RunEnded):
-    """SIGTERM came; a checkpoint was saved."""
-
-    status = 143  # what a shell reports for a process that SIGTERM ended
 
 
 class Diverged(RunEnded):
@@ -61,13 +55,13 @@ def train(
 
     Raises:
       Diverged: naming the last good checkpoint.
-      Stopped: after SIGTERM.
+      Stopped: after SIGTERM or SIGINT, with a checkpoint of the step that was under way.
     """
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint, config.keep_checkpoints)
     records = workdir.records()
     step = _resume(checkpoints, workdir, records)
     records = [record for record in records if record["step"] <= step]
-    seconds = records[-1]["wall_seconds"] if records else 0.0
+    seconds = records[-1].get("wall_seconds", 0.0) if records else 0.0
     if step >= train_steps:
         print(f"{workdir.path}: already at step {step} of {train_steps}", flush=True)
         last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
@@ -76,7 +70,7 @@ def train(
     device_loop = _device_loop(trainee)
     events = [every for every in (config.checkpoint_every, evaluate_every) if every]
     progress = Progress(train_steps, step)
-    with _Termination() as termination:
+    with Deferred() as stop:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
             record = {name: float(value) for name, value in device_loop(iterator, tf.constant(count)).items()}
@@ -92,14 +86,11 @@ def train(
             workdir.record(step, record)
             if workdir.chief:
                 _show(progress, record, warning)
-            stops = termination.requested and step < train_steps
-            if stops or step == train_steps or step % config.checkpoint_every == 0:
+            if stop.number or step == train_steps or step % config.checkpoint_every == 0:
                 _refuse(_too_large(trainee), step, checkpoints, workdir.config, trainee.rates)
                 checkpoints.save(step, write=workdir.chief)
-            if stops:
-                raise Stopped(
-                    f"stopped by SIGTERM: saved step {step} in {workdir.path}, the same command goes on from there"
-                )
+            if stop.number:
+                raise Stopped(stop.number, f"saved step {step} in {workdir.path}")
     return Outcome(step, {"step": step, **record}, records, record["wall_seconds"])
 
 
@@ -112,6 +103,7 @@ def _resume(checkpoints: Checkpoints, workdir: Workdir, records: Sequence[Record
         print(f"resuming {workdir.path} from step {step}", flush=True)
     if workdir.chief:
         checkpoints.drop_after(step)
+        checkpoints.drop_unfinished()
     workdir.begin(step)
     return step
 
@@ -185,19 +177,3 @@ def _show(progress: Progress, record: Record, warning: str | None) -> None:
     print("  ".join([str(progress), *figures, rate]).rstrip(), flush=True)
     if warning:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
-
-
-class _Termination:
-    """Turns SIGTERM into a request that the loop honours after the steps under way."""
-
-    requested = False
-
-    def __enter__(self) -> _Termination:
-        self._before = signal.signal(signal.SIGTERM, self._request)
-        return self
-
-    def __exit__(self, *_) -> None:
-        signal.signal(signal.SIGTERM, self._before)
-
-    def _request(self, *_) -> None:
-        self.requested = True

@@ -75,10 +75,12 @@ def replica_batches(
     return batches
 
 
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes what only one may write."""
-    resolver = strategy.cluster_resolver
-    return resolver is None or resolver.task_type in (None, "", "chief") or resolver.task_id == 0
+def is_chief(training: TrainingConfig) -> bool:
+    """Whether this process writes what only one may write; known before there is a strategy."""
+    if training.strategy != "multiworker":
+        return True
+    worker = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    return worker.task_type in (None, "", "chief") or worker.task_id == 0
 
 
 def wants_xla(setting: str, strategy: tf.distribute.Strategy) -> bool:

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 import cpc_tf
 from cpc_tf import cli
+from cpc_tf.files import read_json, read_text, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, Settings, changed_flags, to_flagfile
+from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of
 
-
-def write_file(path: str, content: str | bytes) -> None:
-    """Writes a file whole or not at all: under a temporary name, then renamed."""
-    tf.io.gfile.makedirs(os.path.dirname(path) or ".")
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with tf.io.gfile.GFile(temporary, "wb" if isinstance(content, bytes) else "w") as file:
-        file.write(content)
-    tf.io.gfile.rename(temporary, path, overwrite=True)
-
-
-def read_json(path: str) -> Any:
-    """The content of a JSON file."""
-    with tf.io.gfile.GFile(path) as file:
-        return json.loads(file.read())
-
-
-def to_json(value: Any) -> str:
-    """Strict JSON, for people to read, too."""
-    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
 
 def read_config(workdir: str, config_class: type) -> Any:
-    """The settings of the run in `workdir`. Raises ConfigError if there is none."""
+    """The settings of the run in `workdir`. Raises ConfigError if there is none, or none that can be read."""
     path = os.path.join(workdir, "run.flags")
     if not tf.io.gfile.exists(path):
         raise ConfigError(f"--workdir={workdir}: holds no run (no run.flags)")
-    with tf.io.gfile.GFile(path) as file:
-        lines = file.read().splitlines()
+    lines = read_text(path).splitlines()
     try:
         return cli.parse(config_class, lines, recorded=True)
     except ConfigError as error:
@@ -61,7 +48,7 @@ class Workdir:
       config, chief: as above.
 
     Raises:
-      ConfigError: `config.workdir` is empty, or holds another run.
+      ConfigError: `config.workdir` is empty, or holds another run, or what cannot be a run.
     """
 
     def __init__(self, config: Settings, task: str, chief: bool = True):
@@ -69,6 +56,7 @@ class Workdir:
         if not self.path:
             raise ConfigError("--workdir= is empty: name a directory for the run, e.g. --workdir=runs/first")
         self._task, self._events = task, None
+        self._refuse_what_is_no_run()
         if tf.io.gfile.exists(self.file("run.flags")):
             self._refuse_other_run()
 
@@ -77,7 +65,14 @@ class Workdir:
         return os.path.join(self.path, name)
 
     def begin(self, step: int) -> None:
-        """Writes run.flags and run.json, and drops the records after `step`, which a resumed run will write again."""
+        """Makes it ready to be written to from `step` on.
+
+        Writes run.flags and run.json; drops the records after `step`, which a resumed run will write again, and what a
+        killed process has left half written.
+        """
+        for name in tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ():
+            if name.endswith(".tmp"):
+                tf.io.gfile.remove(self.file(name))
         self.write("run.flags", to_flagfile(self.config))
         self.write("run.json", to_json({"task": self._task, "version": cpc_tf.__version__}))
         if tf.io.gfile.exists(self.file("metrics.jsonl")):
@@ -85,9 +80,20 @@ class Workdir:
             self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Writes a file whole or not at all."""
+        """Writes a file whole or not at all. Raises NotWritten."""
         if self.chief:
             write_file(self.file(name), content)
+
+    def _refuse_what_is_no_run(self) -> None:
+        for name in (*FOLDERS, *FILES):
+            path = self.file(name)
+            if tf.io.gfile.exists(path) and tf.io.gfile.isdir(path) is not (name in FOLDERS):
+                raise ConfigError(f"{path}: should be a {'folder' if name in FOLDERS else 'file'}; move it away")
+        if Checkpoints(self.path).steps() and not tf.io.gfile.exists(self.file("run.flags")):
+            raise ConfigError(
+                f"--workdir={self.path}: has checkpoints but no run.flags, so nobody knows of which run; take another "
+                "--workdir, or put its run.flags back"
+            )
 
     def _refuse_other_run(self) -> None:
         differ = changed_flags(self.config, read_config(self.path, type(self.config)))
@@ -101,15 +107,19 @@ class Workdir:
 
     def records(self) -> list[dict[str, float]]:
         """All records so far, ascending by step. What a kill cut short, and whatever stands behind it, is left out."""
-        records = []
-        if not tf.io.gfile.exists(self.file("metrics.jsonl")):
+        path, records = self.file("metrics.jsonl"), []
+        if not tf.io.gfile.exists(path):
             return records
-        with tf.io.gfile.GFile(self.file("metrics.jsonl")) as file:
-            for line in file.read().splitlines():
-                try:
-                    records.append(json.loads(line))
-                except json.JSONDecodeError:
-                    break
+        with tf.io.gfile.GFile(path, "rb") as file:
+            lines = file.read().decode("utf-8", "replace").splitlines()
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                break
+            if not _is_record(record):
+                break
+            records.append(record)
         return records
 
     @staticmethod
@@ -118,16 +128,17 @@ class Workdir:
         return {"step": step, **{name: round(float(x), 6) for name, x in values.items() if math.isfinite(x)}}
 
     def record(self, step: int, values: dict[str, float]) -> None:
-        """Appends a record to metrics.jsonl and to the TensorBoard events."""
+        """Appends a record to metrics.jsonl and to the TensorBoard events. Raises NotWritten."""
         if not self.chief:
             return
-        with tf.io.gfile.GFile(self.file("metrics.jsonl"), "a") as file:
+        with writing(self.file("metrics.jsonl")), tf.io.gfile.GFile(self.file("metrics.jsonl"), "a") as file:
             file.write(json.dumps(self.rounded(step, values)) + "\n")
-        self._events = self._events or tf.summary.create_file_writer(self.file("events"))
-        with self._events.as_default():
-            for name, value in values.items():
-                tf.summary.scalar(name, value, step=step)
-        self._events.flush()
+        with writing(self.file("events")):
+            self._events = self._events or tf.summary.create_file_writer(self.file("events"))
+            with self._events.as_default():
+                for name, value in values.items():
+                    tf.summary.scalar(name, value, step=step)
+            self._events.flush()
 
     def finish(self, result: dict[str, Any]) -> dict[str, Any]:
         """Writes result.json with the task as 'kind', and returns that. A figure that is not finite is a ValueError."""
@@ -135,17 +146,38 @@ class Workdir:
         self.write("result.json", to_json(result))
         return result
 
-    def result(self) -> dict[str, Any] | None:
-        """What `finish` wrote; None if the run is not finished, or now has settings that change what it does."""
+    def result(self, is_whole: Callable[[dict], bool] = bool) -> dict[str, Any] | None:
+        """What `finish` wrote; None if the run is not finished, or now has settings that change what it does.
+
+        A result that is damaged or not `is_whole` is none, either: the end of the run makes it anew.
+        """
         path = self.file("result.json")
         if not tf.io.gfile.exists(path) or read_config(self.path, type(self.config)) != self.config:
             return None
-        return read_json(path)
+        try:
+            found = read_json(path)
+        except ConfigError as error:
+            logging.warning("%s: made anew", error)
+            return None
+        if found.get("kind") == self._task and is_whole(found):
+            return found
+        logging.warning("%s: is no result of %s: made anew", path, self._task)
+        return None
 
 
-def open_run(config: Settings, task: str) -> tuple[Workdir, tf.distribute.Strategy]:
-    """The directory of a run with `config.training`, and where it runs. Raises ConfigError."""
-    workdir = Workdir(config, task)  # first, since a wrong name should not cost the wait for a TPU
-    strategy = strategy_of(config.training)
-    workdir.chief = is_chief(strategy)
-    return workdir, strategy
+def _is_record(value: Any) -> bool:
+    known = isinstance(value, dict) and isinstance(value.get("step"), int)
+    return known and all(isinstance(x, (int, float)) for x in value.values())
+
+
+@contextlib.contextmanager
+def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
+    """The directory of a run with `config.training`, for this process alone, and where the run is computed.
+
+    Raises:
+      ConfigError: see `Workdir`, `lock.locked` and `strategy_of`.
+    """
+    workdir = Workdir(config, task, is_chief(config.training))
+    # The lock before the strategy: who connects to a TPU takes it from the run that is there.
+    with locked(workdir.path) if workdir.chief else contextlib.nullcontext():
+        yield workdir, strategy_of(config.training)

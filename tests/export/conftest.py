@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.files import write_file
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.workdir import write_file
 from export.config import ExportConfig
 from export.exporter import export
 

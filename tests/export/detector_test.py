@@ -12,9 +12,9 @@ import tensorflow_hub as hub
 
 from cpc_tf.data import detection_pipeline
 from cpc_tf.detect.trainee import DetectorTraining
+from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.workdir import write_file
 from export import check_module, exporter, verify
 from export.config import ExportConfig
 from tests.data.samples import Images, encode

@@ -19,9 +19,9 @@ from cpc_tf.efficient.run import efficient, prepare
 from cpc_tf.efficient.trainee import Classification
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError, flatten, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.workdir import write_file
 from export import encoder as encoder_export
 from export import exporter, restored
 from export.config import ExportConfig

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import tensorflow as tf
 
@@ -10,7 +12,6 @@ def test_single_and_auto_are_one_device_here():
     for name in ("single", "auto"):
         strategy = make_strategy(name)
         assert strategy.num_replicas_in_sync == 1
-        assert is_chief(strategy)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -36,3 +37,11 @@ def test_a_missing_tpu_is_one_line_that_says_so():
 def test_xla_is_off_by_default_on_a_cpu(setting, wanted):
     assert not tf.config.list_logical_devices("GPU")
     assert wants_xla(setting, make_strategy("single")) is wanted
+
+
+@pytest.mark.parametrize(("task", "chief"), [(("worker", 0), True), (("worker", 1), False), (("chief", 0), True)])
+def test_of_several_workers_one_is_the_chief(monkeypatch, task, chief):
+    cluster = {"worker": ["a:1", "b:1"], "chief": ["c:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": dict(zip(("type", "index"), task))}))
+    assert is_chief(TrainingConfig(strategy="multiworker")) is chief
+    assert is_chief(TrainingConfig(strategy="tpu"))

@@ -4,9 +4,10 @@ import pytest
 
 import cpc_tf
 from cpc_tf import cli
+from cpc_tf.files import read_json, write_file
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, replace
-from cpc_tf.training.workdir import Workdir, read_config, read_json, write_file
+from cpc_tf.training.workdir import Workdir, read_config
 
 
 @pytest.fixture

@@ -1,0 +1,76 @@
+"""Files on a disk or in a bucket: written whole or not at all, and read; where that fails, one line says so."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.settings import ConfigError, RunEnded
+
+
+class NotWritten(RunEnded):
+    """The disk is full, or may not be written to."""
+
+    status = 4
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Within it, what cannot be written is NotWritten."""
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        raise NotWritten(
+            f"{path}: cannot be written ({_reason(error)}); what was saved before is whole, and the same command goes "
+            "on from there once there is room and permission"
+        ) from error
+
+
+def write_file(path: str, content: str | bytes) -> None:
+    """Writes a file whole or not at all: under a temporary name, then renamed. Raises NotWritten."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with writing(path):
+        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
+        try:
+            with tf.io.gfile.GFile(temporary, "wb" if isinstance(content, bytes) else "w") as file:
+                file.write(content)
+            tf.io.gfile.rename(temporary, path, overwrite=True)
+        except Exception:
+            with contextlib.suppress(tf.errors.OpError):
+                tf.io.gfile.remove(temporary)
+            raise
+
+
+def read_text(path: str) -> str:
+    """The content of a text file. Raises ConfigError if there is none that can be read."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return file.read().decode()
+    except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({_reason(error)})") from error
+
+
+def read_json(path: str, kind: type = dict) -> Any:
+    """The content of a JSON file, an object or what else `kind` says. Raises ConfigError if it holds no such thing."""
+    try:
+        found = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: is damaged ({_reason(error)})") from error
+    if not isinstance(found, kind):
+        raise ConfigError(f"{path}: is damaged (a {type(found).__name__} instead of a {kind.__name__})")
+    return found
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON, for people to read, too."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) else str(error)
+    return (text or type(error).__name__).splitlines()[0][:200]

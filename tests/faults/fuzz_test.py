@@ -1,0 +1,33 @@
+"""Some seconds of the fuzzer."""
+
+import pytest
+
+from tests.faults.fuzz import Attack
+from tests.faults.targets import TARGETS
+
+CASES = {"images": 200, "annotations": 400, "flags": 100, "checkpoints": 30, "cards": 100, "runs": 20, "modules": 1}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_damaged_input_is_read_or_refused(name, tmp_path):
+    attack = Attack(tmp_path, seed=0, names=[name])
+    for number in range(CASES[name]):
+        attack.one(name, number)
+    assert not attack.broken, "\n".join(f"{each.number}: {each.trace}" for each in attack.broken)
+    assert attack.tried(name) == CASES[name]
+
+
+def test_a_case_is_a_function_of_its_number(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, second = (Attack(tmp_path / room, seed=3, names=["annotations"]) for room in "ab")
+    assert first.data("annotations", 5) == second.data("annotations", 5) != first.data("annotations", 6)
+
+
+def test_what_breaks_a_promise_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(TARGETS["annotations"], "check", lambda self, data: 1 / 0)
+    attack = Attack(tmp_path, seed=0, names=["annotations"])
+    attack.next()
+    ((target, number, _, trace),) = attack.broken
+    assert (target, number, attack.tried("annotations")) == ("annotations", 0, 1)
+    assert "ZeroDivisionError" in trace
