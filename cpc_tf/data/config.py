@@ -22,6 +22,13 @@ class DataConfig(Settings):
     shuffle_window: int = constant(
         16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1
     )
+    max_megapixels: float = constant(
+        100.0,
+        "Size from which on an image in a folder is left out, by its header alone: a small file can fill the memory",
+        unit="megapixels",
+        above=0,
+        maximum=1000,
+    )
 
     def check(self):
         if not self.dataset or self.dataset == "folder:":
