@@ -11,7 +11,13 @@ from cpc_tf.settings import ConfigError
 
 
 def open_source(
-    dataset: str, data_dir: str = "", split: str = "train", window: int = 16384, *, split_flag: str = "split"
+    dataset: str,
+    data_dir: str = "",
+    split: str = "train",
+    window: int = 16384,
+    *,
+    split_flag: str = "split",
+    max_megapixels: float = DataConfig.max_megapixels,
 ) -> Source:
     """Opens a dataset by its name, preparing it if needed.
 
@@ -21,6 +27,7 @@ def open_source(
       split: part of the dataset; TFDS syntax such as 'train[:10%]', except for folders.
       window: examples shuffled together; folders are always shuffled whole.
       split_flag: the flag that `split` came from.
+      max_megapixels: of images in folders; what is prepared by TFDS is taken as it is.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
@@ -29,7 +36,7 @@ def open_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "folder":
-            return folder.open_folder(rest, split, data_dir)
+            return folder.open_folder(rest, split, data_dir, max_megapixels)
         if name == "photos":
             config = photos.config(_number(dataset, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED)
             builder = _embedded(photos.Photos, config, data_dir)
@@ -39,13 +46,19 @@ def open_source(
 
 
 def open_detection_source(
-    dataset: str, data_dir: str = "", split: str = "train", window: int = 16384, *, split_flag: str = "split"
+    dataset: str,
+    data_dir: str = "",
+    split: str = "train",
+    window: int = 16384,
+    *,
+    split_flag: str = "split",
+    max_megapixels: float = DataConfig.max_megapixels,
 ) -> DetectionSource:
     """Opens a dataset with boxes by its name, preparing it if needed.
 
     Args:
       dataset: 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012', or 'voc:PATH'.
-      data_dir, window, split_flag: as of `open_source`.
+      data_dir, window, split_flag, max_megapixels: as of `open_source`.
       split: part of the dataset; TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list of ImageSets.
 
     Raises:
@@ -55,7 +68,7 @@ def open_detection_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "voc" and colon:
-            return voc_folder.open_voc_folder(rest, split, data_dir)
+            return voc_folder.open_voc_folder(rest, split, data_dir, max_megapixels)
         if name == "collages":
             config = collages.config(_number(dataset, count, "images to train on", "collages/1000") or collages.TRAIN)
             builder = _embedded(collages.Collages, config, data_dir)
@@ -70,7 +83,14 @@ def open_detection_source(
 
 def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
     """A split of `data`'s dataset with labels. Raises ConfigError if it has none, or leads nowhere."""
-    source = open_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=split_flag)
+    source = open_source(
+        data.dataset,
+        data.data_dir,
+        split,
+        data.shuffle_window,
+        split_flag=split_flag,
+        max_megapixels=data.max_megapixels,
+    )
     if not source.class_names:
         reason = f"no labels there in --dataset={data.dataset}; a classifier needs them, in a folder of pictures one "
         raise SplitError(split, f"{reason}subfolder per class", split_flag)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 import os
 
-import tensorflow as tf
 from absl import logging
 
+from cpc_tf.data import walk
 from cpc_tf.data.source import NO_LABEL
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
@@ -19,28 +19,13 @@ WHOLE = ""  # the top of a tree without splits
 
 
 def images(root: str) -> list[str]:
-    """Names of the image files below a folder, relative to it, with '/', sorted, hidden files and folders left out."""
-    found, foreign = [], collections.Counter()
-    pending = [""]
-    while pending:
-        folder = pending.pop()
-        for entry in tf.io.gfile.listdir(os.path.join(root, folder)):
-            entry = entry.rstrip("/")  # buckets mark folders so
-            name = f"{folder}/{entry}" if folder else entry
-            extension = os.path.splitext(entry)[1].lower()
-            if entry.startswith(".") or entry == "__MACOSX":
-                continue
-            if extension in EXTENSIONS:
-                found.append(name)
-            elif extension in _FOREIGN:
-                foreign[extension] += 1
-            # Asked of the few other names only: in a bucket each question is a request.
-            elif tf.io.gfile.isdir(os.path.join(root, name)):
-                pending.append(name)
+    """Names of the image files below a folder. See `walk.files`."""
+    names = walk.files(root, EXTENSIONS + _FOREIGN)
+    foreign = collections.Counter(extension for name in names if (extension := _extension(name)) in _FOREIGN)
     if foreign:
         kinds = ", ".join(f"{number} {extension}" for extension, number in sorted(foreign.items()))
         logging.warning("%s: left out, since TensorFlow cannot decode them: %s", root, kinds)
-    return sorted(found)
+    return [name for name in names if _extension(name) in EXTENSIONS]
 
 
 def splits(names: list[str]) -> dict[str, list[str]]:
@@ -77,3 +62,7 @@ def labels(available: dict[str, list[str]]) -> tuple[tuple[str, ...], dict[str, 
     class_names = tuple(tops) if len(tops) > 1 else ()  # One folder tells nothing apart.
     numbers = {name: label for label, name in enumerate(class_names)}
     return class_names, {file: numbers.get(folder, NO_LABEL) for file, folder in folders.items()}
+
+
+def _extension(name):
+    return os.path.splitext(name)[1].lower()

@@ -51,6 +51,10 @@ class Examples(abc.ABC):
     def ordered(self) -> tf.data.Dataset:
         """Each example once, in the order of the files; `counter` is the position."""
 
+    def changed(self) -> list[str]:
+        """Paths of the files that have changed or vanished since this was opened, as far as that is known."""
+        return []
+
 
 class Source(Examples):
     """A dataset of encoded images.

@@ -6,13 +6,15 @@ import abc
 import contextlib
 import difflib
 import io
+import os
+import re
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf.data import keys
+from cpc_tf.data import keys, leftovers
 from cpc_tf.data.source import FOREVER, NO_LABEL, Examples, Select, Source, SplitError
 from cpc_tf.settings import ConfigError
 
@@ -134,6 +136,9 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
     """
     if builder.is_prepared() and builder.info.splits:
         return builder
+    # What a killed preparation left beside; one that is under way writes all the time.
+    folder, version = os.path.split(builder.data_dir)
+    leftovers.remove(folder, re.escape(version) + r"\.incomplete\w+")
     logging.info("preparing dataset %s in %s", builder.info.full_name, builder.data_dir)
     try:
         with quiet(progress):

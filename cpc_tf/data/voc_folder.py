@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import os
-
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from cpc_tf.data import boxes as box
-from cpc_tf.data import folder_check, folder_tree, voc_xml
+from cpc_tf.data import folder_check, folder_tree, voc_layout, walk
+from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decode import image_size
 from cpc_tf.data.folder import FolderSource
 from cpc_tf.data.source import NO_LABEL, DetectionSource, Select, SplitError
+from cpc_tf.data.voc_layout import stem
+from cpc_tf.data.wording import listed, shown
 from cpc_tf.settings import ConfigError
 
-_IMAGES, _ANNOTATIONS, _SETS = "JPEGImages", "Annotations", "ImageSets/Main"
+_IMAGES, _ANNOTATIONS = "JPEGImages", "Annotations"
 _MOST_LEFT_OUT = 0.01  # of a split's images; above, the data are not what their owner believes
-_NAMED = 20  # names in a message
-_THREADS = 16  # hide the round trips to a bucket
 
 
 class VocFolder(DetectionSource):
     """Images of a folder and their objects, shuffled over the whole list. See `DetectionSource`."""
 
-    def __init__(self, root: str, files: list[str], objects: dict[str, tf.RaggedTensor], class_names: tuple[str, ...]):
-        """Args: the folder of the images, names of its files, their objects (see `_objects`), names of the labels."""
-        self.num_examples = len(files)
+    def __init__(
+        self,
+        root: str,
+        files: folder_check.Checked,
+        objects: dict[str, tf.RaggedTensor],
+        class_names: tuple[str, ...],
+    ):
+        """Args: the folder of the images, its files, their objects (see `_objects`), names of the labels."""
+        self.num_examples = len(files.names)
         self.class_names = class_names
         # The label of a file is its index in the list, by which its objects are found.
-        self._files = FolderSource(root, files, list(range(len(files))), ())
-        self._objects = {"name": tf.constant([_stem(file) for file in files]), **objects}
+        self._files = FolderSource(root, files, list(range(len(files.names))), ())
+        self._objects = {"name": tf.constant([stem(file) for file in files.names]), **objects}
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         return self._with_objects(self._files.stream(seed, start, select))
 
     def ordered(self) -> tf.data.Dataset:
         return self._with_objects(self._files.ordered())
+
+    def changed(self) -> list[str]:
+        return self._files.changed()
 
     def _with_objects(self, examples):
         def add(example):
@@ -47,41 +54,44 @@ class VocFolder(DetectionSource):
         return examples.map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def open_voc_folder(path: str, split: str, cache_dir: str = "") -> VocFolder:
+def open_voc_folder(
+    path: str, split: str, cache_dir: str = "", max_megapixels: float = DataConfig.max_megapixels
+) -> VocFolder:
     """The images of a split and their objects.
 
     The splits are the lists ImageSets/Main/SPLIT.txt, without those of one class (`cat_train.txt`); without any list
     there is only `train`, all images. The classes are the names found in all annotations, sorted. Boxes are cut off at
     the border of the image itself, whatever size the annotation gives; those without area or numbers are left out with
-    a warning. So are images without a file or a readable annotation, or with broken pixels; more than 1 % of them is
-    an error.
+    a warning. So are images without a file or a readable annotation, or with broken or too many pixels; more
+    than 1 % of them is an error.
 
     Args:
       path: the folder, local or e.g. gs://.
       split: name of a list.
       cache_dir: where the outcome of decoding each file once is kept; empty: ~/.cache/cpc_tf.
+      max_megapixels: of an image; others are left out before they fill the memory.
 
     Raises:
-      ConfigError: another layout, no such split, no boxes, too many unusable images.
+      ConfigError: another layout, parts that cannot be read, no such split, no boxes, too many unusable images.
     """
-    root = os.path.expanduser(path).rstrip("/") or "/"
-    dataset = f"--dataset=voc:{path}"
+    root = walk.folder_of(f"voc:{path}")
+    dataset = f"--dataset=voc:{shown(path)}"
     for folder in (_IMAGES, _ANNOTATIONS):
         if not tf.io.gfile.isdir(f"{root}/{folder}"):
             raise ConfigError(f"{dataset}: no folder {folder} in it; PATH is e.g. VOCdevkit/VOC2007")
     # Of two files of one name, the first: .jpg before .png.
-    images = {_stem(file): file for file in reversed(folder_tree.images(f"{root}/{_IMAGES}"))}
-    annotations = _annotations(f"{root}/{_ANNOTATIONS}")
+    images = {stem(file): file for file in reversed(folder_tree.images(f"{root}/{_IMAGES}"))}
+    annotations = voc_layout.annotations(f"{root}/{_ANNOTATIONS}")
     readable = [a for a in annotations.values() if not isinstance(a, str)]
     class_names = tuple(sorted({name for a in readable for name in a.names if name}))
 
-    splits = _splits(f"{root}/{_SETS}", class_names) or {"train": None}
+    splits = voc_layout.splits(root, class_names) or {"train": None}
     found = folder_tree.find(split, splits)
     if found is None:
-        raise SplitError(split, f"voc:{path} has {', '.join(sorted(splits))}")
-    names = _read_list(splits[found]) if splits[found] else sorted(images)
+        raise SplitError(split, f"voc:{shown(path)} has {listed(sorted(splits))}")
+    names = voc_layout.read_list(splits[found]) if splits[found] else sorted(images)
     if not names:
-        raise SplitError(split, f"no image of voc:{path} is in it")
+        raise SplitError(split, f"no image of voc:{shown(path)} is in it")
 
     def trouble(name):
         if name not in images:
@@ -90,46 +100,12 @@ def open_voc_folder(path: str, split: str, cache_dir: str = "") -> VocFolder:
         return found if isinstance(found, str) else None
 
     names = _usable(names, trouble, dataset)
-    files = folder_check.sound(f"{root}/{_IMAGES}", [images[name] for name in names], cache_dir, f"voc:{path}")
-    objects = _objects(root, files, [annotations[_stem(file)] for file in files], class_names)
+    folder, files = f"{root}/{_IMAGES}", [images[name] for name in names]
+    files = folder_check.sound(folder, files, cache_dir, f"voc:{path}", max_megapixels)
+    objects = _objects(root, files.names, [annotations[stem(file)] for file in files.names], class_names)
     if not len(objects["labels"].flat_values):
         raise SplitError(split, f"no boxes in it, in {dataset}")
-    return VocFolder(f"{root}/{_IMAGES}", files, objects, class_names)
-
-
-def _stem(file):
-    return os.path.splitext(file)[0]
-
-
-def _annotations(folder):
-    """{name: its annotation, or why it cannot be read} of a folder of XML files."""
-
-    def read(name):
-        try:
-            with tf.io.gfile.GFile(f"{folder}/{name}", "rb") as file:
-                return voc_xml.parse(file.read())
-        except ValueError as error:
-            return f"broken annotation, {error}"
-
-    files = sorted(name for name in tf.io.gfile.listdir(folder) if name.lower().endswith(".xml"))
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-        return {_stem(file): outcome for file, outcome in zip(files, pool.map(read, files))}
-
-
-def _splits(folder, class_names):
-    """{split: its list's path}."""
-    if not tf.io.gfile.isdir(folder):
-        return {}
-    lists = {_stem(file) for file in tf.io.gfile.listdir(folder) if file.endswith(".txt")}
-    of_one_class = {f"{name}_{other}" for name in class_names for other in lists}
-    return {name: f"{folder}/{name}.txt" for name in lists - of_one_class}
-
-
-def _read_list(path):
-    """The names in a list, each once."""
-    with tf.io.gfile.GFile(path, "rb") as file:
-        lines = file.read().decode("utf-8-sig", "replace").splitlines()
-    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    return VocFolder(folder, files, objects, class_names)
 
 
 def _usable(names, trouble, dataset):
@@ -137,12 +113,11 @@ def _usable(names, trouble, dataset):
     troubles = {name: why for name in names if (why := trouble(name))}
     if not troubles:
         return names
-    listed = [f"{name} ({why})" for name, why in troubles.items()]
-    listed = ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else "")
+    named = listed([f"{name} ({why})" for name, why in troubles.items()])
     share = f"{len(troubles)} of {len(names)} images ({100 * len(troubles) / len(names):.3g} %) cannot be used"
     if len(troubles) > _MOST_LEFT_OUT * len(names):
-        raise ConfigError(f"{dataset}: {share}, more than 1 %; remove them from the list or repair them: {listed}")
-    logging.warning("%s: %s and are left out: %s", dataset, share, listed)
+        raise ConfigError(f"{dataset}: {share}, more than 1 %; remove them from the list or repair them: {named}")
+    logging.warning("%s: %s and are left out: %s", dataset, share, named)
     return [name for name in names if name not in troubles]
 
 
@@ -168,9 +143,8 @@ def _objects(root, files, annotations, class_names):
 
 def _report(root, files, indices, total, message):
     if len(indices):
-        listed = list(dict.fromkeys(files[index] for index in indices))
-        more = f" and {len(listed) - _NAMED} more files" if len(listed) > _NAMED else ""
-        logging.warning(f"%s: {message}", root, len(indices), total, ", ".join(listed[:_NAMED]) + more)
+        names = list(dict.fromkeys(files[index] for index in indices))
+        logging.warning(f"%s: {message}", root, len(indices), total, listed(names))
 
 
 def _sizes(folder, files):
@@ -180,4 +154,7 @@ def _sizes(folder, files):
         return image_size(tf.io.read_file(tf.strings.join([folder, name], "/")))
 
     sizes = tf.data.Dataset.from_tensor_slices(files).map(size, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return np.stack(list(sizes.as_numpy_iterator()))
+    try:
+        return np.stack(list(sizes.as_numpy_iterator()))
+    except tf.errors.OpError as error:
+        raise ConfigError(f"{folder}: changed while it was read: {walk.reason(error)}") from error

@@ -67,5 +67,5 @@ def test_no_such_voc(tmp_path):
     with pytest.raises(ConfigError, match="^--dataset=voc/1999: ") as error:
         catalog.open_detection_source("voc/1999", str(tmp_path))
     assert "\n" not in str(error.value)
-    with pytest.raises(ConfigError, match="^--dataset=voc:/nowhere: no folder JPEGImages in it"):
+    with pytest.raises(ConfigError, match="^--dataset=voc:/nowhere: no such folder"):
         catalog.open_detection_source("voc:/nowhere", str(tmp_path))

@@ -176,8 +176,8 @@ def test_long_lists_of_broken_files_are_cut(tmp_path, cache):
 def test_check_is_remembered_until_a_file_changes(tmp_path, cache, write_folder, monkeypatch):
     root = write_folder(tmp_path / "x", ["a.png", "b.png"])
     checks = []
-    check = folder_check._broken
-    monkeypatch.setattr(folder_check, "_broken", lambda *args: checks.append(1) or check(*args))
+    check = folder_check._check
+    monkeypatch.setattr(folder_check, "_check", lambda *args: checks.append(1) or check(*args))
     for _ in range(2):
         open_folder(root, "train", cache)
     assert len(checks) == 1
@@ -189,7 +189,7 @@ def test_check_is_remembered_until_a_file_changes(tmp_path, cache, write_folder,
     assert len(checks) == 3
     outcomes = list((tmp_path / "cache" / "checked_folders").iterdir())
     assert len(outcomes) == 3, "nothing left aside"
-    assert json.loads(outcomes[0].read_text()) == {"folder": root, "files": 2, "broken": []}
+    assert json.loads(outcomes[0].read_text()) == {"folder": root, "files": 2, "broken": [], "huge": []}
     for outcome in outcomes:
         outcome.write_text('{"bro')  # a torn file is as good as none
     open_folder(root, "train", cache)

@@ -1,0 +1,61 @@
+"""The texts of a folder in VOC's layout: annotations, and the lists that are its splits."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from cpc_tf.data import voc_xml, walk
+from cpc_tf.data.wording import shown
+from cpc_tf.settings import ConfigError
+
+_SETS = "ImageSets", "ImageSets/Main"
+_THREADS = 16  # hide the round trips to a bucket
+
+
+def annotations(folder: str) -> dict[str, voc_xml.Annotation | str]:
+    """{name: its annotation, or why it cannot be read} of a folder of XML files."""
+
+    def read(name):
+        try:
+            with tf.io.gfile.GFile(f"{folder}/{name}", "rb") as file:
+                return voc_xml.parse(file.read())
+        except ValueError as error:
+            return f"broken annotation, {walk.reason(error)}"
+        except tf.errors.OpError as error:
+            return f"unreadable annotation, {walk.reason(error)}"
+
+    files = walk.files(folder, (".xml",), deep=False)
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        return {stem(file): outcome for file, outcome in zip(files, pool.map(read, files))}
+
+
+def splits(root: str, class_names: Sequence[str]) -> dict[str, str]:
+    """{split: its list's path}, without the lists of one class. Raises ConfigError if there is something else."""
+    for name in _SETS:
+        folder = f"{root}/{name}"
+        if not tf.io.gfile.isdir(folder):
+            if os.path.lexists(folder) or tf.io.gfile.exists(folder):
+                raise ConfigError(f"{shown(folder)}: is no folder; without it, all images are the split train")
+            return {}
+    lists = {stem(file) for file in walk.files(folder, (".txt",), deep=False) if file.endswith(".txt")}
+    of_one_class = {f"{name}_{other}" for name in class_names for other in lists}
+    return {name: f"{folder}/{name}.txt" for name in lists - of_one_class}
+
+
+def read_list(path: str) -> list[str]:
+    """The names in a list, each once. Raises ConfigError if it cannot be read."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            lines = file.read().decode("utf-8-sig", "replace").splitlines()
+    except tf.errors.OpError as error:
+        raise ConfigError(f"{shown(path)}: cannot be read: {walk.reason(error)}") from error
+    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+
+
+def stem(file: str) -> str:
+    """The name of a file without its extension."""
+    return os.path.splitext(file)[0]
