@@ -5,7 +5,16 @@ import pytest
 from tests.faults.fuzz import Attack
 from tests.faults.targets import TARGETS
 
-CASES = {"images": 200, "annotations": 400, "flags": 100, "checkpoints": 30, "cards": 100, "runs": 20, "modules": 1}
+CASES = {
+    "images": 200,
+    "annotations": 400,
+    "flags": 100,
+    "checkpoints": 30,
+    "cards": 100,
+    "runs": 20,
+    "modules": 1,
+    "folders": 5,
+}
 
 
 @pytest.mark.parametrize("name", TARGETS)

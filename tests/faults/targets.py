@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 import json
 import math
-import pathlib
 import shutil
 from unittest import mock
 
@@ -27,37 +25,9 @@ from cpc_tf.training.workdir import Workdir, read_config
 from tests import modules, samples
 from tests.data.samples import encode
 from tests.faults import mutate
+from tests.faults.folder_target import Folders
+from tests.faults.target import Target, refused
 from tests.results import samples as results
-
-LONGEST = 1000  # characters of a message
-
-
-class Target(abc.ABC):
-    """Something to attack.
-
-    Args:
-      room: an empty folder of its own.
-    """
-
-    def __init__(self, room: pathlib.Path):
-        self.room = room
-
-    @abc.abstractmethod
-    def case(self, random: np.random.Generator) -> bytes:
-        """An input."""
-
-    @abc.abstractmethod
-    def check(self, data: bytes) -> bool:
-        """Whether the input was accepted; raises whatever is neither that nor the refusal that is promised."""
-
-
-def refused(error: ConfigError) -> bool:
-    """That a refusal is one readable line; False, for `check`."""
-    text = str(error)
-    assert "\n" not in text, "a refusal of several lines"
-    assert len(text) <= LONGEST, f"a refusal of {len(text)} characters"
-    assert text.isprintable() or not any(ord(letter) < 32 for letter in text), "a refusal with control characters"
-    return False
 
 
 class Images(Target):
@@ -322,4 +292,5 @@ TARGETS = {
     "runs": RunFiles,
     "results": Results,
     "modules": Modules,
+    "folders": Folders,
 }
