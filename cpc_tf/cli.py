@@ -9,30 +9,33 @@ from typing import Any
 
 from absl import app, flags, logging
 
+from cpc_tf.flagfile import expanded
 from cpc_tf.settings import ConfigError, RunEnded, leaves, retirements, unflatten
+from cpc_tf.termination import Interrupted, Stopped, interrupt_on_signals
+from cpc_tf.texts import shown
 
 
 def run(config_class: type, function: Callable[[Any], None]) -> None:
     """Runs a binary: defines the flags of `config_class`, parses them, calls `function(config)`, exits.
 
-    A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 143
-    after SIGTERM.
+    A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 4
+    where something cannot be written, 143 after SIGTERM, 130 after SIGINT.
     """
     define(config_class, flags.FLAGS, sys.argv[0])
     logging.set_verbosity(logging.WARNING)
 
     def main(argv: Sequence[str]) -> int | None:
+        interrupt_on_signals()
         try:
             if argv[1:]:
                 raise ConfigError(_stray(argv[1]))
             function(from_flags(config_class, flags.FLAGS))
         except RunEnded as ended:
             return _complain(ended)
+        except Interrupted as stop:
+            return _complain(Stopped(stop.number, "what was saved before is whole"))
 
-    try:
-        app.run(main, flags_parser=_parse)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    app.run(main, flags_parser=_parse)
 
 
 def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc_tf") -> None:
@@ -72,7 +75,7 @@ def from_flags(config_class: type, flag_values: flags.FlagValues, recorded: bool
         value = values[field.name] = flag_values[field.name].value
         if not (recorded or field.metadata["flag"]) and value != field.default:
             raise ConfigError(
-                f"--{field.name}={value}: is no flag any more, its value is always {field.default} "
+                f"--{field.name}={shown(value)}: is no flag any more, its value is always {field.default} "
                 f"({owner.__module__}.{owner.__name__})"
             )
     for retired in retirements(config_class):
@@ -98,7 +101,7 @@ def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> An
     flags.DEFINE_string("flagfile", "", "file of flags", flag_values=flag_values)
     define(config_class, flag_values)
     try:
-        strays = flag_values(["program", *argv])[1:]
+        strays = flag_values(["program", *expanded(argv)])[1:]
     except flags.Error as error:
         raise ConfigError(_one_line(error)) from error
     if strays:
@@ -107,6 +110,8 @@ def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> An
 
 
 _PARSERS = {bool: flags.BooleanParser, int: flags.IntegerParser, float: flags.FloatParser, str: flags.ArgumentParser}
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_LONGEST_NUMBER = 400  # characters; Python does not turn much longer ones into text again
 
 
 class _Flag(flags.Flag):
@@ -122,21 +127,31 @@ class _Flag(flags.Flag):
     def __init__(self, name: str, kind: type, default: Any, help: str):
         serializer = None if kind is bool else flags.ArgumentSerializer()
         super().__init__(_PARSERS[kind](), serializer, name, default, help, boolean=kind is bool)
+        self._kind = kind
 
     def parse(self, argument: str) -> None:
-        super().parse(argument)
+        try:
+            if self._kind in (int, float) and len(str(argument)) > _LONGEST_NUMBER:
+                raise flags.IllegalFlagValueError
+            super().parse(argument)
+        except flags.IllegalFlagValueError:
+            raise flags.IllegalFlagValueError(
+                f"--{self.name}={shown(argument)}: must be {_KINDS[self._kind]} (default {self.default})"
+            ) from None
         self.order = next(_Flag._parsed)
 
 
 def _parse(argv: Sequence[str]) -> Sequence[str]:
     try:
-        return flags.FLAGS(argv)
+        return flags.FLAGS([argv[0], *expanded(argv[1:])])
+    except ConfigError as refusal:
+        sys.exit(_complain(refusal))
     except flags.Error as error:
         sys.exit(_complain(ConfigError(_one_line(error))))
 
 
 def _stray(word: str) -> str:
-    return f"{word}: not a flag; settings are given as --name=value, see --help"
+    return f"{shown(word)}: not a flag; settings are given as --name=value, see --help"
 
 
 def _one_line(error: Exception) -> str:

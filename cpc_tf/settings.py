@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+from cpc_tf import texts
 
 
 class RunEnded(Exception):
     """Why a binary ends before its work is done: its message is shown as one line, `status` is the exit status."""
 
     status = 1
+
+    def __init__(self, message: str):
+        super().__init__(texts.one_line(message))
 
 
 class ConfigError(RunEnded, ValueError):
@@ -35,6 +39,8 @@ def setting(
     minimum: float | None = None,
     above: float | None = None,
     maximum: float | None = None,
+    listed: type | None = None,
+    path: bool = False,
     free_on_resume: bool = False,
     flag: bool = True,
 ) -> Any:
@@ -48,7 +54,9 @@ def setting(
       choices: the allowed values, if they can be listed.
       minimum: least value of a number.
       above: bound of a number that is itself not allowed.
-      maximum: largest value of a number.
+      maximum: largest value of a number. Every number has one: what is far beyond would break something else, later.
+      listed: of a text such as '0.5,1,2' the type of its numbers, each of which is in the range above; see `numbers`.
+      path: whether checkpoints or modules are read or written there, by TensorFlow.
       free_on_resume: may differ between a run and its resumption.
       flag: False for what code can set and a command cannot. A command or flag file that names it at its default, as
         run.flags do, is read nevertheless.
@@ -57,7 +65,15 @@ def setting(
 
 
 constant = functools.partial(setting, flag=False)
+# Ranges that many settings have.
 fraction = functools.partial(setting, minimum=0, maximum=1)  # a probability, a fraction
+side = functools.partial(setting, unit="px", minimum=1, maximum=10_000)
+MOST = 2**31 - 1  # of what is counted: TensorFlow has many a number in 32 bits
+count = functools.partial(setting, minimum=1, maximum=MOST)
+WIDEST = 2**16
+width = functools.partial(setting, minimum=1, maximum=WIDEST)  # channels of a layer
+LARGEST = 1e38  # of factors and rates: in float32 a larger one is infinite
+rate = functools.partial(setting, above=0, maximum=LARGEST)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,19 +109,16 @@ class Settings:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             if field.metadata:
-                _check_range(field, getattr(self, field.name))
+                _check(field, getattr(self, field.name))
         self.check()
 
     def check(self) -> None:
         """Raises ConfigError if fields contradict each other."""
 
     def numbers(self, name: str) -> list[float]:
-        """The numbers of a text setting such as '0.5,1,2', none if it is empty. Raises ConfigError."""
-        text = getattr(self, name)
-        try:
-            return [float(word) for word in text.split(",")] if text else []
-        except ValueError:
-            raise ConfigError(f"--{name}={text}: numbers with commas between them, e.g. 0.5,1,2") from None
+        """The numbers of a `listed` text such as '0.5,1,2', none if it is empty."""
+        kind = type(self).__dataclass_fields__[name].metadata["listed"]
+        return texts.numbers(getattr(self, name), kind)
 
 
 def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
@@ -171,15 +184,20 @@ def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any
     return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
 
 
-def _check_range(field: dataclasses.Field, value: Any) -> None:
-    choices, least, above, most = (field.metadata[name] for name in ("choices", "minimum", "above", "maximum"))
-    rules = [
-        (not isinstance(value, float) or math.isfinite(value), "a finite number"),
-        (not choices or value in choices, f"one of {', '.join(map(str, choices))}"),
-        (least is None or value >= least, f"at least {least}"),
-        (above is None or value > above, f"above {above}"),
-        (most is None or value <= most, f"at most {most}"),
-    ]
-    for holds, wanted in rules:
-        if not holds:
-            raise ConfigError(f"--{field.name}={value}: must be {wanted} (default {field.default})")
+def _check(field: dataclasses.Field, value: Any) -> None:
+    """Raises ConfigError if a value is not what the metadata of its field say."""
+    wanted = _wanted(field.metadata, value)
+    if wanted:
+        raise ConfigError(f"--{field.name}={texts.shown(value)}: must be {wanted} (default {field.default})")
+
+
+def _wanted(rules: Mapping[str, Any], value: Any) -> str:
+    """What a value should be but is not, '' if it is all right."""
+    if rules["choices"] and value not in rules["choices"]:
+        return f"one of {', '.join(map(str, rules['choices']))}"
+    bounds = [rules[name] for name in ("minimum", "above", "maximum")]
+    if rules["listed"]:
+        return texts.wrong_list(str(value), rules["listed"], *bounds)
+    if isinstance(value, str):
+        return texts.wrong_text(value, rules["path"])
+    return texts.wrong_number(value, *bounds)

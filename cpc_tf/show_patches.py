@@ -14,7 +14,7 @@ from cpc_tf import cli
 from cpc_tf.data import catalog
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import Settings, setting
+from cpc_tf.settings import Settings, count, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +22,8 @@ class ShowConfig(Settings):
     """A pre-training's settings, and what to draw."""
 
     output: str = setting("patches.png", "Picture file to write")
-    picture: int = setting(0, "Index of the picture in the split, from 0", minimum=0)
-    draws: int = setting(patch_sheet.DRAWS, "Number of augmented draws beside the original", minimum=1)
+    picture: int = count(0, "Index of the picture in the split, from 0", minimum=0)
+    draws: int = count(patch_sheet.DRAWS, "Number of augmented draws beside the original", maximum=1000)
     pretrain: PretrainConfig = PretrainConfig()
 
 

@@ -2,19 +2,19 @@
 
 import dataclasses
 
-from cpc_tf.settings import Settings, setting
+from cpc_tf.settings import Settings, count, setting
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig(Settings):
     """Everything `python -m export` has as a setting."""
 
-    workdir: str = setting("", "Directory of the run to export: of pre-training, few labels or detection")
-    output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet")
+    workdir: str = setting("", "Directory of the run to export: of pre-training, few labels or detection", path=True)
+    output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet", path=True)
     weights: str = setting(
         "averaged",
         "Polyak averages or the weights themselves; only pre-training has averages",
         source="App. A",
         choices=("averaged", "raw"),
     )
-    step: int = setting(0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0)
+    step: int = count(0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0)

@@ -1,6 +1,7 @@
 """Settings dataclasses: rules of a field, rules over several fields, flattening."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -117,10 +118,12 @@ def test_every_rule_of_every_setting_bites(owner):
         rules = field.metadata
         outside = [rules["above"]] if rules["above"] is not None else []
         outside += [rules["minimum"] - 1] if rules["minimum"] is not None else []
-        outside += [rules["maximum"] + 1] if rules["maximum"] is not None else []
+        outside += [rules["maximum"] * 2] if rules["maximum"] is not None else []
         outside += [field.type("7")] if rules["choices"] else []
         for value in outside:
-            with pytest.raises(ConfigError, match=rf"^--{field.name}={value}: must be .*\(default ") as error:
+            with pytest.raises(
+                ConfigError, match=rf"^--{field.name}={re.escape(str(value))}: must be .*\(default "
+            ) as error:
                 owner(**{field.name: value})
             assert "\n" not in str(error.value)
         for choice in rules["choices"]:

@@ -23,7 +23,7 @@ class Range(NamedTuple):
     name: str  # within the operation; a policy's entry for it is OPERATION.NAME
     usual: float  # unless a policy says otherwise
     minimum: float = 0
-    maximum: float = float("inf")
+    maximum: float = 100  # far above what is of use
     # (value, side of a patch in px) -> lowest and highest of each real number that is drawn, uniformly.
     drawn: Callable[[float, int], Bounds] | None = lambda value, side: [(-value, value)]
     integer: bool = False  # only whole values are allowed
@@ -76,7 +76,7 @@ _TABLE = (
     Operation("shear_y", 1, primitives.shear_y, _SHEAR),
     Operation("translate_x", 2, primitives.translate_x, _SHIFT),
     Operation("translate_y", 3, primitives.translate_y, _SHIFT),
-    Operation("rotate", 4, primitives.rotate, (Range("limit", 30),)),  # degrees
+    Operation("rotate", 4, primitives.rotate, (Range("limit", 30, maximum=360),)),  # degrees
     Operation("auto_contrast", 5, primitives.auto_contrast),
     Operation("invert", 6, primitives.invert),
     Operation("equalize", 7, primitives.equalize),

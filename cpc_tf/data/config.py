@@ -1,8 +1,9 @@
 """Settings of what the encoder sees: images and their geometry."""
 
 import dataclasses
+import functools
 
-from cpc_tf.settings import ConfigError, Settings, constant, fraction, setting
+from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, setting, side
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,11 +17,13 @@ class DataConfig(Settings):
         "name of a TensorFlow Datasets builder",
     )
     data_dir: str = setting(
-        "", "Directory in which TensorFlow Datasets keeps its data; empty: its own default", free_on_resume=True
+        "",
+        "Directory in which TensorFlow Datasets keeps its data; empty: its own default",
+        free_on_resume=True,
     )
     split: str = setting("train", "Part of the dataset to learn from, in the split syntax of TensorFlow Datasets")
     shuffle_window: int = constant(
-        16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1
+        16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, maximum=MOST
     )
     max_megapixels: float = constant(
         100.0,
@@ -41,16 +44,10 @@ class DataConfig(Settings):
 class GeometryConfig(Settings):
     """Image -> resize -> random crop -> grid of patches. Defaults: appendix A."""
 
-    resize: int = setting(
-        300,
-        "Side of the square that an image is resized to before it is cropped",
-        unit="px",
-        source="App. A",
-        minimum=1,
-    )
-    image_size: int = setting(260, "Side of the random crop of an image", unit="px", source="App. A", minimum=1)
-    patch_size: int = setting(80, "Side of a patch", unit="px", source="App. A", minimum=1)
-    patch_stride: int = setting(36, "Distance between neighbouring patches", unit="px", source="App. A", minimum=1)
+    resize: int = side(300, "Side of the square that an image is resized to before it is cropped", source="App. A")
+    image_size: int = side(260, "Side of the random crop of an image", source="App. A")
+    patch_size: int = side(80, "Side of a patch", source="App. A")
+    patch_stride: int = side(36, "Distance between neighbouring patches", source="App. A")
     mirror: bool = setting(False, "Mirror half of the training images left to right")
 
     def check(self):
@@ -66,6 +63,11 @@ class GeometryConfig(Settings):
                 f"--patch_stride={self.patch_stride}: the grid does not fit, {left_over} of {self.image_size} px are "
                 f"left over; --image_size={self.image_size - left_over} would fit"
             )
+        if 3 * (self.grid * self.patch_size) ** 2 > MOST:
+            raise ConfigError(
+                f"--patch_stride={self.patch_stride}: the {self.grid} x {self.grid} patches of an image are more than "
+                "2 GB; use a larger --patch_stride"
+            )
 
     @property
     def grid(self) -> int:
@@ -77,18 +79,16 @@ class GeometryConfig(Settings):
 class ImageConfig(Settings):
     """Image -> random-sized crop, for a classifier of whole images; tested on the centre crop. Appendix C."""
 
-    resize: int = setting(256, "Side of the square that test images are resized to, then cropped", unit="px", minimum=1)
-    image_size: int = setting(
-        224, "Side of the images that are classified", unit="px", source="App. C: 14x14 at stride 16", minimum=1
-    )
+    resize: int = side(256, "Side of the square that test images are resized to, then cropped")
+    image_size: int = side(224, "Side of the images that are classified", source="App. C: 14x14 at stride 16")
     crop_area: float = setting(
         0.08,
         "Smallest part of an image's area that a training crop may have",
         source="Szegedy et al. 2014",
-        above=0,
+        minimum=1e-4,  # of a huge image still some pixels
         maximum=1,
     )
-    crop_stretch: float = constant(4 / 3, "Largest aspect ratio of a training crop", minimum=1)
+    crop_stretch: float = constant(4 / 3, "Largest aspect ratio of a training crop", minimum=1, maximum=100)
     mirror: bool = setting(True, "Mirror half of the training images left to right")
 
     def check(self):
@@ -98,30 +98,34 @@ class ImageConfig(Settings):
             )
 
 
+area = functools.partial(constant, unit="px", minimum=1, maximum=10_000**2)
+
+
 @dataclasses.dataclass(frozen=True)
 class CanvasConfig(Settings):
     """How images with objects are shown to a detector."""
 
-    canvas_height: int = setting(
-        800, "Height of the canvas; an image that does not fit on it is shrunk further", unit="px", minimum=1
-    )
-    canvas_width: int = setting(
-        800, "Width of the canvas; an image that does not fit on it is shrunk further", unit="px", minimum=1
-    )
-    smallest_area: int = constant(
-        150_000, "Smallest area of a training image, before --area_scale", unit="px", minimum=1
-    )
-    largest_area: int = constant(450_000, "Largest area of a training image, before --area_scale", unit="px", minimum=1)
-    test_area: int = constant(300_000, "Area of a test image, before --area_scale", unit="px", minimum=1)
+    canvas_height: int = side(800, "Height of the canvas; an image that does not fit on it is shrunk further")
+    canvas_width: int = side(800, "Width of the canvas; an image that does not fit on it is shrunk further")
+    smallest_area: int = area(150_000, "Smallest area of a training image, before --area_scale")
+    largest_area: int = area(450_000, "Largest area of a training image, before --area_scale")
+    test_area: int = area(300_000, "Area of a test image, before --area_scale")
     area_scale: float = setting(
-        1.0, "Factor on the areas of images as shown: 150,000 to 450,000 px, in the test 300,000 px", above=0
+        1.0,
+        "Factor on the areas of images as shown: 150,000 to 450,000 px, in the test 300,000 px",
+        minimum=1e-4,
+        maximum=1e4,
     )
     canvas_mirror: bool = setting(True, "Mirror half of the training images left to right, with their boxes")
     canvas_colour_drop: float = fraction(
         0.5, "Probability that a training image keeps one of three colour channels", source="Doersch 2015"
     )
-    smallest_box: float = constant(2.0, "Shortest side, after resizing, of a box to learn", unit="px", minimum=0)
-    max_boxes: int = setting(100, "Most boxes of a training image that are learned; of more, the largest", minimum=1)
+    smallest_box: float = constant(
+        2.0, "Shortest side, after resizing, of a box to learn", unit="px", minimum=0, maximum=10_000
+    )
+    max_boxes: int = count(
+        100, "Most boxes of a training image that are learned; of more, the largest", maximum=100_000
+    )
 
     def check(self):
         if self.smallest_area > self.largest_area:

@@ -1,10 +1,23 @@
 """Settings of detection. Defaults are the public C4 recipe: stride-16 features and a residual stack per region."""
 
 import dataclasses
+import functools
 
 from cpc_tf.data.config import CanvasConfig, DataConfig
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import ConfigError, Settings, constant, fraction, setting
+from cpc_tf.settings import (
+    LARGEST,
+    MOST,
+    WIDEST,
+    ConfigError,
+    Settings,
+    constant,
+    count,
+    fraction,
+    rate,
+    setting,
+    width,
+)
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
 
@@ -16,6 +29,7 @@ class BackboneConfig(Settings):
         "",
         "Encoder to fine-tune: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
         "'random:MODULE': the untrained copy of one of our modules; 'network:MODULE': one of ours, in --precision",
+        path=True,
     )
     backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
     backbone_endpoint: str = setting(
@@ -33,31 +47,41 @@ class BackboneConfig(Settings):
 class AnchorConfig(Settings):
     """The boxes that each cell of the feature map proposes from."""
 
-    anchor_sizes: str = setting("32,64,128,256,512", "Sizes of the anchors (square roots of their areas)", unit="px")
-    anchor_ratios: str = setting("0.5,1,2", "Aspect ratios of the anchors, height over width")
+    anchor_sizes: str = setting(
+        "32,64,128,256,512",
+        "Sizes of the anchors (square roots of their areas)",
+        unit="px",
+        listed=float,
+        above=0,
+        maximum=10_000,
+    )
+    anchor_ratios: str = setting(
+        "0.5,1,2", "Aspect ratios of the anchors, height over width", listed=float, minimum=0.001, maximum=1000
+    )
 
     def check(self):
         for name in ("anchor_sizes", "anchor_ratios"):
-            if not all(number > 0 for number in self.numbers(name) or [0]):
-                raise ConfigError(f"--{name}={getattr(self, name)}: numbers with commas between them, all above 0")
+            if not self.numbers(name):
+                raise ConfigError(f"--{name}=: must be numbers with commas between them, at least one")
+
+
+regions = functools.partial(count, maximum=10**7)  # of one image
 
 
 @dataclasses.dataclass(frozen=True)
 class RpnConfig(Settings):
     """The region proposal network."""
 
-    rpn_width: int = setting(1024, "Width of the region proposal network", minimum=1)
-    rpn_samples: int = setting(256, "Anchors of an image in the loss of the region proposal network", minimum=1)
+    rpn_width: int = width(1024, "Width of the region proposal network")
+    rpn_samples: int = regions(256, "Anchors of an image in the loss of the region proposal network")
     rpn_positive_fraction: float = constant(0.5, "Largest part of sampled anchors on objects", minimum=0, maximum=1)
     rpn_positive_iou: float = constant(0.7, "Overlap from which an anchor is an object's", above=0, maximum=1)
     rpn_negative_iou: float = constant(0.3, "Overlap below which an anchor is background", minimum=0, maximum=1)
     rpn_nms_iou: float = constant(0.7, "Overlap from which one proposal suppresses another", above=0, maximum=1)
-    rpn_train_candidates: int = setting(
-        12000, "Best anchors before the suppression of proposals in training", minimum=1
-    )
-    rpn_train_proposals: int = setting(2000, "Most proposals after their suppression in training", minimum=1)
-    rpn_test_candidates: int = setting(6000, "Best anchors before the suppression of proposals in the test", minimum=1)
-    rpn_test_proposals: int = setting(1000, "Most proposals after their suppression in the test", minimum=1)
+    rpn_train_candidates: int = regions(12000, "Best anchors before the suppression of proposals in training")
+    rpn_train_proposals: int = regions(2000, "Most proposals after their suppression in training")
+    rpn_test_candidates: int = regions(6000, "Best anchors before the suppression of proposals in the test")
+    rpn_test_proposals: int = regions(1000, "Most proposals after their suppression in the test")
 
     def check(self):
         if self.rpn_negative_iou > self.rpn_positive_iou:
@@ -71,20 +95,24 @@ class HeadConfig(Settings):
     """What classifies each region and moves its box."""
 
     learn_difficult: bool = constant(True, "Learn objects marked difficult; if not, ignore what lies on them")
-    region_samples: int = setting(512, "Regions of an image in the loss of the region head", minimum=1)
+    region_samples: int = regions(512, "Regions of an image in the loss of the region head")
     region_positive_fraction: float = constant(0.25, "Largest part of sampled regions on objects", minimum=0, maximum=1)
     region_positive_iou: float = constant(0.5, "Overlap from which a region is an object's", above=0, maximum=1)
-    region_reduce: int = constant(1024, "Channels that wider feature maps are reduced to; 0: never", minimum=0)
-    region_pool: int = setting(14, "Side of the grid that a region is pooled to", unit="cells", minimum=1)
-    region_points: int = constant(2, "Sampling points per bin and axis", minimum=1)
-    region_chunk: int = constant(128, "Regions pooled at a time (memory); 0: all", unit="regions", minimum=0)
+    region_reduce: int = constant(
+        1024, "Channels that wider feature maps are reduced to; 0: never", minimum=0, maximum=WIDEST
+    )
+    region_pool: int = count(14, "Side of the grid that a region is pooled to", unit="cells", maximum=1000)
+    region_points: int = constant(2, "Sampling points per bin and axis", minimum=1, maximum=100)
+    region_chunk: int = constant(
+        128, "Regions pooled at a time (memory); 0: all", unit="regions", minimum=0, maximum=MOST
+    )
     region_head: str = setting(
         "residual", "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers", choices=("residual", "mlp")
     )
-    region_blocks: int = setting(3, "Number of blocks or layers of the region head", minimum=0)
-    region_width: int = setting(2048, "Width of the blocks or layers of the region head", minimum=1)
-    region_bottleneck: int = constant(512, "Width inside a block of the region head", minimum=1)
-    region_stride: int = constant(2, "Stride of the first block of the region head", minimum=1)
+    region_blocks: int = setting(3, "Number of blocks or layers of the region head", minimum=0, maximum=1000)
+    region_width: int = width(2048, "Width of the blocks or layers of the region head")
+    region_bottleneck: int = constant(512, "Width inside a block of the region head", minimum=1, maximum=WIDEST)
+    region_stride: int = constant(2, "Stride of the first block of the region head", minimum=1, maximum=1000)
     region_norm: str = constant(
         "layer", "Normalization of each region inside a block", choices=("layer", "channel", "batch", "none")
     )
@@ -98,7 +126,7 @@ class InferenceConfig(Settings):
     detection_nms_iou: float = constant(
         0.5, "Overlap from which one detection suppresses another of its class", above=0, maximum=1
     )
-    detections: int = setting(100, "Most detections of an image", minimum=1)
+    detections: int = regions(100, "Most detections of an image")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,25 +144,25 @@ class DetectorConfig(Settings):
 class DetectorSgdConfig(Settings):
     """How encoder and detector are trained. The schedule is written in parts of the run, for any length."""
 
-    learning_rate: float = setting(0.02, "Detector's learning rate for batches of --rate_batch images", above=0)
-    rate_batch: int = setting(
+    learning_rate: float = rate(0.02, "Detector's learning rate for batches of --rate_batch images")
+    rate_batch: int = count(
         16, "Batch size that --learning_rate is for; others scale it in proportion; 0: none does", minimum=0
     )
-    encoder_rate_factor: float = setting(0.1, "Encoder's learning rate, as a factor on the detector's", minimum=0)
+    encoder_rate_factor: float = setting(
+        0.1, "Encoder's learning rate, as a factor on the detector's", minimum=0, maximum=LARGEST
+    )
     momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
-    weight_decay: float = constant(1e-4, "Factor on half the squared norm of the kernels", minimum=0)
-    clip_norm: float = setting(0.0, "Largest global norm of the gradient; 0: no clipping", minimum=0)
-    warmup_steps: int = setting(100, "Length of the linear warm-up of the learning rates", unit="steps", minimum=0)
+    weight_decay: float = constant(1e-4, "Factor on half the squared norm of the kernels", minimum=0, maximum=LARGEST)
+    clip_norm: float = setting(0.0, "Largest global norm of the gradient; 0: no clipping", minimum=0, maximum=LARGEST)
+    warmup_steps: int = count(100, "Length of the linear warm-up of the learning rates", unit="steps", minimum=0)
     rate_drops: str = setting(
         "0.75,0.9167",
         "Parts of the run after which learning rates fall to a tenth; empty: never",
         source="C4: 18k and 22k of 24k steps",
+        listed=float,
+        above=0,
+        maximum=0.9999,
     )
-
-    def check(self):
-        for part in self.numbers("rate_drops"):
-            if not 0 < part < 1:
-                raise ConfigError(f"--rate_drops={self.rate_drops}: parts of the run, between 0 and 1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +170,7 @@ class ScoringConfig(Settings):
     """What the detector is tested on, and how."""
 
     test_split: str = setting("test", "Part of the dataset that the detector is tested on at the end")
-    test_batch_size: int = setting(4, "Images per device and step in the test", minimum=1, free_on_resume=True)
+    test_batch_size: int = count(4, "Images per device and step in the test", maximum=2**20, free_on_resume=True)
     detection_iou: float = setting(
         0.5, "Overlap from which a detection is a true positive", source="VOC", above=0, maximum=1
     )
@@ -152,7 +180,7 @@ class ScoringConfig(Settings):
 class DetectConfig(Settings):
     """All settings of `python -m cpc_tf.detect`."""
 
-    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
+    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()
     canvas: CanvasConfig = CanvasConfig()
     detector: DetectorConfig = DetectorConfig()

@@ -5,7 +5,7 @@ import dataclasses
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import DataConfig, ImageConfig
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import ConfigError, Settings, constant, setting
+from cpc_tf.settings import LARGEST, ConfigError, Settings, constant, count, fraction, rate, setting, width
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
 
@@ -21,7 +21,7 @@ class LabelsConfig(Settings):
         above=0,
         maximum=1,
     )
-    labels_per_class: int = setting(
+    labels_per_class: int = count(
         0, "Labels of each class to use, instead of --label_fraction; 0: --label_fraction decides", minimum=0
     )
     held_out: float = setting(
@@ -38,6 +38,7 @@ class ClassifierConfig(Settings):
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
         "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
         "of one of our modules; 'network:MODULE': one of ours, in --precision",
+        path=True,
     )
     endpoint: str = setting(
         "feature_map", "Output of the module to classify, e.g. 'feature_map', 'stack2' or 'latents'"
@@ -48,9 +49,9 @@ class ClassifierConfig(Settings):
         source="App. C.1",
         choices=tuple(NETWORKS),
     )
-    head_blocks: int = setting(11, "Residual blocks of the classifier", source="App. C.2", minimum=0)
-    head_width: int = setting(4096, "Channels of a block of the classifier", source="App. C.2", minimum=1)
-    head_bottleneck: int = setting(1024, "Channels inside a block of the classifier", source="App. C.2", minimum=1)
+    head_blocks: int = setting(11, "Residual blocks of the classifier", source="App. C.2", minimum=0, maximum=1000)
+    head_width: int = width(4096, "Channels of a block of the classifier", source="App. C.2")
+    head_bottleneck: int = width(1024, "Channels inside a block of the classifier", source="App. C.2")
     dropout: float = setting(0.5, "Dropout before the last layer", source="App. C", minimum=0, maximum=0.99)
 
 
@@ -58,32 +59,29 @@ class ClassifierConfig(Settings):
 class SgdConfig(Settings):
     """How it is trained: appendix C."""
 
-    learning_rate: float = setting(
-        0.1, "Learning rate of SGD at the start of its cosine", source="App. C: 0.05, 0.1, 0.2", above=0
-    )
+    learning_rate: float = rate(0.1, "Learning rate of SGD at the start of its cosine", source="App. C: 0.05, 0.1, 0.2")
     momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
     weight_decay: float = setting(
         1e-4,
         "Weight decay of kernels that SGD trains: with --encoder=pixels all, else the classifier's",
         source="App. C",
         minimum=0,
+        maximum=LARGEST,
     )
-    warmup_steps: int = setting(0, "Length of the linear warm-up of SGD", unit="steps", minimum=0)
-    finetune_steps: int = setting(
+    warmup_steps: int = count(0, "Length of the linear warm-up of SGD", unit="steps", minimum=0)
+    finetune_steps: int = count(
         0, "Most steps of fine-tuning after the frozen phase; 0: no fine-tuning", unit="steps", minimum=0
     )
-    finetune_rate: float = setting(0.01, "Learning rate of the classifier's SGD while fine-tuning", above=0)
-    encoder_rate: float = setting(1e-4, "Learning rate of the encoder's Adam while fine-tuning", above=0)
+    finetune_rate: float = rate(0.01, "Learning rate of the classifier's SGD while fine-tuning")
+    encoder_rate: float = rate(1e-4, "Learning rate of the encoder's Adam while fine-tuning")
     finetune_schedule: str = setting(
         "constant",
         "Schedule of fine-tuning's learning rates; a cosine ends at --finetune_steps",
         choices=("constant", "cosine"),
     )
-    look_every: int = setting(
-        100, "Steps between fine-tuning's evaluations on held-out labels: lengths to select from", minimum=1
-    )
-    cached_views: int = setting(
-        0, "Views of each image that the frozen phase encodes once; 0: encode at each step", minimum=0
+    look_every: int = count(100, "Steps between fine-tuning's evaluations on held-out labels: lengths to select from")
+    cached_views: int = count(
+        0, "Views of each image that the frozen phase encodes once; 0: encode at each step", minimum=0, maximum=10_000
     )
 
 
@@ -91,35 +89,40 @@ class SgdConfig(Settings):
 class SearchConfig(Settings):
     """Random search in the paper's space, judged on the held-out labels; the settings given are its first trial."""
 
-    search_trials: int = setting(
-        1, "Settings tried for the first phase, the given ones first; 1: only those", minimum=1
+    search_trials: int = count(
+        1, "Settings tried for the first phase, the given ones first; 1: only those", maximum=1_000_000
     )
-    search_rates: str = setting("0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1")
-    search_decays: str = setting(
-        "1e-5,1e-2", "Least and largest weight decay of the search (log scale)", source="App. C.1"
+    search_rates: str = rate(
+        "0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1", listed=float
     )
-    search_dropouts: str = setting("0,1", "Least and largest dropout of the search", source="App. C.1")
-    search_batches: str = setting(
-        "", "Batch sizes that the search draws from; empty: only --batch_size", source="App. C.1: 16, 32 a worker"
+    # Above 0, since they are drawn on the log scale.
+    search_decays: str = rate(
+        "1e-5,1e-2", "Least and largest weight decay of the search (log scale)", source="App. C.1", listed=float
     )
-    search_encoder_rates: str = setting("", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate")
+    search_dropouts: str = fraction("0,1", "Least and largest dropout of the search", source="App. C.1", listed=float)
+    search_batches: str = count(
+        "",
+        "Batch sizes that the search draws from; empty: only --batch_size",
+        source="App. C.1: 16, 32 a worker",
+        listed=int,
+        maximum=2**20,
+    )
+    search_encoder_rates: str = rate(
+        "", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate", listed=float
+    )
 
     def check(self):
-        for name in ("search_rates", "search_decays", "search_dropouts", "search_batches", "search_encoder_rates"):
-            self.numbers(name)
         for name in ("search_decays", "search_dropouts"):
             low_high = self.numbers(name)
             if len(low_high) != 2 or low_high[0] > low_high[1]:
                 raise ConfigError(f"--{name}={getattr(self, name)}: two numbers, the least and the largest")
-        if self.numbers("search_decays")[0] <= 0:
-            raise ConfigError(f"--search_decays={self.search_decays}: above 0, for they are drawn on the log scale")
 
 
 @dataclasses.dataclass(frozen=True)
 class EfficientConfig(Settings):
     """All settings of `python -m cpc_tf.efficient`."""
 
-    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
+    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()

@@ -34,12 +34,12 @@ def encode_dataset(
       encode: patches uint8 [B, R, C, P, P, 3], or whatever the field holds, -> latents [B, R, C, D].
       title: begins a line of progress now and then; empty: none.
     """
-    latents, labels, progress, done, shown = None, np.zeros([count], np.int64), Progress(count), 0, -1
+    latents, labels, progress, done, shown = None, _room([count], np.int64), Progress(count), 0, -1
     for batch in batches:
         take = min(count - done, batch["label"].shape[0])
         encoded = encode(batch[field])[:take].numpy()
         if latents is None:
-            latents = np.empty([count, *encoded.shape[1:]], np.float32)
+            latents = _room([count, *encoded.shape[1:]], np.float32)
         latents[done : done + take], labels[done : done + take] = encoded, batch["label"][:take].numpy()
         done += take
         progress.update(done)
@@ -49,6 +49,15 @@ def encode_dataset(
         if done == count:
             break
     return Features(latents, labels)
+
+
+def _room(shape: list[int], dtype: type) -> np.ndarray:
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError) as error:  # ValueError: more than there are addresses
+        raise ConfigError(
+            f"--cached_views: {shape[0]:,} encoded images do not fit into memory; use fewer views, or 0"
+        ) from error
 
 
 def feature_batches(features: Features, batch_size: int, seed: int, start_step: int = 0) -> tf.data.Dataset:

@@ -4,7 +4,7 @@ import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import DataConfig, GeometryConfig
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.settings import ConfigError, Settings, count, rate, setting
 from cpc_tf.training.config import TrainingConfig
 
 
@@ -16,6 +16,7 @@ class ProbeConfig(Settings):
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
         "our modules; 'pixels': none",
+        path=True,
     )
     geometry_from: str = setting(
         "encoder",
@@ -23,9 +24,9 @@ class ProbeConfig(Settings):
         choices=("encoder", "flags"),
     )
     test_split: str = setting("test", "Part of the dataset to test on")
-    learning_rate: float = setting(5e-4, "Learning rate of Adam", source="App. B", above=0)
-    cached_views: int = setting(
-        0, "Augmented views of each image that are encoded once; 0: encode at each step", minimum=0
+    learning_rate: float = rate(5e-4, "Learning rate of Adam", source="App. B")
+    cached_views: int = count(
+        0, "Augmented views of each image that are encoded once; 0: encode at each step", minimum=0, maximum=10_000
     )
     baselines: bool = setting(True, "Classify from the module's untrained copy and from raw pixels, too")
 
@@ -38,7 +39,7 @@ class ProbeConfig(Settings):
 class LinearConfig(Settings):
     """All settings of `python -m cpc_tf.linear`."""
 
-    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
+    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()

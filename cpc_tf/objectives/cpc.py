@@ -13,7 +13,7 @@ from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, rotate
 from cpc_tf.objectives.pixelcnn import PixelCNN
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.settings import ConfigError, Settings, count, rate, setting, width
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,13 +27,13 @@ class CPCConfig(Settings):
         choices=(1, 2, 4),
     )
     steps_to_ignore: int = setting(
-        2, "Rows that CPC skips, since their patches overlap the context", source="App. A", minimum=0
+        2, "Rows that CPC skips, since their patches overlap the context", source="App. A", minimum=0, maximum=10_000
     )
-    steps_to_predict: int = setting(3, "Offset of the last row that CPC predicts", source="App. A", minimum=1)
-    target_dim: int = setting(64, "Dimension of CPC's targets and predictions", source="App. A", minimum=1)
-    emb_scale: float = setting(0.1, "Scale of CPC's predictions", source="App. A", above=0)
-    context_blocks: int = setting(5, "Residual blocks of CPC's context network", source="App. A", minimum=1)
-    context_dim: int = setting(256, "Width inside a block of CPC's context network", source="App. A", minimum=1)
+    steps_to_predict: int = count(3, "Offset of the last row that CPC predicts", source="App. A", maximum=10_000)
+    target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A")
+    emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A")
+    context_blocks: int = count(5, "Residual blocks of CPC's context network", source="App. A", maximum=1000)
+    context_dim: int = width(256, "Width inside a block of CPC's context network", source="App. A")
     negatives: str = setting(
         "replica", "Images of CPC's negatives: the replica's, or all of the batch", choices=("replica", "gathered")
     )

@@ -12,7 +12,7 @@ from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify
-from cpc_tf.settings import Settings, setting
+from cpc_tf.settings import Settings, rate, width
 
 VIEWS = 2
 
@@ -21,12 +21,10 @@ VIEWS = 2
 class InstanceConfig(Settings):
     """The contrastive loss of Chen et al. 2020."""
 
-    temperature: float = setting(
-        0.1, "Divisor of cosine similarities with --objective=instance", source="Chen et al. 2020", above=0
+    temperature: float = rate(
+        0.1, "Divisor of cosine similarities with --objective=instance", source="Chen et al. 2020"
     )
-    projection_dim: int = setting(
-        128, "Dimension of what --objective=instance compares", source="Chen et al. 2020", minimum=1
-    )
+    projection_dim: int = width(128, "Dimension of what --objective=instance compares", source="Chen et al. 2020")
 
 
 def other_view(projections: tf.Tensor, temperature: float) -> tuple[tf.Tensor, tf.Tensor]:

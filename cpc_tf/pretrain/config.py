@@ -7,7 +7,7 @@ from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.base import Objective
-from cpc_tf.settings import Settings, setting
+from cpc_tf.settings import Settings, count, setting
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig
 
 
@@ -15,7 +15,7 @@ from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConf
 class MonitorConfig(Settings):
     """What is measured during training."""
 
-    probe_every: int = setting(
+    probe_every: int = count(
         0, "Steps between nearest-neighbour probes; 0: no probes", unit="steps", minimum=0, free_on_resume=True
     )
     probe_split: str = setting("", "Labelled split of the nearest-neighbour probe; empty: --split", free_on_resume=True)
@@ -53,7 +53,7 @@ ObjectiveConfig = dataclasses.make_dataclass(
 class PretrainConfig(Settings):
     """All settings of `python -m cpc_tf.pretrain`."""
 
-    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", free_on_resume=True)
+    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()

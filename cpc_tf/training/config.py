@@ -3,21 +3,28 @@
 import dataclasses
 import math
 
-from cpc_tf.settings import ConfigError, Settings, constant, fraction, setting
+from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, rate, setting
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Settings):
     """How long, on what devices, and how often to record and save."""
 
-    batch_size: int = setting(512, "Images per step, over all replicas", unit="images", source="App. A", minimum=1)
-    train_steps: int = setting(
+    batch_size: int = count(512, "Images per step, over all replicas", unit="images", source="App. A", maximum=2**20)
+    train_steps: int = count(
         0, "Length of training; 0: --train_epochs decides", unit="steps", minimum=0, free_on_resume=True
     )
     train_epochs: float = setting(
-        200, "Length of training", unit="passes over the data", source="App. A", minimum=0, free_on_resume=True
+        200,
+        "Length of training",
+        unit="passes over the data",
+        source="App. A",
+        minimum=0,
+        maximum=1e6,
+        free_on_resume=True,
     )
-    seed: int = setting(0, "Seed of weights, order, crops and augmentation", minimum=0)
+    # What numpy's global generator takes, which Keras seeds along with its own.
+    seed: int = setting(0, "Seed of weights, order, crops and augmentation", minimum=0, maximum=2**32 - 1)
     strategy: str = setting(
         "auto",
         "Strategy of tf.distribute; auto: all GPUs",
@@ -26,11 +33,13 @@ class TrainingConfig(Settings):
     )
     tpu: str = setting("", "Name or address of the TPU; empty: this machine's", free_on_resume=True)
     deterministic: bool = setting(True, "Ask TensorFlow for reproducible kernels", free_on_resume=True)
-    steps_per_loop: int = setting(
-        50, "Steps that run on the device between two records", unit="steps", minimum=1, free_on_resume=True
+    steps_per_loop: int = count(
+        50, "Steps that run on the device between two records", unit="steps", free_on_resume=True
     )
-    checkpoint_every: int = setting(1000, "Steps between checkpoints", unit="steps", minimum=1, free_on_resume=True)
-    keep_checkpoints: int = constant(3, "Number of latest checkpoints that are kept", minimum=2, free_on_resume=True)
+    checkpoint_every: int = count(1000, "Steps between checkpoints", unit="steps", free_on_resume=True)
+    keep_checkpoints: int = constant(
+        3, "Number of latest checkpoints that are kept", minimum=2, maximum=MOST, free_on_resume=True
+    )
 
     def check(self):
         if not self.train_steps and not self.train_epochs:
@@ -55,13 +64,13 @@ class NumericsConfig(Settings):
 class OptimizerConfig(Settings):
     """Adam with Polyak averaging, appendix A."""
 
-    learning_rate: float = setting(4e-4, "Peak learning rate of Adam", source="App. A", above=0)
+    learning_rate: float = rate(4e-4, "Peak learning rate of Adam", source="App. A")
     schedule: str = setting("constant", "Learning rate after the warm-up", choices=("constant", "cosine"))
-    warmup_steps: int = setting(0, "Length of the linear warm-up of the learning rate", unit="steps", minimum=0)
+    warmup_steps: int = count(0, "Length of the linear warm-up of the learning rate", unit="steps", minimum=0)
     beta1: float = fraction(0.8, "Adam's decay of the first moment", source="App. A")
     beta2: float = fraction(0.999, "Adam's decay of the second moment", source="App. A")
-    epsilon: float = constant(1e-8, "Adam's epsilon", above=0)
-    clip_norm: float = setting(0.01, "Largest global norm of the gradient", source="App. A", above=0)
+    epsilon: float = constant(1e-8, "Adam's epsilon", above=0, maximum=1)
+    clip_norm: float = rate(0.01, "Largest global norm of the gradient", source="App. A")
     average_decay: float = fraction(
         0.9999, "Decay of the Polyak average; at first (1 + step) / (10 + step)", source="App. A"
     )

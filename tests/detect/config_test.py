@@ -30,11 +30,11 @@ def test_defaults_are_the_c4_recipe():
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: AnchorConfig(anchor_sizes="32;64"), "--anchor_sizes=32;64: numbers with commas"),
-        (lambda: AnchorConfig(anchor_sizes=""), "--anchor_sizes=: numbers"),
+        (lambda: AnchorConfig(anchor_sizes="32;64"), "--anchor_sizes=32;64: must be numbers with commas"),
+        (lambda: AnchorConfig(anchor_sizes=""), "--anchor_sizes=: must be numbers"),
         (
             lambda: AnchorConfig(anchor_ratios="1,0"),
-            "--anchor_ratios=1,0: numbers with commas between them, all above 0",
+            "--anchor_ratios=1,0: must be numbers with commas between them, each at least 0.001",
         ),
         (lambda: RpnConfig(rpn_negative_iou=0.8), "rpn_negative_iou=0.8: above rpn_positive_iou=0.7"),
     ],

@@ -146,8 +146,8 @@ def test_killed_it_goes_on_to_the_same_end(data_dir, hub_dir, tmp_path, monkeypa
         ("--encoder=pixels", "--encoder=pixels: a detector needs an encoder"),
         ("--backbone_endpoint=stack9", "--backbone_endpoint=stack9: --encoder=random has the feature maps feature_map"),
         ("--backbone_endpoint=", "--backbone_endpoint=: --encoder=random has the feature maps feature_map"),
-        ("--anchor_sizes=", "--anchor_sizes=: numbers with commas"),
-        ("--rate_drops=2", "--rate_drops=2: parts of the run"),
+        ("--anchor_sizes=", "--anchor_sizes=: must be numbers with commas"),
+        ("--rate_drops=2", "--rate_drops=2: must be numbers with commas between them, each at most 0.9999"),
         ("--area_scale=3", "--area_scale=3: images of 42000 px are more than the 120 x 152 px"),
     ],
 )

@@ -1,0 +1,81 @@
+"""What a user writes and reads: values of settings that are texts or numbers, and one line of a message."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from typing import Any
+
+_LONGEST_VALUE = 4096  # characters, as of a path
+_SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900
+# Control characters, ends of lines and what is no text at all, such as undecodable bytes of a command line.
+_NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
+_PATTERN = "[]*?\\"
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: without control characters, and shortened."""
+    return _shortened(_escaped(str(value)), _SHOWN_VALUE)
+
+
+def one_line(message: str) -> str:
+    """A message without control characters, long words (values, that is) shortened, and not too long altogether."""
+    words = (_shortened(word, _SHOWN_WORD) for word in _escaped(message).split(" "))
+    return _shortened(" ".join(words), _SHOWN_LINE)
+
+
+def numbers(text: str, kind: type) -> list[float]:
+    """The numbers of a text such as '0.5,1,2', none if it is empty. Raises ValueError."""
+    return [kind(word) for word in text.split(",")] if text else []
+
+
+def wrong_number(value: float, minimum: float | None, above: float | None, maximum: float | None) -> str:
+    """What a number should be but is not, '' if it is in its range."""
+    if not math.isfinite(value):
+        return "a finite number"
+    if minimum is not None and value < minimum:
+        return f"at least {minimum}"
+    if above is not None and value <= above:
+        return f"above {above}"
+    if maximum is not None and value > maximum:
+        return f"at most {maximum}"
+    return ""
+
+
+def wrong_list(text: str, kind: type, *bounds: float | None) -> str:
+    """What a list of numbers in one range should be but is not, '' if it is."""
+    form = f"{'whole ' if kind is int else ''}numbers with commas between them"
+    try:
+        wrong = (wrong_number(number, *bounds) for number in numbers(text, kind))
+        return next((f"{form}, each {wanted}" for wanted in wrong if wanted), "")
+    except ValueError:
+        return f"{form}, e.g. {'8,16' if kind is int else '0.5,1,2'}"
+
+
+def wrong_text(text: str, path: bool = False) -> str:
+    """What a text should be but is not, '' if it can be one line of run.flags and, as a path, be used by TensorFlow."""
+    if any(unicodedata.category(letter) in _NO_TEXT for letter in text):
+        return "text without control characters"
+    if text != text.strip():
+        return "without spaces at its ends"
+    if len(text) > _LONGEST_VALUE:
+        return f"at most {_LONGEST_VALUE} characters long"
+    # Handles of the web are no paths. A bucket's are.
+    if path and set(text) & set(_PATTERN) and not text.startswith(("http://", "https://")):
+        return (
+            f"a path without {' '.join(_PATTERN)}: TensorFlow takes those for a pattern and finds no checkpoint again"
+        )
+    return ""
+
+
+def _escaped(text: str) -> str:
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def _shortened(text: str, most: int) -> str:
+    """Both ends of a text that is too long."""
+    if len(text) <= most:
+        return text
+    middle = f"... ({len(text)} characters) ..."
+    room = most - len(middle)
+    return text[: room - room // 3] + middle + text[-(room // 3) :]
