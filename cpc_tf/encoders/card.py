@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
@@ -13,6 +13,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.identity import LABELS, Identity, module_name
 from cpc_tf.settings import ConfigError, Settings, flatten
+from cpc_tf.texts import shown, wrong_number, wrong_text
 
 FILE = "encoder.json"
 
@@ -26,6 +27,7 @@ _TYPES = {
     "label_fraction": (int, float),
     "began_as": (dict, _NONE),
 }
+_LARGEST = {"label_fraction": 1, "feature_dim": 2**31 - 1}  # of others: 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,9 +131,14 @@ def find_card(module: str) -> EncoderCard | None:
         return None
     try:
         with tf.io.gfile.GFile(path) as file:
-            return EncoderCard.from_json(json.loads(file.read()))
-    except (ValueError, UnicodeDecodeError) as error:  # JSONDecodeError and ConfigError among them
-        raise ConfigError(f"--encoder={module}: its {FILE} is damaged: {' '.join(str(error).split())}") from error
+            return EncoderCard.from_json(json.loads(file.read(), parse_constant=_refuse_constant))
+    except tf.errors.OpError as error:
+        raise ConfigError(f"--encoder={shown(module)}: its {FILE} cannot be read ({error.message})") from error
+    # JSONDecodeError, UnicodeDecodeError and ConfigError are ValueErrors; a RecursionError is of too many brackets.
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"--encoder={shown(module)}: its {FILE} is damaged: {' '.join(str(error).split())}; export the module anew"
+        ) from error
 
 
 def read_card(module: str, otherwise: str = "") -> EncoderCard:
@@ -153,9 +160,30 @@ def _check_types(values: Any) -> None:
             raise ConfigError(f"no key '{name}' in it")
     while values is not None:
         for name, value in values.items():
-            if name in _TYPES and (not isinstance(value, _TYPES[name]) or isinstance(value, bool)):
-                raise ConfigError(f"'{name}' is {json.dumps(value)}")
+            if name not in _TYPES:
+                raise ConfigError(f"{_shown(name)} is no key of it")
+            if not isinstance(value, _TYPES[name]) or isinstance(value, bool) or _wrong(name, value):
+                raise ConfigError(f"'{name}' is {_shown(value)}")
+        for name, value in values.get("versions", {}).items():
+            if not isinstance(value, str) or wrong_text(name) or wrong_text(value):
+                raise ConfigError(f"'versions': {_shown(name)} is {_shown(value)}")
         values = values.get("began_as")
+
+
+def _wrong(name: str, value: Any) -> str:
+    """What a text or a number of the type that is wanted is not, '' if it can be."""
+    if isinstance(value, str):
+        return wrong_text(value)
+    return wrong_number(value, 0, None, _LARGEST.get(name, 2**63 - 1)) if isinstance(value, (int, float)) else ""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    """Python reads NaN and Infinity, which are no JSON."""
+    raise ConfigError(f"{name} in it")
+
+
+def _shown(value: Any) -> str:
+    return shown(json.dumps(value))
 
 
 def _settings(settings_class: type[Settings], values: dict[str, Any], key: str) -> Any:
@@ -163,9 +191,9 @@ def _settings(settings_class: type[Settings], values: dict[str, Any], key: str) 
     fields = {field.name: field for field in dataclasses.fields(settings_class)}
     for name, value in values[key].items():
         if name not in fields:
-            raise ConfigError(f"'{key}' has a '{name}', which this version does not know")
+            raise ConfigError(f"'{key}' has a '{shown(name)}', which this version does not know")
         if type(value) is not fields[name].type:
-            raise ConfigError(f"'{key}': '{name}' is {json.dumps(value)}")
+            raise ConfigError(f"'{key}': '{name}' is {_shown(value)}")
     try:
         return settings_class(**values[key])
     except ConfigError as error:

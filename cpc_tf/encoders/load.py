@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_hub as hub
 
+from cpc_tf.encoders import foreign
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.identity import PIXELS
 from cpc_tf.encoders.loaded import LoadedEncoder
@@ -15,6 +16,7 @@ from cpc_tf.encoders.name import MODULE, NEW, REBUILT, EncoderName
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import shown
 
 # The endpoint that is the latents of our modules' patch grid instead of maps of the whole image.
 LATENTS = "latents"
@@ -22,15 +24,16 @@ LATENTS = "latents"
 _NAMELESS = ("", "feature_map", "features", LATENTS)
 
 
-def load_patch_encoder(text: str, seed: int = 0) -> LoadedEncoder:
+def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64) -> LoadedEncoder:
     """The frozen encoder of patches that --encoder names.
 
     Args:
       text: 'MODULE', 'random:MODULE', 'network:MODULE' or 'pixels'.
       seed: of new weights.
+      patch_size: side of the patches that it will see, px.
 
     Raises:
-      ConfigError: if there is no such encoder.
+      ConfigError: if there is no such encoder, or it does not turn such patches into features.
     """
     name = EncoderName.parse(text)
     if name.kind == NEW:
@@ -38,13 +41,24 @@ def load_patch_encoder(text: str, seed: int = 0) -> LoadedEncoder:
             f"--encoder={text}: there is no --backbone here; --encoder=random:MODULE is the untrained copy of a module"
         )
     keras.utils.set_random_seed(seed)
-    encoder = None
+    if name.kind == PIXELS:
+        return LoadedEncoder(None, name, seed=seed)
     if name.kind == MODULE:
-        encoder = hub.KerasLayer(_load_module(name), trainable=False)
-    elif name.kind != PIXELS:
+        encoder = foreign.as_layer(foreign.load_module(name.module, text), text, trainable=False)
+    else:
         encoder = _network(name, "", "float32")
-        _trace(encoder, 64)
-    return LoadedEncoder(encoder, name, seed=seed)
+    loaded = LoadedEncoder(encoder, name, seed=seed)
+    outputs = foreign.outputs(encoder, patch_size, text)
+    default = outputs.get("default") if isinstance(outputs, dict) else outputs
+    if not foreign.fits(default, (2, 4)):
+        has = f"outputs named {', '.join(map(str, outputs))}" if default is None else foreign.described(default)
+        raise ConfigError(
+            f"--encoder={shown(text)}: gives {has}; what is needed is one output, or one named 'default', of vectors "
+            "or feature maps"
+        )
+    if name.kind == MODULE:
+        foreign.try_out(loaded.vectors, patch_size, text)
+    return loaded
 
 
 def load_feature_maps(
@@ -84,13 +98,9 @@ def load_feature_maps(
         encoder = _network(name, backbone, precision)
     loaded = LoadedEncoder(encoder, name, backbone, seed, endpoint, update_statistics)
     # Traced before any model is built: Keras would wrap what is raised in its layers.
-    try:
-        outputs = _trace(loaded.outputs, image_size)
-    except (ValueError, TypeError, tf.errors.OpError) as error:
-        raise ConfigError(
-            f"--encoder={text}: does not take images [B, {image_size}, {image_size}, 3] in [0, 1] ({_last_line(error)})"
-        ) from error
-    _check_endpoint(outputs, endpoint, text, flag, vectors)
+    _check_endpoint(foreign.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)
+    if name.kind == MODULE:
+        foreign.try_out(loaded.call, image_size, text)
     return loaded
 
 
@@ -103,9 +113,9 @@ def _check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: 
             )
         outputs = {endpoint: outputs}
     wanted, ranks = ("feature maps or vectors", (2, 4)) if vectors else ("feature maps", (4,))
-    fitting = sorted(name for name, x in outputs.items() if x.shape.rank in ranks)
+    fitting = sorted(str(name) for name, x in outputs.items() if foreign.fits(x, ranks))
     if endpoint not in fitting:
-        shape = f", but {outputs[endpoint].shape}" if endpoint in outputs else ""
+        shape = f", but {foreign.described(outputs[endpoint])}" if endpoint in outputs else ""
         has = f"the {wanted} {', '.join(fitting)}" if fitting else f"no {wanted}"
         raise ConfigError(f"--{flag}={endpoint}: --encoder={text} has {has}{shape}")
 
@@ -119,8 +129,8 @@ def with_values(
       ConfigError: if they are another network's. `name` is the module's, for the message.
     """
     network = make_encoder(settings, precision)
-    _trace(network, 32)
-    if [v.shape for v in network.variables] != [v.shape for v in variables]:
+    foreign.trace(network, 32)
+    if [(v.shape, v.dtype) for v in network.variables] != [(v.shape, v.dtype) for v in variables]:
         raise ConfigError(
             f"--encoder={name}: its encoder.json is of another network: {len(network.variables)} variables there, "
             f"{len(variables)} in the module, or other shapes"
@@ -134,42 +144,21 @@ def _network(name: EncoderName, backbone: str, precision: str) -> Network:
     """One of our networks, new or with the values of a module."""
     settings = name.settings(backbone)
     if name.kind == REBUILT:
-        return with_values(settings, _load_module(name).variables, name.text, precision)
+        variables = getattr(foreign.load_module(name.module, name.text), "variables", ())
+        return with_values(settings, variables, name.text, precision)
     return make_encoder(settings, precision)
-
-
-def _load_module(name: EncoderName) -> Any:
-    try:
-        return hub.load(name.module)
-    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
-        raise ConfigError(
-            f"--encoder={name.text}: cannot be loaded as a TF-Hub module ({_last_line(error)})"
-        ) from error
 
 
 def _trainable_module(name: EncoderName, endpoint: str, image_size: int, flag: str) -> hub.KerasLayer:
     """A TF-Hub module as a layer that may be fine-tuned, with all its endpoints if it has some."""
-    loaded = _load_module(name)
+    module = foreign.load_module(name.module, name.text)
     if endpoint == LATENTS:
-        if not hasattr(loaded, "patched"):
+        if not hasattr(module, "patched"):
             raise ConfigError(f"--{flag}={LATENTS}: --encoder={name.text} is no module of ours, it has no patch grid")
-        return hub.KerasLayer(loaded.patched, trainable=True)
+        return foreign.as_layer(module.patched, name.text, trainable=True)
     if endpoint:
-        layer = hub.KerasLayer(loaded, trainable=True, arguments={"return_endpoints": True})
-        try:
-            _trace(layer, image_size)
+        layer = foreign.as_layer(module, name.text, trainable=True, arguments={"return_endpoints": True})
+        with contextlib.suppress(Exception):  # it knows no endpoints, whatever it says of that: the plain interface
+            foreign.trace(layer, image_size)
             return layer
-        except (ValueError, TypeError):  # knows no endpoints: the plain interface
-            pass
-    return hub.KerasLayer(loaded, trainable=True)
-
-
-def _trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:
-    """What a function gives for images, by shape: traced, not run. Makes its variables."""
-    spec = tf.TensorSpec([None, side, side, 3], tf.float32)
-    return tf.function(function, autograph=False).get_concrete_function(spec).structured_outputs
-
-
-def _last_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[-1].strip() if lines else type(error).__name__
+    return foreign.as_layer(module, name.text, trainable=True)

@@ -48,13 +48,14 @@ class LoadedEncoder(keras.layers.Layer):
     ):
         super().__init__(name="backbone")
         self.encoder, self.endpoint = encoder, endpoint
-        self._origin, self._update_statistics = (name, backbone, seed), update_statistics
+        # Read now, so that a damaged card is refused before the training and not after it.
+        card = find_card(name.module) if name.module else None
+        self._origin, self._update_statistics = (name, backbone, seed, card), update_statistics
 
     @property
     def identity(self) -> Identity:
         """What it is and was, before this run."""
-        name, backbone, seed = self._origin
-        card = find_card(name.module) if name.module else None
+        name, backbone, seed, card = self._origin
         if card and not name.is_new:
             return card.identity(name.module)
         counted = sum(int(np.prod(v.shape)) for v in self.trainable_variables)
@@ -95,13 +96,14 @@ class LoadedEncoder(keras.layers.Layer):
         """Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D], each patch on its own; compiled."""
         if self.encoder is None:
             return tf.function(pixel_grid, autograph=False)
-        return tf.function(functools.partial(encode_grid, self._vectors), autograph=False)
+        return tf.function(functools.partial(encode_grid, self.vectors), autograph=False)
 
-    def _vectors(self, images: tf.Tensor) -> tf.Tensor:
+    def vectors(self, images: tf.Tensor) -> tf.Tensor:
         """Images float32 [N, H, W, 3] -> the features that the encoder returns by itself, float32 [N, D]."""
         features = self.encoder(images)
         if isinstance(features, dict):
             features = features["default"]
+        features = tf.cast(features, tf.float32)
         return tf.reduce_mean(features, [1, 2]) if features.shape.rank == 4 else features
 
     def saved(self) -> tf.train.Checkpoint:

@@ -19,7 +19,7 @@ TRAINING_IMAGES, TEST_IMAGES = 1000, 200
 def neighbours(config: LinearConfig) -> Neighbours:
     """Evenly spaced images of both splits, with their latents by `config.probe.encoder`."""
     geometry = geometry_of(config)
-    encode = load_patch_encoder(config.probe.encoder, config.training.seed).patch_latents
+    encode = load_patch_encoder(config.probe.encoder, config.training.seed, geometry.patch_size).patch_latents
 
     def part(split: str, flag: str, most: int) -> tuple[np.ndarray, Features]:
         source = catalog.open_labelled(config.data, split, flag)

@@ -1,0 +1,85 @@
+"""Modules that others wrote, or that are damaged: what is wrong with one is found before anything is built on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_hub as hub
+
+from cpc_tf.settings import ConfigError, RunEnded
+from cpc_tf.texts import shown
+
+
+@contextlib.contextmanager
+def refused(text: str, what: str) -> Iterator[None]:
+    """Within it, whatever --encoder=TEXT makes TensorFlow raise is a ConfigError that says WHAT it is not."""
+    try:
+        yield
+    except RunEnded:
+        raise
+    # TensorFlow does not say which: IndexError, KeyError, AttributeError, protobuf's DecodeError, ... have been seen.
+    except Exception as error:
+        raise ConfigError(f"--encoder={shown(text)}: {what} ({_last_line(error)})") from error
+
+
+def load_module(module: str, text: str) -> Any:
+    """A TF-Hub module by directory or handle; TEXT is the value of --encoder. Raises ConfigError."""
+    with refused(text, "cannot be loaded as a TF-Hub module"):
+        return hub.load(module)
+
+
+def as_layer(module: Any, text: str, **options: Any) -> hub.KerasLayer:
+    """What can be called of a module as a layer. Raises ConfigError."""
+    with refused(text, "cannot be called with images, as a TF-Hub module of images can"):
+        return hub.KerasLayer(module, **options)
+
+
+def trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:
+    """What a function gives for images, by shape: traced, not run. Makes its variables."""
+    spec = tf.TensorSpec([None, side, side, 3], tf.float32)
+    return tf.function(function, autograph=False).get_concrete_function(spec).structured_outputs
+
+
+def outputs(function: Callable[[tf.Tensor], Any], side: int, text: str) -> Any:
+    """As `trace`, of an encoder. Raises ConfigError if it does not take images of this size."""
+    with refused(text, f"does not take images [B, {side}, {side}, 3] in [0, 1]"):
+        return trace(function, side)
+
+
+def fits(output: Any, ranks: tuple[int, ...]) -> bool:
+    """Whether an output that was traced is a tensor of features of one of these ranks: of floats, of a known width."""
+    is_tensor = isinstance(output, (tf.Tensor, tf.TensorSpec))
+    return bool(is_tensor and output.dtype.is_floating and output.shape.rank in ranks and output.shape[-1])
+
+
+def described(output: Any) -> str:
+    """An output that was traced, for messages."""
+    if not isinstance(output, (tf.Tensor, tf.TensorSpec)):
+        return f"a {type(output).__name__}"
+    return str(output.shape) if output.dtype.is_floating else f"{output.dtype.name} {output.shape}"
+
+
+def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) -> None:
+    """Runs a module once, since tracing believes what it says of itself. Raises ConfigError.
+
+    Only on one device: on several, its variables cannot be read in this place.
+    """
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 or isinstance(strategy, tf.distribute.TPUStrategy):
+        return
+    with refused(text, f"cannot be run on images [2, {side}, {side}, 3]"):
+        features = function(tf.fill([2, side, side, 3], 0.5))
+        finite = bool(tf.reduce_all(tf.math.is_finite(features)))
+    if features.shape[0] != 2 or 0 in features.shape:
+        raise ConfigError(f"--encoder={shown(text)}: makes {features.shape} of images [2, {side}, {side}, 3]")
+    if not finite:
+        raise ConfigError(f"--encoder={shown(text)}: its features of a grey image are not finite; is it damaged?")
+
+
+def _last_line(error: Exception) -> str:
+    # Keras lists the arguments behind what is wrong.
+    lines = str(error).partition("Call arguments received")[0].strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__
