@@ -146,7 +146,7 @@ def _parse(argv: Sequence[str]) -> Sequence[str]:
         return flags.FLAGS([argv[0], *expanded(argv[1:])])
     except ConfigError as refusal:
         sys.exit(_complain(refusal))
-    except flags.Error as error:
+    except (flags.Error, ValueError) as error:  # ValueError: of absl's own flags of logging
         sys.exit(_complain(ConfigError(_one_line(error))))
 
 

@@ -157,6 +157,7 @@ def test_a_user_sees_one_line_of_each():
         "--step=" + "9" * 100_000,
         "--step=1e9",
         "--verbosity=x",
+        "--stderrthreshold=x",
         "a\nb",
     ):
         done = subprocess.run([sys.executable, "-c", script, flag], capture_output=True, text=True, timeout=60)
