@@ -36,23 +36,30 @@ pytestmark = pytest.mark.usefixtures("tiny_encoder")
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """A folder with everything that tiny.flags can name."""
-    root = tmp_path_factory.mktemp("conformance")
-    samples.write_pictures(root / "PICTURES", {"train": 4, "val": 2}, side=32)
-    samples.write_boxes(root / "BOXES")
     with pytest.MonkeyPatch.context() as patch:
         make_tiny(patch)
-        modules.write_module(root / "MODULE", EncoderConfig(encoder="small"))
+        return write_root(tmp_path_factory.mktemp("conformance"))
+
+
+def write_root(root):
+    """A folder with everything that tiny.flags can name."""
+    samples.write_pictures(root / "PICTURES", {"train": 4, "val": 2}, side=32)
+    samples.write_boxes(root / "BOXES")
+    modules.write_module(root / "MODULE", EncoderConfig(encoder="small"))
     return root
+
+
+def tiny_flags(root, task):
+    """The flags of a run of seconds of a task."""
+    text = pathlib.Path(__file__).with_name(task.name).joinpath("tiny.flags").read_text()
+    for name in ("PICTURES", "BOXES", "MODULE"):
+        text = text.replace(name, str(root / name))
+    return [line for line in text.splitlines() if line.startswith("--")]
 
 
 def settings(root, case, workdir):
     task, more = CASES[case]
-    text = pathlib.Path(__file__).with_name(task.name).joinpath("tiny.flags").read_text()
-    for name in ("PICTURES", "BOXES", "MODULE"):
-        text = text.replace(name, str(root / name))
-    lines = [line for line in text.splitlines() if line.startswith("--")]
-    lines += [*LENGTH, f"--data_dir={root}/cache", *more, f"--workdir={workdir}"]
+    lines = [*tiny_flags(root, task), *LENGTH, f"--data_dir={root}/cache", *more, f"--workdir={workdir}"]
     return cli.parse(task.config, lines, recorded=True)  # settings that are no flags among them
 
 
@@ -105,7 +112,9 @@ def test_conforms(case, root, tmp_path, monkeypatch):
     if task.name in EXPORTERS:
         # The check in a process of its own is that of tests/export and of tests/end_to_end_test.py.
         for exporter in ("encoder", "detector"):
-            monkeypatch.setattr(f"export.{exporter}.verify", lambda *_: {"difference": 0, "variables": 0, "detections": 0, "same": 1})
+            monkeypatch.setattr(
+                f"export.{exporter}.verify", lambda *_: {"difference": 0, "variables": 0, "detections": 0, "same": 1}
+            )
         export(ExportConfig(workdir=whole.workdir, output=str(tmp_path / "hub")))
         assert (tmp_path / "hub/saved_model.pb").exists()
 

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import catalog, detection_pipeline
+from cpc_tf.data.fetch import fetching
 from cpc_tf.data.source import DetectionSource
 from cpc_tf.detect import pictures, scoring, voc_files
 from cpc_tf.detect.config import DetectConfig
@@ -42,13 +43,14 @@ def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strateg
     workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
     print(f"{objects.sum()} objects of {len(names)} classes on {source.num_examples} images", flush=True)
     batches = replica_batches(training, functools.partial(detection_pipeline.batches, source, config.canvas))
-    outcome = loop.train(trainee, batches, training, train_steps, workdir, watch=LeftOut())
+    with fetching(source, test_source):
+        outcome = loop.train(trainee, batches, training, train_steps, workdir, watch=LeftOut())
 
-    start = time.monotonic()
-    scenes = scoring.find(test_source, config.canvas, trainee.detect, strategy, config.scoring.test_batch_size)
-    scores = scoring.score(scenes, len(names), config.scoring.detection_iou)
-    if workdir.chief:
-        _write_detections(workdir, config, scenes, scores, test_source)
+        start = time.monotonic()
+        scenes = scoring.find(test_source, config.canvas, trainee.detect, strategy, config.scoring.test_batch_size)
+        scores = scoring.score(scenes, len(names), config.scoring.detection_iou)
+        if workdir.chief:
+            _write_detections(workdir, config, scenes, scores, test_source)
     result = workdir.finish(
         {
             "encoder": config.detector.backbone.encoder,
@@ -95,7 +97,10 @@ class LeftOut:
 def _with_objects(config: DetectConfig, split: str, flag: str) -> tuple[DetectionSource, np.ndarray]:
     """A split, and how many objects of each class it has."""
     data = config.data
-    source = catalog.open_detection_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag)
+    megapixels = data.max_megapixels
+    source = catalog.open_detection_source(
+        data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag, max_megapixels=megapixels
+    )
     objects = scoring.objects_of_classes(source)
     if not objects.sum():
         raise ConfigError(f"--{flag}={split}: no object there in --dataset={data.dataset} but difficult ones")

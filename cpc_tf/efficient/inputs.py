@@ -46,6 +46,7 @@ class Inputs:
         self, config: EfficientConfig, encoder: LoadedEncoder, source: Source, test_source: Source, labels: Labels
     ):
         self._config, self._encoder, self._test_source, self._labels = config, encoder, test_source, labels
+        self.sources = (source, test_source)
         self._encoded: dict[str, Features] = {}
         self.class_names = source.class_names
         self.chosen = Part(restricted(source, labels.chosen), np.arange(len(labels.chosen)))

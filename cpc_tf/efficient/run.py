@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import catalog
+from cpc_tf.data.fetch import fetching
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels
@@ -68,12 +69,13 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
-    if labels.held_out is None:
-        print("nothing is held out: settings and lengths as given", flush=True)
-        selection = Selection([], config, fine_tuning(config))
-    else:
-        selection = select(config, phases)
-    scores, predictions, results = _train(selection, phases)
+    with fetching(*phases.inputs.sources):
+        if labels.held_out is None:
+            print("nothing is held out: settings and lengths as given", flush=True)
+            selection = Selection([], config, fine_tuning(config))
+        else:
+            selection = select(config, phases)
+        scores, predictions, results = _train(selection, phases)
     lines = ["label,prediction", *(f"{label},{guess}" for label, guess in predictions), ""]
     workdir.write("predictions.csv", "\n".join(lines))
     return workdir.finish(

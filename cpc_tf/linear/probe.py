@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.fetch import fetching
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.card import EncoderCard
 from cpc_tf.encoders.load import load_patch_encoder
@@ -51,8 +52,9 @@ def _run(config: LinearConfig, workdir: Workdir, strategy: tf.distribute.Strateg
         batches = cached_batches(encode_views, views, training)
     else:
         batches = replica_batches(training, augmented)
-    outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
-    scores = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
+    with fetching(source, test_source):
+        outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
+        scores = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
     loop.refuse_divergence(scores, config)
     return workdir.finish(
         {

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import catalog, pipeline
+from cpc_tf.data.fetch import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.identity import Identity
 from cpc_tf.evaluation.features import encode_dataset
@@ -43,16 +44,17 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     if workdir.chief:
         patch_sheet.leave(config, source)
     views = functools.partial(pipeline.batches, source, config.objective.kind.VIEW, config.geometry, config.augment)
-    outcome = loop.train(
-        training,
-        replica_batches(config.training, views),
-        config.training,
-        train_steps,
-        workdir,
-        watch=Health().look,
-        evaluate=_make_probe(config, training, source),
-        evaluate_every=config.monitor.probe_every,
-    )
+    with fetching(source):
+        outcome = loop.train(
+            training,
+            replica_batches(config.training, views),
+            config.training,
+            train_steps,
+            workdir,
+            watch=Health().look,
+            evaluate=_make_probe(config, training, source),
+            evaluate_every=config.monitor.probe_every,
+        )
     identity = Identity(
         trained_by=config.objective.objective,
         architecture=config.encoder.encoder,
@@ -75,7 +77,10 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
 
 def _open(config: PretrainConfig, split: str, flag: str) -> Source:
     data = config.data
-    return catalog.open_source(data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag)
+    megapixels = data.max_megapixels
+    return catalog.open_source(
+        data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag, max_megapixels=megapixels
+    )
 
 
 def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):

@@ -12,6 +12,7 @@ CASES = {
     "checkpoints": 30,
     "cards": 100,
     "runs": 20,
+    "results": 10,
     "modules": 1,
     "folders": 5,
 }
