@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.settings import ConfigError, RunEnded
+from cpc_tf.texts import escaped
 
 
 class NotWritten(RunEnded):
@@ -26,7 +27,7 @@ def writing(path: str) -> Iterator[None]:
         yield
     except (OSError, tf.errors.OpError) as error:
         raise NotWritten(
-            f"{path}: cannot be written ({_reason(error)}); what was saved before is whole, and the same command goes "
+            f"{path}: cannot be written ({reason(error)}); what was saved before is whole, and the same command goes "
             "on from there once there is room and permission"
         ) from error
 
@@ -52,7 +53,7 @@ def read_text(path: str) -> str:
         with tf.io.gfile.GFile(path, "rb") as file:
             return file.read().decode()
     except (OSError, tf.errors.OpError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({_reason(error)})") from error
+        raise ConfigError(f"{path}: cannot be read ({reason(error)})") from error
 
 
 def read_json(path: str, kind: type = dict) -> Any:
@@ -60,7 +61,7 @@ def read_json(path: str, kind: type = dict) -> Any:
     try:
         found = json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: is damaged ({_reason(error)})") from error
+        raise ConfigError(f"{path}: is damaged ({reason(error)})") from error
     if not isinstance(found, kind):
         raise ConfigError(f"{path}: is damaged (a {type(found).__name__} instead of a {kind.__name__})")
     return found
@@ -71,6 +72,7 @@ def to_json(value: Any) -> str:
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
-def _reason(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) else str(error)
-    return (text or type(error).__name__).splitlines()[0][:200]
+def reason(error: Exception) -> str:
+    """The first line of what an error of the file system or of TensorFlow says."""
+    text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
+    return escaped((text.strip() or type(error).__name__).splitlines()[0])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 _LONGEST_VALUE = 4096  # characters, as of a path
 _SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900
+_SHOWN_NAMES, _SHOWN_LETTERS = 20, 600  # of a list of files
 # Control characters, ends of lines and what is no text at all, such as undecodable bytes of a command line.
 _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
 _PATTERN = "[]*?\\"
@@ -15,12 +17,29 @@ _PATTERN = "[]*?\\"
 
 def shown(value: Any) -> str:
     """A value as a message shows it: without control characters, and shortened."""
-    return _shortened(_escaped(str(value)), _SHOWN_VALUE)
+    return _shortened(escaped(str(value)), _SHOWN_VALUE)
+
+
+def escaped(text: str) -> str:
+    """The text with control characters and what is no text (bytes that are not UTF-8) escaped."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, escaped, and how many more there are."""
+    few, letters = [], 0
+    for name in names[:_SHOWN_NAMES]:
+        few.append(escaped(name))
+        letters += len(few[-1])
+        if letters > _SHOWN_LETTERS:
+            break
+    more = f" and {len(names) - len(few)} more" if len(names) > len(few) else ""
+    return ", ".join(few) + more
 
 
 def one_line(message: str) -> str:
     """A message without control characters, long words (values, that is) shortened, and not too long altogether."""
-    words = (_shortened(word, _SHOWN_WORD) for word in _escaped(message).split(" "))
+    words = (_shortened(word, _SHOWN_WORD) for word in escaped(message).split(" "))
     return _shortened(" ".join(words), _SHOWN_LINE)
 
 
@@ -66,10 +85,6 @@ def wrong_text(text: str, path: bool = False) -> str:
             f"a path without {' '.join(_PATTERN)}: TensorFlow takes those for a pattern and finds no checkpoint again"
         )
     return ""
-
-
-def _escaped(text: str) -> str:
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _shortened(text: str, most: int) -> str:

@@ -6,7 +6,7 @@ needs nothing.
 
 import json
 import pathlib
-import signal
+import shutil
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS, read_task
-from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
 from export.config import ExportConfig
@@ -78,44 +77,49 @@ def without_time(result):
     return {name: value for name, value in result.items() if name not in ("wall_seconds", "images_per_second")}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_conforms(case, root, tmp_path, monkeypatch):
-    task, _ = CASES[case]
-    whole = settings(root, case, tmp_path / "whole")
-    result = task.run(whole)
-    assert json.loads((tmp_path / "whole/result.json").read_text()) == json.loads(json.dumps(result))
-    assert result["kind"] == task.name
-    assert read_task(whole.workdir) is task
-    assert read_config(whole.workdir, task.config) == whole
-
+@pytest.fixture
+def killed(tmp_path, monkeypatch):
+    """Where a run in tmp_path/run leaves what it would have left, had it been killed after its first checkpoint."""
     save = Checkpoints.save
 
-    def stopping(checkpoints, step, write=True):
-        save(checkpoints, step, write)
-        raise loop.Stopped(signal.SIGTERM, "after the first step")
+    def saving(checkpoints, *arguments, **options):
+        save(checkpoints, *arguments, **options)
+        if not (tmp_path / "killed").exists():
+            shutil.copytree(tmp_path / "run", tmp_path / "killed")
 
-    resumed = settings(root, case, tmp_path / "resumed")
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", stopping)
-        with pytest.raises(loop.Stopped):
-            task.run(resumed)
-    assert not (tmp_path / "resumed/result.json").exists()
-    assert without_time(task.run(resumed)) == without_time(result)
-    ours, theirs = weights(resumed.workdir), weights(whole.workdir)
-    assert ours.keys() == theirs.keys()
-    for name, value in theirs.items():
-        np.testing.assert_array_equal(ours[name], value, err_msg=str(name))
+    monkeypatch.setattr(Checkpoints, "save", saving)
+    return tmp_path / "killed"
 
-    runs, problems = collect(whole.workdir, TASKS)
+
+@pytest.mark.parametrize("case", CASES)
+def test_conforms(case, root, tmp_path, monkeypatch, killed):
+    task, _ = CASES[case]
+    config = settings(root, case, tmp_path / "run")
+    result = task.run(config)
+    assert json.loads((tmp_path / "run/result.json").read_text()) == json.loads(json.dumps(result))
+    assert result["kind"] == task.name
+    assert read_task(config.workdir) is task
+    assert read_config(config.workdir, task.config) == config
+
+    whole = (tmp_path / "run").rename(tmp_path / "whole")
+    assert not (killed / "result.json").exists()
+    killed.rename(config.workdir)
+    assert without_time(task.run(config)) == without_time(result)
+    resumed, undisturbed = weights(config.workdir), weights(whole)
+    assert resumed.keys() == undisturbed.keys()
+    for name, value in undisturbed.items():
+        np.testing.assert_array_equal(resumed[name], value, err_msg=str(name))
+
+    runs, problems = collect(config.workdir, TASKS)
     assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])
-    task.report(runs, whole.data.dataset)
+    task.report(runs, config.data.dataset)
     if task.name in EXPORTERS:
         # The check in a process of its own is that of tests/export and of tests/end_to_end_test.py.
         for exporter in ("encoder", "detector"):
             monkeypatch.setattr(
                 f"export.{exporter}.verify", lambda *_: {"difference": 0, "variables": 0, "detections": 0, "same": 1}
             )
-        export(ExportConfig(workdir=whole.workdir, output=str(tmp_path / "hub")))
+        export(ExportConfig(workdir=config.workdir, output=str(tmp_path / "hub")))
         assert (tmp_path / "hub/saved_model.pb").exists()
 
 

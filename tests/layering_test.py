@@ -15,7 +15,7 @@ ALLOWED = {
     "flagfile": {"settings", "texts"},
     "keras": set(),
     "cli": {"settings", "termination", "texts", "flagfile"},
-    "files": {"settings"},
+    "files": {"settings", "texts"},
     "termination": {"settings"},
     "registry": set(),
     "tasks": BASE | {"training"},

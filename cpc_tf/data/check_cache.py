@@ -9,7 +9,7 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.data import leftovers
-from cpc_tf.data.walk import reason
+from cpc_tf.files import reason
 
 _CACHE = "~/.cache/cpc_tf"
 

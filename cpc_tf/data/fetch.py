@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from cpc_tf.data.source import Examples
-from cpc_tf.data.wording import listed
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
 
 
 @contextlib.contextmanager

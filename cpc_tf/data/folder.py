@@ -9,8 +9,8 @@ from absl import logging
 from cpc_tf.data import folder_check, folder_tree, walk
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.source import NO_LABEL, IndexedSource, SplitError
-from cpc_tf.data.wording import listed, shown
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import escaped, listed
 
 
 class FolderSource(IndexedSource):
@@ -62,10 +62,10 @@ def open_folder(
     splits = folder_tree.splits(folder_tree.images(root))
     if not splits:
         kinds = " ".join(folder_tree.EXTENSIONS)
-        raise ConfigError(f"--dataset={shown(dataset)}: no images in it or in its folders; what is read is {kinds}")
+        raise ConfigError(f"--dataset={dataset}: no images in it or in its folders; what is read is {kinds}")
     name = folder_tree.find(split, splits)
     if name is None:
-        raise SplitError(split, f"{shown(dataset)} has {listed(sorted(splits))}")
+        raise SplitError(split, f"{dataset} has {listed(sorted(splits))}")
     class_names, label_of = folder_tree.labels(splits)
     files = folder_check.sound(root, splits[name], cache_dir, dataset, max_megapixels)
     labels = [label_of[file] for file in files.names]
@@ -73,7 +73,7 @@ def open_folder(
         stray = [file for file, label in zip(files.names, labels) if label == NO_LABEL]
         if len(stray) < len(labels):
             logging.warning(
-                "%s: no labels, since some images are in no class folder: %d, %s", path, len(stray), shown(stray[0])
+                "%s: no labels, since some images are in no class folder: %d, %s", path, len(stray), escaped(stray[0])
             )
         labels, class_names = [NO_LABEL] * len(labels), ()
     return FolderSource(root, files, labels, class_names)

@@ -14,8 +14,8 @@ from absl import logging
 from cpc_tf.data import check_cache
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decode import decode, pixels
-from cpc_tf.data.wording import listed, shown
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
 
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
 _REPORT_EVERY = 10  # seconds
@@ -86,7 +86,7 @@ def _report(root, dataset, bad, total, what, remedy):
         return
     share = f"{len(bad)} of {total} files ({100 * len(bad) / total:.3g} %) {what}"
     if len(bad) > _MOST_LEFT_OUT * total:
-        raise ConfigError(f"--dataset={shown(dataset)}: {share}, more than 1 %; remove or {remedy} them: {listed(bad)}")
+        raise ConfigError(f"--dataset={dataset}: {share}, more than 1 %; remove or {remedy} them: {listed(bad)}")
     logging.warning("%s: %s and are left out: %s", root, share, listed(bad))
 
 

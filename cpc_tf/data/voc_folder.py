@@ -13,8 +13,9 @@ from cpc_tf.data.decode import image_size
 from cpc_tf.data.folder import FolderSource
 from cpc_tf.data.source import NO_LABEL, DetectionSource, Select, SplitError
 from cpc_tf.data.voc_layout import stem
-from cpc_tf.data.wording import listed, shown
+from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import escaped, listed
 
 _IMAGES, _ANNOTATIONS = "JPEGImages", "Annotations"
 _MOST_LEFT_OUT = 0.01  # of a split's images; above, the data are not what their owner believes
@@ -75,7 +76,7 @@ def open_voc_folder(
       ConfigError: another layout, parts that cannot be read, no such split, no boxes, too many unusable images.
     """
     root = walk.folder_of(f"voc:{path}")
-    dataset = f"--dataset=voc:{shown(path)}"
+    dataset = f"--dataset=voc:{escaped(path)}"
     for folder in (_IMAGES, _ANNOTATIONS):
         if not tf.io.gfile.isdir(f"{root}/{folder}"):
             raise ConfigError(f"{dataset}: no folder {folder} in it; PATH is e.g. VOCdevkit/VOC2007")
@@ -88,10 +89,10 @@ def open_voc_folder(
     splits = voc_layout.splits(root, class_names) or {"train": None}
     found = folder_tree.find(split, splits)
     if found is None:
-        raise SplitError(split, f"voc:{shown(path)} has {listed(sorted(splits))}")
+        raise SplitError(split, f"voc:{path} has {listed(sorted(splits))}")
     names = voc_layout.read_list(splits[found]) if splits[found] else sorted(images)
     if not names:
-        raise SplitError(split, f"no image of voc:{shown(path)} is in it")
+        raise SplitError(split, f"no image of voc:{path} is in it")
 
     def trouble(name):
         if name not in images:
@@ -157,4 +158,4 @@ def _sizes(folder, files):
     try:
         return np.stack(list(sizes.as_numpy_iterator()))
     except tf.errors.OpError as error:
-        raise ConfigError(f"{folder}: changed while it was read: {walk.reason(error)}") from error
+        raise ConfigError(f"{folder}: changed while it was read: {reason(error)}") from error

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from cpc_tf.data import voc_xml, walk
-from cpc_tf.data.wording import shown
+from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 
 _SETS = "ImageSets", "ImageSets/Main"
@@ -24,9 +24,9 @@ def annotations(folder: str) -> dict[str, voc_xml.Annotation | str]:
             with tf.io.gfile.GFile(f"{folder}/{name}", "rb") as file:
                 return voc_xml.parse(file.read())
         except ValueError as error:
-            return f"broken annotation, {walk.reason(error)}"
+            return f"broken annotation, {reason(error)}"
         except tf.errors.OpError as error:
-            return f"unreadable annotation, {walk.reason(error)}"
+            return f"unreadable annotation, {reason(error)}"
 
     files = walk.files(folder, (".xml",), deep=False)
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
@@ -39,7 +39,7 @@ def splits(root: str, class_names: Sequence[str]) -> dict[str, str]:
         folder = f"{root}/{name}"
         if not tf.io.gfile.isdir(folder):
             if os.path.lexists(folder) or tf.io.gfile.exists(folder):
-                raise ConfigError(f"{shown(folder)}: is no folder; without it, all images are the split train")
+                raise ConfigError(f"{folder}: is no folder; without it, all images are the split train")
             return {}
     lists = {stem(file) for file in walk.files(folder, (".txt",), deep=False) if file.endswith(".txt")}
     of_one_class = {f"{name}_{other}" for name in class_names for other in lists}
@@ -52,7 +52,7 @@ def read_list(path: str) -> list[str]:
         with tf.io.gfile.GFile(path, "rb") as file:
             lines = file.read().decode("utf-8-sig", "replace").splitlines()
     except tf.errors.OpError as error:
-        raise ConfigError(f"{shown(path)}: cannot be read: {walk.reason(error)}") from error
+        raise ConfigError(f"{path}: cannot be read: {reason(error)}") from error
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 

@@ -8,17 +8,18 @@ import os
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data.wording import shown
+from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import escaped
 
 
 def folder_of(dataset: str) -> str:
     """The folder that the value KIND:PATH of --dataset means. Raises ConfigError if there is none."""
     root = os.path.expanduser(dataset.partition(":")[2]).rstrip("/") or "/"
     if not (os.path.isdir(root) if _is_local(root) else tf.io.gfile.isdir(root)):
-        raise ConfigError(f"--dataset={shown(dataset)}: no such folder")
+        raise ConfigError(f"--dataset={dataset}: no such folder")
     if not _is_text(root):
-        raise ConfigError(f"--dataset={shown(dataset)}: TensorFlow cannot read it, its name is not UTF-8; rename it")
+        raise ConfigError(f"--dataset={dataset}: TensorFlow cannot read it, its name is not UTF-8; rename it")
     return root
 
 
@@ -40,17 +41,11 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
     try:
         found = _Local(root, extensions, deep, passed).found if _is_local(root) else _remote(root, extensions, deep)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
-        raise ConfigError(f"{shown(root)}: cannot be read: {reason(error)}") from error
+        raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if passed:
-        kinds = "; ".join(f"{len(names)} {what}, e.g. {shown(min(names))}" for what, names in sorted(passed.items()))
+        kinds = "; ".join(f"{len(names)} {what}, e.g. {escaped(min(names))}" for what, names in sorted(passed.items()))
         logging.warning("%s: passed over: %s", root, kinds)
     return sorted(found)
-
-
-def reason(error: Exception) -> str:
-    """The first line of what an error of the file system or of TensorFlow says."""
-    said = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
-    return shown(said.strip().split("\n")[0])
 
 
 def _is_local(path):
