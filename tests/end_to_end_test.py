@@ -17,7 +17,7 @@ import tensorflow_hub as hub
 from tests import samples
 
 # More of them: CPC_TF_KILLS=10 python -m pytest tests/end_to_end_test.py
-KILLS = int(os.environ.get("CPC_TF_KILLS", "3"))
+KILLS = int(os.environ.get("CPC_TF_KILLS", "2"))
 STEPS = 60
 SETTINGS = [*samples.PRETRAIN, f"--train_steps={STEPS}"]
 

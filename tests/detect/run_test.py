@@ -1,10 +1,8 @@
-"""Detection from pictures to result.json: it learns by heart, resumes exactly, refuses by name."""
+"""Detection from pictures to result.json: it learns by heart, refuses by name. It resumes in conformance_test.py."""
 
 import json
 
-import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
 from cpc_tf import cli
@@ -12,7 +10,6 @@ from cpc_tf.data import catalog, collages
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.run import LeftOut, detect
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.checkpoint import Checkpoints
 from tests import modules
 
 # Four collages without a random view, at two thirds of their side.
@@ -100,37 +97,6 @@ def test_the_same_command_again_gives_the_same(learned, data_dir, hub_dir):
     flags = ["--train_steps=350", "--steps_per_loop=50", f"--encoder={hub_dir}"]
     assert without_time(detect(config(data_dir, workdir, *flags))) == without_time(result)
     assert (workdir / "metrics.jsonl").read_text() == records
-
-
-def weights(workdir):
-    reader = tf.train.load_checkpoint(f"{workdir}/checkpoints/step_00000006")
-    names = [name for name in reader.get_variable_to_shape_map() if not name.startswith("_CHECKPOINTABLE")]
-    return {name: reader.get_tensor(name) for name in names}
-
-
-def test_killed_it_goes_on_to_the_same_end(data_dir, hub_dir, tmp_path, monkeypatch):
-    """On the untrained copy of the module, with random views, for they are to be the same."""
-    views = ["--canvas_mirror", "--canvas_colour_drop=0.5", "--smallest_area=7000"]
-    flags = [*SHORT, f"--encoder=random:{hub_dir}", *views]
-    whole = detect(config(data_dir, tmp_path / "whole", *flags))
-    saved = Checkpoints.save
-
-    def killed(checkpoints, step, write=True):
-        if step == 4:
-            raise KeyboardInterrupt
-        saved(checkpoints, step, write)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", killed)
-        with pytest.raises(KeyboardInterrupt):
-            detect(config(data_dir, tmp_path / "killed", *flags))
-    assert not (tmp_path / "killed/result.json").exists()
-    assert without_time(detect(config(data_dir, tmp_path / "killed", *flags))) == without_time(whole)
-    ours, theirs = weights(tmp_path / "killed"), weights(tmp_path / "whole")
-    assert ours.keys() == theirs.keys()
-    assert len(ours) > 60
-    for name, value in theirs.items():
-        np.testing.assert_array_equal(ours[name], value, err_msg=name)
 
 
 @pytest.mark.parametrize(

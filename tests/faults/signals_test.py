@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT at each stage of a binary: one line, the exit status of a shell, and a run that goes on."""
+"""SIGTERM and SIGINT at each stage of a binary: one line, and the exit status of a shell."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def start(room, *flags):
 
 
 @pytest.mark.parametrize(("stage", "number"), [("before training", signal.SIGTERM), ("in training", signal.SIGINT)])
-def test_a_signal_is_a_line_and_a_run_that_goes_on(stage, number, tmp_path):
+def test_a_signal_is_a_line_and_what_is_under_way_is_saved(stage, number, tmp_path):
     process = start(tmp_path)
     for line in process.stdout:
         if STAGES[stage] in line:
@@ -34,9 +34,4 @@ def test_a_signal_is_a_line_and_a_run_that_goes_on(stage, number, tmp_path):
     assert re.search(rf"error: stopped by {number.name}: .*; the same command goes on from there\n$", error)
     assert "Traceback" not in error
     saved = (tmp_path / "run/checkpoints").exists()
-    assert saved is (stage == "in training") is ("saved step" in error)
-    again = start(tmp_path)
-    output, error = again.communicate(timeout=120)
-    assert again.returncode == 0, error
-    assert ("resuming" in output) is saved
-    assert (tmp_path / "run/result.json").exists()
+    assert saved is (stage == "in training") is ("saved step" in error)  # end_to_end_test.py goes on from there
