@@ -48,10 +48,10 @@ def draw(results: dict[str, dict], shown: dict[str, Neighbours], rows: int = 6, 
             for axis, (neighbours, index) in zip(row[1:], near):
                 frame = plots.TRUE if neighbours.gallery.labels[index] == labels[query] else plots.MISSED
                 plots.tile(axis, neighbours.gallery_images[index], frame=frame)
-        titles = {0: "test image", **{1 + i * count: f"nearest training images by {t}" for i, t in enumerate(shown)}}
-        for column, title in titles.items():
-            above = axes[0][column].text(0, 1.06, title, transform=axes[0][column].transAxes)
-            above.set_in_layout(False)  # it is wider than its column
+        axes[0][0].set_title("test image", fontsize=10, fontweight="normal")
+        for axis, title in zip(axes[0][1::count], shown):
+            # Wider than its column: the first title alone makes room for all.
+            axis.text(0, 1.06, f"nearest training images by {title}", transform=axis.transAxes).set_in_layout(False)
 
     return plots.png(fill, 14, 6.2, dpi=100)
 
