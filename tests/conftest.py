@@ -3,7 +3,6 @@
 import pytest
 import tensorflow as tf
 
-import cpc_tf  # noqa: F401, quietens TensorFlow, so it comes first
 from cpc_tf.encoders.networks import resnet
 from cpc_tf.results import plots
 from cpc_tf.training.strategy import make_strategy
