@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
     """What a training came to."""
 
     step: int  # of the weights
-    last: Record  # of that step; its figures are not rounded if this session has computed them
+    last: Record  # of that step, as metrics.jsonl has it: the same whether the run was killed after it or not
     records: Sequence[Record]  # those of all sessions as metrics.jsonl has them, ascending by 'step'
     seconds: float  # how long all sessions took
 
@@ -91,7 +91,7 @@ def train(
                 checkpoints.save(step, write=workdir.chief)
             if stop.number:
                 raise Stopped(stop.number, f"saved step {step} in {workdir.path}")
-    return Outcome(step, {"step": step, **record}, records, record["wall_seconds"])
+    return Outcome(step, records[-1], records, records[-1]["wall_seconds"])
 
 
 def _resume(checkpoints: Checkpoints, workdir: Workdir, records: Sequence[Record]) -> int:
