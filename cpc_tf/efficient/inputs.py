@@ -47,7 +47,7 @@ class Inputs:
     ):
         self._config, self._encoder, self._test_source, self._labels = config, encoder, test_source, labels
         self.sources = (source, test_source)
-        self._encoded: dict[str, Features] = {}
+        self._encoded: dict[Source, Features] = {}
         self.class_names = source.class_names
         self.chosen = Part(restricted(source, labels.chosen), np.arange(len(labels.chosen)))
 
@@ -97,9 +97,9 @@ class Inputs:
         images = pipeline.plain_images(source, self._config.images, _BATCH)
         if not self._is_cached(phase):
             return images
-        if title not in self._encoded:
-            self._encoded[title] = encode_dataset(images, self._encoder.encode, source.num_examples, title, "image")
-        return _in_batches(self._encoded[title])
+        if source not in self._encoded:
+            self._encoded[source] = encode_dataset(images, self._encoder.encode, source.num_examples, title, "image")
+        return _in_batches(self._encoded[source])
 
     @functools.cached_property
     def _views(self) -> Features:

@@ -41,7 +41,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
 
 def _is_whole(result: dict[str, Any]) -> bool:
     phases = result.get("phases")
-    accuracies = phases.values() if isinstance(phases, dict) else [None]
+    accuracies = phases.values() if isinstance(phases, dict) and phases else [None]
     return all(isinstance(found, dict) and {"top1", "top5"} <= found.keys() for found in accuracies)
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from cpc_tf.data import catalog, pipeline
+from cpc_tf.data.fetch import fetching
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.features import Features, encode_dataset
 from cpc_tf.linear.config import LinearConfig
@@ -27,7 +28,9 @@ def neighbours(config: LinearConfig) -> Neighbours:
         images = pipeline.plain_images(source, geometry, 256, every=every)
         patches = pipeline.plain_patches(source, geometry, 64, every=every)
         count = math.ceil(source.num_examples / every)
-        return np.concatenate([b["image"] for b in images.as_numpy_iterator()]), encode_dataset(patches, encode, count)
+        with fetching(source):
+            pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
+            return pixels, encode_dataset(patches, encode, count)
 
     return Neighbours(
         *part(config.probe.test_split, "test_split", TEST_IMAGES), *part(config.data.split, "split", TRAINING_IMAGES)

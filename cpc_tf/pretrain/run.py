@@ -102,7 +102,7 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
         # Evenly spaced, since the order of a split may be by class.
         every = max(1, source.num_examples // PROBE_IMAGES)
         batches = pipeline.plain_patches(source, config.geometry, 64, every=every)
-        with training.averaged():
+        with training.averaged(), fetching(source):
             features = encode_dataset(batches, encode, math.ceil(source.num_examples / every))
         return {"knn": nearest_neighbour_accuracy(*features)}
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,7 +72,7 @@ class Workdir:
         killed process has left half written.
         """
         for name in tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ():
-            if name.endswith(".tmp"):
+            if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
                 tf.io.gfile.remove(self.file(name))
         self.write("run.flags", to_flagfile(self.config))
         self.write("run.json", to_json({"task": self._task, "version": cpc_tf.__version__}))

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from absl import app, flags, logging
 
-from tests.faults.targets import TARGETS, Target
+from tests.faults.target import Target
+from tests.faults.targets import TARGETS
 
 FLAGS = flags.FLAGS
 
