@@ -19,9 +19,10 @@ import time
 import numpy as np
 from absl import app, flags
 
+from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from tests import conformance_test as conformance
-from tests.faults.killed_run import REFUSED, cut, differences, once, outcome
+from tests.faults.killed_run import cut, differences, once, outcome
 
 FLAGS = flags.FLAGS
 
@@ -80,7 +81,7 @@ class Killer:
                 cut(self._random, self._room / name)
         else:
             status = self._status(name)
-        if status == REFUSED and power_loss:
+        if status == ConfigError.status and power_loss:
             print(f"refused: {self._log.read_text().splitlines()[-1]}", flush=True)
             self.counts["refused"] += 1
             return

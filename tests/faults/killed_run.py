@@ -9,32 +9,32 @@ import json
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
 from cpc_tf import cli
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import RunEnded
 from cpc_tf.tasks import TASKS
 from tests import conformance_test as conformance
 
 LENGTH = ["--batch_size=2", "--train_steps=12", "--steps_per_loop=1", "--checkpoint_every=2", "--strategy=single"]
-REFUSED = 2
 CUT = 0.2  # the share of a run's files that a loss of power cuts
 
 
-def once(task: str, root: str, workdir: str, log: str) -> None:
-    """A child: runs a task, from its flags to its result."""
+def once(task: str, root: str, workdir: str, log: str, more: Sequence[str] = ()) -> None:
+    """A child: runs a task, from its flags to its result; exits with the status of a binary."""
     with open(log, "w") as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
     config = TASKS[task].config
     lines = [*conformance.tiny_flags(pathlib.Path(root), TASKS[task]), *LENGTH]
-    lines += [f"--data_dir={root}/cache", f"--workdir={workdir}"]
+    lines += [f"--data_dir={root}/cache", f"--workdir={workdir}", *more]
     try:
         TASKS[task].run(cli.parse(config, lines, recorded=True))
-    except ConfigError as error:
-        print(error)
-        sys.exit(REFUSED)
+    except RunEnded as error:
+        print(error, flush=True)
+        sys.exit(error.status)
 
 
 def outcome(workdir: pathlib.Path) -> tuple[dict, dict]:
