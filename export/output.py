@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 
 import tensorflow as tf
 
+from cpc_tf import leftovers
 from cpc_tf.settings import ConfigError
 
 
@@ -23,6 +25,8 @@ def written_aside(output: str) -> Iterator[str]:
         raise ConfigError("--output= is empty: name a directory for the module, e.g. --output=runs/first/hub")
     if tf.io.gfile.exists(output):
         raise ConfigError(f"--output={output}: exists already; remove it or take another name")
+    folder, name = os.path.split(output)
+    leftovers.remove(folder or ".", re.escape(name) + r"\.\d+\.tmp")
     aside = f"{output}.{os.getpid()}.tmp"
     with writing(output):
         tf.io.gfile.makedirs(aside)

@@ -8,7 +8,7 @@ import os
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data import leftovers
+from cpc_tf import leftovers
 from cpc_tf.files import reason
 
 _CACHE = "~/.cache/cpc_tf"

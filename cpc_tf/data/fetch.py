@@ -1,4 +1,4 @@
-"""Names the files behind an error over data that were sound when they were checked."""
+"""Names the files behind an error over data: changed since they were checked, or damaged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpc_tf.texts import listed
 
 @contextlib.contextmanager
 def fetching(*sources: Examples) -> Iterator[None]:
-    """Within it, whatever fails after files of these sources have changed or vanished becomes one line that names them.
+    """Within it, what fails after files of these sources have changed, or over damaged records, names those files.
 
     What has another cause is raised as it is, so that a whole training can stand in it.
 
@@ -25,10 +25,16 @@ def fetching(*sources: Examples) -> Iterator[None]:
         yield
     # UnicodeDecodeError: an error of TensorFlow's whose text shows bytes of a file.
     except (tf.errors.OpError, UnicodeDecodeError) as error:
-        changed = [path for source in sources for path in source.changed()]
-        if not changed:
+        if changed := [path for source in sources for path in source.changed()]:
+            raise ConfigError(
+                f"{listed(changed)}: changed or gone since this run checked the folder of --dataset; put it back, or "
+                "leave it so: the same command checks the folder again and goes on"
+            ) from error
+        if not isinstance(error, (tf.errors.DataLossError, tf.errors.NotFoundError)):
             raise
-        raise ConfigError(
-            f"{listed(changed)}: changed or gone since this run checked the folder of --dataset; put it back, or leave "
-            "it so: the same command checks the folder again and goes on"
-        ) from error
+        if damaged := [path for source in sources for path in source.damaged()]:
+            raise ConfigError(
+                f"{listed(damaged)}: cannot be read to the end; move the folder away, and the same command prepares "
+                "--dataset again and goes on"
+            ) from error
+        raise

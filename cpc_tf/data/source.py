@@ -55,6 +55,10 @@ class Examples(abc.ABC):
         """Paths of the files that have changed or vanished since this was opened, as far as that is known."""
         return []
 
+    def damaged(self) -> list[str]:
+        """Paths of the files of records that cannot be read to their ends. It reads all of them."""
+        return []
+
 
 class Source(Examples):
     """A dataset of encoded images.

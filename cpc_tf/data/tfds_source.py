@@ -14,7 +14,8 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf.data import keys, leftovers
+from cpc_tf import leftovers
+from cpc_tf.data import keys
 from cpc_tf.data.source import FOREVER, NO_LABEL, Examples, Select, Source, SplitError
 from cpc_tf.settings import ConfigError
 
@@ -53,6 +54,9 @@ class Records(Examples):
     def ordered(self) -> tf.data.Dataset:
         records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64)).enumerate()
         return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+    def damaged(self) -> list[str]:
+        return [path for path in dict.fromkeys(self._files) if not _is_sound(path)]
 
     def _windows(self, seed, epoch, skip):
         """(counter of the first record, string [window]) from the window that holds record `skip` of an epoch on."""
@@ -150,6 +154,15 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
     # Read back from the disk, for `builder` may describe what another process has prepared.
     with quiet():
         return tfds.builder_from_directory(builder.data_dir)
+
+
+def _is_sound(path):
+    try:
+        for _ in tf.data.TFRecordDataset(path, buffer_size=_READ_BUFFER).batch(1024):
+            pass
+    except tf.errors.OpError:
+        return False
+    return True
 
 
 def _split_info(builder, split):

@@ -15,8 +15,8 @@ from absl import logging
 
 import cpc_tf
 from cpc_tf import cli
-from cpc_tf.files import read_json, read_text, to_json, write_file, writing
-from cpc_tf.settings import ConfigError, Settings, changed_flags, to_flagfile
+from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
+from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of
@@ -34,6 +34,18 @@ def read_config(workdir: str, config_class: type) -> Any:
         return cli.parse(config_class, lines, recorded=True)
     except ConfigError as error:
         raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
+
+
+class OutOfMemory(RunEnded):
+    """The computer or its accelerator has no room for a step."""
+
+    status = 5
+
+    def __init__(self, why: str):
+        super().__init__(
+            f"out of memory ({why}); a smaller --batch_size needs less, and so do smaller images; what was saved "
+            "before is whole"
+        )
 
 
 class Workdir:
@@ -181,4 +193,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
     workdir = Workdir(config, task, is_chief(config.training))
     # The lock before the strategy: who connects to a TPU takes it from the run that is there.
     with locked(workdir.path) if workdir.chief else contextlib.nullcontext():
-        yield workdir, strategy_of(config.training)
+        try:
+            yield workdir, strategy_of(config.training)
+        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+            raise OutOfMemory(reason(error)) from error

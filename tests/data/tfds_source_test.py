@@ -1,10 +1,12 @@
 """TFDS builders: names, splits, labels, concurrent preparation."""
 
+import pathlib
+
 import pytest
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf.data import photos, tfds_source
+from cpc_tf.data import fetch, photos, tfds_source
 from cpc_tf.data.tfds_source import TfdsSource
 from cpc_tf.settings import ConfigError
 
@@ -55,6 +57,18 @@ def test_unknown_name_hints_at_a_close_one(tmp_path):
     with pytest.raises(ConfigError, match="^--dataset=cifar11: no such dataset; did you mean cifar10") as error:
         open_builder("cifar11", str(tmp_path), "train")
     assert "\n" not in str(error.value)
+
+
+def test_a_damaged_file_of_records_is_named(sharded):
+    source = TfdsSource(sharded(3, 2), "train", window=4)
+    assert source.damaged() == []
+    path = pathlib.Path(source._files[1])
+    sound = path.read_bytes()
+    path.write_bytes(sound[:40] + bytes([sound[40] ^ 1]) + sound[41:])
+    said = rf"^{path}: cannot be read to the end; move the folder away"
+    with pytest.raises(ConfigError, match=said), fetch.fetching(source):
+        labels(source)
+    path.write_bytes(sound)
 
 
 def test_builder_without_images(sharded):

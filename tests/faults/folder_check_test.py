@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data import check_cache, decode, gif, leftovers, tfds_source
+from cpc_tf import leftovers
+from cpc_tf.data import check_cache, decode, gif, tfds_source
 from cpc_tf.data.folder import open_folder
 from tests.data.samples import encode
 

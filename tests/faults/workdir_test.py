@@ -18,7 +18,8 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.lock import locked
-from cpc_tf.training.workdir import Workdir, open_run, read_config
+from cpc_tf.training.workdir import OutOfMemory, Workdir, open_run, read_config
+from export.output import written_aside
 from tests import samples
 
 PRETRAIN = TASKS["pretrain"]
@@ -118,6 +119,26 @@ def test_what_killed_processes_left_is_removed(config, run):
     assert not found & set(left)
     assert found >= {"notes.txt", "checkpoints/step_00000004.index", "run.flags"}
     assert not (run / "checkpoints/step_00000008_temp").exists()
+
+
+def test_what_killed_exports_left_is_removed(tmp_path):
+    left, new, other = (tmp_path / name for name in ("hub.17.tmp", "hub.18.tmp", "hub.old.tmp"))
+    for path in (left, new, other):
+        path.mkdir()
+        (path / "saved_model.pb").write_text("")
+    for path in (left / "saved_model.pb", left, other):
+        os.utime(path, (0, 0))
+    with written_aside(f"{tmp_path}/hub") as aside:
+        assert aside
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hub", "hub.18.tmp", "hub.old.tmp"]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM\nmore")])
+def test_too_little_memory_is_one_line(config, error):
+    said = r"^out of memory \(.*\); a smaller --batch_size"
+    with pytest.raises(OutOfMemory, match=said) as ended, open_run(config, "pretrain"):
+        raise error
+    assert ended.value.status == 5
 
 
 def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path):
