@@ -207,3 +207,31 @@ def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
     assert {run["place"] for run in found["runs"]} == {"caf?", "marked"}
     assert [problem.split(":")[0] for problem in found["not_read"]] == ["deep/result.json", "digits/result.json"]
     assert len(pathlib.Path(made).read_text()) > 1000
+
+
+@pytest.mark.parametrize("number", [0, 2, 4])
+def test_a_report_that_was_killed_is_made_anew(number, tmp_path, monkeypatch):
+    """Killed before its file of this number: what is there is whole; the next report has all, and nothing else."""
+    samples.write(tmp_path / "runs/a", samples.linear())
+    _report(tmp_path / "runs", tmp_path / "whole")
+    write_file, written = page.write_file, []
+
+    def killed(path, content):
+        if len(written) == number:
+            pathlib.Path(f"{path}.17.tmp").write_bytes(b"<ht")
+            os.utime(f"{path}.17.tmp", (0, 0))
+            raise KeyboardInterrupt
+        written.append(path)
+        write_file(path, content)
+
+    (tmp_path / "report").mkdir()
+    monkeypatch.setattr(page, "write_file", killed)
+    with pytest.raises(KeyboardInterrupt):
+        _report(tmp_path / "runs", tmp_path / "report")
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    assert len(whole) > number
+    for path in written:
+        assert pathlib.Path(path).read_bytes() == whole[pathlib.Path(path).name]
+    monkeypatch.undo()
+    _report(tmp_path / "runs", tmp_path / "report")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "report").iterdir()} == whole
