@@ -209,7 +209,7 @@ def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
     assert len(pathlib.Path(made).read_text()) > 1000
 
 
-@pytest.mark.parametrize("number", [0, 2, 4])
+@pytest.mark.parametrize("number", [0, 1, 3])
 def test_a_report_that_was_killed_is_made_anew(number, tmp_path, monkeypatch):
     """Killed before its file of this number: what is there is whole; the next report has all, and nothing else."""
     samples.write(tmp_path / "runs/a", samples.linear())
