@@ -56,11 +56,14 @@ class Killer:
             raise SystemExit(f"the run failed:\n{self._log.read_text()[-3000:]}")
         return time.monotonic() - start
 
-    def _status(self, name: str, seconds: float | None = None) -> int | None:
-        """The exit status of a run; None: it was killed."""
+    def _status(self, name: str, seconds: float | None = None, in_training: bool = False) -> int | None:
+        """The exit status of a run; None: it was killed after some seconds, counted from a first step or the start."""
         workdir = self._room / name
         child = SERVER.Process(target=once, args=(self._task, str(self._room / "data"), str(workdir), str(self._log)))
+        start = time.time()
         child.start()
+        while in_training and child.exitcode is None and not _has_trained(workdir, start):
+            child.join(0.1)
         child.join(seconds)
         if child.exitcode is not None:
             return child.exitcode
@@ -72,7 +75,9 @@ class Killer:
         """A run that is killed until it ends, `kills` is reached, or it is refused."""
         name = f"killed{self.counts['equal'] + self.counts['refused']}"
         while self.counts["kills"] < kills:
-            status = self._status(name, float(self._random.uniform(0.1, 1.1) * self.duration))
+            in_training = bool(self._random.integers(2))  # otherwise most kills would hit the start
+            seconds = self._random.uniform(0, 0.3) if in_training else self._random.uniform(0, 1.1)
+            status = self._status(name, float(seconds * self.duration), in_training)
             if status is not None:
                 break
             self.counts["kills"] += 1
@@ -90,6 +95,10 @@ class Killer:
         if found := differences(self._expected, outcome(self._room / name)):
             raise SystemExit(f"after {self.counts['kills']} kills these differ: {', '.join(found)}")
         self.counts["equal"] += 1
+
+
+def _has_trained(workdir: pathlib.Path, since: float) -> bool:
+    return any(path.stat().st_mtime > since and path.stat().st_size for path in workdir.rglob("metrics.jsonl"))
 
 
 def main(argv) -> None:
