@@ -60,9 +60,9 @@ class Killer:
         """The exit status of a run; None: it was killed after some seconds, counted from a first step or the start."""
         workdir = self._room / name
         child = SERVER.Process(target=once, args=(self._task, str(self._room / "data"), str(workdir), str(self._log)))
-        start = time.time()
+        before = _recorded(workdir)
         child.start()
-        while in_training and child.exitcode is None and not _has_trained(workdir, start):
+        while in_training and child.exitcode is None and _recorded(workdir) <= before:
             child.join(0.1)
         child.join(seconds)
         if child.exitcode is not None:
@@ -97,8 +97,9 @@ class Killer:
         self.counts["equal"] += 1
 
 
-def _has_trained(workdir: pathlib.Path, since: float) -> bool:
-    return any(path.stat().st_mtime > since and path.stat().st_size for path in workdir.rglob("metrics.jsonl"))
+def _recorded(workdir: pathlib.Path) -> int:
+    """Bytes of all records."""
+    return sum(path.stat().st_size for path in workdir.rglob("metrics.jsonl"))
 
 
 def main(argv) -> None:
