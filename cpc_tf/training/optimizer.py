@@ -15,12 +15,39 @@ Rate = Union[float, Schedule]
 
 def adam(rate: Rate, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7) -> keras.optimizers.Optimizer:
     """Adam; without other arguments with Keras' constants."""
-    return keras.optimizers.Adam(rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon, jit_compile=False)
+    return FusedAdam(rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon, jit_compile=False, name="Adam")
 
 
 def sgd(rate: Rate, momentum: float) -> keras.optimizers.Optimizer:
     """Stochastic gradient descent with momentum."""
     return keras.optimizers.SGD(rate, momentum=momentum, jit_compile=False)
+
+
+class FusedAdam(keras.optimizers.Adam):
+    """Keras' Adam with one operation for a variable in place of twenty; the same answer and checkpoint."""
+
+    def apply_gradients(self, *args, **kwargs):
+        self._shared = None
+        return super().apply_gradients(*args, **kwargs)
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+        if self._shared is None:  # what all variables share, once a step
+            step = tf.cast(self.iterations + 1, tf.float32)
+            self._shared = (tf.pow(self.beta_1, step), tf.pow(self.beta_2, step), self.learning_rate)
+        index = self._index_dict[self._var_key(variable)]
+        beta1_power, beta2_power, rate = self._shared
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].handle,
+            v=self._velocities[index].handle,
+            beta1_power=beta1_power,
+            beta2_power=beta2_power,
+            lr=rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
 
 
 class PolyakAverage(tf.Module):

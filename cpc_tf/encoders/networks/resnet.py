@@ -54,12 +54,15 @@ ARCHITECTURES = {
     "resnet101_v2": _resnet(3, 4, 23, 3),
     "resnet152_v2": _resnet(3, 8, 36, 3),
     "resnet200_v2": _resnet(3, 24, 36, 3),
-    # Ours, for patches of 12 to 32 px: 0.22 M parameters, and 0.02 M where the ladder of flags/ablation starts.
+    # Ours, for patches of 12 to 32 px: 0.22 M parameters, 3.4 M, and 0.02 M where the ladder of flags/ablation starts.
     "tiny": Architecture(
         (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)), stem_kernel=3, stem_pool=False
     ),
     "small": Architecture(
         (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 64, 256, 2)), stem_kernel=3, stem_pool=False
+    ),
+    "medium": Architecture(
+        (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)), stem_kernel=3, stem_pool=False
     ),
 }
 # An alias: App. C.1's name of the same network.

@@ -1,0 +1,151 @@
+"""Measures the training step beside the same network in PyTorch: python -m benchmarks.train_step > table.md
+
+The step is that of flags/photos/pretrain.flags on random patches: loss, gradient, clip, Adam, running average. Each
+figure comes from a fresh process; the ways take turns, and ratios are within a round, since machines are noisy. The
+peer needs PyTorch (`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+from absl import app, flags
+
+_ROUNDS = flags.DEFINE_integer("rounds", 3, "measurements of each way")
+_TORCH = flags.DEFINE_string("torch", sys.executable, "a Python that has PyTorch")
+_ENCODERS = flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
+_SET = flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--parts=1")
+_CHILD = flags.DEFINE_string("child", "", "one measurement, 'encoder:precision'; used by the benchmark itself")
+
+PRESET = pathlib.Path(__file__).parents[1] / "flags/photos/pretrain.flags"
+PEER = pathlib.Path(__file__).with_name("train_step_torch.py")
+BATCH, WARM_UP, STEPS = 32, 3, 15
+OURS = {"ours, bfloat16": "bfloat16", "ours, float32": "float32"}
+PEERS = {
+    "PyTorch, bfloat16": ["--precision=bf16"],
+    "PyTorch, float32": ["--precision=f32"],
+    "PyTorch, bfloat16, compiled": ["--precision=bf16", "--compile"],
+}
+
+
+def main(argv) -> None:
+    """Prints a table for each encoder."""
+    if _CHILD.value:
+        print(json.dumps(_measure(*_CHILD.value.split(":"))))
+        return
+    for encoder in _ENCODERS.value:
+        _table(encoder)
+
+
+def _table(encoder: str) -> None:
+    found = {way: [] for way in (*OURS, *PEERS)}
+    for _ in range(_ROUNDS.value):
+        for way, precision in OURS.items():
+            settings = [f"--set={flag}" for flag in _SET.value]
+            found[way].append(
+                _run([sys.executable, "-m", "benchmarks.train_step", f"--child={encoder}:{precision}", *settings])
+            )
+        for way, arguments in PEERS.items():
+            found[way].append(_run([_TORCH.value, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments]))
+    print(f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of peak |")
+    print("|---|---|---|---|---|")
+    ours = [each["ms"] for each in found["ours, bfloat16"]]
+    for way, each in found.items():
+        times = [one["ms"] for one in each if one]
+        if not times:
+            print(f"| {way} | - | - | - | - |")
+            continue
+        ratio = statistics.median(time / own for time, own in zip(times, ours))
+        share = f"{statistics.median(one['share'] for one in each):.2f}" if "share" in each[0] else "-"
+        median = statistics.median(times)
+        print(f"| {way} | {median:.0f} | {1000 * BATCH / median:.0f} | {ratio:.2f} | {share} |", flush=True)
+
+
+def _run(command: list[str]) -> dict:
+    """What a child printed last; nothing if it failed, as without PyTorch."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return {}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _measure(encoder: str, precision: str) -> dict[str, float]:
+    """Median milliseconds of a step of ours; its share of the rate at which this machine multiplies matrices."""
+    import tensorflow as tf
+
+    step, graph = make_step(encoder, precision)
+    arithmetic = _arithmetic(graph)
+    for _ in range(WARM_UP):
+        step()
+    ms = 1000 * _median_seconds(step)
+    peak = _peak(tf.bfloat16 if precision == "bfloat16" else tf.float32)
+    return {"ms": ms, "gflop": arithmetic / 1e9, "peak": peak / 1e9, "share": arithmetic / (ms / 1000) / peak}
+
+
+def make_step(encoder: str, precision: str):
+    """A function of no arguments that makes a step of pre-training, and the step's graph."""
+    import tensorflow as tf
+
+    from cpc_tf import cli
+    from cpc_tf.pretrain.config import PretrainConfig
+    from cpc_tf.pretrain.trainee import Pretraining
+    from cpc_tf.training.strategy import strategy_of
+
+    lines = [f"--flagfile={PRESET}", f"--encoder={encoder}", f"--precision={precision}", f"--batch_size={BATCH}"]
+    config = cli.parse(PretrainConfig, [*lines, *_SET.value])
+    strategy = strategy_of(config.training)
+    training = Pretraining(config, strategy, 1000)
+    shape = [BATCH, *config.objective.kind.VIEW.shape(config.geometry)]
+    patches = tf.constant(np.random.default_rng(0).integers(0, 256, shape, np.uint8))
+    run = tf.function(lambda: strategy.run(training.train_step, ({"patches": patches},)), autograph=False)
+    return lambda: float(run()["loss"]), run.get_concrete_function().graph
+
+
+def _median_seconds(function) -> float:
+    seconds = []
+    for _ in range(STEPS):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def _arithmetic(graph) -> float:
+    """Multiplications and additions of all convolutions and matrix products of a graph, their gradients included."""
+    total = 0
+    for operation in graph.get_operations():
+        shapes = [list(x.shape) for x in (*operation.inputs, *operation.outputs)]
+        if operation.type == "Conv2D":  # its two gradients cost as much each
+            total += 3 * 2 * np.prod(shapes[2]) * np.prod(shapes[1][:3])
+        elif operation.type in ("MatMul", "BatchMatMulV2"):
+            total += 2 * np.prod(shapes[2]) * shapes[0][-2 if operation.get_attr(_transposed(operation)) else -1]
+    return float(total)
+
+
+def _transposed(operation) -> str:
+    return "transpose_a" if operation.type == "MatMul" else "adj_x"
+
+
+def _peak(dtype) -> float:
+    """The best rate of a product of large matrices, operations per second."""
+    import tensorflow as tf
+
+    side = 2048
+    one = tf.cast(tf.random.stateless_normal([side, side], [0, 1]), dtype)
+    best = 1e9
+    for _ in range(8):
+        start = time.perf_counter()
+        tf.linalg.matmul(one, one)[0, 0].numpy()
+        best = min(best, time.perf_counter() - start)
+    return 2 * side**3 / best
+
+
+if __name__ == "__main__":
+    app.run(main)
