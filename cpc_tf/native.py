@@ -7,6 +7,8 @@ loaded.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import dataclasses
 import hashlib
 import os
@@ -15,12 +17,33 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 # No fused multiply-add: what is computed rounds like TensorFlow's separate operations and like PIL. The two
 # -fno-... let the compiler vectorise comparisons, floor and roots; they do not change values.
 FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
+
+_ALLOWED = contextvars.ContextVar("allowed", default=False)
+
+
+@contextlib.contextmanager
+def allowed(value: bool = True) -> Iterator[None]:
+    """Within it, what is traced by this thread may use our operations in place of TensorFlow's.
+
+    Elsewhere it may not: a module that is exported must run without our libraries, and XLA compiles none of them.
+    """
+    token = _ALLOWED.set(value)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def is_allowed() -> bool:
+    """Whether `allowed` holds here."""
+    return _ALLOWED.get()
 
 
 class BuildError(RuntimeError):
