@@ -1,4 +1,4 @@
-"""Layer norm and ReLU as one operation of ours for CPUs (norm_relu.cc, norm_relu.h)."""
+"""Layer norm and ReLU as one operation of ours for CPUs (norm_relu.cc and its headers)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from absl import logging
 from cpc_tf import native
 
 _HERE = pathlib.Path(__file__).parent
-LIBRARY = native.Library("norm_relu", (_HERE / "norm_relu.cc", _HERE / "norm_relu.h"))
+LIBRARY = native.Library("norm_relu", (_HERE / "norm_relu.cc", *sorted(_HERE.glob("norm_relu*.h"))))
 
 
 @functools.cache  # decides, and says so, once
