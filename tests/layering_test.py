@@ -7,13 +7,14 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Part -> the parts it may import. The lower parts are files (settings, keras, cli), the others packages.
-BASE = {"settings", "keras", "cli", "registry", "files", "termination", "texts", "flagfile"}
+BASE = {"settings", "keras", "cli", "registry", "files", "termination", "texts", "flagfile", "native"}
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
     "texts": set(),
     "settings": {"texts"},
     "flagfile": {"settings", "texts"},
     "keras": set(),
+    "native": set(),
     "cli": {"settings", "termination", "texts", "flagfile"},
     "files": {"settings", "texts"},
     "termination": {"settings"},

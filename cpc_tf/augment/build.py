@@ -1,82 +1,29 @@
 """Builds the native engine, our C++ op (op.cc, patch.h), with the system's compiler: `python -m cpc_tf.augment.build`.
 
-The library lands in a cache outside the repository (CPC_TF_CACHE, or ~/.cache/cpc_tf) under a name made of TensorFlow's
-version and a hash of the sources, flags and table of operations: a change of any builds anew, and nothing stale is ever
-loaded.
+See `cpc_tf.native`. The table of operations is one of the sources: the op's enumeration of primitives is made from it.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
 import pathlib
-import platform
-import shutil
-import subprocess
-import tempfile
-
-import tensorflow as tf
 
 from cpc_tf.augment.operations import all_primitives
+from cpc_tf.native import FLAGS, BuildError, Library
 
 _HERE = pathlib.Path(__file__).parent
 SOURCES = (_HERE / "op.cc", *sorted(_HERE.glob("*.h")))
-# No fused multiply-add: the native engine must round like TensorFlow's separate operations and like PIL. The two
-# -fno-... let the compiler vectorise comparisons and floor; they do not change values.
-FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
 
 
-class BuildError(RuntimeError):
-    """The native engine cannot be built or loaded here."""
-
-
-def library_path() -> pathlib.Path:
-    """Where the library belongs."""
-    cache = os.environ.get("CPC_TF_CACHE") or pathlib.Path(
-        os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "cpc_tf"
-    )
-    digest = hashlib.sha256("\0".join([*_flags(), primitives_header()]).encode())
-    for source in SOURCES:
-        digest.update(source.read_bytes())
-    return pathlib.Path(cache, f"augment-tf{tf.__version__}-{platform.machine()}-{digest.hexdigest()[:16]}.so")
-
-
-def build() -> pathlib.Path:
-    """Compiles the library unless it is there already, and says where it is."""
-    path = library_path()
-    if path.exists():
-        return path
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
-    if not compiler:
-        raise BuildError("no C++ compiler found (g++ or c++, or name one in CXX)")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(dir=path.parent)
-    except OSError as error:
-        raise BuildError(f"cannot write to {path.parent} (CPC_TF_CACHE names another folder): {error}") from error
-    with folder:
-        library = pathlib.Path(folder.name, "library.so")
-        pathlib.Path(folder.name, "primitives.h").write_text(primitives_header())
-        command = [compiler, str(SOURCES[0]), "-o", str(library), f"-I{folder.name}", *_flags()]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise BuildError(f"{compiler} failed:\n{done.stderr.strip()[-2000:]}")
-            os.replace(library, path)  # Others building at the same time never see half a library.
-        except OSError as error:
-            raise BuildError(f"cannot run {compiler}: {error}") from error
-    return path
+def native_engine() -> Library:
+    """The library of the native engine, of the table as it is now."""
+    return Library("augment", SOURCES, FLAGS, {"primitives.h": primitives_header()})
 
 
 @functools.cache
 def library():
     """The loaded library of the native engine, built first if need be. Raises BuildError."""
-    path = build()
-    try:
-        return tf.load_op_library(str(path))
-    except (tf.errors.OpError, OSError) as error:
-        raise BuildError(f"cannot load {path}: {error}") from error
+    return native_engine().load()
 
 
 def primitives_header() -> str:
@@ -92,12 +39,8 @@ def primitives_header() -> str:
     )
 
 
-def _flags() -> list[str]:
-    return [*FLAGS, *tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]
-
-
 if __name__ == "__main__":
     try:
-        print(build())
+        print(native_engine().build())
     except BuildError as failure:
         raise SystemExit(f"error: {failure}") from None

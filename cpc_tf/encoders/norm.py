@@ -8,45 +8,62 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from cpc_tf.encoders.norm_relu import is_usable, normalize_native
 from cpc_tf.keras import keras
 
 EPSILON = 1e-5
 
 
-@tf.custom_gradient
-def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
-    """Layer norm over the last two axes, in one pass over x forward and one backward.
+def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool = False) -> tf.Tensor:
+    """Layer norm over the last two axes, then ReLU if asked for.
 
-    Memory traffic is what layer norm costs: here it is y = x * a + b with a and b per example and channel, and so is
-    its gradient; sums are taken together (tf.nn.moments and its gradient read x several times more).
+    By our operation where `cpc_tf.native.allowed` and x is on a CPU, else by TensorFlow's own; both give the same.
 
     Args:
       x: [N, M, C], float32 or bfloat16; an example has M positions.
       scale, offset: [C], float32.
+      relu: whether ReLU follows.
 
     Returns:
       [N, M, C] of x's dtype; statistics over (M, C) are float32.
     """
-    wide = tf.cast(x, tf.float32)
-    mean = tf.reduce_mean(wide, [1, 2], keepdims=True)  # [N, 1, 1]
-    variance = tf.nn.relu(tf.reduce_mean(tf.square(wide), [1, 2], keepdims=True) - tf.square(mean))
+    if is_usable(x):
+        return normalize_native(x, scale, offset, relu, EPSILON)
+    y = _normalize_plain(x, scale, offset)
+    return tf.nn.relu(y) if relu else y
+
+
+@tf.custom_gradient
+def _normalize_plain(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
+    """Layer norm in one pass over x forward and one backward, once compiled.
+
+    Memory traffic is what layer norm costs: sums are taken together (tf.nn.moments and its gradient read x several
+    times more), as E[d^2] - E[d]^2 of distances d from the first position's mean. E[d]^2 is at most M - 1 times the
+    variance, whatever x is, so the difference keeps its precision; of x itself it would lose it where the mean is far
+    from zero.
+    """
+    first = tf.reduce_mean(tf.cast(x[:, :1], tf.float32), [1, 2], keepdims=True)  # [N, 1, 1]
+    distance = tf.cast(x, tf.float32) - first
+    mean = tf.reduce_mean(distance, [1, 2], keepdims=True)  # [N, 1, 1], from `first` on
+    variance = tf.nn.relu(tf.reduce_mean(tf.square(distance), [1, 2], keepdims=True) - tf.square(mean))
     inverse = tf.math.rsqrt(variance + EPSILON)
     a = inverse * scale  # [N, 1, C]
 
     def gradient(upstream: tf.Tensor):
-        # With y = (x - mean) * inverse and g = upstream * scale: dx = inverse * (g - mean(g) - y * mean(g * y)).
-        wide = tf.cast(x, tf.float32)
+        # With y = (distance - mean) * inverse and g = upstream * scale:
+        # dx = inverse * (g - mean(g) - y * mean(g * y)).
+        distance = tf.cast(x, tf.float32) - first  # again, rather than kept in memory
         u = tf.cast(upstream, tf.float32)
         sum_u = tf.reduce_sum(u, 1)  # [N, C]
-        sum_uy = (tf.reduce_sum(u * wide, 1) - sum_u * mean[:, 0]) * inverse[:, 0]  # [N, C]
+        sum_uy = (tf.reduce_sum(u * distance, 1) - sum_u * mean[:, 0]) * inverse[:, 0]  # [N, C]
         count = tf.cast(tf.shape(x)[1] * tf.shape(x)[2], tf.float32)
         mean_g = tf.linalg.matvec(sum_u, scale)[:, None, None] / count
         mean_gy = tf.linalg.matvec(sum_uy, scale)[:, None, None] / count
         k = tf.square(inverse) * mean_gy
-        d_x = u * a - wide * k + (mean * k - inverse * mean_g)
+        d_x = u * a - distance * k + (mean * k - inverse * mean_g)
         return tf.cast(d_x, x.dtype), tf.reduce_sum(sum_uy, 0), tf.reduce_sum(sum_u, 0)
 
-    return tf.cast(wide * a + (offset - mean * a), x.dtype), gradient
+    return tf.cast(distance * a + (offset - mean * a), x.dtype), gradient
 
 
 class LayerNorm(keras.layers.Layer):
@@ -66,11 +83,12 @@ class LayerNorm(keras.layers.Layer):
         self.offset = self.add_weight(name="offset", initializer="zeros", **shared)
         super().build(input_shape)
 
-    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+    def call(self, x: tf.Tensor, training: bool = False, relu: bool = False) -> tf.Tensor:
+        """Feature map [N, H, W, C] -> [N, H, W, C], normalized; then ReLU if `relu`."""
         shape = tf.shape(x)
         flat_shape = [shape[0], shape[1] * shape[2]] if self.over_space else [tf.reduce_prod(shape[:3]), 1]
         flat = tf.reshape(x, [*flat_shape, x.shape[-1]])  # [N, H*W, C] or [N*H*W, 1, C]
-        y = normalize(flat, tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.offset))
+        y = normalize(flat, tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.offset), relu)
         return tf.ensure_shape(tf.reshape(y, shape), x.shape)
 
 
@@ -90,3 +108,10 @@ def make_norm(kind: str, dtype: str, name: str) -> keras.layers.Layer:
     if kind in ("layer", "channel"):
         return LayerNorm(over_space=kind == "layer", dtype=dtype, name=name)
     raise ValueError(f"norm={kind}: must be one of layer, channel, batch, none")
+
+
+def norm_relu(norm: keras.layers.Layer, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+    """ReLU of any of these layers of x, [N, H, W, C]."""
+    if isinstance(norm, LayerNorm):
+        return norm(x, training=training, relu=True)
+    return tf.nn.relu(norm(x, training=training))

@@ -186,17 +186,17 @@ def test_without_a_compiler_auto_is_the_reference(monkeypatch, tmp_path, compile
 @pytest.mark.usefixtures("_forget_engines")
 def test_a_broken_library_is_a_build_error(monkeypatch, tmp_path):
     monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path))
-    build.library_path().write_bytes(b"not a library")
+    build.native_engine().path().write_bytes(b"not a library")
     with pytest.raises(build.BuildError, match="cannot load"):
         augment.apply(PATCHES, RECIPE, "native")
 
 
 def test_library_name_follows_sources_flags_and_table(monkeypatch):
-    before = build.library_path()
+    before = build.native_engine().path()
     monkeypatch.setitem(OPERATIONS, "shift_hue", Operation("shift_hue", 14, tf.identity))
-    with_more = build.library_path()
+    with_more = build.native_engine().path()
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-g"))
-    paths = [before, with_more, build.library_path()]
+    paths = [before, with_more, build.native_engine().path()]
     assert len(set(paths)) == 3
     assert len({path.parent for path in paths}) == 1
 

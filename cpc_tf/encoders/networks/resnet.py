@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import tensorflow as tf
 
 from cpc_tf.encoders.network import Network
-from cpc_tf.encoders.norm import make_norm
+from cpc_tf.encoders.norm import make_norm, norm_relu
 from cpc_tf.encoders.pooling import max_pool
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
@@ -97,17 +97,17 @@ class Bottleneck(keras.layers.Layer):
         return self._pre(x, training) if self.order == "pre" else self._post(x, training)
 
     def _pre(self, x: tf.Tensor, training: bool) -> tf.Tensor:
-        y = tf.nn.relu(self.norms[0](x, training=training))
+        y = norm_relu(self.norms[0], x, training)
         shortcut = self.shortcut(y) if self.shortcut else x
         y = self.convs[0](y)
-        y = self.convs[1](tf.nn.relu(self.norms[1](y, training=training)))
-        y = self.convs[2](tf.nn.relu(self.norms[2](y, training=training)))
+        y = self.convs[1](norm_relu(self.norms[1], y, training))
+        y = self.convs[2](norm_relu(self.norms[2], y, training))
         return shortcut + y
 
     def _post(self, x: tf.Tensor, training: bool) -> tf.Tensor:
         shortcut = self.shortcut_norm(self.shortcut(x), training=training) if self.shortcut else x
-        y = tf.nn.relu(self.norms[0](self.convs[0](x), training=training))
-        y = tf.nn.relu(self.norms[1](self.convs[1](y), training=training))
+        y = norm_relu(self.norms[0], self.convs[0](x), training)
+        y = norm_relu(self.norms[1], self.convs[1](y), training)
         return tf.nn.relu(shortcut + self.norms[2](self.convs[2](y), training=training))
 
 
@@ -158,7 +158,7 @@ class ResNet(Network):
         """See `Network`; also 'stack1', 'stack2', ..., [N, h, w, width]. 'feature_map' is the last one, normalized."""
         x = self.stem(2.0 * images - 1.0)
         if self.stem_norm:
-            x = tf.nn.relu(self.stem_norm(x, training=training))
+            x = norm_relu(self.stem_norm, x, training)
         if self.pool:
             x = max_pool(x)
         maps = {}
@@ -167,7 +167,7 @@ class ResNet(Network):
                 x = self._run(block, x, training)
             maps[f"stack{i + 1}"] = tf.cast(x, tf.float32)
         if self.final_norm:
-            x = tf.nn.relu(self.final_norm(x, training=training))
+            x = norm_relu(self.final_norm, x, training)
         maps["feature_map"] = tf.cast(x, tf.float32)
         maps["features"] = tf.reduce_mean(maps["feature_map"], [1, 2])
         return maps

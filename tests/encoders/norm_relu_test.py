@@ -1,0 +1,294 @@
+"""The native layer norm: the plain one's and float64's answers, whatever the threads; nonsense is refused."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import native
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders import norm_relu
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.norm import EPSILON, normalize
+from export.module import HubEncoder, save
+
+SHAPES = [(3, 16, 8), (5, 1, 256), (2, 9, 33), (1, 1, 1), (130, 4, 5), (7, 6, 64), (70, 64, 16), (9, 12, 3)]
+
+
+def _inputs(shape, mean=0.5, dtype=tf.float32, seed=0):
+    """x, scale, offset and what comes from above."""
+    random = np.random.default_rng(seed)
+    x, upstream = random.normal(mean, 1, shape), random.normal(0, 1, shape)
+    scale, offset = random.normal(1, 0.3, shape[-1]), random.normal(0, 0.3, shape[-1])
+    return [tf.cast(x, dtype), *(tf.cast(v, tf.float32) for v in (scale, offset)), tf.cast(upstream, dtype)]
+
+
+def _run(inputs, relu, use_native):
+    """[y, d_x, d_scale, d_offset]"""
+    *sources, upstream = inputs
+    with native.allowed(use_native), tf.GradientTape() as tape:
+        tape.watch(sources)
+        y = normalize(*sources, relu=relu)
+    with native.allowed(use_native):
+        return [y, *tape.gradient(y, sources, upstream)]
+
+
+def _oracle(x, scale, offset, relu):
+    mean, variance = x.mean((1, 2), keepdims=True), x.var((1, 2), keepdims=True)
+    y = (x - mean) / np.sqrt(variance + EPSILON) * scale + offset
+    return np.maximum(y, 0) if relu else y
+
+
+def _close(got, wanted, tolerance):
+    for one, other in zip(got, wanted):
+        one, other = (np.asarray(tf.cast(v, tf.float64)) for v in (one, other))
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * max(1, abs(other).max(initial=0)))
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_native_is_plain(shape, relu):
+    inputs = _inputs(shape)
+    _close(_run(inputs, relu, True), _run(inputs, relu, False), 1e-5)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", [(3, 16, 8), (40, 6, 64)])
+def test_bfloat16_is_float32_rounded(shape, relu):
+    inputs = _inputs(shape, dtype=tf.bfloat16)
+    y, d_x, *others = _run(inputs, relu, True)
+    exact = _run([tf.cast(v, tf.float32) for v in inputs], relu, True)
+    np.testing.assert_array_equal(*(tf.cast(v, tf.float32) for v in (y, tf.cast(exact[0], tf.bfloat16))))
+    np.testing.assert_array_equal(*(tf.cast(v, tf.float32) for v in (d_x, tf.cast(exact[1], tf.bfloat16))))
+    _close(others, exact[2:], 1e-6)
+
+
+@pytest.mark.parametrize("use_native", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+def test_gradients_are_finite_differences(relu, use_native):
+    inputs = _inputs((2, 3, 5))
+    *sources, upstream = (v.numpy().astype(np.float64) for v in inputs)
+    for number, got in enumerate(_run(inputs, relu, use_native)[1:]):
+        wanted = np.zeros_like(sources[number])
+        for index in np.ndindex(wanted.shape):
+            values = []
+            for step in (1e-6, -1e-6):
+                moved = [v.copy() for v in sources]
+                moved[number][index] += step
+                values.append((_oracle(*moved, relu) * upstream).sum())
+            wanted[index] = (values[0] - values[1]) / 2e-6
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("use_native", [False, True])
+def test_a_mean_far_from_zero_costs_no_precision(use_native):
+    inputs = _inputs((4, 64, 32), mean=1000)
+    x, scale, offset, upstream = (v.numpy().astype(np.float64) for v in inputs)
+    y, _, d_scale, _ = _run(inputs, False, use_native)
+    # A mean in float32 is half a unit in the last place off, as x is: 3e-5 at 1000, here in 256 terms of a sum.
+    np.testing.assert_allclose(y, _oracle(x, scale, offset, False), atol=5e-5)
+    np.testing.assert_allclose(d_scale, (_oracle(x, 1, 0, False) * upstream).sum((0, 1)), atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_nan_and_infinity_stay_visible_and_in_their_example(dtype):
+    x, *others = _inputs((4, 4, 8), dtype=dtype)
+    healthy = _run([x, *others], True, True)
+    bad = x.numpy()
+    bad[1, 2, 3], bad[2, 0, 0] = np.nan, np.inf
+    y, d_x, d_scale, _ = _run([tf.constant(bad), *others], True, True)
+    for got, wanted in ((y, healthy[0]), (d_x, healthy[1])):
+        finite = np.isfinite(got.numpy().astype(np.float32)).all((1, 2))
+        np.testing.assert_array_equal(finite, [True, False, False, True])
+        np.testing.assert_array_equal(got.numpy()[[0, 3]], wanted.numpy()[[0, 3]])
+    assert not np.isfinite(d_scale).any()
+
+
+def test_no_examples():
+    y, d_x, d_scale, d_offset = _run(_inputs((0, 4, 8)), True, True)
+    assert y.shape == d_x.shape == (0, 4, 8)
+    np.testing.assert_array_equal([d_scale, d_offset], np.zeros([2, 8]))
+
+
+_THREADS = """
+import sys
+import numpy as np, tensorflow as tf
+tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
+from tests.encoders.norm_relu_test import _inputs, _run
+np.savez(sys.argv[2], *_run(_inputs((3001, 16, 24)), True, True))
+"""
+
+
+def test_threads_change_no_bit(tmp_path):
+    results = []
+    for threads in (1, 2, 5):
+        path = tmp_path / f"{threads}.npz"
+        root = pathlib.Path(__file__).parents[2]
+        subprocess.run([sys.executable, "-c", _THREADS, str(threads), str(path)], check=True, cwd=root)
+        results.append(list(np.load(path).values()))
+    for other in results[1:]:
+        for a, b in zip(results[0], other):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_an_example_does_not_depend_on_the_others():
+    inputs = _inputs((131, 3, 20))
+    together = _run(inputs, True, True)
+    x, scale, offset, upstream = inputs
+    for n in (0, 64, 130):
+        alone = _run([x[n : n + 1], scale, offset, upstream[n : n + 1]], True, True)
+        np.testing.assert_array_equal([v[0] for v in alone[:2]], [v[n] for v in together[:2]])
+
+
+GOOD = {
+    "x": np.ones([3, 4, 5], np.float32),
+    "scale": np.ones([5], np.float32),
+    "offset": np.ones([5], np.float32),
+    "mean": np.ones([3], np.float32),
+    "inverse": np.ones([3], np.float32),
+    "upstream": np.ones([3, 4, 5], np.float32),
+}
+HOSTILE = {
+    "x of rank 2": ("x", [4, 5]),
+    "x of rank 4": ("x", [3, 4, 5, 1]),
+    "x is a number": ("x", []),
+    "no positions": ("x", [3, 0, 5]),
+    "no channels": ("x", [3, 4, 0]),
+    "fewer channels": ("x", [3, 4, 4]),
+    "short scale": ("scale", [4]),
+    "scale is a number": ("scale", []),
+    "scale of rank 2": ("scale", [5, 1]),
+    "long offset": ("offset", [6]),
+    "no offset": ("offset", [0]),
+    "short mean": ("mean", [2]),
+    "mean is a number": ("mean", []),
+    "inverse of rank 3": ("inverse", [3, 1, 1]),
+    "other upstream": ("upstream", [3, 5, 4]),
+    "fewer upstream": ("upstream", [2, 4, 5]),
+    "flat upstream": ("upstream", [60]),
+}
+
+
+def _call(inputs, epsilon=EPSILON):
+    ops = norm_relu.operations()
+    ops.cpc_norm_relu_grad(**inputs, relu=True)
+    first = {name: inputs[name] for name in ("x", "scale", "offset")}
+    ops.cpc_norm_relu(**first, relu=True, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_wrong_shapes_are_invalid_arguments(what):
+    name, shape = HOSTILE[what]
+    inputs = {**GOOD, name: np.ones(shape, np.float32)}
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        _call(inputs)
+    if name in ("x", "scale", "offset"):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            norm_relu.operations().cpc_norm_relu(
+                inputs["x"], inputs["scale"], inputs["offset"], relu=False, epsilon=EPSILON
+            )
+
+    # In a graph: refused when it is made if shapes are known, when it runs if not.
+    known = tf.function(lambda: norm_relu.operations().cpc_norm_relu_grad(**inputs, relu=True))
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+        known()
+    unknown = [tf.TensorSpec(None, tf.float32)] * len(inputs)
+    function = tf.function(lambda *x: norm_relu.operations().cpc_norm_relu_grad(*x, relu=True), input_signature=unknown)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        function(*inputs.values())
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32])
+def test_wrong_dtypes_are_invalid_arguments(name, dtype):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        _call({**GOOD, name: tf.constant(GOOD[name].astype(dtype))})
+
+
+def test_mixed_dtypes_are_invalid_arguments():
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        _call({name: tf.cast(v, tf.bfloat16 if name == "upstream" else tf.float32) for name, v in GOOD.items()})
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan")])
+def test_epsilon_is_positive(epsilon):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="epsilon"):
+        _call(GOOD, epsilon)
+
+
+def _operations(function, *arguments):
+    """Types of all operations of the function's graph and of the functions that it calls."""
+    graph = tf.function(function, autograph=False).get_concrete_function(*arguments).graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    return {node.op for node in nodes}
+
+
+def test_only_where_it_is_allowed():
+    sources = [tf.TensorSpec(v.shape, v.dtype) for v in _inputs((3, 4, 8))[:3]]
+    assert "CpcNormRelu" not in _operations(normalize, *sources)
+    with native.allowed():
+        assert "CpcNormRelu" in _operations(normalize, *sources)
+        with native.allowed(False):
+            assert "CpcNormRelu" not in _operations(normalize, *sources)
+    assert not native.is_allowed()
+
+
+def test_static_shapes_are_kept():
+    for value in (False, True):
+        with native.allowed(value):
+            function = tf.function(lambda x: normalize(x, tf.ones([8]), tf.zeros([8]), relu=True), autograph=False)
+            concrete = function.get_concrete_function(tf.TensorSpec([None, 4, 8], tf.bfloat16))
+        assert concrete.output_shapes.as_list() == [None, 4, 8]
+
+
+@pytest.fixture
+def _forget_operations():
+    norm_relu.operations.cache_clear()
+    yield
+    norm_relu.operations.cache_clear()
+
+
+@pytest.mark.usefixtures("_forget_operations")
+def test_without_a_compiler_it_is_plain_and_says_so_once(monkeypatch, tmp_path):
+    said = []
+    monkeypatch.setattr(norm_relu.logging, "warning", lambda *words: said.append(words))
+    monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    inputs = _inputs((3, 4, 8))
+    for _ in range(2):
+        for got, wanted in zip(_run(inputs, True, True), _run(inputs, True, False)):
+            np.testing.assert_array_equal(got, wanted)
+    assert len(said) == 1
+
+
+def _step(encoder, images):
+    features = encoder(images, training=True)
+    loss = tf.reduce_sum(tf.square(features) * tf.linspace(-1.0, 1.0, features.shape[-1]))
+    return [features, *tf.gradients(loss, encoder.trainable_variables)]
+
+
+@pytest.mark.parametrize("options", [{}, {"block_order": "post"}, {"norm": "channel"}, {"recompute": True}], ids=str)
+def test_an_encoder_is_the_same(options):
+    encoder = make_encoder(EncoderConfig(encoder="small", **options))
+    images = tf.random.stateless_uniform([6, 16, 16, 3], [1, 2])
+    encoder(images)
+    results = []
+    for value in (False, True):
+        with native.allowed(value):
+            step = tf.function(lambda: _step(encoder, images), autograph=False)
+            results.append(step())
+            used = _operations(lambda: _step(encoder, images))
+        assert ("CpcNormReluGrad" in used) is value
+    for plain, ours in zip(*results):
+        assert np.linalg.norm(plain - ours) <= 1e-5 * np.linalg.norm(plain)
+
+
+def test_an_exported_module_has_none(tiny_encoder, tmp_path):
+    encoder = make_encoder(EncoderConfig(encoder="small"))
+    with native.allowed():
+        encoder(tf.zeros([1, 16, 16, 3]))
+    save(HubEncoder(encoder, GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)), str(tmp_path))
+    assert b"CpcNorm" not in (tmp_path / "saved_model.pb").read_bytes()
