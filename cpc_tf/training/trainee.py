@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf import native
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import PolyakAverage
@@ -90,7 +91,8 @@ class Trainee(tf.Module, abc.ABC):
         """One update, in replica context, by one replica's batch -> float32 scalars of this replica."""
         # Several workers' iterators do not know the batch size; everything below wants static shapes.
         batch = {name: tf.ensure_shape(x, [self._rows, *x.shape[1:]]) for name, x in batch.items()}
-        gradients, metrics = self._gradients(*self.inputs(batch))
+        with native.allowed(not self._xla):  # here, since each replica is traced by a thread of its own
+            gradients, metrics = self._gradients(*self.inputs(batch))
         gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
         norm = tf.linalg.global_norm(gradients)
         if "gradient_norm" in self.metric_names:

@@ -125,3 +125,13 @@ def test_averaged_weights_stand_in_and_go_away():
 def test_a_batch_that_does_not_spread_is_refused(two_replicas):
     with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
         Pretraining(replace(TINY, batch_size=3), two_replicas, 10)
+
+
+@pytest.mark.parametrize("xla", ["off", "on"])
+def test_the_native_norm_is_in_the_step_unless_xla_compiles_it(xla):
+    strategy = make_strategy("single")
+    training = Pretraining(replace(TINY, xla=xla), strategy, 10)
+    step = tf.function(lambda x: strategy.run(training.train_step, ({"patches": x},)), autograph=False)
+    graph = step.get_concrete_function(_patches(4)).graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    assert ("CpcNormReluGrad" in {node.op for node in nodes}) is (xla == "off")
