@@ -46,6 +46,11 @@ def is_allowed() -> bool:
     return _ALLOWED.get()
 
 
+def runs_on_cpu() -> bool:
+    """Whether TensorFlow has no accelerator here."""
+    return not any(map(tf.config.list_logical_devices, ("GPU", "TPU")))
+
+
 class BuildError(RuntimeError):
     """A library cannot be built or loaded here."""
 

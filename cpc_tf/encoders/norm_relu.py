@@ -30,7 +30,7 @@ def is_usable(x: tf.Tensor) -> bool:
         return False
     # A tensor of a graph may name no device: it will be on an accelerator if there is one.
     here = tf.DeviceSpec.from_string(x.device).device_type if x.device else None
-    on_cpu = here == "CPU" if here else not any(map(tf.config.list_logical_devices, ("GPU", "TPU")))
+    on_cpu = here == "CPU" if here else native.runs_on_cpu()
     return on_cpu and operations() is not None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
@@ -49,6 +50,9 @@ class Objective(keras.Model, abc.ABC):
       encoder: images in [0, 1] -> features; its variables may not exist yet.
       settings: an instance of SETTINGS.
       precision: 'float32' or 'bfloat16'; logits and losses are float32.
+
+    Attributes:
+      parts: of a batch whose encoders run side by side, each on some of a CPU's cores; they change no answer.
     """
 
     NAME: ClassVar[str]  # of --objective, and what an exported encoder says it was trained by
@@ -61,7 +65,7 @@ class Objective(keras.Model, abc.ABC):
 
     def __init__(self, encoder: Network, settings: Settings, precision: str = "float32"):
         super().__init__(name=self.NAME, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)
-        self.encoder, self.settings = encoder, settings
+        self.encoder, self.settings, self.parts = encoder, settings, 1
 
     @classmethod
     def check(cls, settings: Settings, geometry: GeometryConfig) -> None:
@@ -81,8 +85,21 @@ class Objective(keras.Model, abc.ABC):
         """Images [B, ..., S, S, 3], float in [0, 1] or uint8 -> latents [B, ..., D], float32."""
         batch, *inner = images.shape[:-3]
         flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
-        latents = self.encoder(tf.image.convert_image_dtype(flat, tf.float32), training=training)
+        latents = in_parts(
+            lambda part: self.encoder(tf.image.convert_image_dtype(part, tf.float32), training=training),
+            flat,
+            self.parts,
+        )
         return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
+
+
+def in_parts(function: Callable[[tf.Tensor], tf.Tensor], batch: tf.Tensor, parts: int) -> tf.Tensor:
+    """function(batch) by so many calls that do not wait for each other; a batch of unknown size is not divided."""
+    count = batch.shape[0]
+    if parts == 1 or count is None or count < parts:
+        return function(batch)
+    sizes = [count // parts + (i < count % parts) for i in range(parts)]
+    return tf.concat([function(part) for part in tf.split(batch, sizes)], 0)
 
 
 def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

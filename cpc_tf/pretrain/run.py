@@ -19,7 +19,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import replica_batches
+from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir, open_run
 
 PROBE_IMAGES = 1000
@@ -31,6 +31,7 @@ def pretrain(config: PretrainConfig) -> dict:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
+    share_cores(config.numerics.parts)
     with open_run(config, "pretrain") as (workdir, strategy):
         return _run(config, workdir, strategy)
 

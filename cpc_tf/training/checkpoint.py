@@ -75,8 +75,9 @@ class Checkpoints:
             try:
                 read(step)
                 return step
-            except (tf.errors.OpError, IndexError) as error:  # an IndexError is of a data file that was cut
-                if not isinstance(error, IndexError) and error.error_code not in _DAMAGE:
+            # IndexError: a data file that was cut. MemoryError: an index whose lengths are damaged.
+            except (tf.errors.OpError, IndexError, MemoryError) as error:
+                if isinstance(error, tf.errors.OpError) and error.error_code not in _DAMAGE:
                     raise
                 logging.warning(
                     "checkpoint %s is damaged (%s): passed over", self.path(step), str(error).splitlines()[0]

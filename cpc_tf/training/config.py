@@ -58,6 +58,7 @@ class NumericsConfig(Settings):
     xla: str = setting(
         "auto", "Compile the gradient with XLA; auto: on a GPU", choices=("auto", "on", "off"), free_on_resume=True
     )
+    parts: int = constant(2, "Parts of a batch that a CPU encodes side by side", minimum=1, maximum=1024)
 
 
 @dataclasses.dataclass(frozen=True)

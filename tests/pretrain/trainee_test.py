@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.pretrain.trainee import Pretraining
+from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
 
@@ -135,3 +135,17 @@ def test_the_native_norm_is_in_the_step_unless_xla_compiles_it(xla):
     graph = step.get_concrete_function(_patches(4)).graph.as_graph_def()
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     assert ("CpcNormReluGrad" in {node.op for node in nodes}) is (xla == "off")
+
+
+def test_parts_change_no_answer():
+    patches = _patches(5)[:4]
+    results = [_one_step(replace(TINY, parts=parts), make_strategy("single"), [patches]) for parts in (1, 2, 3)]
+    for metrics, gradients, _ in results[1:]:
+        assert metrics == pytest.approx(results[0][0], rel=1e-5, abs=1e-6)
+        for ours, theirs in zip(gradients, results[0][1]):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("changes", "parts"), [({}, 2), ({"norm": "batch"}, 1), ({"xla": "on"}, 1)])
+def test_what_is_encoded_in_parts(changes, parts):
+    assert build_model(replace(TINY, **changes)).parts == parts

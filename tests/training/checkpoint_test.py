@@ -45,7 +45,7 @@ def test_keeps_the_latest_and_leaves_no_other_file(run):
     assert len(os.listdir(checkpoints.directory)) == 6  # an index and a data file each
 
 
-@pytest.mark.parametrize("damage", ["bits", "cut data", "cut index", "no data", "no index", "empty index"])
+@pytest.mark.parametrize("damage", ["bits", "cut data", "cut index", "huge index", "no data", "no index", "empty index"])
 def test_a_damaged_checkpoint_falls_back_with_a_warning(run, damage, caplog):
     checkpoints, value = run
     data, index = _file(checkpoints, 30, ".data*"), _file(checkpoints, 30, ".index")
@@ -57,6 +57,9 @@ def test_a_damaged_checkpoint_falls_back_with_a_warning(run, damage, caplog):
         data.write_bytes(data.read_bytes()[:50])
     elif damage == "cut index":
         index.write_bytes(index.read_bytes()[:20])
+    elif damage == "huge index":  # its footer says that it has 2^60 bytes: 0, 0, 0 and that number as varints
+        footer = bytes([0, 0, 0, *[0x80] * 8, 0x10]).ljust(40, b"\0")
+        index.write_bytes(index.read_bytes()[:-48] + footer + index.read_bytes()[-8:])
     elif damage == "no data":
         data.unlink()
     elif damage == "no index":

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.settings import ConfigError
+from cpc_tf.training import strategy as strategies
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.strategy import is_chief, make_strategy, strategy_of, wants_xla
 
@@ -45,3 +46,20 @@ def test_of_several_workers_one_is_the_chief(monkeypatch, task, chief):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": dict(zip(("type", "index"), task))}))
     assert is_chief(TrainingConfig(strategy="multiworker")) is chief
     assert is_chief(TrainingConfig(strategy="tpu"))
+
+
+@pytest.mark.parametrize(("parts", "cores", "wanted"), [(2, 2, (1, 2)), (2, 16, (8, 16)), (2, 1, (1, 2)), (1, 2, None)])
+def test_parts_share_the_cores(parts, cores, wanted, monkeypatch):
+    chosen = []
+    for name in ("intra", "inter"):
+        monkeypatch.setattr(tf.config.threading, f"set_{name}_op_parallelism_threads", chosen.append)
+    monkeypatch.setattr(strategies.os, "sched_getaffinity", lambda _: set(range(cores)))
+    strategies.share_cores(parts)
+    assert chosen == list(wanted or [])
+
+
+def test_cores_are_not_shared_once_tensorflow_has_begun():
+    tf.zeros([])
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    strategies.share_cores(2)
+    assert tf.config.threading.get_intra_op_parallelism_threads() == threads

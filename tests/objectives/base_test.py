@@ -1,0 +1,25 @@
+"""What all objectives share: a batch in parts."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.objectives.base import in_parts
+
+
+@pytest.mark.parametrize(("count", "parts", "sizes"), [(7, 3, [3, 2, 2]), (8, 2, [4, 4]), (7, 1, [7]), (2, 3, [2])])
+def test_parts_of_a_batch_are_even_and_in_order(count, parts, sizes):
+    seen = []
+
+    def function(part):
+        seen.append(part.shape[0])
+        return 2 * part
+
+    batch = tf.reshape(tf.range(2 * count), [count, 2])
+    np.testing.assert_array_equal(in_parts(function, batch, parts), 2 * batch)
+    assert seen == sizes
+
+
+def test_a_batch_of_unknown_size_is_whole():
+    run = tf.function(lambda batch: in_parts(lambda part: part, batch, 2), input_signature=[tf.TensorSpec([None, 2])])
+    assert "SplitV" not in {operation.type for operation in run.get_concrete_function().graph.get_operations()}
