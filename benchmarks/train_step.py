@@ -96,10 +96,11 @@ def make_step(encoder: str, precision: str):
     from cpc_tf import cli
     from cpc_tf.pretrain.config import PretrainConfig
     from cpc_tf.pretrain.trainee import Pretraining
-    from cpc_tf.training.strategy import strategy_of
+    from cpc_tf.training.strategy import share_cores, strategy_of
 
     lines = [f"--flagfile={PRESET}", f"--encoder={encoder}", f"--precision={precision}", f"--batch_size={BATCH}"]
     config = cli.parse(PretrainConfig, [*lines, *_SET.value])
+    share_cores(config.numerics.parts)
     strategy = strategy_of(config.training)
     training = Pretraining(config, strategy, 1000)
     shape = [BATCH, *config.objective.kind.VIEW.shape(config.geometry)]

@@ -45,7 +45,9 @@ def test_keeps_the_latest_and_leaves_no_other_file(run):
     assert len(os.listdir(checkpoints.directory)) == 6  # an index and a data file each
 
 
-@pytest.mark.parametrize("damage", ["bits", "cut data", "cut index", "huge index", "no data", "no index", "empty index"])
+@pytest.mark.parametrize(
+    "damage", ["bits", "cut data", "cut index", "huge index", "no data", "no index", "empty index"]
+)
 def test_a_damaged_checkpoint_falls_back_with_a_warning(run, damage, caplog):
     checkpoints, value = run
     data, index = _file(checkpoints, 30, ".data*"), _file(checkpoints, 30, ".index")
