@@ -8,6 +8,7 @@ A run ends, is refused or ends early in one line, or lasts longer than `--second
 from __future__ import annotations
 
 import collections
+import itertools
 import multiprocessing
 import os
 import pathlib
@@ -63,7 +64,8 @@ def main(argv) -> None:
         writer = SERVER.Process(target=conformance.write_root, args=(room / "data",))
         writer.start()
         writer.join()
-        for number, flag in enumerate(extremes(FLAGS.task)):
+        begun = itertools.dropwhile(lambda flag: not flag.startswith(f"--{FLAGS.first}"), extremes(FLAGS.task))
+        for number, flag in enumerate(begun):
             kind, said = end(FLAGS.task, room, number, flag, FLAGS.seconds)
             counts[kind] += 1
             print(f"{flag}: {kind}: {said[:300]}" if kind != "ended" else f"{flag}: {kind}", flush=True)
@@ -74,5 +76,6 @@ def main(argv) -> None:
 if __name__ == "__main__":
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     flags.DEFINE_enum("task", "detect", [*TASKS], "what is run")
+    flags.DEFINE_string("first", "", "the flag to begin with")
     flags.DEFINE_float("seconds", 90, "after which a run counts as long")
     app.run(main)
