@@ -21,7 +21,7 @@ _ROUNDS = flags.DEFINE_integer("rounds", 3, "measurements of each way")
 _TORCH = flags.DEFINE_string("torch", sys.executable, "a Python that has PyTorch")
 _ENCODERS = flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
 _SET = flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--parts=1")
-_CHILD = flags.DEFINE_string("child", "", "one measurement, 'encoder:precision'; used by the benchmark itself")
+_CHILD = flags.DEFINE_string("child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself")
 
 PRESET = pathlib.Path(__file__).parents[1] / "flags/photos/pretrain.flags"
 PEER = pathlib.Path(__file__).with_name("train_step_torch.py")
@@ -37,7 +37,8 @@ PEERS = {
 def main(argv) -> None:
     """Prints a table for each encoder."""
     if _CHILD.value:
-        print(json.dumps(_measure(*_CHILD.value.split(":"))))
+        what, precision = _CHILD.value.split(":")
+        print(json.dumps(_peak(precision) if what == "peak" else _measure(what, precision)))
         return
     for encoder in _ENCODERS.value:
         _table(encoder)
@@ -47,10 +48,9 @@ def _table(encoder: str) -> None:
     found = {way: [] for way in (*OURS, *PEERS)}
     for _ in range(_ROUNDS.value):
         for way, precision in OURS.items():
-            settings = [f"--set={flag}" for flag in _SET.value]
-            found[way].append(
-                _run([sys.executable, "-m", "benchmarks.train_step", f"--child={encoder}:{precision}", *settings])
-            )
+            peak = _run_child("peak", precision)["gflops"]  # in a process that has all cores for one operation
+            step = _run_child(encoder, precision)
+            found[way].append({**step, "share": step["gflop"] / (step["ms"] / 1000) / peak})
         for way, arguments in PEERS.items():
             found[way].append(_run([_TORCH.value, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments]))
     print(f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of peak |")
@@ -67,6 +67,11 @@ def _table(encoder: str) -> None:
         print(f"| {way} | {median:.0f} | {1000 * BATCH / median:.0f} | {ratio:.2f} | {share} |", flush=True)
 
 
+def _run_child(what: str, precision: str) -> dict:
+    settings = [f"--set={flag}" for flag in _SET.value]
+    return _run([sys.executable, "-m", "benchmarks.train_step", f"--child={what}:{precision}", *settings])
+
+
 def _run(command: list[str]) -> dict:
     """What a child printed last; nothing if it failed, as without PyTorch."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -77,16 +82,12 @@ def _run(command: list[str]) -> dict:
 
 
 def _measure(encoder: str, precision: str) -> dict[str, float]:
-    """Median milliseconds of a step of ours; its share of the rate at which this machine multiplies matrices."""
-    import tensorflow as tf
-
+    """Median milliseconds of a step of ours, and its arithmetic."""
     step, graph = make_step(encoder, precision)
     arithmetic = _arithmetic(graph)
     for _ in range(WARM_UP):
         step()
-    ms = 1000 * _median_seconds(step)
-    peak = _peak(tf.bfloat16 if precision == "bfloat16" else tf.float32)
-    return {"ms": ms, "gflop": arithmetic / 1e9, "peak": peak / 1e9, "share": arithmetic / (ms / 1000) / peak}
+    return {"ms": 1000 * _median_seconds(step), "gflop": arithmetic / 1e9}
 
 
 def make_step(encoder: str, precision: str):
@@ -134,18 +135,18 @@ def _transposed(operation) -> str:
     return "transpose_a" if operation.type == "MatMul" else "adj_x"
 
 
-def _peak(dtype) -> float:
-    """The best rate of a product of large matrices, operations per second."""
+def _peak(precision: str) -> dict[str, float]:
+    """The best rate of a product of large matrices, GFLOP/s."""
     import tensorflow as tf
 
     side = 2048
-    one = tf.cast(tf.random.stateless_normal([side, side], [0, 1]), dtype)
+    one = tf.cast(tf.random.stateless_normal([side, side], [0, 1]), precision)
     best = 1e9
-    for _ in range(8):
+    for _ in range(10):
         start = time.perf_counter()
         tf.linalg.matmul(one, one)[0, 0].numpy()
         best = min(best, time.perf_counter() - start)
-    return 2 * side**3 / best
+    return {"gflops": 2 * side**3 / best / 1e9}
 
 
 if __name__ == "__main__":
