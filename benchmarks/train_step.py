@@ -101,7 +101,7 @@ def make_step(encoder: str, precision: str):
 
     lines = [f"--flagfile={PRESET}", f"--encoder={encoder}", f"--precision={precision}", f"--batch_size={BATCH}"]
     config = cli.parse(PretrainConfig, [*lines, *_SET.value])
-    share_cores(config.numerics.parts)
+    share_cores(config.training, config.parts)
     strategy = strategy_of(config.training)
     training = Pretraining(config, strategy, 1000)
     shape = [BATCH, *config.objective.kind.VIEW.shape(config.geometry)]

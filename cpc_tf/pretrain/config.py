@@ -66,3 +66,9 @@ class PretrainConfig(Settings):
 
     def check(self):
         self.objective.kind.check(self.objective.settings, self.geometry)
+
+    @property
+    def parts(self) -> int:
+        """Parts of a batch that are encoded side by side on a CPU."""
+        # Batch norm's statistics are of the whole batch, and XLA runs nothing side by side.
+        return 1 if self.encoder.norm == "batch" or self.numerics.xla == "on" else self.numerics.parts

@@ -31,7 +31,7 @@ def pretrain(config: PretrainConfig) -> dict:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    share_cores(config.numerics.parts)
+    share_cores(config.training, config.parts)
     with open_run(config, "pretrain") as (workdir, strategy):
         return _run(config, workdir, strategy)
 

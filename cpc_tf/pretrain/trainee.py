@@ -20,9 +20,8 @@ def build_model(config: PretrainConfig) -> Objective:
     keras.utils.set_random_seed(config.training.seed)
     precision, objective = config.numerics.precision, config.objective
     model = objective.kind(make_encoder(config.encoder, precision), objective.settings, precision)
-    # Batch norm's statistics are of the whole batch, and XLA runs nothing side by side.
-    if native.runs_on_cpu() and config.encoder.norm != "batch" and config.numerics.xla != "on":
-        model.parts = config.numerics.parts
+    if native.runs_on_cpu():
+        model.parts = config.parts
     # Traced, not run: the large encoders would take seconds and gigabytes.
     shape = [1, *objective.kind.VIEW.shape(config.geometry)]
     tf.function(model).get_concrete_function(tf.TensorSpec(shape, tf.uint8))

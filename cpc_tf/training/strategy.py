@@ -19,12 +19,14 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     return make_strategy(training.strategy, training.tpu)
 
 
-def share_cores(parts: int) -> None:
+def share_cores(training: TrainingConfig, parts: int) -> None:
     """Gives each of so many operations that run side by side its share of this machine's cores.
 
-    One operation on all cores waits at its end for the slowest. Does nothing with a GPU, or once TensorFlow has begun.
+    One operation on all cores waits at its end for the slowest. Does nothing where an accelerator computes, or once
+    TensorFlow has begun.
     """
-    if parts == 1 or tf.config.list_physical_devices("GPU"):
+    accelerated = training.strategy == "tpu" or training.tpu or tf.config.list_physical_devices("GPU")
+    if parts == 1 or accelerated:
         return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with contextlib.suppress(RuntimeError):

@@ -48,18 +48,28 @@ def test_of_several_workers_one_is_the_chief(monkeypatch, task, chief):
     assert is_chief(TrainingConfig(strategy="tpu"))
 
 
-@pytest.mark.parametrize(("parts", "cores", "wanted"), [(2, 2, (1, 2)), (2, 16, (8, 16)), (2, 1, (1, 2)), (1, 2, None)])
-def test_parts_share_the_cores(parts, cores, wanted, monkeypatch):
+@pytest.mark.parametrize(
+    ("parts", "cores", "settings", "wanted"),
+    [
+        (2, 2, {}, (1, 2)),
+        (2, 16, {}, (8, 16)),
+        (2, 1, {}, (1, 2)),
+        (1, 2, {}, None),
+        (2, 2, {"strategy": "tpu"}, None),
+        (2, 2, {"tpu": "local"}, None),
+    ],
+)
+def test_parts_share_the_cores(parts, cores, settings, wanted, monkeypatch):
     chosen = []
     for name in ("intra", "inter"):
         monkeypatch.setattr(tf.config.threading, f"set_{name}_op_parallelism_threads", chosen.append)
     monkeypatch.setattr(strategies.os, "sched_getaffinity", lambda _: set(range(cores)))
-    strategies.share_cores(parts)
+    strategies.share_cores(TrainingConfig(**settings), parts)
     assert chosen == list(wanted or [])
 
 
 def test_cores_are_not_shared_once_tensorflow_has_begun():
     tf.zeros([])
     threads = tf.config.threading.get_intra_op_parallelism_threads()
-    strategies.share_cores(2)
+    strategies.share_cores(TrainingConfig(), 2)
     assert tf.config.threading.get_intra_op_parallelism_threads() == threads
