@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.networks import resnet
+from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 
 SMALL = EncoderConfig(encoder="small")
@@ -27,6 +28,7 @@ def _images(count, height=16, width=16, seed=0):
         ("resnet152_v2", 58.0, 2048),
         ("resnet200_v2", 62.4, 2048),
         ("small", 0.215, 256),
+        ("medium", 3.422, 1024),
     ],
 )
 def test_convolution_weights(name, millions, feature_dim):
@@ -37,7 +39,7 @@ def test_convolution_weights(name, millions, feature_dim):
     assert weights / 1e6 == pytest.approx(millions, abs=0.05)
     assert shapes["features"] == [1, feature_dim]
     # "we convert the third residual stack": stride 16, a patch of 80 px keeps 5x5 positions there.
-    assert shapes["stack3"][1:3] == ([10, 10] if name == "small" else [5, 5])
+    assert shapes["stack3"][1:3] == ([10, 10] if name in ("small", "medium") else [5, 5])
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
@@ -117,3 +119,30 @@ def test_compiles_with_xla():
 
 def test_an_alias_is_the_same_network():
     assert resnet.ARCHITECTURES["resnet50_v2"] is resnet.ARCHITECTURES["resnet50"]
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1)])
+@pytest.mark.parametrize("shape", [[2, 5, 4, 6], [None, None, None, 6]])
+def test_convolutions_are_keras(kernel, stride, shape):
+    """A 1x1 convolution is a matrix product; values, gradients and static shapes are those of Keras."""
+    random = np.random.default_rng(0)
+    x = tf.constant(random.normal(size=[2, 5, 4, 6]), tf.float32)
+    ours = resnet.conv(7, kernel, stride)
+    theirs = keras.layers.Conv2D(7, kernel, stride, padding="same", use_bias=False)
+    theirs.build(x.shape)
+    ours.build(x.shape)
+    theirs.set_weights(ours.get_weights())
+    results = []
+    for layer in (ours, theirs):
+
+        @tf.function(input_signature=[tf.TensorSpec(shape)])
+        def run(x, layer=layer):
+            y = layer(x)
+            return [y, *tf.gradients(tf.reduce_sum(tf.sin(y)), [x, layer.kernel])]
+
+        results.append(run(x))
+        assert run.get_concrete_function().outputs[0].shape.as_list()[-1] == 7
+        if None not in shape:
+            assert run.get_concrete_function().outputs[0].shape == results[-1][0].shape
+    for one, other in zip(*results):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
