@@ -149,3 +149,19 @@ def test_parts_change_no_answer():
 @pytest.mark.parametrize(("changes", "parts"), [({}, 2), ({"norm": "batch"}, 1), ({"xla": "on"}, 1)])
 def test_what_is_encoded_in_parts(changes, parts):
     assert build_model(replace(TINY, **changes)).parts == parts
+
+
+def test_the_whole_step_compiles_as_a_tpu_compiles_it():
+    """Gradients, clip, Adam and average in one XLA program, with the answer of the step that is not compiled."""
+    results = []
+    for xla in ("off", "on"):
+        training = Pretraining(replace(TINY, xla=xla), make_strategy("single"), 10)
+        step = tf.function(
+            lambda x, training=training: training.strategy.run(training.train_step, ({"patches": x},)),
+            jit_compile=xla == "on",
+            autograph=False,
+        )
+        loss = float(step(_patches(4))["loss"])
+        results.append([loss, *(v.numpy() for v in (*training.trained, *training.average.averages))])
+    for one, other in zip(*results):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
