@@ -48,7 +48,7 @@ def draw(costs: list[Cost], title: str, path: str) -> None:
     shown = costs[:SHOWN][::-1]
     figure = matplotlib.figure.Figure(figsize=(8, 0.3 * len(shown) + 1), layout="constrained")
     axes = figure.subplots()
-    bars = axes.barh([cost.kind.removeprefix("_MklNative") for cost in shown], [cost.milliseconds for cost in shown])
+    bars = axes.barh([re.sub("^_Mkl(Native)?", "", cost.kind) for cost in shown], [cost.milliseconds for cost in shown])
     axes.bar_label(bars, [f"{cost.milliseconds:.1f} ms in {cost.count:.0f}" for cost in shown], padding=3, fontsize=8)
     axes.margins(x=0.18)
     axes.set_xlabel("ms of a call, over all threads")
