@@ -25,6 +25,8 @@ import tensorflow as tf
 # -fno-... let the compiler vectorise comparisons, floor and roots; they do not change values.
 FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
 
+HEADERS = pathlib.Path(__file__).parent  # native.h, which the sources share
+
 _ALLOWED = contextvars.ContextVar("allowed", default=False)
 
 
@@ -77,7 +79,7 @@ class Library:
             os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "cpc_tf"
         )
         digest = hashlib.sha256("\0".join([*self._all_flags(), *self.generated.values()]).encode())
-        for source in self.sources:
+        for source in (*self.sources, HEADERS / "native.h"):
             digest.update(source.read_bytes())
         return pathlib.Path(cache, f"{self.name}-tf{tf.__version__}-{platform.machine()}-{digest.hexdigest()[:16]}.so")
 
@@ -98,7 +100,8 @@ class Library:
             library = pathlib.Path(folder.name, "library.so")
             for header, text in self.generated.items():
                 pathlib.Path(folder.name, header).write_text(text)
-            command = [compiler, str(self.sources[0]), "-o", str(library), f"-I{folder.name}", *self._all_flags()]
+            include = [f"-I{folder.name}", f"-I{HEADERS}"]
+            command = [compiler, str(self.sources[0]), "-o", str(library), *include, *self._all_flags()]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:

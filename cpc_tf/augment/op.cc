@@ -7,19 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "native.h"
 #include "patch.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/util/work_sharder.h"
-
-// The compiler writes the patch functions once per class of processor, and the loader takes the best that runs here.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(CPC_TF_PORTABLE)
-#define CPC_TF_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), flatten))
-#else
-#define CPC_TF_CLONES
-#endif
 
 namespace cpc_tf {
 namespace {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.files import writing
+from cpc_tf.files import reason, writing
 from cpc_tf.settings import ConfigError
 
 # What reading a half-written or damaged checkpoint gives. Not among them: what a bucket says that is out of reach for a
@@ -79,9 +79,7 @@ class Checkpoints:
             except (tf.errors.OpError, IndexError, MemoryError) as error:
                 if isinstance(error, tf.errors.OpError) and error.error_code not in _DAMAGE:
                     raise
-                logging.warning(
-                    "checkpoint %s is damaged (%s): passed over", self.path(step), str(error).splitlines()[0]
-                )
+                logging.warning("checkpoint %s is damaged (%s): passed over", self.path(step), reason(error))
         return None
 
     def restore(self, preferred: Collection[int] = ()) -> int | None:

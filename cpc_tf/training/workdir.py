@@ -43,8 +43,8 @@ class OutOfMemory(RunEnded):
 
     def __init__(self, why: str):
         super().__init__(
-            f"out of memory ({why}); a smaller --batch_size needs less, and so do smaller images; what was saved "
-            "before is whole"
+            f"out of memory ({why}); a smaller --batch_size or smaller images need less, in another --workdir, since "
+            "a run keeps its settings; what was saved before is whole"
         )
 
 

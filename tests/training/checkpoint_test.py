@@ -75,6 +75,16 @@ def test_a_damaged_checkpoint_falls_back_with_a_warning(run, damage, caplog):
     assert ("step_00000030 is damaged" in caplog.text) == (damage != "no index")
 
 
+def test_an_error_without_a_text_is_damage_too(run, caplog):
+    def read(step):
+        if step == 30:
+            raise MemoryError
+
+    with caplog.at_level(logging.WARNING):
+        assert run[0].read_first([30, 20], read) == 20
+    assert "step_00000030 is damaged (MemoryError)" in caplog.text
+
+
 def test_steps_that_are_preferred_come_first(run):
     checkpoints, value = run
     assert checkpoints.restore(preferred=[10, 20]) == 20
