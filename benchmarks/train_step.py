@@ -115,15 +115,15 @@ def make_step(encoder: str, precision: str):
 
 
 def _profile(encoder: str) -> None:
-    from benchmarks import profile
+    from benchmarks import step_profile
 
     step, _ = make_step(encoder, "bfloat16")
     for _ in range(WARM_UP):
         step()
-    costs = profile.profile(step)
-    profile.draw(costs, f"A step of {BATCH} images, encoder {encoder}, bfloat16", _PROFILE.value)
+    costs = step_profile.profile(step)
+    step_profile.draw(costs, f"A step of {BATCH} images, encoder {encoder}, bfloat16", _PROFILE.value)
     print("| operation | ms | count |\n|---|---|---|")
-    for cost in costs[: profile.SHOWN]:
+    for cost in costs[: step_profile.SHOWN]:
         print(f"| {cost.kind} | {cost.milliseconds:.1f} | {cost.count:.0f} |")
 
 

@@ -25,7 +25,7 @@ import tensorflow as tf
 # -fno-... let the compiler vectorise comparisons, floor and roots; they do not change values.
 FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
 
-HEADERS = pathlib.Path(__file__).parent  # native.h, which the sources share
+SHARED = pathlib.Path(__file__).parent  # where native.h is
 
 _ALLOWED = contextvars.ContextVar("allowed", default=False)
 
@@ -63,13 +63,15 @@ class Library:
 
     Args:
       name: the beginning of the file's name.
-      sources: the file that is compiled, then those that it includes.
+      sources: the files that are compiled.
+      headers: the files that they include.
       flags: of the compiler, beside TensorFlow's.
       generated: headers that are written for the compiler to include: name -> text.
     """
 
     name: str
     sources: tuple[pathlib.Path, ...]
+    headers: tuple[pathlib.Path, ...]
     flags: tuple[str, ...] = FLAGS
     generated: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -79,7 +81,7 @@ class Library:
             os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "cpc_tf"
         )
         digest = hashlib.sha256("\0".join([*self._all_flags(), *self.generated.values()]).encode())
-        for source in (*self.sources, HEADERS / "native.h"):
+        for source in (*self.sources, *self.headers, SHARED / "native.h"):
             digest.update(source.read_bytes())
         return pathlib.Path(cache, f"{self.name}-tf{tf.__version__}-{platform.machine()}-{digest.hexdigest()[:16]}.so")
 
@@ -100,8 +102,8 @@ class Library:
             library = pathlib.Path(folder.name, "library.so")
             for header, text in self.generated.items():
                 pathlib.Path(folder.name, header).write_text(text)
-            include = [f"-I{folder.name}", f"-I{HEADERS}"]
-            command = [compiler, str(self.sources[0]), "-o", str(library), *include, *self._all_flags()]
+            include = [f"-I{folder.name}", f"-I{SHARED}"]
+            command = [compiler, *map(str, self.sources), "-o", str(library), *include, *self._all_flags()]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:

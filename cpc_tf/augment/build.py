@@ -12,12 +12,13 @@ from cpc_tf.augment.operations import all_primitives
 from cpc_tf.native import FLAGS, BuildError, Library
 
 _HERE = pathlib.Path(__file__).parent
-SOURCES = (_HERE / "op.cc", *sorted(_HERE.glob("*.h")))
+SOURCES = (_HERE / "op.cc",)
+HEADERS = tuple(sorted(_HERE.glob("*.h")))
 
 
 def native_engine() -> Library:
     """The library of the native engine, of the table as it is now."""
-    return Library("augment", SOURCES, FLAGS, {"primitives.h": primitives_header()})
+    return Library("augment", SOURCES, HEADERS, FLAGS, {"primitives.h": primitives_header()})
 
 
 @functools.cache

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from cpc_tf.encoders.norm_relu import is_usable, normalize_native
+from cpc_tf.encoders.norm_relu import normalize_native
+from cpc_tf.encoders.operations import is_usable
 from cpc_tf.keras import keras
 
 EPSILON = 1e-5

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views import PatchGrid
+from cpc_tf.encoders.conv import Conv
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, rotate
@@ -91,11 +92,9 @@ class Direction(keras.layers.Layer):
         super().__init__(name=name, dtype=dtype)
         self.config = config
         self.context = PixelCNN(config.context_blocks, config.context_dim, latent_dim, dtype)
-        self.target = keras.layers.Conv2D(config.target_dim, [1, 1], dtype=dtype, name="target")
+        self.target = Conv(config.target_dim, [1, 1], dtype=dtype, name="target")
         self.offsets = range(config.steps_to_ignore + 1, config.steps_to_predict + 1)
-        self.heads = [
-            keras.layers.Conv2D(config.target_dim, [1, 1], dtype=dtype, name=f"predict{k}") for k in self.offsets
-        ]
+        self.heads = [Conv(config.target_dim, [1, 1], dtype=dtype, name=f"predict{k}") for k in self.offsets]
 
     def call(self, latents: tf.Tensor) -> Prediction:
         context = self.context(latents)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from cpc_tf.encoders.conv import Conv
 from cpc_tf.keras import keras
 
 
@@ -12,10 +13,10 @@ class ContextBlock(keras.layers.Layer):
 
     def __init__(self, width: int, output_width: int, dtype: str, name: str):
         super().__init__(dtype=dtype, name=name)
-        self.conv1 = keras.layers.Conv2D(width, [1, 1], dtype=dtype, name="conv1")
-        self.conv2 = keras.layers.Conv2D(width, [1, 3], padding="same", dtype=dtype, name="conv2")
-        self.conv3 = keras.layers.Conv2D(width, [2, 1], padding="valid", dtype=dtype, name="conv3")
-        self.conv4 = keras.layers.Conv2D(output_width, [1, 1], dtype=dtype, name="conv4")
+        self.conv1 = Conv(width, [1, 1], dtype=dtype, name="conv1")
+        self.conv2 = Conv(width, [1, 3], padding="same", dtype=dtype, name="conv2")
+        self.conv3 = Conv(width, [2, 1], padding="valid", dtype=dtype, name="conv3")
+        self.conv4 = Conv(output_width, [1, 1], dtype=dtype, name="conv4")
 
     def call(self, latents: tf.Tensor) -> tf.Tensor:
         c = tf.nn.relu(self.conv1(latents))

@@ -9,11 +9,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import native
-from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders import norm_relu
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.norm import EPSILON, normalize
-from export.module import HubEncoder, save
+from cpc_tf.encoders.operations import operations
 
 SHAPES = [(3, 16, 8), (5, 1, 256), (2, 9, 33), (1, 1, 1), (130, 4, 5), (7, 6, 64), (70, 64, 16), (9, 12, 3)]
 
@@ -173,10 +170,9 @@ HOSTILE = {
 
 
 def _call(inputs, epsilon=EPSILON):
-    ops = norm_relu.operations()
-    ops.cpc_norm_relu_grad(**inputs, relu=True)
+    operations().cpc_norm_relu_grad(**inputs, relu=True)
     first = {name: inputs[name] for name in ("x", "scale", "offset")}
-    ops.cpc_norm_relu(**first, relu=True, epsilon=epsilon)
+    operations().cpc_norm_relu(**first, relu=True, epsilon=epsilon)
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -187,16 +183,14 @@ def test_wrong_shapes_are_invalid_arguments(what):
         _call(inputs)
     if name in ("x", "scale", "offset"):
         with pytest.raises(tf.errors.InvalidArgumentError):
-            norm_relu.operations().cpc_norm_relu(
-                inputs["x"], inputs["scale"], inputs["offset"], relu=False, epsilon=EPSILON
-            )
+            operations().cpc_norm_relu(inputs["x"], inputs["scale"], inputs["offset"], relu=False, epsilon=EPSILON)
 
     # In a graph: refused when it is made if shapes are known, when it runs if not.
-    known = tf.function(lambda: norm_relu.operations().cpc_norm_relu_grad(**inputs, relu=True))
+    known = tf.function(lambda: operations().cpc_norm_relu_grad(**inputs, relu=True))
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
         known()
     unknown = [tf.TensorSpec(None, tf.float32)] * len(inputs)
-    function = tf.function(lambda *x: norm_relu.operations().cpc_norm_relu_grad(*x, relu=True), input_signature=unknown)
+    function = tf.function(lambda *x: operations().cpc_norm_relu_grad(*x, relu=True), input_signature=unknown)
     with pytest.raises(tf.errors.InvalidArgumentError):
         function(*inputs.values())
 
@@ -217,78 +211,3 @@ def test_mixed_dtypes_are_invalid_arguments():
 def test_epsilon_is_positive(epsilon):
     with pytest.raises(tf.errors.InvalidArgumentError, match="epsilon"):
         _call(GOOD, epsilon)
-
-
-def _operations(function, *arguments):
-    """Types of all operations of the function's graph and of the functions that it calls."""
-    graph = tf.function(function, autograph=False).get_concrete_function(*arguments).graph.as_graph_def()
-    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-    return {node.op for node in nodes}
-
-
-def test_only_where_it_is_allowed():
-    sources = [tf.TensorSpec(v.shape, v.dtype) for v in _inputs((3, 4, 8))[:3]]
-    assert "CpcNormRelu" not in _operations(normalize, *sources)
-    with native.allowed():
-        assert "CpcNormRelu" in _operations(normalize, *sources)
-        with native.allowed(False):
-            assert "CpcNormRelu" not in _operations(normalize, *sources)
-    assert not native.is_allowed()
-
-
-def test_static_shapes_are_kept():
-    for value in (False, True):
-        with native.allowed(value):
-            function = tf.function(lambda x: normalize(x, tf.ones([8]), tf.zeros([8]), relu=True), autograph=False)
-            concrete = function.get_concrete_function(tf.TensorSpec([None, 4, 8], tf.bfloat16))
-        assert concrete.output_shapes.as_list() == [None, 4, 8]
-
-
-@pytest.fixture
-def _forget_operations():
-    norm_relu.operations.cache_clear()
-    yield
-    norm_relu.operations.cache_clear()
-
-
-@pytest.mark.usefixtures("_forget_operations")
-def test_without_a_compiler_it_is_plain_and_says_so_once(monkeypatch, tmp_path):
-    said = []
-    monkeypatch.setattr(norm_relu.logging, "warning", lambda *words: said.append(words))
-    monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path))
-    monkeypatch.setenv("CXX", "/no/such/compiler")
-    inputs = _inputs((3, 4, 8))
-    for _ in range(2):
-        for got, wanted in zip(_run(inputs, True, True), _run(inputs, True, False)):
-            np.testing.assert_array_equal(got, wanted)
-    assert len(said) == 1
-
-
-def _step(encoder, images):
-    features = encoder(images, training=True)
-    loss = tf.reduce_sum(tf.square(features) * tf.linspace(-1.0, 1.0, features.shape[-1]))
-    return [features, *tf.gradients(loss, encoder.trainable_variables)]
-
-
-@pytest.mark.parametrize("options", [{}, {"block_order": "post"}, {"norm": "channel"}, {"recompute": True}], ids=str)
-def test_an_encoder_is_the_same(options):
-    encoder = make_encoder(EncoderConfig(encoder="small", **options))
-    images = tf.random.stateless_uniform([6, 16, 16, 3], [1, 2])
-    encoder(images)
-    results = []
-    for value in (False, True):
-        with native.allowed(value):
-            step = tf.function(lambda: _step(encoder, images), autograph=False)
-            results.append(step())
-            used = _operations(lambda: _step(encoder, images))
-        assert ("CpcNormReluGrad" in used) is value
-    for plain, ours in zip(*results):
-        assert np.linalg.norm(plain - ours) <= 1e-5 * np.linalg.norm(plain)
-
-
-def test_an_exported_module_has_none(tiny_encoder, tmp_path):
-    encoder = make_encoder(EncoderConfig(encoder="small"))
-    with native.allowed():
-        encoder(tf.zeros([1, 16, 16, 3]))
-    save(HubEncoder(encoder, GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)), str(tmp_path))
-    assert b"CpcNorm" not in (tmp_path / "saved_model.pb").read_bytes()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import tensorflow as tf
 
+from cpc_tf.encoders.conv import Conv
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import make_norm, norm_relu
 from cpc_tf.encoders.pooling import max_pool
@@ -67,18 +68,6 @@ ARCHITECTURES = {
 }
 # An alias: App. C.1's name of the same network.
 ARCHITECTURES["resnet50_v2"] = ARCHITECTURES["resnet50"]
-
-
-class Conv(keras.layers.Conv2D):
-    """Keras' convolution; at 1x1 without stride as the matrix product that it is, whose gradient is faster on CPUs."""
-
-    def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        if (*self.kernel_size, *self.strides) != (1, 1, 1, 1):
-            return super().convolution_op(inputs, kernel)
-        sizes = tf.shape(inputs)
-        flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
-        product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
-        return tf.reshape(product, [sizes[0], sizes[1], sizes[2], self.filters])
 
 
 # A convolution of so many channels, kernel and stride, without bias, He-initialized (He et al. 2015).

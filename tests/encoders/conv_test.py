@@ -1,0 +1,121 @@
+"""Convolutions beside a loop, TensorFlow's own and float64's gradients; nonsense is refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import native
+from cpc_tf.encoders.conv import Conv, convolve_by_rows
+from cpc_tf.encoders.operations import operations
+from cpc_tf.keras import keras
+
+CASES = [  # images, kernel, stride, padding
+    ((2, 5, 5, 3), (3, 3), 1, "SAME"),
+    ((2, 6, 4, 3), (3, 3), 2, "SAME"),
+    ((3, 7, 5, 2), (7, 5), 2, "SAME"),
+    ((1, 2, 2, 4), (3, 3), 1, "SAME"),
+    ((2, 4, 6, 5), (1, 1), 2, "SAME"),
+    ((2, 5, 5, 4), (1, 3), 1, "SAME"),
+    ((2, 6, 5, 4), (2, 1), 1, "VALID"),
+    ((2, 7, 9, 1), (3, 2), 3, "VALID"),
+    ((70, 1, 1, 2), (5, 5), 1, "SAME"),
+]
+
+
+def _padded(x, kernel, stride, padding):
+    """Images with the zeros around them that 'SAME' asks for, and how many places there are."""
+    if padding == "VALID":
+        return x, [(size - k) // stride + 1 for size, k in zip(x.shape[1:3], kernel)]
+    places = [-(-size // stride) for size in x.shape[1:3]]
+    zeros = [max((p - 1) * stride + k - size, 0) for p, k, size in zip(places, kernel, x.shape[1:3])]
+    return np.pad(x, [(0, 0), *((z // 2, z - z // 2) for z in zeros), (0, 0)]), places
+
+
+def _rows(x, kernel, stride, padding):
+    x, places = _padded(x, kernel, stride, padding)
+    found = []
+    for image in x:
+        for i in range(places[0]):
+            for j in range(places[1]):
+                top, left = i * stride, j * stride
+                found.append(image[top : top + kernel[0], left : left + kernel[1]].ravel())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize(("shape", "kernel", "stride", "padding"), CASES)
+def test_rows_are_what_the_kernel_sees(shape, kernel, stride, padding, dtype):
+    x = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
+    rows = operations().cpc_im2col(tf.cast(x, dtype), kernel=kernel, stride=stride, padding=padding)
+    np.testing.assert_array_equal(tf.cast(rows, tf.float32), _rows(x, kernel, stride, padding))
+
+
+def _convolution(convolve, x, kernel):
+    """The convolution and its gradients by sources."""
+    with tf.GradientTape() as tape:
+        tape.watch([x, kernel])
+        y = convolve(x, kernel)
+        upstream = tf.cast(tf.random.stateless_normal(y.shape, [3, 4]), y.dtype)
+    return [tf.cast(v, tf.float64).numpy() for v in (y, *tape.gradient(y, [x, kernel], upstream))]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(tf.float32, 1e-5), (tf.bfloat16, 2e-2)])
+@pytest.mark.parametrize(("shape", "kernel", "stride", "padding"), CASES)
+def test_by_rows_is_float64s_convolution(shape, kernel, stride, padding, dtype, tolerance):
+    random = np.random.default_rng(1)
+    x, w = (tf.cast(random.normal(size=size), dtype) for size in (shape, (*kernel, shape[-1], 6)))
+    got = _convolution(lambda *v: convolve_by_rows(*v, stride, padding), x, w)
+    exact = _convolution(lambda *v: tf.nn.conv2d(*v, stride, padding), tf.cast(x, tf.float64), tf.cast(w, tf.float64))
+    for one, other in zip(got, exact):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * abs(other).max())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize(("kernel", "stride"), [((1, 1), 1), ((1, 1), 2), ((3, 3), 1), ((3, 3), 2), ((1, 3), 1)])
+def test_the_layer_is_keras(kernel, stride, dtype):
+    x = tf.random.stateless_normal([5, 4, 4, 64], [5, 6])
+    results = []
+    for kind in (keras.layers.Conv2D, Conv):
+        layer = kind(7, kernel, stride, padding="same", dtype=dtype)
+        layer.build(x.shape)
+        layer.set_weights([tf.random.stateless_normal(w.shape, [7, 8]) for w in layer.weights])
+        with native.allowed(), tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.cast(layer(x), tf.float32) ** 2)
+        results.append([loss, *tape.gradient(loss, layer.trainable_weights)])
+    for one, other in zip(*results):
+        scale = np.abs(one).max()
+        np.testing.assert_allclose(one, other, atol=(1e-5 if dtype == "float32" else 2e-2) * scale)
+
+
+@pytest.mark.parametrize(
+    ("x", "settings"),
+    [
+        ([5, 5, 3], {}),
+        ([], {}),
+        ([2, 5, 5, 3, 1], {}),
+        ([2, 1, 5, 3], {"padding": "VALID"}),  # two rows fewer than the kernel
+        ([2, 5, 5, 3], {"kernel": [3]}),
+        ([2, 5, 5, 3], {"kernel": [3, 3, 3]}),
+        ([2, 5, 5, 3], {"kernel": [0, 3]}),
+        ([2, 5, 5, 3], {"kernel": [3, -1]}),
+        ([2, 5, 5, 3], {"kernel": [2**40, 2**40]}),
+        ([2, 5, 5, 3], {"stride": 0}),
+        ([2, 5, 5, 3], {"stride": -2}),
+    ],
+    ids=str,
+)
+def test_nonsense_is_an_invalid_argument(x, settings):
+    settings = {"kernel": [3, 3], "stride": 1, "padding": "SAME", **settings}
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        operations().cpc_im2col(tf.ones(x), **settings)
+    function = tf.function(
+        lambda x: operations().cpc_im2col(x, **settings), input_signature=[tf.TensorSpec(None, tf.float32)]
+    )
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+        function(tf.ones(x))
+
+
+def test_no_images_and_no_channels():
+    settings = {"kernel": [3, 3], "stride": 2, "padding": "SAME"}
+    assert operations().cpc_im2col(tf.ones([0, 4, 4, 3]), **settings).shape == [0, 27]
+    assert operations().cpc_im2col(tf.ones([2, 4, 4, 0]), **settings).shape == [8, 0]

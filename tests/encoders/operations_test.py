@@ -1,0 +1,91 @@
+"""Where the encoder's native operations are used, and that they change no answer."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import native
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders import operations
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.norm import normalize
+from export.module import HubEncoder, save
+
+
+def _operations(function, *arguments):
+    """Types of all operations of the function's graph and of the functions that it calls."""
+    graph = tf.function(function, autograph=False).get_concrete_function(*arguments).graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    return {node.op for node in nodes}
+
+
+IMAGES = tf.TensorSpec([3, 4, 8])
+
+
+def _normalized(x):
+    return normalize(x, tf.ones([8]), tf.zeros([8]), relu=True)
+
+
+def test_only_where_it_is_allowed():
+    assert "CpcNormRelu" not in _operations(_normalized, IMAGES)
+    with native.allowed():
+        assert "CpcNormRelu" in _operations(_normalized, IMAGES)
+        with native.allowed(False):
+            assert "CpcNormRelu" not in _operations(_normalized, IMAGES)
+    assert not native.is_allowed()
+
+
+def test_static_shapes_are_kept():
+    for value in (False, True):
+        with native.allowed(value):
+            function = tf.function(_normalized, autograph=False)
+            concrete = function.get_concrete_function(tf.TensorSpec([None, 4, 8], tf.bfloat16))
+        assert concrete.output_shapes.as_list() == [None, 4, 8]
+
+
+@pytest.fixture
+def _forget_operations():
+    operations.operations.cache_clear()
+    yield
+    operations.operations.cache_clear()
+
+
+@pytest.mark.usefixtures("_forget_operations")
+def test_without_a_compiler_it_is_plain_and_says_so_once(monkeypatch, tmp_path):
+    said = []
+    monkeypatch.setattr(operations.logging, "warning", lambda *words: said.append(words))
+    monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    with native.allowed():
+        assert [_operations(_normalized, IMAGES) & {"CpcNormRelu"} for _ in range(2)] == [set(), set()]
+    assert len(said) == 1
+
+
+def _step(encoder, images):
+    features = encoder(images, training=True)
+    loss = tf.reduce_sum(tf.square(features) * tf.linspace(-1.0, 1.0, features.shape[-1]))
+    return [features, *tf.gradients(loss, encoder.trainable_variables)]
+
+
+@pytest.mark.parametrize("options", [{}, {"block_order": "post"}, {"norm": "channel"}, {"recompute": True}], ids=str)
+def test_an_encoder_is_the_same(options):
+    encoder = make_encoder(EncoderConfig(encoder="small", **options))
+    images = tf.random.stateless_uniform([6, 16, 16, 3], [1, 2])
+    encoder(images)
+    results = []
+    for value in (False, True):
+        with native.allowed(value):
+            step = tf.function(lambda: _step(encoder, images), autograph=False)
+            results.append(step())
+            used = _operations(lambda: _step(encoder, images))
+        assert ({"CpcNormReluGrad", "CpcIm2col"} & used != set()) is value
+    for plain, ours in zip(*results):
+        assert np.linalg.norm(plain - ours) <= 1e-5 * np.linalg.norm(plain)
+
+
+def test_an_exported_module_has_none(tiny_encoder, tmp_path):
+    encoder = make_encoder(EncoderConfig(encoder="small"))
+    with native.allowed():
+        encoder(tf.zeros([1, 16, 16, 3]))
+    save(HubEncoder(encoder, GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)), str(tmp_path))
+    assert b"Cpc" not in (tmp_path / "saved_model.pb").read_bytes()
