@@ -49,26 +49,34 @@ def main(argv) -> None:
 
 
 def _table(encoder: str) -> None:
-    found = {way: [] for way in (*OURS, *PEERS)}
-    for _ in range(_ROUNDS.value):
-        for way, precision in OURS.items():
-            peak = _run_child("peak", precision)["gflops"]  # in a process that has all cores for one operation
-            step = _run_child(encoder, precision)
-            found[way].append({**step, "share": step["gflop"] / (step["ms"] / 1000) / peak})
-        for way, arguments in PEERS.items():
-            found[way].append(_run([_TORCH.value, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments]))
+    rounds = [_round(encoder) for _ in range(_ROUNDS.value)]
     print(f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of peak |")
     print("|---|---|---|---|---|")
-    ours = [each["ms"] for each in found["ours, bfloat16"]]
-    for way, each in found.items():
-        times = [one["ms"] for one in each if one]
-        if not times:
+    for way in (*OURS, *PEERS):
+        found = [(each[way], each[way]["ms"] / each["ours, bfloat16"]["ms"]) for each in rounds if each[way]]
+        if not found:
             print(f"| {way} | - | - | - | - |")
             continue
-        ratio = statistics.median(time / own for time, own in zip(times, ours))
-        share = f"{statistics.median(one['share'] for one in each):.2f}" if "share" in each[0] else "-"
-        median = statistics.median(times)
+        median = statistics.median(one["ms"] for one, _ in found)
+        ratio = statistics.median(ratio for _, ratio in found)
+        share = f"{statistics.median(one['share'] for one, _ in found):.2f}" if way in OURS else "-"
         print(f"| {way} | {median:.0f} | {1000 * BATCH / median:.0f} | {ratio:.2f} | {share} |", flush=True)
+
+
+def _round(encoder: str) -> dict[str, dict]:
+    """One measurement of each way; of a peer that failed: nothing."""
+    found = {}
+    for way, precision in OURS.items():
+        peak = _run_child("peak", precision)["gflops"]  # in a process that has all cores for one operation
+        step = _run_child(encoder, precision)
+        found[way] = {**step, "share": step["gflop"] / (step["ms"] / 1000) / peak}
+    for way, arguments in PEERS.items():
+        try:
+            found[way] = _run([_TORCH.value, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments])
+        except ChildFailed as error:  # as without PyTorch
+            print(error, file=sys.stderr)
+            found[way] = {}
+    return found
 
 
 def _run_child(what: str, precision: str) -> dict:
@@ -76,22 +84,25 @@ def _run_child(what: str, precision: str) -> dict:
     return _run([sys.executable, "-m", "benchmarks.train_step", f"--child={what}:{precision}", *settings])
 
 
+class ChildFailed(RuntimeError):
+    """A process that measures has failed."""
+
+
 def _run(command: list[str]) -> dict:
-    """What a child printed last; nothing if it failed, as without PyTorch."""
+    """What a child printed last. Raises ChildFailed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-        return {}
+        raise ChildFailed(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def _measure(encoder: str, precision: str) -> dict[str, float]:
     """Median milliseconds of a step of ours, and its arithmetic."""
     step, graph = make_step(encoder, precision)
-    arithmetic = _arithmetic(graph)
+    gflop = arithmetic(graph) / 1e9
     for _ in range(WARM_UP):
         step()
-    return {"ms": 1000 * _median_seconds(step), "gflop": arithmetic / 1e9}
+    return {"ms": 1000 * _median_seconds(step), "gflop": gflop}
 
 
 def make_step(encoder: str, precision: str):
@@ -136,13 +147,15 @@ def _median_seconds(function) -> float:
     return statistics.median(seconds)
 
 
-def _arithmetic(graph) -> float:
+def arithmetic(graph) -> float:
     """Multiplications and additions of all convolutions and matrix products of a graph, their gradients included."""
     total = 0
     for operation in graph.get_operations():
         shapes = [list(x.shape) for x in (*operation.inputs, *operation.outputs)]
-        if operation.type == "Conv2D":  # its two gradients cost as much each
-            total += 3 * 2 * np.prod(shapes[2]) * np.prod(shapes[1][:3])
+        if operation.type in ("Conv2D", "Conv2DBackpropInput"):
+            total += 2 * np.prod(shapes[2]) * np.prod(shapes[1][:3])
+        elif operation.type == "Conv2DBackpropFilter":
+            total += 2 * np.prod(shapes[2]) * np.prod(shapes[3][:3])
         elif operation.type in ("MatMul", "BatchMatMulV2"):
             total += 2 * np.prod(shapes[2]) * shapes[0][-2 if operation.get_attr(_transposed(operation)) else -1]
     return float(total)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/kernel_shape_util.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -31,10 +32,20 @@ REGISTER_OP("CpcIm2col")
       ShapeHandle x;
       TF_RETURN_IF_ERROR(context->WithRank(context->input(0), 4, &x));
       std::vector<int64_t> kernel;
+      int64_t stride;
+      Padding padding;
       TF_RETURN_IF_ERROR(context->GetAttr("kernel", &kernel));
-      DimensionHandle width;
-      TF_RETURN_IF_ERROR(context->Multiply(context->Dim(x, 3), kernel[0] * kernel[1], &width));
-      context->set_output(0, context->Matrix(context->UnknownDim(), width));
+      TF_RETURN_IF_ERROR(context->GetAttr("stride", &stride));
+      TF_RETURN_IF_ERROR(context->GetAttr("padding", &padding));
+      DimensionHandle rows = context->Dim(x, 0), width = context->Dim(x, 3);
+      for (int side : {0, 1}) {
+        DimensionHandle places;
+        TF_RETURN_IF_ERROR(GetWindowedOutputSizeFromDims(context, context->Dim(x, 1 + side), kernel[side], stride,
+                                                         padding, &places));
+        TF_RETURN_IF_ERROR(context->Multiply(rows, places, &rows));
+        TF_RETURN_IF_ERROR(context->Multiply(width, kernel[side], &width));
+      }
+      context->set_output(0, context->Matrix(rows, width));
       return OkStatus();
     })
     .Doc("Images x [N, H, W, C] as rows [N * h * w, kernel[0] * kernel[1] * C] for places [h, w] of a convolution.");
