@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from absl import app, flags
@@ -40,7 +41,7 @@ def main(argv) -> None:
     """Prints a table for each encoder."""
     if _CHILD.value:
         what, precision = _CHILD.value.split(":")
-        print(json.dumps(_peak(precision) if what == "peak" else _measure(what, precision)))
+        print(json.dumps(_peak(precision) if what == "peak" else measure(what, precision, _SET.value)))
         return
     for encoder in _ENCODERS.value:
         if _PROFILE.value:
@@ -96,16 +97,16 @@ def _run(command: list[str]) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _measure(encoder: str, precision: str) -> dict[str, float]:
-    """Median milliseconds of a step of ours, and its arithmetic."""
-    step, graph = make_step(encoder, precision)
+def measure(encoder: str, precision: str, lines: Sequence[str] = ()) -> dict[str, float]:
+    """Median milliseconds of a step of ours, and its arithmetic; `lines`: flags that differ from the preset."""
+    step, graph = make_step(encoder, precision, lines)
     gflop = arithmetic(graph) / 1e9
     for _ in range(WARM_UP):
         step()
     return {"ms": 1000 * _median_seconds(step), "gflop": gflop}
 
 
-def make_step(encoder: str, precision: str):
+def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
     """A function of no arguments that makes a step of pre-training, and the step's graph."""
     import tensorflow as tf
 
@@ -114,12 +115,12 @@ def make_step(encoder: str, precision: str):
     from cpc_tf.pretrain.trainee import Pretraining
     from cpc_tf.training.strategy import share_cores, strategy_of
 
-    lines = [f"--flagfile={PRESET}", f"--encoder={encoder}", f"--precision={precision}", f"--batch_size={BATCH}"]
-    config = cli.parse(PretrainConfig, [*lines, *_SET.value])
+    preset = [f"--flagfile={PRESET}", f"--encoder={encoder}", f"--precision={precision}", f"--batch_size={BATCH}"]
+    config = cli.parse(PretrainConfig, [*preset, *lines])
     share_cores(config.training, config.parts)
     strategy = strategy_of(config.training)
     training = Pretraining(config, strategy, 1000)
-    shape = [BATCH, *config.objective.kind.VIEW.shape(config.geometry)]
+    shape = [config.training.batch_size, *config.objective.kind.VIEW.shape(config.geometry)]
     patches = tf.constant(np.random.default_rng(0).integers(0, 256, shape, np.uint8))
     run = tf.function(lambda: strategy.run(training.train_step, ({"patches": patches},)), autograph=False)
     return lambda: float(run()["loss"]), run.get_concrete_function().graph
@@ -128,7 +129,7 @@ def make_step(encoder: str, precision: str):
 def _profile(encoder: str) -> None:
     from benchmarks import step_profile
 
-    step, _ = make_step(encoder, "bfloat16")
+    step, _ = make_step(encoder, "bfloat16", _SET.value)
     for _ in range(WARM_UP):
         step()
     costs = step_profile.profile(step)
