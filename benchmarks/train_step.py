@@ -13,6 +13,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 
@@ -23,6 +24,7 @@ _ROUNDS = flags.DEFINE_integer("rounds", 3, "measurements of each way")
 _TORCH = flags.DEFINE_string("torch", sys.executable, "a Python that has PyTorch")
 _ENCODERS = flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
 _SET = flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--parts=1")
+_DATA = flags.DEFINE_string("data_dir", "", "where the prepared photographs are kept; empty: nowhere")
 _PROFILE = flags.DEFINE_string("profile", "", "a PNG to draw the operations of one step into, in place of the table")
 _CHILD = flags.DEFINE_string("child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself")
 
@@ -30,6 +32,7 @@ PRESET = pathlib.Path(__file__).parents[1] / "flags/photos/pretrain.flags"
 PEER = pathlib.Path(__file__).with_name("train_step_torch.py")
 BATCH, WARM_UP, STEPS = 32, 3, 15
 OURS = {"ours, bfloat16": "bfloat16", "ours, float32": "float32"}
+WHOLE = "ours, bfloat16, files to weights"
 PEERS = {
     "PyTorch, bfloat16": ["--precision=bf16"],
     "PyTorch, float32": ["--precision=f32"],
@@ -53,7 +56,7 @@ def _table(encoder: str) -> None:
     rounds = [_round(encoder) for _ in range(_ROUNDS.value)]
     print(f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of peak |")
     print("|---|---|---|---|---|")
-    for way in (*OURS, *PEERS):
+    for way in (*OURS, WHOLE, *PEERS):
         found = [(each[way], each[way]["ms"] / each["ours, bfloat16"]["ms"]) for each in rounds if each[way]]
         if not found:
             print(f"| {way} | - | - | - | - |")
@@ -71,6 +74,7 @@ def _round(encoder: str) -> dict[str, dict]:
         peak = _run_child("peak", precision)["gflops"]  # in a process that has all cores for one operation
         step = _run_child(encoder, precision)
         found[way] = {**step, "share": step["gflop"] / (step["ms"] / 1000) / peak}
+    found[WHOLE] = _train(encoder)
     for way, arguments in PEERS.items():
         try:
             found[way] = _run([_TORCH.value, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments])
@@ -78,6 +82,17 @@ def _round(encoder: str) -> dict[str, dict]:
             print(error, file=sys.stderr)
             found[way] = {}
     return found
+
+
+def _train(encoder: str) -> dict[str, float]:
+    """Milliseconds of a step of a whole pre-training, its input and all, as the run records it."""
+    with tempfile.TemporaryDirectory() as room:
+        command = [sys.executable, "-m", "cpc_tf.pretrain", f"--flagfile={PRESET}", f"--encoder={encoder}"]
+        command += [f"--batch_size={BATCH}", "--train_epochs=0", "--train_steps=120", "--steps_per_loop=20"]
+        command += [f"--workdir={room}/run", f"--data_dir={_DATA.value or room}", *_SET.value]
+        _run([*command, "--probe_every=0"], parse=False)
+        last = pathlib.Path(room, "run/metrics.jsonl").read_text().splitlines()[-1]
+    return {"ms": 1000 * BATCH / json.loads(last)["images_per_second"]}
 
 
 def _run_child(what: str, precision: str) -> dict:
@@ -89,12 +104,12 @@ class ChildFailed(RuntimeError):
     """A process that measures has failed."""
 
 
-def _run(command: list[str]) -> dict:
-    """What a child printed last. Raises ChildFailed."""
+def _run(command: list[str], parse: bool = True) -> dict:
+    """What a child printed last, if wanted. Raises ChildFailed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ChildFailed(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]) if parse else {}
 
 
 def measure(encoder: str, precision: str, lines: Sequence[str] = ()) -> dict[str, float]:

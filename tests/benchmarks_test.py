@@ -42,16 +42,18 @@ def test_the_table_is_of_ratios_within_rounds(monkeypatch, capsys):
             number = next(rounds)
         return {"ms": 100.0 * number, "gflop": 2.0 * number}
 
-    def peer(command):
+    def peer(command, parse=True):
         if "--compile" in command or (number == 1 and "--precision=f32" in command):
             raise train_step.ChildFailed("no PyTorch")
         return {"ms": 300.0 * number}
 
     monkeypatch.setattr(train_step, "_run_child", child)
     monkeypatch.setattr(train_step, "_run", peer)
+    monkeypatch.setattr(train_step, "_train", lambda encoder: {"ms": 125.0 * number})
     train_step._table("small")
     rows = dict(line[2:].split(" |", 1) for line in capsys.readouterr().out.splitlines() if line.startswith("| "))
     assert rows["ours, bfloat16"] == " 150 | 213 | 1.00 | 0.20 |"
+    assert rows["ours, bfloat16, files to weights"] == " 188 | 171 | 1.25 | - |"
     assert rows["PyTorch, bfloat16"] == " 450 | 71 | 3.00 | - |"
     assert rows["PyTorch, float32"] == " 600 | 53 | 3.00 | - |"  # of the round in which it did not fail
     assert rows["PyTorch, bfloat16, compiled"] == " - | - | - | - |"
