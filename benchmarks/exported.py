@@ -5,24 +5,24 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 
 import tensorflow as tf
 import tensorflow_hub as hub
-from absl import app, flags
+from absl import app
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from export.module import HubEncoder, save
 
-_ROUNDS = flags.DEFINE_integer("rounds", 30, "calls of each, in turns")
 BATCH, SIDE = 64, 64
 
 
-def main(argv) -> None:
-    """Prints images/s of both and their ratio."""
+def compare(encoders: Sequence[str], rounds: int) -> None:
+    """Prints images/s of both and their ratio; they are called in turns."""
     print("| encoder | in process, images/s | exported, images/s | exported / in process |\n|---|---|---|---|")
     images = tf.random.stateless_uniform([BATCH, SIDE, SIDE, 3], [0, 1])
-    for name in ("small", "medium"):
+    for name in encoders:
         encoder = make_encoder(EncoderConfig(encoder=name))
         encoder(images)  # makes its variables
         with tempfile.TemporaryDirectory() as folder:
@@ -31,7 +31,7 @@ def main(argv) -> None:
             layer = hub.KerasLayer(folder)
         inside, outside = (tf.function(call, autograph=False) for call in (encoder, layer))
         tf.debugging.assert_near(inside(images), outside(images), 1e-4, 1e-4)
-        seconds = [(_seconds(inside, images), _seconds(outside, images)) for _ in range(_ROUNDS.value)]
+        seconds = [(_seconds(inside, images), _seconds(outside, images)) for _ in range(rounds)]
         rates = [BATCH / statistics.median(each) for each in zip(*seconds)]
         ratio = statistics.median(one / other for one, other in seconds)
         print(f"| {name} | {rates[0]:.0f} | {rates[1]:.0f} | {ratio:.2f} |", flush=True)
@@ -44,4 +44,4 @@ def _seconds(function, images: tf.Tensor) -> float:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    app.run(lambda argv: compare(["small", "medium"], rounds=30))

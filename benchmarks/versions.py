@@ -13,13 +13,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 from absl import app, flags
 
-_BEFORE = flags.DEFINE_string("before", None, "the other version: a directory, as of `git worktree add`", required=True)
-_ROUNDS = flags.DEFINE_integer("rounds", 3, "measurements of each version")
-_TASKS = flags.DEFINE_list("tasks", [], "which ones; empty: all")
-
+FLAGS = flags.FLAGS
 AFTER = pathlib.Path(__file__).parents[1]
 QUICK = ["--checkpoint_every=1000000", "--probe_every=0", "--steps_per_loop=20"]
 DATA = "--data_dir=DATA"
@@ -45,18 +43,18 @@ RUNS = {
 }
 
 
-def main(argv) -> None:
+def compare(before: str, rounds: int, tasks: Sequence[str]) -> None:
     """Prints a row for each task."""
     print("| task | images/s before | now | now / before | memory before, MB | now |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as room:
-        versions = [Version(pathlib.Path(_BEFORE.value), room, "before"), Version(AFTER, room, "now")]
-        for task in _TASKS.value or RUNS:
-            rounds = [[version.measure(task) for version in versions] for _ in range(_ROUNDS.value)]
+        versions = [Version(pathlib.Path(before), room, "before"), Version(AFTER, room, "now")]
+        for task in tasks:
+            found = [[version.measure(task) for version in versions] for _ in range(rounds)]
             (rate0, memory0), (rate1, memory1) = (
                 [statistics.median(one[figure] for one in version) for figure in ("rate", "memory")]
-                for version in zip(*rounds)
+                for version in zip(*found)
             )
-            ratio = statistics.median(now["rate"] / before["rate"] for before, now in rounds)
+            ratio = statistics.median(new["rate"] / old["rate"] for old, new in found)
             print(f"| {task} | {rate0:.3g} | {rate1:.3g} | {ratio:.2f} | {memory0:.0f} | {memory1:.0f} |", flush=True)
 
 
@@ -64,7 +62,7 @@ class Version:
     """A checkout that trains in a directory of its own."""
 
     def __init__(self, checkout: pathlib.Path, room: str, name: str):
-        self._checkout, self._room = checkout, pathlib.Path(room, name)
+        self.name, self._checkout, self._room = name, checkout, pathlib.Path(room, name)
         self._count = 0
 
     def measure(self, task: str) -> dict[str, float]:
@@ -99,4 +97,7 @@ class Version:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    flags.DEFINE_string("before", None, "the other version: a directory, as of `git worktree add`", required=True)
+    flags.DEFINE_integer("rounds", 3, "measurements of each version")
+    flags.DEFINE_list("tasks", [*RUNS], "which ones")
+    app.run(lambda argv: compare(FLAGS.before, FLAGS.rounds, FLAGS.tasks))

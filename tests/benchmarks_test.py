@@ -1,12 +1,16 @@
-"""The benchmark of the training step: its arithmetic, its table, its profile."""
+"""The benchmarks of training: what they count, fit, draw and print."""
 
+import pathlib
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import step_profile, train_step
+from benchmarks import exported, scaling, step_profile, train_step, versions
+from cpc_tf import cli
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.tasks import TASKS
 
 
 @pytest.fixture
@@ -70,3 +74,67 @@ def test_a_step_and_its_profile(tmp_path):
     assert all(one.milliseconds >= other.milliseconds for one, other in zip(costs, costs[1:]))
     step_profile.draw(costs, "title", str(tmp_path / "step.png"))
     assert (tmp_path / "step.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_line_and_distances_from_it():
+    x = np.array([1.0, 2, 4])
+    np.testing.assert_allclose(scaling.line(x, 3 * x + 10), [3, 10])
+    np.testing.assert_allclose(scaling.distances(x, 3 * x + 10), 0, atol=1e-12)
+    assert scaling.distances(np.array([1.0, 2, 3]), np.array([1.0, 2, 6])).max() > 0.2
+
+
+def test_scaling_prints_and_draws(monkeypatch, tmp_path, capsys):
+    def measure(encoder, precision, lines):
+        config = cli.parse(PretrainConfig, [f"--flagfile={train_step.PRESET}", f"--encoder={encoder}", *lines])
+        patches = config.training.batch_size * config.geometry.grid**2
+        return {"ms": 10 + patches / 100, "gflop": {"tiny": 1.0, "small": 2.0, "medium": 9.0}[encoder]}
+
+    monkeypatch.setattr(train_step, "measure", measure)
+    monkeypatch.setattr(scaling, "_DRAWING", types.SimpleNamespace(value=str(tmp_path / "scaling.png")))
+    scaling.main([])
+    printed = capsys.readouterr().out
+    assert "| images | 8: 12, 16: 14, 32: 18, 64: 26, 128: 42 | 10 + 0.25 x | 0 % |" in printed
+    assert "| patches of an image | 9: 13, 16: 15, 25: 18, 36: 22, 49: 26 | 10 + 0.32 x | 0 % |" in printed
+    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("task", versions.RUNS)
+def test_commands_of_versions_parse(task):
+    module, *lines = versions.RUNS[task]
+    (config,) = [each.config for each in TASKS.values() if each.module == module]
+    cli.parse(config, [*lines, "--workdir=W"])
+
+
+def test_versions_are_compared_in_turns(monkeypatch, capsys):
+    rates = {"before": iter([10, 20, 40]), "now": iter([15, 40, 60])}
+    order = []
+
+    def measure(self, task):
+        order.append(self.name)
+        return {"rate": next(rates[self.name]), "memory": 100.0}
+
+    monkeypatch.setattr(versions.Version, "measure", measure)
+    versions.compare("elsewhere", 3, ["pretrain"])
+    assert order == ["before", "now"] * 3
+    assert "| pretrain | 20 | 40 | 1.50 | 100 | 100 |" in capsys.readouterr().out
+
+
+def test_a_version_reports_what_its_run_recorded_last(monkeypatch, tmp_path):
+    commands = []
+
+    def run(self, command):
+        commands.append(command)
+        workdir = pathlib.Path(command[-1].split("=")[1])
+        workdir.mkdir(parents=True, exist_ok=True)
+        (workdir / "metrics.jsonl").write_text('{"images_per_second": 1}\n{"images_per_second": 7}\n')
+        return 123.0
+
+    monkeypatch.setattr(versions.Version, "_run", run)
+    version = versions.Version(tmp_path, str(tmp_path), "now")
+    assert version.measure("fine-tuning") == {"rate": 7, "memory": 123.0}
+    assert [command[0] for command in commands] == ["cpc_tf.pretrain", "export", "cpc_tf.efficient"]
+
+
+def test_exported_features_are_compared(capsys):
+    exported.compare(["tiny"], rounds=2)
+    assert "| tiny | " in capsys.readouterr().out

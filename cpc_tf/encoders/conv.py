@@ -11,13 +11,13 @@ from cpc_tf.keras import keras
 class Conv(keras.layers.Conv2D):
     """Keras' convolution with the same answer, rounded in another order.
 
-    At 1x1 without stride it is the matrix product that it is, whose gradient is faster on CPUs. In training steps on
-    CPUs the gradient of some other kernels is a matrix product, too: see `convolve_by_rows`.
+    At 1x1 without stride on small maps it is the matrix product that it is, whose gradient is faster on CPUs. In
+    training steps on CPUs the gradient of some other kernels is a matrix product, too: see `convolve_by_rows`.
     """
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         kernel = tf.convert_to_tensor(kernel)
-        if (*self.kernel_size, *self.strides) == (1, 1, 1, 1):
+        if (*self.kernel_size, *self.strides) == (1, 1, 1, 1) and _has_few_places(inputs, 64):
             sizes = tf.shape(inputs)
             flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
             product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
@@ -29,8 +29,12 @@ class Conv(keras.layers.Conv2D):
 
 def _pays(x: tf.Tensor, stride: int) -> bool:
     """Whether `convolve_by_rows` is faster: measured, docs/speed.md. oneDNN is slow at strides and few places."""
-    few = None not in x.shape[1:3] and x.shape[1] * x.shape[2] <= 32
-    return (stride > 1 or few) and (x.dtype == tf.bfloat16 or x.shape[3] >= 64)
+    return (stride > 1 or _has_few_places(x, 32)) and (x.dtype == tf.bfloat16 or x.shape[3] >= 64)
+
+
+def _has_few_places(x: tf.Tensor, most: int) -> bool:
+    """Whether a map [N, H, W, C] is small. Of unknown size are those of exported modules, mostly patches."""
+    return not x.shape[1:3].is_fully_defined() or x.shape[1] * x.shape[2] <= most
 
 
 def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) -> tf.Tensor:
