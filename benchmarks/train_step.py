@@ -23,7 +23,7 @@ from absl import app, flags
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "measurements of each way")
 _TORCH = flags.DEFINE_string("torch", sys.executable, "a Python that has PyTorch")
 _ENCODERS = flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
-_SET = flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--parts=1")
+_SET = flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--directions=1")
 _DATA = flags.DEFINE_string("data_dir", "", "where the prepared photographs are kept; empty: nowhere")
 _PROFILE = flags.DEFINE_string("profile", "", "a PNG to draw the operations of one step into, in place of the table")
 _CHILD = flags.DEFINE_string("child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself")

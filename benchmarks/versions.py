@@ -45,6 +45,10 @@ RUNS = {
 
 def compare(before: str, rounds: int, tasks: Sequence[str]) -> None:
     """Prints a row for each task."""
+    if not pathlib.Path(before, "cpc_tf").is_dir():
+        raise SystemExit(
+            f"--before={before}: is no checkout of this project; make one: git worktree add DIRECTORY COMMIT"
+        )
     print("| task | images/s before | now | now / before | memory before, MB | now |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as room:
         versions = [Version(pathlib.Path(before), room, "before"), Version(AFTER, room, "now")]

@@ -105,6 +105,11 @@ def test_commands_of_versions_parse(task):
     cli.parse(config, [*lines, "--workdir=W"])
 
 
+def test_what_is_no_checkout_is_one_line(tmp_path):
+    with pytest.raises(SystemExit, match=f"--before={tmp_path}: is no checkout"):
+        versions.compare(str(tmp_path), 1, ["pretrain"])
+
+
 def test_versions_are_compared_in_turns(monkeypatch, capsys):
     rates = {"before": iter([10, 20, 40]), "now": iter([15, 40, 60])}
     order = []
@@ -114,7 +119,7 @@ def test_versions_are_compared_in_turns(monkeypatch, capsys):
         return {"rate": next(rates[self.name]), "memory": 100.0}
 
     monkeypatch.setattr(versions.Version, "measure", measure)
-    versions.compare("elsewhere", 3, ["pretrain"])
+    versions.compare(str(versions.AFTER), 3, ["pretrain"])
     assert order == ["before", "now"] * 3
     assert "| pretrain | 20 | 40 | 1.50 | 100 | 100 |" in capsys.readouterr().out
 

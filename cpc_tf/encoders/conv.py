@@ -16,8 +16,13 @@ class Conv(keras.layers.Conv2D):
     """
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        dense = self.groups == 1 and self.dilation_rate == (1, 1) and self.data_format == "channels_last"
+        if not dense or self.strides[0] != self.strides[1]:
+            return super().convolution_op(inputs, kernel)
         kernel = tf.convert_to_tensor(kernel)
-        if (*self.kernel_size, *self.strides) == (1, 1, 1, 1) and _has_few_places(inputs, 64):
+        places = _places(inputs)
+        # Of unknown size are the maps in exported modules, mostly of patches.
+        if (*self.kernel_size, *self.strides) == (1, 1, 1, 1) and (places is None or places <= 64):
             sizes = tf.shape(inputs)
             flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
             product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
@@ -29,12 +34,14 @@ class Conv(keras.layers.Conv2D):
 
 def _pays(x: tf.Tensor, stride: int) -> bool:
     """Whether `convolve_by_rows` is faster: measured, docs/speed.md. oneDNN is slow at strides and few places."""
-    return (stride > 1 or _has_few_places(x, 32)) and (x.dtype == tf.bfloat16 or x.shape[3] >= 64)
+    places = _places(x)
+    few = places is not None and places <= 32
+    return (stride > 1 or few) and (x.dtype == tf.bfloat16 or x.shape[3] >= 64)
 
 
-def _has_few_places(x: tf.Tensor, most: int) -> bool:
-    """Whether a map [N, H, W, C] is small. Of unknown size are those of exported modules, mostly patches."""
-    return not x.shape[1:3].is_fully_defined() or x.shape[1] * x.shape[2] <= most
+def _places(x: tf.Tensor) -> int | None:
+    """H * W of a map [N, H, W, C]; None if unknown."""
+    return x.shape[1:3].num_elements()
 
 
 def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) -> tf.Tensor:

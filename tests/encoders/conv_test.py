@@ -70,21 +70,62 @@ def test_by_rows_is_float64s_convolution(shape, kernel, stride, padding, dtype, 
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * abs(other).max())
 
 
+OTHERS = [{"groups": 2}, {"dilation_rate": 2}, {"kernel": (1, 1), "groups": 2}, {"strides": (2, 1)}]
+BY_ROWS = [{"strides": 2}, {"kernel": (1, 1), "strides": 2}, {"kernel": (1, 3)}, {"padding": "valid"}]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-@pytest.mark.parametrize(("kernel", "stride"), [((1, 1), 1), ((1, 1), 2), ((3, 3), 1), ((3, 3), 2), ((1, 3), 1)])
-def test_the_layer_is_keras(kernel, stride, dtype):
+@pytest.mark.parametrize("settings", [{"kernel": (1, 1)}, *BY_ROWS, *OTHERS], ids=str)
+def test_the_layer_is_keras(settings, dtype):
     x = tf.random.stateless_normal([5, 4, 4, 64], [5, 6])
     results = []
     for kind in (keras.layers.Conv2D, Conv):
-        layer = kind(7, kernel, stride, padding="same", dtype=dtype)
+        settings = {"padding": "same", **settings}
+        layer = kind(
+            6, settings.get("kernel", (3, 3)), dtype=dtype, **{k: v for k, v in settings.items() if k != "kernel"}
+        )
         layer.build(x.shape)
         layer.set_weights([tf.random.stateless_normal(w.shape, [7, 8]) for w in layer.weights])
-        with native.allowed(), tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.cast(layer(x), tf.float32) ** 2)
-        results.append([loss, *tape.gradient(loss, layer.trainable_weights)])
+
+        @tf.function
+        def run(layer=layer):
+            with native.allowed():
+                loss = tf.reduce_sum(tf.cast(layer(x), tf.float32) ** 2)
+                return [loss, *tf.gradients(loss, layer.trainable_weights)]
+
+        results.append(run())
+        rows = any(op.type == "CpcIm2col" for op in run.get_concrete_function().graph.get_operations())
+        assert rows == (kind is Conv and any(settings == {"padding": "same", **each} for each in BY_ROWS))
     for one, other in zip(*results):
         scale = np.abs(one).max()
         np.testing.assert_allclose(one, other, atol=(1e-5 if dtype == "float32" else 2e-2) * scale)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1)])
+@pytest.mark.parametrize("shape", [[2, 5, 4, 6], [None, None, None, 6]])
+def test_the_layer_is_keras_in_graphs(kernel, stride, shape):
+    """A 1x1 convolution is a matrix product; values, gradients and static shapes are those of Keras."""
+    random = np.random.default_rng(0)
+    x = tf.constant(random.normal(size=[2, 5, 4, 6]), tf.float32)
+    ours = Conv(7, kernel, stride, padding="same", use_bias=False)
+    theirs = keras.layers.Conv2D(7, kernel, stride, padding="same", use_bias=False)
+    theirs.build(x.shape)
+    ours.build(x.shape)
+    theirs.set_weights(ours.get_weights())
+    results = []
+    for layer in (ours, theirs):
+
+        @tf.function(input_signature=[tf.TensorSpec(shape)])
+        def run(x, layer=layer):
+            y = layer(x)
+            return [y, *tf.gradients(tf.reduce_sum(tf.sin(y)), [x, layer.kernel])]
+
+        results.append(run(x))
+        assert run.get_concrete_function().outputs[0].shape.as_list()[-1] == 7
+        if None not in shape:
+            assert run.get_concrete_function().outputs[0].shape == results[-1][0].shape
+    for one, other in zip(*results):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.networks import resnet
-from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 
 SMALL = EncoderConfig(encoder="small")
@@ -119,30 +118,3 @@ def test_compiles_with_xla():
 
 def test_an_alias_is_the_same_network():
     assert resnet.ARCHITECTURES["resnet50_v2"] is resnet.ARCHITECTURES["resnet50"]
-
-
-@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1)])
-@pytest.mark.parametrize("shape", [[2, 5, 4, 6], [None, None, None, 6]])
-def test_convolutions_are_keras(kernel, stride, shape):
-    """A 1x1 convolution is a matrix product; values, gradients and static shapes are those of Keras."""
-    random = np.random.default_rng(0)
-    x = tf.constant(random.normal(size=[2, 5, 4, 6]), tf.float32)
-    ours = resnet.conv(7, kernel, stride)
-    theirs = keras.layers.Conv2D(7, kernel, stride, padding="same", use_bias=False)
-    theirs.build(x.shape)
-    ours.build(x.shape)
-    theirs.set_weights(ours.get_weights())
-    results = []
-    for layer in (ours, theirs):
-
-        @tf.function(input_signature=[tf.TensorSpec(shape)])
-        def run(x, layer=layer):
-            y = layer(x)
-            return [y, *tf.gradients(tf.reduce_sum(tf.sin(y)), [x, layer.kernel])]
-
-        results.append(run(x))
-        assert run.get_concrete_function().outputs[0].shape.as_list()[-1] == 7
-        if None not in shape:
-            assert run.get_concrete_function().outputs[0].shape == results[-1][0].shape
-    for one, other in zip(*results):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
