@@ -26,7 +26,7 @@ def apply(patches: tf.Tensor, recipe: Recipe, engine: str = "auto") -> tf.Tensor
 
 @functools.cache  # 'auto' decides, and says so, once
 def _engine(name: str):
-    # Imported when needed: each engine has a requirement (a compiler; tensorflow-addons) that the other can do without.
+    # Imported when needed: the native engine wants a compiler, which the other can do without.
     if name in ("auto", "native"):
         from cpc_tf.augment import build
 

@@ -5,8 +5,6 @@ Each takes uint8 patches [N, P, P, 3] and its fields of a recipe, and gives uint
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import tensorflow as tf
 
@@ -65,10 +63,34 @@ def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf
     period = 2.0 * (size - 1)
     position = tf.math.floormod(tf.abs(position), period)
     position = tf.minimum(position, period - position)
-    # dense_image_warp takes pixel - flow.
-    pixel = np.stack(np.meshgrid(np.arange(size), np.arange(size), indexing="ij"), axis=-1).astype(np.float32)
-    warped = _addons().image.dense_image_warp(tf.cast(patches, tf.float32), pixel - position)
-    return tf.cast(warped + 0.5, tf.uint8)
+    return tf.cast(warp(tf.cast(patches, tf.float32), position) + 0.5, tf.uint8)
+
+
+def warp(images: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
+    """Each pixel from its place in the image, bilinear; what tensorflow-addons calls `dense_image_warp`.
+
+    Args:
+      images: float32 [N, H, W, C], H and W at least 2.
+      position: float32 [N, H, W, 2], row and column in px; those outside are moved to the border.
+
+    Returns:
+      float32 [N, H, W, C].
+    """
+    corner, weights = [], []
+    for place, side in zip(tf.unstack(position, axis=-1), images.shape[1:3]):
+        first = tf.clip_by_value(tf.floor(place), 0, side - 2)
+        corner.append(tf.cast(first, tf.int32))
+        weights.append(tf.clip_by_value(place - first, 0, 1)[..., None])
+
+    def pixels(down: int, right: int) -> tf.Tensor:
+        return tf.gather_nd(images, tf.stack([corner[0] + down, corner[1] + right], axis=-1), batch_dims=1)
+
+    top, bottom = (_between(pixels(row, 0), pixels(row, 1), weights[1]) for row in (0, 1))
+    return _between(top, bottom, weights[0])
+
+
+def _between(a: tf.Tensor, b: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    return weight * (b - a) + a
 
 
 def map_levels(patches: tf.Tensor, curve: tf.Tensor) -> tf.Tensor:
@@ -101,12 +123,3 @@ def cubic_b_spline(position: np.ndarray, points: int) -> np.ndarray:
     matrix = np.zeros([len(position), points])
     np.put_along_axis(matrix, first[:, None] + np.arange(4), weights, axis=1)
     return matrix
-
-
-def _addons():
-    # Imported when needed: the native engine can do without it.
-    with warnings.catch_warnings():
-        # It announces the end of its own development at every import.
-        warnings.simplefilter("ignore")
-        import tensorflow_addons
-    return tensorflow_addons

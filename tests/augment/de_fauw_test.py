@@ -84,6 +84,25 @@ def test_elastic_against_a_numpy_loop(size, engine):
     np.testing.assert_allclose(ours, theirs, atol=0.51)
 
 
+def test_warp_is_that_of_addons():
+    """Where they can be imported; at places inside, on pixels, and outside on all sides."""
+    addons = pytest.importorskip("tensorflow_addons", reason="no tensorflow-addons for TensorFlow after 2.15")
+    rng = np.random.default_rng(0)
+    images = rng.uniform(0, 255, [5, 9, 12, 3]).astype(np.float32)
+    pixel = np.stack(np.meshgrid(np.arange(9), np.arange(12), indexing="ij"), axis=-1).astype(np.float32)
+    position = pixel + rng.normal(0, 5, [5, 9, 12, 2]).astype(np.float32)
+    position[0] = np.round(position[0])
+    theirs = addons.image.dense_image_warp(images, pixel - position)
+    np.testing.assert_allclose(reference_steps.warp(images, position), theirs, atol=1e-3)
+
+
+def test_warp_by_hand():
+    image = np.array([[0, 10, 20], [100, 110, 120]], np.float32)[None, :, :, None]
+    position = np.array([[0, 0], [0.5, 1.25], [1, 2], [-3, 0.5], [9, 9]], np.float32)[None, None]
+    wanted = [0, 62.5, 120, 5, 120]
+    np.testing.assert_allclose(reference_steps.warp(image, position)[0, 0, :, 0], wanted)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_displacement_no_change(engine):
     patches = samples.patches(33)
