@@ -13,7 +13,7 @@ from absl import app
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from export.module import HubEncoder, save
+from cpc_tf.export.module import HubEncoder, save
 
 BATCH, SIDE = 64, 64
 

@@ -1,1 +1,1 @@
-"""A run -> a TF-Hub module: `python -m export --workdir=W --output=HUB_DIR`."""
+"""`python -m export` in a checkout; the code is in `cpc_tf.export`."""

@@ -1,16 +1,8 @@
-"""Exports what a run trained, the encoder (without labels or with them) or the detector, as a TF-Hub module.
-
-    python -m export --workdir=runs/photos/pretrain --output=runs/photos/hub
-    python -m export --workdir=runs/photos/efficient/cpc_0.1 --output=runs/photos/hub_0.1
-    python -m export --workdir=runs/collages/detect/cpc --output=runs/collages/detector
-
-The directory holds a TF2 SavedModel, its card (README.md) and encoder.json or detector.json. It appears only once the
-module has been checked in a fresh process.
-"""
+"""Exports what a run trained as a TF-Hub module: `python -m export` is `python -m cpc_tf.export`."""
 
 from cpc_tf import cli
-from export.config import ExportConfig
-from export.exporter import main
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.exporter import main
 
 if __name__ == "__main__":
     cli.run(ExportConfig, main)

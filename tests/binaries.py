@@ -3,15 +3,16 @@
 import importlib
 import pathlib
 
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.tasks import TASKS
-from export.config import ExportConfig
 
 ROOT = pathlib.Path(__file__).parent.parent
 SETTINGS = {
     **{task.module: task.config for task in TASKS.values()},
     "cpc_tf.report": ReportConfig,
-    "export": ExportConfig,
+    "cpc_tf.export": ExportConfig,
+    "export": ExportConfig,  # the same in a checkout
 }
 OWN_SETTINGS = {"cpc_tf.show_patches": "ShowConfig"}  # defined by the binary itself
 

@@ -8,6 +8,7 @@ import pytest
 from absl import flags
 
 from cpc_tf import cli
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import (
@@ -22,7 +23,6 @@ from cpc_tf.settings import (
     to_flagfile,
     unflatten,
 )
-from export.config import ExportConfig
 
 CONFIGS = [PretrainConfig, LinearConfig, ExportConfig]
 

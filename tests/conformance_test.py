@@ -14,13 +14,13 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.exporter import EXPORTERS, export
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
-from export.config import ExportConfig
-from export.exporter import EXPORTERS, export
 from tests import modules, samples
 from tests.conftest import make_tiny
 
@@ -117,7 +117,8 @@ def test_conforms(case, root, tmp_path, monkeypatch, killed):
         # The check in a process of its own is that of tests/export and of tests/end_to_end_test.py.
         for exporter in ("encoder", "detector"):
             monkeypatch.setattr(
-                f"export.{exporter}.verify", lambda *_: {"difference": 0, "variables": 0, "detections": 0, "same": 1}
+                f"cpc_tf.export.{exporter}.verify",
+                lambda *_: {"difference": 0, "variables": 0, "detections": 0, "same": 1},
             )
         export(ExportConfig(workdir=config.workdir, output=str(tmp_path / "hub")))
         assert (tmp_path / "hub/saved_model.pb").exists()

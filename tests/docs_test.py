@@ -9,10 +9,11 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.encoders.config import make_encoder
+from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import leaves
-from export.module import HubEncoder, save
 from tests.binaries import OWN_SETTINGS, ROOT, SETTINGS, settings_of
+from tests.snippets import printed, python_of
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 PARAMETERS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS]
@@ -89,11 +90,9 @@ def test_the_readme_lists_all_presets():
     assert not missing
 
 
-def test_the_readmes_fine_tuning_runs(tmp_path, monkeypatch):
-    text = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len([line for line in code.splitlines() if line]) <= 10
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture
+def room(tmp_path):
+    """A folder with a module at runs/mine/hub and labelled pictures; and the module's network."""
     draw = np.random.default_rng(0)
     for label, level in (("dark", 20), ("light", 200)):
         folder = tmp_path / "my_pictures" / "train" / label
@@ -105,9 +104,37 @@ def test_the_readmes_fine_tuning_runs(tmp_path, monkeypatch):
     encoder = make_encoder(config.encoder)
     encoder(tf.zeros([1, 16, 16, 3]))
     save(HubEncoder(encoder, config.geometry), str(tmp_path / "runs/mine/hub"))
-    names = {}
-    exec(compile(code, "README.md", "exec"), names)
-    history = names["model"].history.history["loss"]
-    assert len(history) == 5
-    assert history[-1] < history[0]
-    assert len(names["encoder"].trainable_variables) == len(encoder.trainable_variables)
+    return tmp_path, encoder
+
+
+def test_the_readmes_fine_tuning_runs(room):
+    folder, encoder = room
+    code = python_of((ROOT / "README.md").read_text())
+    then = "print(len(encoder.trainable_variables), *model.history.history['loss'])"
+    variables, *losses = printed(code, then, folder).split()
+    assert len([line for line in code.splitlines() if line]) <= 10
+    assert int(variables) == len(encoder.trainable_variables)
+    assert len(losses) == 5
+    assert float(losses[-1]) < float(losses[0])
+
+
+def test_the_module_is_a_frozen_layer_of_keras_3(room):
+    pytest.importorskip("tf_keras", reason="there is no Keras 3 in this lane")
+    folder, encoder = room
+    then = """
+import numpy as np
+draw = np.random.default_rng(0)
+x, y = draw.uniform(size=[8, 64, 64, 3]).astype("float32"), np.arange(8) % 2
+before = encoder(x)["features"].numpy()
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+losses = model.fit(x, y, epochs=3, verbose=0).history["loss"]
+assert (encoder(x)["features"].numpy() == before).all()
+np.save("x.npy", x), np.save("features.npy", before)
+print(keras.__version__, len(model.trainable_variables), *losses)
+"""
+    version, variables, *losses = printed(python_of((ROOT / "docs/install.md").read_text()), then, folder).split()
+    assert version.startswith("3.")
+    assert int(variables) == 2
+    assert float(losses[-1]) < float(losses[0])
+    wanted = encoder.endpoints(tf.constant(np.load(folder / "x.npy")))["features"]
+    np.testing.assert_allclose(np.load(folder / "features.npy"), wanted, atol=1e-4)

@@ -6,10 +6,10 @@ import pathlib
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
 from experiments import detection, labels, ladder, policies, study
-from export.config import ExportConfig
 
 ROOT = pathlib.Path(__file__).parent.parent
 CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS.values()}}

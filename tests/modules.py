@@ -8,8 +8,8 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.card import EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
-from export.module import HubEncoder, save
 
 GEOMETRY = GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=4)
 PRETRAINED = Training(objective="cpc", dataset="photos", seed=4, run="pretrain", step=7, weights="averaged")

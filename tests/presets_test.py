@@ -7,10 +7,10 @@ import pytest
 
 from cpc_tf import cli
 from cpc_tf.encoders.networks.resnet import ARCHITECTURES
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import flatten, leaves
 from cpc_tf.tasks import TASKS
-from export.config import ExportConfig
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/**/*") if path.is_file())

@@ -8,12 +8,12 @@ import pytest
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.objectives.cpc import CPCConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, RunEnded, Settings, flatten, leaves, setting, unflatten
 from cpc_tf.training.config import TrainingConfig
-from export.config import ExportConfig
 
 CONFIGS = [PretrainConfig, LinearConfig, EfficientConfig, DetectConfig, ExportConfig]
 

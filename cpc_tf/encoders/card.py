@@ -1,4 +1,4 @@
-"""encoder.json: what a module that `python -m export` wrote is, and where it comes from."""
+"""encoder.json: what a module that `python -m cpc_tf.export` wrote is, and where it comes from."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def read_card(module: str, otherwise: str = "") -> EncoderCard:
     if card is None and "://" not in module and not tf.io.gfile.exists(module):
         raise ConfigError(f"--encoder={module}: there is no such directory")
     if card is None:
-        reason = f"no {FILE} in it, so `python -m export` did not write this module"
+        reason = f"no {FILE} in it, so `python -m cpc_tf.export` did not write this module"
         raise ConfigError(f"--encoder={module}: {reason}" + (f"; {otherwise}" if otherwise else ""))
     return card
 

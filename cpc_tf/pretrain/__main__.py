@@ -15,7 +15,7 @@ def main(config: PretrainConfig) -> None:
     """The binary."""
     loss = pretrain(config).get("loss")  # absent if the records of a finished run were lost
     print(f"done: {config.workdir}" + (f", loss {loss:.3f}" if loss is not None else ""))
-    print(f"next: python -m export --workdir={config.workdir} --output=HUB_DIR")
+    print(f"next: python -m cpc_tf.export --workdir={config.workdir} --output=HUB_DIR")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.encoders.networks import resnet
+from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
-from export.module import HubEncoder, save
 from tests.detect.samples import ORDINARY, TINY, training_step
 from tests.export.conftest import GEOMETRY
 

@@ -11,8 +11,8 @@ from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.trainee import LOSSES, DetectorTraining, rate_of
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.settings import ConfigError, replace
-from export.module import HubEncoder, save
 from tests.data.samples import RECTANGLES, Images, encode, rectangle
 from tests.detect.samples import SMALL
 from tests.export.conftest import GEOMETRY

@@ -9,7 +9,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders import operations
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.norm import normalize
-from export.module import HubEncoder, save
+from cpc_tf.export.module import HubEncoder, save
 
 
 def _operations(function, *arguments):

@@ -1,17 +1,17 @@
 """The card: its code runs, and it says only what is known."""
 
 import os
-import re
 
 import pytest
 
 from cpc_tf.encoders.card import EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.networks.resnet import ResNet
+from cpc_tf.export import encoder as encoder_export
+from cpc_tf.export import pretraining
 from cpc_tf.settings import replace
-from export import encoder as encoder_export
-from export import pretraining
 from tests.export.conftest import GEOMETRY
+from tests.snippets import printed, python_of
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +20,11 @@ def text(hub_dir):
         return file.read()
 
 
-def test_code_runs(text, hub_dir):
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+def test_code_runs(text, hub_dir, tmp_path):
+    code = python_of(text)
     assert code.count("path/to/this/directory") == 1
-    names = {}
-    exec(code.replace("path/to/this/directory", hub_dir), names)
-    assert names["latents"].shape == [4, 5, 5, 256]
-    assert names["feature_map"].shape == [4, 4, 4, 256]
+    code = code.replace("path/to/this/directory", hub_dir)
+    assert printed(code, "print(latents.shape, feature_map.shape)", tmp_path) == "(4, 5, 5, 256) (4, 4, 4, 256)"
 
 
 def test_says_what_it_is(text):

@@ -9,13 +9,13 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.exporter import export
 from cpc_tf.files import write_file
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
-from export.config import ExportConfig
-from export.exporter import export
 
 SMALL = ("--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--batch_size=2")
 CONTEXT = ("--directions=1", "--context_blocks=1", "--context_dim=8", "--target_dim=8")

@@ -12,13 +12,14 @@ import tensorflow_hub as hub
 
 from cpc_tf.data import detection_pipeline
 from cpc_tf.detect.trainee import DetectorTraining
+from cpc_tf.export import check_module, exporter, verify
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
-from export import check_module, exporter, verify
-from export.config import ExportConfig
 from tests.data.samples import Images, encode
 from tests.detect.samples import SMALL
+from tests.snippets import python_of
 
 NAMES = ["ant", "bee", "wasp"]
 CONFIG = replace(SMALL, dataset="voc:/home/someone/insects", rpn_test_proposals=40, detection_score=0.2)
@@ -125,8 +126,7 @@ def test_the_card(exported, capsys):
     assert "| mean average precision, measured on split `test` at an overlap of 0.5, step 9 | |" in text
     assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |" in text
     assert "$" not in text
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(code.replace("path/to/this/directory", exported[0]), {})
+    exec(python_of(text).replace("path/to/this/directory", exported[0]), {})
     for line in capsys.readouterr().out.splitlines():
         assert line.split()[0] in NAMES
 

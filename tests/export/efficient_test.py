@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 
 import numpy as np
@@ -19,14 +18,15 @@ from cpc_tf.efficient.run import efficient, prepare
 from cpc_tf.efficient.trainee import Classification
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.export import encoder as encoder_export
+from cpc_tf.export import exporter, restored
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.module import HubEncoder, save
+from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError, flatten, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
-from export import encoder as encoder_export
-from export import exporter, restored
-from export.config import ExportConfig
-from export.module import HubEncoder, save
-from export.verify import NotVerified
+from tests.snippets import printed, python_of
 
 FLAGS = (
     "--resize=18", "--image_size=16", "--crop_area=0.5", "--augment=none", "--backbone=tiny", "--head_blocks=0",
@@ -216,10 +216,8 @@ def test_the_cards_code_runs_with_a_single_patch(tmp_path, unchecked):
     text = read(tmp_path / "hub", "README.md")
     assert text.startswith("# Encoder `tiny`, trained on labels of `folder:birds`\n")
     assert "| classifier | a linear layer; not part of this module |" in text
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names = {}
-    exec(code.replace("path/to/this/directory", str(tmp_path / "hub")), names)
-    assert names["latents"].shape == [4, 1, 1, 128]
+    code = python_of(text).replace("path/to/this/directory", str(tmp_path / "hub"))
+    assert printed(code, "print(latents.shape)", tmp_path) == "(4, 1, 1, 128)"
 
 
 def test_the_check_passes_a_new_network_without_batch_norm(tmp_path):

@@ -13,13 +13,13 @@ import tensorflow_hub as hub
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.export import encoder, exporter
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.output import written_aside
+from cpc_tf.export.verify import NotVerified
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.settings import ConfigError, flatten, to_flagfile, unflatten
 from cpc_tf.tasks import TASKS
-from export import encoder, exporter
-from export.config import ExportConfig
-from export.output import written_aside
-from export.verify import NotVerified
 from tests.export.conftest import IMAGES
 
 

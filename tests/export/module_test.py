@@ -6,8 +6,8 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
-from export.module import HubEncoder, save
 from tests.export.conftest import GEOMETRY, IMAGES
 
 

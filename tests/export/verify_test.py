@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from export import module, verify
-from export.check_module import Blocker
+from cpc_tf.export import module, verify
+from cpc_tf.export.check_module import Blocker
 from tests.export.conftest import GEOMETRY, IMAGES
 
 
@@ -90,7 +90,7 @@ def test_says_why_the_process_ended(encoder, tmp_path, monkeypatch, script, mess
 
 
 def test_the_script_cannot_import_us():
-    for name in ("cpc_tf", "cpc_tf.encoders.norm", "export", "export.module"):
+    for name in ("cpc_tf", "cpc_tf.encoders.norm", "cpc_tf.export.module"):
         with pytest.raises(ImportError):
             Blocker().find_spec(name)
     assert Blocker().find_spec("cpc_tfx") is None

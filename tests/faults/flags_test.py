@@ -10,10 +10,10 @@ from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.evaluation.features import encode_dataset
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, RunEnded, leaves, to_flagfile
-from export.config import ExportConfig
 from tests.binaries import OWN_SETTINGS, SETTINGS, settings_of
 
 LEAVES = {
@@ -150,7 +150,7 @@ def test_flag_files_of_other_editors_are_read(tmp_path):
 
 def test_a_user_sees_one_line_of_each():
     """In one process after the other, without TensorFlow."""
-    script = "from cpc_tf import cli\nfrom export.config import ExportConfig\ncli.run(ExportConfig, print)"
+    script = "from cpc_tf import cli\nfrom cpc_tf.export.config import ExportConfig\ncli.run(ExportConfig, print)"
     for flag in (
         "--flagfile=/bin/ls",
         "--flagfile=/",

@@ -13,13 +13,13 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.data import catalog
+from cpc_tf.export.output import written_aside
 from cpc_tf.files import NotWritten, read_json, write_file
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.lock import locked
 from cpc_tf.training.workdir import OutOfMemory, Workdir, open_run, read_config
-from export.output import written_aside
 from tests import samples
 
 PRETRAIN = TASKS["pretrain"]

@@ -6,15 +6,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.detector import export_detector
+from cpc_tf.export.efficient import export_efficient
+from cpc_tf.export.output import written_aside
+from cpc_tf.export.pretraining import export_pretraining
+from cpc_tf.export.verify import NotVerified
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import read_task
 from cpc_tf.training.workdir import read_config
-from export.config import ExportConfig
-from export.detector import export_detector
-from export.efficient import export_efficient
-from export.output import written_aside
-from export.pretraining import export_pretraining
-from export.verify import NotVerified
 
 # Task -> what exports a run of it.
 EXPORTERS = {"pretrain": export_pretraining, "efficient": export_efficient, "detect": export_detector}

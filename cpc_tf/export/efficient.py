@@ -13,12 +13,12 @@ from cpc_tf.encoders.card import EncoderCard, Training
 from cpc_tf.encoders.identity import module_name
 from cpc_tf.encoders.load import LATENTS
 from cpc_tf.encoders.name import EncoderName
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.encoder import History, run_row, write_encoder
+from cpc_tf.export.readme import dataset_name, measured_at, table, without_folders
+from cpc_tf.export.restored import load_trained, result_of
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.workdir import read_config
-from export.config import ExportConfig
-from export.encoder import History, run_row, write_encoder
-from export.readme import dataset_name, measured_at, table, without_folders
-from export.restored import load_trained, result_of
 
 
 def export_efficient(run: EfficientConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def _card_before(run: EfficientConfig, workdir: str) -> EncoderCard | None:
         return None if name.is_new else name.card()
     except ConfigError as error:
         raise ConfigError(
-            f"--workdir={workdir}: only a run that began with a module of `python -m export` can be exported, and that "
-            f"module is still needed: {error}"
+            f"--workdir={workdir}: only a run that began with a module of `python -m cpc_tf.export` can be exported, "
+            f"and that module is still needed: {error}"
         ) from error
 
 

@@ -7,7 +7,7 @@ from cpc_tf.settings import Settings, count, setting
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig(Settings):
-    """Everything `python -m export` has as a setting."""
+    """Everything `python -m cpc_tf.export` has as a setting."""
 
     workdir: str = setting("", "Directory of the run to export: of pre-training, few labels or detection", path=True)
     output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet", path=True)

@@ -23,12 +23,12 @@ from cpc_tf.encoders.card import EncoderCard
 from cpc_tf.encoders.load import load_feature_maps, with_values
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.network import Network
+from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import read_json
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.checkpoint import Checkpoints
-from export.verify import NotVerified
 
 TOLERANCE = 1e-4  # of features, relative to the largest of them
 

@@ -13,13 +13,13 @@ import numpy as np
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders import card
 from cpc_tf.encoders.network import Network
+from cpc_tf.export import readme
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.module import HubEncoder, save
+from cpc_tf.export.output import writing
+from cpc_tf.export.verify import encoder_reference, verify
 from cpc_tf.files import write_file
 from cpc_tf.settings import flatten
-from export import readme
-from export.config import ExportConfig
-from export.module import HubEncoder, save
-from export.output import writing
-from export.verify import encoder_reference, verify
 
 
 @dataclasses.dataclass(frozen=True)

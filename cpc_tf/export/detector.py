@@ -14,14 +14,14 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import CLASS_NAMES
 from cpc_tf.encoders.identity import module_name
+from cpc_tf.export import readme
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.module import or_black
+from cpc_tf.export.output import writing
+from cpc_tf.export.restored import load_detector, result_of
+from cpc_tf.export.verify import detector_reference, verify
 from cpc_tf.files import read_json, write_file
 from cpc_tf.settings import ConfigError, flatten
-from export import readme
-from export.config import ExportConfig
-from export.module import or_black
-from export.output import writing
-from export.restored import load_detector, result_of
-from export.verify import detector_reference, verify
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
 LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from cpc_tf.encoders.card import Training
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.encoder import History, run_row, write_encoder
+from cpc_tf.export.readme import NO_FIGURES, dataset_name, measured_at, table, without_folders
+from cpc_tf.export.restored import load_pretrained, result_of
 from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
-from export.config import ExportConfig
-from export.encoder import History, run_row, write_encoder
-from export.readme import NO_FIGURES, dataset_name, measured_at, table, without_folders
-from export.restored import load_pretrained, result_of
 
 
 def export_pretraining(run: PretrainConfig, config: ExportConfig, directory: str) -> dict[str, Any]:

@@ -1,0 +1,16 @@
+"""Exports what a run trained, the encoder (without labels or with them) or the detector, as a TF-Hub module.
+
+    python -m cpc_tf.export --workdir=runs/photos/pretrain --output=runs/photos/hub
+    python -m cpc_tf.export --workdir=runs/photos/efficient/cpc_0.1 --output=runs/photos/hub_0.1
+    python -m cpc_tf.export --workdir=runs/collages/detect/cpc --output=runs/collages/detector
+
+The directory holds a TF2 SavedModel, its card (README.md) and encoder.json or detector.json. It appears only once the
+module has been checked in a fresh process.
+"""
+
+from cpc_tf import cli
+from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.exporter import main
+
+if __name__ == "__main__":
+    cli.run(ExportConfig, main)

@@ -1,0 +1,21 @@
+"""Runs the code that documents show, as its readers do: in a process of its own, without this project."""
+
+import os
+import re
+import subprocess
+import sys
+
+
+def python_of(text):
+    """The only Python code of a document."""
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return code
+
+
+def printed(code, then, folder):
+    """What the code, and some lines after it, print in a folder; the last line."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", f"{code}\n{then}"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
