@@ -1,7 +1,10 @@
-"""Measures training beside another version of this project: python -m benchmarks.versions --before=CHECKOUT > table.md
+"""Measures training beside another version of this project, or in another lane.
 
-Each task trains for some steps from its preset, in the two checkouts in turns, with the same Python; what is compared
-are the images a second that it records itself, its input and all, and the largest memory of the process.
+    python -m benchmarks.versions --before=CHECKOUT > table.md
+    python -m benchmarks.versions --before_python=.venv-current/bin/python > table.md
+
+Each task trains for some steps from its preset, in the two checkouts in turns; what is compared are the images a second
+that it records itself, its input and all, and the largest memory of the process.
 """
 
 from __future__ import annotations
@@ -43,15 +46,15 @@ RUNS = {
 }
 
 
-def compare(before: str, rounds: int, tasks: Sequence[str]) -> None:
-    """Prints a row for each task."""
+def compare(before: str, rounds: int, tasks: Sequence[str], python: str = sys.executable) -> None:
+    """Prints a row for each task. `python` runs the version before."""
     if not pathlib.Path(before, "cpc_tf").is_dir():
         raise SystemExit(
             f"--before={before}: is no checkout of this project; make one: git worktree add DIRECTORY COMMIT"
         )
     print("| task | images/s before | now | now / before | memory before, MB | now |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as room:
-        versions = [Version(pathlib.Path(before), room, "before"), Version(AFTER, room, "now")]
+        versions = [Version(pathlib.Path(before), room, "before", python), Version(AFTER, room, "now")]
         for task in tasks:
             found = [[version.measure(task) for version in versions] for _ in range(rounds)]
             (rate0, memory0), (rate1, memory1) = (
@@ -63,10 +66,10 @@ def compare(before: str, rounds: int, tasks: Sequence[str]) -> None:
 
 
 class Version:
-    """A checkout that trains in a directory of its own."""
+    """A checkout that trains in a directory of its own, with a Python."""
 
-    def __init__(self, checkout: pathlib.Path, room: str, name: str):
-        self.name, self._checkout, self._room = name, checkout, pathlib.Path(room, name)
+    def __init__(self, checkout: pathlib.Path, room: str, name: str, python: str = sys.executable):
+        self.name, self._checkout, self._room, self._python = name, checkout, pathlib.Path(room, name), python
         self._count = 0
 
     def measure(self, task: str) -> dict[str, float]:
@@ -93,7 +96,7 @@ class Version:
         log = self._room / "log"
         self._room.mkdir(exist_ok=True)
         with open(log, "w") as file:
-            child = subprocess.Popen([sys.executable, "-m", *command], cwd=self._checkout, stdout=file, stderr=file)
+            child = subprocess.Popen([self._python, "-m", *command], cwd=self._checkout, stdout=file, stderr=file)
             _, status, usage = os.wait4(child.pid, 0)
         if status:
             raise SystemExit(f"{' '.join(command)}\n{log.read_text()[-3000:]}")
@@ -101,7 +104,8 @@ class Version:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("before", None, "the other version: a directory, as of `git worktree add`", required=True)
+    flags.DEFINE_string("before", str(AFTER), "the other version: a directory, as of `git worktree add`; or this one")
+    flags.DEFINE_string("before_python", sys.executable, "the other version's Python, as of another lane")
     flags.DEFINE_integer("rounds", 3, "measurements of each version")
     flags.DEFINE_list("tasks", [*RUNS], "which ones")
-    app.run(lambda argv: compare(FLAGS.before, FLAGS.rounds, FLAGS.tasks))
+    app.run(lambda argv: compare(FLAGS.before, FLAGS.rounds, FLAGS.tasks, os.path.abspath(FLAGS.before_python)))

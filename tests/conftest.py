@@ -1,11 +1,16 @@
 """Two logical CPUs, so that replicas can be tested anywhere; set before TensorFlow starts its devices."""
 
+import os
+
 import pytest
 import tensorflow as tf
 
 from cpc_tf.encoders.networks import resnet
 from cpc_tf.results import plots
 from cpc_tf.training.strategy import make_strategy
+
+# What XLA compiles here runs once, on tiny inputs: LLVM's optimizations take longer than they save.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],

@@ -107,6 +107,8 @@ def _bmp(encoded):
 
 
 def _other(encoded):
+    # TensorFlow 2.21 decodes WebP, 2.15 does not. What a folder holds must not depend on it: refused in both.
+    encoded = tf.where(_begins(encoded, b"RIFF"), b"", encoded)
     return tf.io.decode_image(encoded, channels=3, expand_animations=False)
 
 

@@ -17,10 +17,12 @@ import cpc_tf
 from cpc_tf import cli
 from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, to_flagfile
+from cpc_tf.texts import shown
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of
 
+TENSORFLOW = {"tensorflow": tf.__version__}
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
 
@@ -87,10 +89,24 @@ class Workdir:
             if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
                 tf.io.gfile.remove(self.file(name))
         self.write("run.flags", to_flagfile(self.config))
-        self.write("run.json", to_json({"task": self._task, "version": cpc_tf.__version__}))
+        if step:
+            self._warn_of_another_tensorflow()
+        self.write("run.json", to_json({"task": self._task, "version": cpc_tf.__version__, **TENSORFLOW}))
         if tf.io.gfile.exists(self.file("metrics.jsonl")):
             kept = [record for record in self.records() if record["step"] <= step]
             self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
+
+    def _warn_of_another_tensorflow(self) -> None:
+        before = {}
+        with contextlib.suppress(ConfigError):  # what is damaged is written anew
+            before = read_json(self.file("run.json")) if tf.io.gfile.exists(self.file("run.json")) else {}
+        if before.get("tensorflow", tf.__version__) != tf.__version__:
+            logging.warning(
+                "%s: begun with TensorFlow %s, goes on with %s: it will end with slightly other figures",
+                self.path,
+                shown(before["tensorflow"]),
+                tf.__version__,
+            )
 
     def write(self, name: str, content: str | bytes) -> None:
         """Writes a file whole or not at all. Raises NotWritten."""

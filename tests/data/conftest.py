@@ -27,7 +27,7 @@ def write_folder():
         for number, name in enumerate(names):
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.full([2, 2, 3], number, np.uint8)
+            pixels = np.full([2, 2, 3], number % 256, np.uint8)
             path.write_bytes(tf.io.encode_png(pixels).numpy())
         return str(root)
 
@@ -50,7 +50,7 @@ def sharded(tmp_path_factory):
                 for _ in range(skip):
                     writer.write(b"not to be read")
                 for _ in range(count):
-                    image = np.full([2, 2, 3], number, np.uint8)
+                    image = np.full([2, 2, 3], number % 256, np.uint8)
                     writer.write(features.serialize_example({"image": image, "label": number % 3}))
                     number += 1
                 writer.write(b"not to be read")

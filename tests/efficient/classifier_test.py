@@ -5,6 +5,7 @@ import tensorflow as tf
 from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import ClassifierConfig
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.keras import keras
 
 LITTLE = ClassifierConfig(head_blocks=2, head_width=12, head_bottleneck=4, dropout=0.5)
 NOISE = tf.constant([1, 2], tf.int64)
@@ -17,7 +18,7 @@ def maps(count=4, size=3, width=8, seed=0):
 def build(shapes_of, spec):
     """Makes the variables without computing, or keeping, anything."""
     with tf.Graph().as_default():
-        shapes_of(tf.keras.backend.placeholder(spec))
+        shapes_of(keras.backend.placeholder(spec))
 
 
 def test_the_papers_classifier_and_stack_have_the_papers_size():

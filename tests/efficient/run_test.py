@@ -10,6 +10,7 @@ from cpc_tf import cli
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
 from cpc_tf.evaluation import scores
+from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
 from tests import modules, samples
@@ -124,7 +125,7 @@ def test_pixels_learn_by_themselves(folder, tmp_path):
 
 
 def test_an_encoder_of_others_with_vectors(folder, tmp_path):
-    model = tf.keras.Sequential([tf.keras.layers.Conv2D(4, 4, 4), tf.keras.layers.GlobalAveragePooling2D()])
+    model = keras.Sequential([keras.layers.Conv2D(4, 4, 4), keras.layers.GlobalAveragePooling2D()])
     model.build([None, None, None, 3])
     tf.saved_model.save(model, str(tmp_path / "theirs"))
     flags = ["--endpoint=feature_map", "--head_blocks=1", "--head_width=8", "--head_bottleneck=4", "--cached_views=0"]

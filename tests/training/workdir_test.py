@@ -1,6 +1,7 @@
 import json
 
 import pytest
+import tensorflow as tf
 
 import cpc_tf
 from cpc_tf import cli
@@ -60,10 +61,31 @@ def test_metrics_after_the_resumed_step_are_written_again(config):
 def test_it_says_of_which_task_it_is(config):
     workdir = Workdir(config, "pretrain")
     workdir.begin(0)
-    assert read_json(f"{config.workdir}/run.json") == {"task": "pretrain", "version": cpc_tf.__version__}
+    wanted = {"task": "pretrain", "version": cpc_tf.__version__, "tensorflow": tf.__version__}
+    assert read_json(f"{config.workdir}/run.json") == wanted
     assert (
         workdir.finish({"loss": 0.5}) == read_json(f"{config.workdir}/result.json") == {"kind": "pretrain", "loss": 0.5}
     )
+
+
+@pytest.mark.parametrize(
+    ("found", "step", "warned"),
+    [
+        ('{"tensorflow": "2.14.0"}', 20, True),
+        ('{"tensorflow": "2.14.0"}', 0, False),  # nothing was trained with it
+        ("{}", 20, False),  # of an older version of ours
+        ('{"tensorf', 20, False),
+    ],
+)
+def test_a_run_that_goes_on_with_another_tensorflow_says_so(config, caplog, found, step, warned):
+    workdir = Workdir(config, "pretrain")
+    write_file(workdir.file("run.json"), found)
+    with caplog.at_level("WARNING", "absl"):
+        workdir.begin(step)
+        workdir.begin(step)  # which says it no more
+    messages = [record.getMessage() for record in caplog.records]
+    assert sum("begun with TensorFlow 2.14.0, goes on with" in message for message in messages) == warned
+    assert read_json(workdir.file("run.json"))["tensorflow"] == tf.__version__
 
 
 def test_results_are_strict_json(config):
