@@ -1,0 +1,42 @@
+"""docs/quickstart.ipynb: small, shown with what it printed, and it runs."""
+
+import json
+
+import pytest
+
+from tests.binaries import ROOT
+
+NOTEBOOK = ROOT / "docs/quickstart.ipynb"
+
+
+def _cells(notebook, kind="code"):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == kind]
+
+
+def _texts(cell):
+    return "".join("".join(output.get("text", ())) for output in cell["outputs"])
+
+
+def test_it_is_shown_with_its_output_and_small():
+    cells = _cells(json.loads(NOTEBOOK.read_text()))
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert sum("image/png" in output.get("data", {}) for cell in cells for output in cell["outputs"]) == 2
+    assert not [output for cell in cells for output in cell["outputs"] if output["output_type"] == "error"]
+    assert NOTEBOOK.stat().st_size < 400_000
+
+
+def test_it_runs(tmp_path, monkeypatch):
+    pytest.importorskip("tf_keras", reason="runs in the current lane")
+    import nbclient
+    import nbformat
+
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "flags").symlink_to(ROOT / "flags")
+    notebook = nbformat.read(NOTEBOOK, 4)
+    for cell in _cells(notebook):
+        cell["source"] = cell["source"].replace("--train_steps=400", "--train_steps=100 --probe_every=50")
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    texts = "".join(map(_texts, _cells(notebook)))
+    for wanted in ("100/100", "done: runs/quickstart/hub", "test accuracy:", "frozen "):
+        assert wanted in texts, texts
