@@ -10,6 +10,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.encoders.config import make_encoder
 from cpc_tf.export.module import HubEncoder, save
+from cpc_tf.keras import keras
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import leaves
 from tests.binaries import OWN_SETTINGS, ROOT, SETTINGS, settings_of
@@ -118,8 +119,8 @@ def test_the_readmes_fine_tuning_runs(room):
     assert float(losses[-1]) < float(losses[0])
 
 
+@pytest.mark.skipif(keras is tf.keras, reason="there is no Keras 3 in the classic lane")
 def test_the_module_is_a_frozen_layer_of_keras_3(room):
-    pytest.importorskip("tf_keras", reason="there is no Keras 3 in this lane")
     folder, encoder = room
     then = """
 import numpy as np
