@@ -11,7 +11,8 @@ CURVE := $(foreach fraction,$(FRACTIONS),$(RUN)/efficient/cpc_$(fraction)/result
 MAKEFLAGS += --jobs=2
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
-LINES_OF = 2>&1 | (trap '' INT; exec sed -u 's/^/$(1): /')
+# $(call beside,NAME,COMMAND): prints it, runs it, and puts NAME before all that it says.
+beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT; exec sed -u 's/^/$(1): /')
 
 .PHONY: demo test setup native clean-demo
 .DELETE_ON_ERROR:
@@ -53,16 +54,16 @@ $(RUN)/hub/encoder.json: $(RUN)/pretrain/result.json
 	$(PY) -m export --workdir=$(RUN)/pretrain --output=$(RUN)/hub
 
 $(RUN)/linear/result.json: $(RUN)/hub/encoder.json
-	$(PY) -m cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=$(RUN)/hub --workdir=$(RUN)/linear $(call LINES_OF,linear)
+	$(call beside,linear,cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=$(RUN)/hub --workdir=$(RUN)/linear)
 
 $(RUN)/efficient/cpc_%/result.json: $(RUN)/hub/encoder.json
-	$(PY) -m cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=$(RUN)/hub --label_fraction=$* $(SHORT) \
-	  --workdir=$(@D) $(call LINES_OF,cpc $*)
+	$(call beside,cpc $*,cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=$(RUN)/hub \
+	  --label_fraction=$* $(SHORT) --workdir=$(@D))
 
 # After the pre-training, which keeps two cores busy alone.
 $(RUN)/efficient/pixels_%/result.json: | $(RUN)/pretrain/result.json
-	$(PY) -m cpc_tf.efficient --flagfile=flags/photos/efficient_pixels.flags --encoder=pixels --label_fraction=$* $(SHORT) \
-	  --workdir=$(@D) $(call LINES_OF,pixels $*)
+	$(call beside,pixels $*,cpc_tf.efficient --flagfile=flags/photos/efficient_pixels.flags --encoder=pixels \
+	  --label_fraction=$* $(SHORT) --workdir=$(@D))
 
 $(RUN)/report/report.html: $(RUN)/linear/result.json $(CURVE)
 	$(PY) -m cpc_tf.report --runs=$(RUN) --output=$(@D)

@@ -138,8 +138,9 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
     Raises:
       ConfigError: the data can only be had by hand, or not at all.
     """
-    if builder.is_prepared() and builder.info.splits:
-        return builder
+    with quiet():  # later versions warn of what is not there yet
+        if builder.is_prepared() and builder.info.splits:
+            return builder
     # What a killed preparation left beside; one that is under way writes all the time.
     folder, version = os.path.split(builder.data_dir)
     leftovers.remove(folder, re.escape(version) + r"\.incomplete\w+")
