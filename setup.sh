@@ -43,7 +43,7 @@ requirements=requirements.txt
 [ "$chosen" = classic ] || requirements=requirements-current.txt
 echo "setting up $folder, the $chosen lane with Python $is (about 2.3 GB, a few minutes the first time)"
 "$python" -m venv --clear "$folder"
-# The pip of old Pythons needs an hour to find out which versions fit together.
+# The pip of older Pythons does not find out in minutes which versions fit together.
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip > "$folder/install.log" 2>&1 &&
   "$folder/bin/python" -m pip install --quiet -r "$requirements" -r requirements-dev.txt >> "$folder/install.log" 2>&1 || {
   tail -n 15 "$folder/install.log"
