@@ -12,7 +12,7 @@ MAKEFLAGS += --jobs=2
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 # $(call beside,NAME,COMMAND): prints it, runs it, and puts NAME before all that it says.
-beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT; exec sed -u 's/^/$(1): /')
+beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's/^/$(1): /')
 
 .PHONY: demo test setup native clean-demo
 .DELETE_ON_ERROR:
@@ -37,9 +37,14 @@ native: $(VENV)/installed
 clean-demo:
 	rm -rf $(RUN)
 
-# Another lane than the one that is installed: set up anew.
+# Another lane, or another version of Python, than what is installed: set up anew.
 ifneq ($(LANE),)
 ifneq ($(LANE),$(shell cat $(VENV)/installed 2>/dev/null))
+.PHONY: $(VENV)/installed
+endif
+endif
+ifneq ($(PYTHON),)
+ifneq ($(shell "$(PYTHON)" -V 2>&1),$(shell $(PY) -V 2>&1))
 .PHONY: $(VENV)/installed
 endif
 endif

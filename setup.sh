@@ -27,7 +27,9 @@ case "$lane" in
 esac
 
 found=""
-for name in ${python:-python3 python3.13 python3.12 python3.11 python3.10 python3.9 python}; do
+names=(python3 python3.13 python3.12 python3.11 python3.10 python3.9 python)
+[ -z "$python" ] || names=("$python")
+for name in "${names[@]}"; do
   is=$(version "$name") || continue
   chosen=$(lane_of "$is")
   [ -z "$chosen" ] || { python=$name; break; }

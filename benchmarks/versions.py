@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,10 @@ def compare(before: str, rounds: int, tasks: Sequence[str], python: str = sys.ex
         raise SystemExit(
             f"--before={before}: is no checkout of this project; make one: git worktree add DIRECTORY COMMIT"
         )
+    found = shutil.which(python)
+    if not found:
+        raise SystemExit(f"--before_python={python}: cannot be run; name the Python of an environment of this project")
+    python = os.path.abspath(found)
     print("| task | images/s before | now | now / before | memory before, MB | now |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as room:
         versions = [Version(pathlib.Path(before), room, "before", python), Version(AFTER, room, "now")]
@@ -108,4 +113,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("before_python", sys.executable, "the other version's Python, as of another lane")
     flags.DEFINE_integer("rounds", 3, "measurements of each version")
     flags.DEFINE_list("tasks", [*RUNS], "which ones")
-    app.run(lambda argv: compare(FLAGS.before, FLAGS.rounds, FLAGS.tasks, os.path.abspath(FLAGS.before_python)))
+    app.run(lambda argv: compare(FLAGS.before, FLAGS.rounds, FLAGS.tasks, FLAGS.before_python))

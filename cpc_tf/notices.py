@@ -6,15 +6,17 @@ From 2.16 on the first of its notices come before it looks at TF_CPP_MIN_LOG_LEV
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib.abc
 import importlib.util
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 
 
 class QuietImport(importlib.abc.MetaPathFinder):
-    """Imports one package with the process's stderr shut; what the import raises is raised.
+    """Imports one package with the process's stderr shut. If the import fails, what it wrote is shown after all.
 
     Args:
       package: its name.
@@ -42,15 +44,23 @@ class QuietImport(importlib.abc.MetaPathFinder):
 
 @contextlib.contextmanager
 def _stderr_shut() -> Iterator[None]:
-    try:
-        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # there is no stderr
-        yield
-        return
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+    with contextlib.ExitStack() as stack:
+        try:
+            stderr, aside = os.dup(2), stack.enter_context(tempfile.TemporaryFile())
+        except OSError:  # there is no stderr, or no room
+            yield
+            return
+        stack.callback(os.close, stderr)
+        if not faulthandler.is_enabled():
+            # An import that ends the process, as on a processor without the instructions, at least says where.
+            faulthandler.enable(stderr)
+            stack.callback(faulthandler.disable)
+        os.dup2(aside.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            aside.seek(0)
+            os.write(stderr, aside.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)

@@ -110,6 +110,11 @@ def test_what_is_no_checkout_is_one_line(tmp_path):
         versions.compare(str(tmp_path), 1, ["pretrain"])
 
 
+def test_what_is_no_python_is_one_line():
+    with pytest.raises(SystemExit, match="--before_python=no_python: cannot be run"):
+        versions.compare(str(versions.AFTER), 1, ["pretrain"], "no_python")
+
+
 def test_versions_are_compared_in_turns(monkeypatch, capsys):
     rates = {"before": iter([10, 20, 40]), "now": iter([15, 40, 60])}
     order = []

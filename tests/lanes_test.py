@@ -1,4 +1,4 @@
-"""The two lanes: which Python makes which, what one makes in the other, and the module in Keras 3.
+"""The two lanes: which Python makes which, and what one made in the other.
 
 What needs both is run where CPC_TF_OTHER_LANE names the Python of an environment of the other lane, as .ci/run does.
 """
@@ -54,6 +54,7 @@ def setup(tmp_path):
         ({"python3": "3.8", "python3.13": None, "python3.10": "3.10"}, [], "classic lane with Python 3.10"),
         ({"python3": "3.12", "mine": "3.10"}, ["", "mine"], "classic lane with Python 3.10"),
         ({"python": "3.10"}, [], "classic lane with Python 3.10"),
+        ({"python3": "3.8", "my python": "3.12"}, ["", "my python"], "current lane with Python 3.12"),
     ],
 )
 def test_the_lane_is_that_of_the_python(setup, versions, arguments, chosen):

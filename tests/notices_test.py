@@ -36,9 +36,18 @@ def test_who_asks_for_notices_has_them(noisy):
     assert "of the library" in _stderr(noisy, "import tensorflow, cpc_tf", TF_CPP_MIN_LOG_LEVEL="3")
 
 
-def test_an_import_that_fails_says_why(tmp_path):
-    (tmp_path / "tensorflow.py").write_text("raise ImportError('no such library')")
-    assert "no such library" in _stderr(tmp_path, "import cpc_tf, tensorflow", TF_CPP_MIN_LOG_LEVEL="3")
+def test_an_import_that_fails_says_why(noisy):
+    (noisy / "tensorflow.py").write_text(NOISY + "raise ImportError('no such library')")
+    written = _stderr(noisy, "import cpc_tf, tensorflow", TF_CPP_MIN_LOG_LEVEL="3")
+    assert "of the library" in written
+    assert "no such library" in written
+
+
+def test_an_import_that_ends_the_process_says_where(noisy):
+    (noisy / "tensorflow.py").write_text("import os\nos.abort()")
+    written = _stderr(noisy, "import cpc_tf, tensorflow", TF_CPP_MIN_LOG_LEVEL="3")
+    assert "Fatal Python error: Aborted" in written
+    assert "tensorflow.py" in written
 
 
 def test_without_stderr(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -22,7 +23,6 @@ from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of
 
-TENSORFLOW = {"tensorflow": tf.__version__}
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
 
@@ -36,6 +36,11 @@ def read_config(workdir: str, config_class: type) -> Any:
         return cli.parse(config_class, lines, recorded=True)
     except ConfigError as error:
         raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
+
+
+@functools.cache  # a run of several phases has a directory for each
+def _warn_once(message: str) -> None:
+    logging.warning(message)
 
 
 class OutOfMemory(RunEnded):
@@ -89,9 +94,9 @@ class Workdir:
             if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
                 tf.io.gfile.remove(self.file(name))
         self.write("run.flags", to_flagfile(self.config))
-        if step:
-            self._warn_of_another_tensorflow()
-        self.write("run.json", to_json({"task": self._task, "version": cpc_tf.__version__, **TENSORFLOW}))
+        self._warn_of_another_tensorflow()
+        about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__}
+        self.write("run.json", to_json(about))
         if tf.io.gfile.exists(self.file("metrics.jsonl")):
             kept = [record for record in self.records() if record["step"] <= step]
             self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
@@ -100,12 +105,11 @@ class Workdir:
         before = {}
         with contextlib.suppress(ConfigError):  # what is damaged is written anew
             before = read_json(self.file("run.json")) if tf.io.gfile.exists(self.file("run.json")) else {}
-        if before.get("tensorflow", tf.__version__) != tf.__version__:
-            logging.warning(
-                "%s: begun with TensorFlow %s, goes on with %s: it will end with slightly other figures",
-                self.path,
-                shown(before["tensorflow"]),
-                tf.__version__,
+        begun = before.get("tensorflow", tf.__version__)
+        if begun != tf.__version__:
+            _warn_once(
+                f"this run was begun with TensorFlow {shown(begun)}, goes on with {tf.__version__}: it may end with "
+                "slightly other figures"
             )
 
     def write(self, name: str, content: str | bytes) -> None:

@@ -72,7 +72,7 @@ def test_it_says_of_which_task_it_is(config):
     ("found", "step", "warned"),
     [
         ('{"tensorflow": "2.14.0"}', 20, True),
-        ('{"tensorflow": "2.14.0"}', 0, False),  # nothing was trained with it
+        ('{"tensorflow": "2.13.0"}', 0, True),  # as the directory that a run of several phases has above theirs
         ("{}", 20, False),  # of an older version of ours
         ('{"tensorf', 20, False),
     ],
@@ -84,7 +84,7 @@ def test_a_run_that_goes_on_with_another_tensorflow_says_so(config, caplog, foun
         workdir.begin(step)
         workdir.begin(step)  # which says it no more
     messages = [record.getMessage() for record in caplog.records]
-    assert sum("begun with TensorFlow 2.14.0, goes on with" in message for message in messages) == warned
+    assert sum("begun with TensorFlow 2.1" in message for message in messages) == warned
     assert read_json(workdir.file("run.json"))["tensorflow"] == tf.__version__
 
 
