@@ -10,6 +10,7 @@ from cpc_tf.encoders import operations
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.norm import normalize
 from cpc_tf.export.module import HubEncoder, save
+from cpc_tf.keras import keras
 
 
 def _operations(function, *arguments):
@@ -73,6 +74,7 @@ def _step(encoder, images):
 
 @pytest.mark.parametrize("options", [{}, {"block_order": "post"}, {"norm": "channel"}, {"recompute": True}], ids=str)
 def test_an_encoder_is_the_same(options):
+    keras.utils.set_random_seed(0)  # one of 150 draws has a ReLU at 0, whose gradient rounding decides
     encoder = make_encoder(EncoderConfig(encoder="small", **options))
     images = tf.random.stateless_uniform([6, 16, 16, 3], [1, 2])
     encoder(images)

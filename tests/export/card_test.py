@@ -24,14 +24,14 @@ def test_code_runs(text, hub_dir, tmp_path):
     code = python_of(text)
     assert code.count("path/to/this/directory") == 1
     code = code.replace("path/to/this/directory", hub_dir)
-    assert printed(code, "print(latents.shape, feature_map.shape)", tmp_path) == "(4, 5, 5, 256) (4, 4, 4, 256)"
+    assert printed(code, "print(latents.shape, feature_map.shape)", tmp_path) == "(4, 5, 5, 64) (4, 16, 16, 64)"
 
 
 def test_says_what_it_is(text):
     assert text.startswith("# CPC v2 encoder `small`, pre-trained on `folder:birds`")
     assert "| patch | 16 x 16 |" in text
     assert "| run | `first_run`, step 9 of batches of 2, averaged weights |" in text
-    assert "218,048 parameters" in text
+    assert "10,944 parameters" in text
     assert "$" not in text
 
 

@@ -17,7 +17,10 @@ from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 
-SMALL = ("--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--batch_size=2")
+SMALL = (
+    "--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--output_stack=1",
+    "--batch_size=2",
+)  # fmt: skip
 CONTEXT = ("--directions=1", "--context_blocks=1", "--context_dim=8", "--target_dim=8")
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)
 IMAGES = np.random.default_rng(1).uniform(size=[2, 32, 24, 3]).astype(np.float32)

@@ -1,5 +1,6 @@
 """The encoder of a run on labels, exported: the run's own network, and a card that says where it comes from."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from cpc_tf.efficient.run import efficient, prepare
 from cpc_tf.efficient.trainee import Classification
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.encoders.networks import resnet
 from cpc_tf.export import encoder as encoder_export
 from cpc_tf.export import exporter, restored
 from cpc_tf.export.config import ExportConfig
@@ -36,6 +38,15 @@ FLAGS = (
 GEOMETRY = GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=4)
 CARD = {"dataset": "photos", "run": "pretrain", "step": 7, "weights": "averaged"}
 IMAGES = np.random.default_rng(1).integers(0, 256, [2, 16, 16, 3], np.uint8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tinier():
+    """'tiny' with one block in each of two stacks: every export traces them many times."""
+    stacks = (resnet.Stack(1, 4, 16, 1), resnet.Stack(1, 4, 32, 2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(resnet.ARCHITECTURES, "tiny", dataclasses.replace(resnet.ARCHITECTURES["tiny"], stacks=stacks))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +228,7 @@ def test_the_cards_code_runs_with_a_single_patch(tmp_path, unchecked):
     assert text.startswith("# Encoder `tiny`, trained on labels of `folder:birds`\n")
     assert "| classifier | a linear layer; not part of this module |" in text
     code = python_of(text).replace("path/to/this/directory", str(tmp_path / "hub"))
-    assert printed(code, "print(latents.shape)", tmp_path) == "(4, 1, 1, 128)"
+    assert printed(code, "print(latents.shape)", tmp_path) == "(4, 1, 1, 32)"
 
 
 def test_the_check_passes_a_new_network_without_batch_norm(tmp_path):
@@ -298,7 +309,7 @@ def no_graph(copy):
         (another_network, "--encoder=.*copy: no longer what .* was trained from"),
         (
             another_card,
-            "--encoder=.*copy: its encoder.json is of another network: 21 variables there, 68 in the module",
+            "--encoder=.*copy: its encoder.json is of another network: 21 variables there, 37 in the module",
         ),
         (no_graph, "--workdir=.*: the encoder that this run began with is needed: --encoder=.*cannot be loaded"),
     ],

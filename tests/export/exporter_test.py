@@ -55,7 +55,7 @@ def test_encoder_json_rebuilds_the_settings(small_config, hub_dir):
         content = json.load(file)
     assert unflatten(EncoderConfig, content["encoder"]) == small_config.encoder
     assert unflatten(GeometryConfig, content["geometry"]) == small_config.geometry
-    assert (content["feature_dim"], content["step"], content["weights"]) == (256, 9, "averaged")
+    assert (content["feature_dim"], content["step"], content["weights"]) == (64, 9, "averaged")
     assert (content["dataset"], content["run"]) == ("folder:birds", "first_run")
     assert content["versions"]["tensorflow"] == tf.__version__
 

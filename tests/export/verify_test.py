@@ -25,10 +25,10 @@ def encoder():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"norm": "layer", "block_order": "post"},
+        {"norm": "layer", "block_order": "post", "output_stack": 1},
         {"norm": "channel", "output_stack": 2},
-        {"norm": "batch", "block_order": "post"},
-        {"norm": "none"},
+        {"norm": "batch", "block_order": "post", "output_stack": 1},
+        {"norm": "none", "output_stack": 1},
     ],
     ids=str,
 )
