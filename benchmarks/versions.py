@@ -47,7 +47,7 @@ RUNS = {
     ],
 }
 # The same weights as a network of ours, with our operations.
-RUNS["detection, rebuilt"] = [flag.replace("=HUB", "=network:HUB") for flag in RUNS["detection"]]
+RUNS["detection-rebuilt"] = [flag.replace("=HUB", "=network:HUB") for flag in RUNS["detection"]]
 
 
 def compare(before: str, rounds: int, tasks: Sequence[str], python: str = sys.executable) -> None:
