@@ -4,6 +4,7 @@ import os
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework.config import disable_op_determinism  # public is only the way to enable it
 
 from cpc_tf.encoders.networks import resnet
 from cpc_tf.results import plots
@@ -16,6 +17,13 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration(), tf.config.LogicalDeviceConfiguration()],
 )
+
+
+@pytest.fixture(autouse=True)
+def _determinism_ends_with_the_test():
+    """TensorFlow has it for the whole process, where later tests would need seeds that they do not set."""
+    yield
+    disable_op_determinism()
 
 
 @pytest.fixture(scope="session")
