@@ -56,6 +56,8 @@ def compare(before: str, rounds: int, tasks: Sequence[str], python: str = sys.ex
         raise SystemExit(
             f"--before={before}: is no checkout of this project; make one: git worktree add DIRECTORY COMMIT"
         )
+    if unknown := [task for task in tasks if task not in RUNS]:
+        raise SystemExit(f"--tasks={','.join(tasks)}: {unknown[0]!r} is none of {', '.join(RUNS)}")
     found = shutil.which(python)
     if not found:
         raise SystemExit(f"--before_python={python}: cannot be run; name the Python of an environment of this project")

@@ -115,6 +115,11 @@ def test_what_is_no_python_is_one_line():
         versions.compare(str(versions.AFTER), 1, ["pretrain"], "no_python")
 
 
+def test_what_is_no_task_is_one_line():
+    with pytest.raises(SystemExit, match="--tasks=pretrain,some: 'some' is none of pretrain, "):
+        versions.compare(str(versions.AFTER), 1, ["pretrain", "some"])
+
+
 def test_versions_are_compared_in_turns(monkeypatch, capsys):
     rates = {"before": iter([10, 20, 40]), "now": iter([15, 40, 60])}
     order = []
