@@ -158,7 +158,7 @@ def test_a_run_becomes_a_module(name, module, folder, tmp_path):
     assert f"| measured on split `val`, 2 classes, step {result['phases'][phase]['steps']} | |" in text
 
 
-@pytest.mark.parametrize("endpoint", ["feature_map", "stack2", "latents"])
+@pytest.mark.parametrize("endpoint", ["feature_map", "stack1", "latents"])
 def test_a_fine_tuned_module_keeps_its_architecture_and_geometry(endpoint, module, tmp_path, unchecked):
     network = untrained(settings(tmp_path / "run", module, f"--endpoint={endpoint}"), "fine-tuned")
     export(tmp_path / "run", tmp_path / "hub")

@@ -25,10 +25,10 @@ def encoder():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"norm": "layer", "block_order": "post", "output_stack": 1},
+        {"norm": "layer", "block_order": "post", "output_stack": 2},
         {"norm": "channel", "output_stack": 2},
-        {"norm": "batch", "block_order": "post", "output_stack": 1},
-        {"norm": "none", "output_stack": 1},
+        {"norm": "batch", "block_order": "post", "output_stack": 2},
+        {"norm": "none"},
     ],
     ids=str,
 )
