@@ -36,6 +36,7 @@ class Architecture:
     stacks: tuple[Stack, ...]
     stem_kernel: int = 7
     stem_width: int = 64
+    stem_stride: int = 2
     stem_pool: bool = True
 
 
@@ -61,6 +62,13 @@ ARCHITECTURES = {
     ),
     "small": Architecture(
         (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 64, 256, 2)), stem_kernel=3, stem_pool=False
+    ),
+    # 0.9 M parameters, for patches of 32 px: a stem of stride 4 makes them as small as 'small' makes those of 16 px.
+    "base": Architecture(
+        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 128, 1024, 2)),
+        stem_kernel=7,
+        stem_stride=4,
+        stem_pool=False,
     ),
     "medium": Architecture(
         (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)), stem_kernel=3, stem_pool=False
@@ -123,7 +131,7 @@ class ResNet(Network):
         architecture, dtype = ARCHITECTURES[config.encoder], self.dtype_policy.name
         count = config.output_stack or len(architecture.stacks)
         self.pool = architecture.stem_pool
-        self.stem = conv(architecture.stem_width, architecture.stem_kernel, 2, dtype=dtype, name="stem")
+        self.stem = conv(architecture.stem_width, architecture.stem_kernel, architecture.stem_stride, dtype=dtype, name="stem")
         # A norm after the stem where the blocks do not begin with one, and at the end where they do not end with one.
         self.stem_norm = make_norm(config.norm, dtype, "stem_norm") if config.block_order == "post" else None
         self.stacks = [
