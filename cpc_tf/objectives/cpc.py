@@ -97,7 +97,10 @@ class Direction(keras.layers.Layer):
         self.heads = [Conv(config.target_dim, [1, 1], dtype=dtype, name=f"predict{k}") for k in self.offsets]
 
     def call(self, latents: tf.Tensor) -> Prediction:
-        context = self.context(latents)
+        rows = latents.shape[1]
+        # Rows below the last that predicts are left out: no other row's context sees them.
+        predicting, _ = tf.split(latents, [rows - self.offsets[0], self.offsets[0]], axis=1)  # faster than a slice
+        context = self.context(predicting)
         targets = tf.cast(self.target(latents), tf.float32)  # [B, R, C, T]
         candidates = tf.reshape(targets, [-1, self.config.target_dim])  # [B*R*C, T]
         first = 0
@@ -107,7 +110,7 @@ class Direction(keras.layers.Layer):
             candidates = replica.all_gather(candidates, axis=0)  # [replicas*B*R*C, T]
         loss, means, accuracies = 0.0, [], []
         for offset, head in zip(self.offsets, self.heads):
-            predictions = tf.cast(head(context)[:, :-offset], tf.float32) * self.config.emb_scale
+            predictions = tf.cast(head(context)[:, : rows - offset], tf.float32) * self.config.emb_scale
             losses, correct = info_nce(predictions, targets, candidates, offset, first)
             loss += tf.reduce_mean(losses) if self.config.reduction == "mean" else tf.reduce_sum(losses)
             means.append(tf.reduce_mean(losses))
