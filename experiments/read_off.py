@@ -9,24 +9,30 @@ Without --test=val nothing of the validation set is seen: every third training i
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 from absl import app, flags
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import DataConfig
+from cpc_tf.efficient.config import LabelsConfig
+from cpc_tf.efficient.labels import choose_labels
 from cpc_tf.encoders.card import read_card
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.features import encode_dataset
+from cpc_tf.files import write_file
 
-FRACTIONS, LABEL_SEEDS, NEIGHBOURS = (0.01, 0.1, 1.0), 3, 20
-INVERSE_PENALTIES = {0.01: 0.01, 0.1: 0.01, 1.0: 0.03}  # on standardized features; one for all encoders
+NEIGHBOURS, SEEDS = 20, 3
+# Part of the labels -> C of the logistic regression on standardized features: one for all encoders, never tuned.
+PARTS = {0.01: 0.01, 0.1: 0.01, 1.0: 0.03}
+
+Labelled = tuple[np.ndarray, np.ndarray]  # features [N, D] and labels [N]
 
 
-def mean_latents(module: str, pictures: str, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Of each image of a split the mean latent of its grid, [N, D], and its label, [N]."""
+def mean_latents(module: str, pictures: str, split: str) -> Labelled:
+    """Of each image of a split the mean of its patch grid's latents, and its label."""
     geometry = read_card(module, "").geometry
     encode = load_patch_encoder(module, 0, geometry.patch_size).patch_latents
     source = catalog.open_labelled(DataConfig(dataset=f"folder:{pictures}", split=split), split, "split")
@@ -34,52 +40,49 @@ def mean_latents(module: str, pictures: str, split: str) -> tuple[np.ndarray, np
     return found.latents.mean((1, 2)), found.labels
 
 
-def read_off(train: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]) -> dict[str, float]:
-    """Top-1 of a vote of neighbours, 'knn', and of logistic regression on parts of the labels, '0.01', ..."""
-    mean, deviation = train[0].mean(0), train[0].std(0) + 1e-6
-    features, tested = ((x - mean) / deviation for x in (train[0], test[0]))
-    found = {"knn": float(np.mean(_vote(features, train[1], tested) == test[1]))}
-    for fraction in FRACTIONS:
-        scores = []
-        for seed in range(LABEL_SEEDS if fraction < 1 else 1):
-            chosen = some_of_each(train[1], fraction, seed)
-            model = LogisticRegression(C=INVERSE_PENALTIES[fraction], max_iter=2000)
-            model.fit(features[chosen], train[1][chosen])
-            scores.append(model.score(tested, test[1]))
-        found[f"{fraction:g}"] = float(np.mean(scores))
-    return found
-
-
-def some_of_each(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
-    """Indices of a part of each class, rounded up."""
-    order = np.random.default_rng(seed).permutation(len(labels))
-    parts = [order[labels[order] == label] for label in np.unique(labels)]
-    return np.concatenate([part[: math.ceil(fraction * len(part))] for part in parts])
-
-
-def _vote(features: np.ndarray, labels: np.ndarray, tested: np.ndarray) -> np.ndarray:
-    features, tested = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (features, tested))
-    nearest = np.argpartition(-tested @ features.T, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-    return np.array([np.bincount(labels[row]).argmax() for row in nearest])
-
-
-def held_out(data: tuple[np.ndarray, np.ndarray]) -> tuple[tuple, tuple]:
-    """Every third image is to be tested on, the others are to be learned from."""
+def held_out(data: Labelled) -> tuple[Labelled, Labelled]:
+    """The others, to learn from, and every third example, to test on."""
     third = np.arange(len(data[1])) % 3 == 2
     return tuple(x[~third] for x in data), tuple(x[third] for x in data)
 
 
+def read_off(train: Labelled, test: Labelled) -> dict[str, float]:
+    """Top-1 of a vote of neighbours, 'knn', and of logistic regression on parts of the labels, '0.01', ..."""
+    mean, deviation = train[0].mean(0), train[0].std(0) + 1e-6
+    neighbours = KNeighborsClassifier(NEIGHBOURS, metric="cosine").fit(train[0] - mean, train[1])
+    found = {"knn": neighbours.score(test[0] - mean, test[1])}
+    features, tested = ((x - mean) / deviation for x in (train[0], test[0]))
+    for part, inverse_penalty in PARTS.items():
+        scores = []
+        for seed in range(SEEDS if part < 1 else 1):
+            chosen = some(train[1], part, seed)
+            model = LogisticRegression(C=inverse_penalty, max_iter=2000).fit(features[chosen], train[1][chosen])
+            scores.append(model.score(tested, test[1]))
+        found[f"{part:g}"] = float(np.mean(scores))
+    return found
+
+
+def some(labels: np.ndarray, part: float, seed: int) -> np.ndarray:
+    """Indices of a part of each class."""
+    names = tuple(map(str, range(labels.max() + 1)))
+    return choose_labels(labels, names, LabelsConfig(label_fraction=part, held_out=0.0), seed).chosen
+
+
 def main(_) -> None:
-    """Prints the figures as JSON."""
-    train = mean_latents(flags.FLAGS.module, flags.FLAGS.pictures, "train")
-    parts = held_out(train)
-    if flags.FLAGS.test == "val":
-        parts = train, mean_latents(flags.FLAGS.module, flags.FLAGS.pictures, "val")
-    print(json.dumps({name: round(value, 4) for name, value in read_off(*parts).items()}))
+    """Prints the figures as JSON, and writes them."""
+    values = flags.FLAGS
+    train = mean_latents(values.module, values.pictures, "train")
+    parts = (train, mean_latents(values.module, values.pictures, "val")) if values.test == "val" else held_out(train)
+    found = {name: round(value, 4) for name, value in read_off(*parts).items()}
+    found = {"module": values.module, "tested_on": values.test, "images": len(parts[1][1]), **found}
+    print(json.dumps(found))
+    if values.output:
+        write_file(values.output, json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":
     flags.DEFINE_string("module", None, "directory of a module of ours", required=True)
     flags.DEFINE_string("pictures", None, "a folder with train/CLASS and val/CLASS", required=True)
     flags.DEFINE_enum("test", "held_out", ["held_out", "val"], "what is tested on")
+    flags.DEFINE_string("output", "", "JSON file to write, too")
     app.run(main)

@@ -3,17 +3,19 @@
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
 from cpc_tf import cli
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
-from experiments import detection, labels, ladder, policies, study
+from experiments import causes, detection, labels, ladder, policies, read_off, study
 
 ROOT = pathlib.Path(__file__).parent.parent
 CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS.values()}}
 STUDIES = {
+    "causes": [causes.run(rung, "PICTURES", "W", 60, seed) for rung in causes.RUNGS for seed in (0, 1)],
     "policies": policies.runs("W", "PICTURES", 950, 2),
     "ladder": ladder.runs("W", 3),
     "detection": detection.runs("collages", "", "", "W", 3) + detection.runs("bccd-voc", "BOXES", "PICTURES", "W", 3),
@@ -27,7 +29,8 @@ def test_commands_parse(name, monkeypatch):
     commands = {tuple(command) for run in STUDIES[name] for command, _ in run.steps}
     assert len(commands) > 20
     for module, *arguments in commands:
-        cli.parse(CONFIGS[module], arguments)
+        if module != "experiments.read_off":  # has flags of its own, which its own test sets
+            cli.parse(CONFIGS[module], arguments)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -80,3 +83,36 @@ def test_a_table_shows_means_and_spread():
         "| 1 | 55.0 ±5.0 | \N{EN DASH} |",
         "| 2 | \N{EN DASH} | 25.0 |",
     ]
+
+
+def test_rungs_of_a_ladder_take_equal_time_but_for_those_of_passes():
+    for rung in causes.RUNGS:
+        if rung.cause != "passes":
+            assert rung.epochs(60) * causes.IMAGES / rung.speed == pytest.approx(3600, rel=0.01)
+
+
+def test_a_ladder_is_listed_and_drawn(tmp_path):
+    readings = {"knn": 0.5, "0.01": 0.4, "0.1": 0.5, "1": 0.6}
+    records = [{"cause": "reference", "rung": "the preset", "passes": 28.5, "bound": 2.125, **readings}]
+    records += [{"cause": "rate", "rung": "0.001", "passes": 3.0, "bound": b, **readings, "1": b} for b in (0.5, 0.7)]
+    assert causes.table(records).splitlines()[2:] == [
+        "| reference | the preset | 28.5 | 2.12 | 50.0 | 40.0 | 50.0 | 60.0 |",
+        "| rate | 0.001 | 3 | 0.60 | 50.0 | 40.0 | 50.0 | 60.0 |",
+    ]
+    assert causes.draw(records).startswith(b"\x89PNG")
+    (tmp_path / "pretrain").mkdir()
+    (tmp_path / "pretrain/result.json").write_text('{"bound": 2.5, "knn": 0.1}')
+    assert causes.with_bound({"module": str(tmp_path / "hub"), "knn": 0.2})["bound"] == 2.5
+
+
+def test_latents_are_read_off():
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 150)
+    clusters = np.eye(4)[labels] * 8 + random.normal(size=[600, 4])
+    order = random.permutation(600)
+    train, test = read_off.held_out((clusters[order], labels[order]))
+    assert (len(train[1]), len(test[1])) == (400, 200)
+    assert not {tuple(x) for x in train[0]} & {tuple(x) for x in test[0]}
+    assert min(read_off.read_off(train, test).values()) > 0.99
+    noise = read_off.read_off((random.normal(size=[400, 4]), train[1]), (random.normal(size=[200, 4]), test[1]))
+    assert max(noise.values()) < 0.4

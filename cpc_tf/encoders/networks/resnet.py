@@ -46,6 +46,12 @@ def _resnet(*blocks: int) -> Architecture:
     return Architecture(tuple(Stack(count, *size) for count, size in zip(blocks, sizes)))
 
 
+def _base(width: int = 1024, stem_stride: int = 4) -> Architecture:
+    return Architecture(
+        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 128, width, 2)), stem_stride=stem_stride, stem_pool=False
+    )
+
+
 ARCHITECTURES = {
     # Sec. 4.1: ResNet-101's third stack (23 x (256 -> 1024)) becomes 46 x (512 -> 4096).
     "resnet161": Architecture((Stack(3, 64, 256, 1), Stack(4, 128, 512, 2), Stack(46, 512, 4096, 2))),
@@ -56,23 +62,23 @@ ARCHITECTURES = {
     "resnet101_v2": _resnet(3, 4, 23, 3),
     "resnet152_v2": _resnet(3, 8, 36, 3),
     "resnet200_v2": _resnet(3, 24, 36, 3),
-    # Ours, for patches of 12 to 32 px: 0.22 M parameters, 3.4 M, and 0.02 M where the ladder of flags/ablation starts.
+    # Ours, for patches of 12 to 32 px: 0.02 M parameters where the ladder of flags/ablation starts, 0.22 M, and 3.4 M.
     "tiny": Architecture(
         (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)), stem_kernel=3, stem_pool=False
     ),
     "small": Architecture(
         (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 64, 256, 2)), stem_kernel=3, stem_pool=False
     ),
-    # 0.9 M parameters, for patches of 32 px: a stem of stride 4 makes them as small as 'small' makes those of 16 px.
-    "base": Architecture(
-        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 128, 1024, 2)),
-        stem_kernel=7,
-        stem_stride=4,
-        stem_pool=False,
-    ),
     "medium": Architecture(
         (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)), stem_kernel=3, stem_pool=False
     ),
+    # 0.9 M, for patches of 32 px: its stem of stride 4 leaves a patch the 8x8 places that 'small' has of 16 px. The
+    # others are for smaller patches, or narrower: experiments/causes.py compares them.
+    "base": _base(),
+    "base_24px": _base(stem_stride=3),
+    "base_16px": _base(stem_stride=2),
+    "base_512": _base(width=512),
+    "base_256": _base(width=256),
 }
 # An alias: App. C.1's name of the same network.
 ARCHITECTURES["resnet50_v2"] = ARCHITECTURES["resnet50"]
@@ -131,7 +137,8 @@ class ResNet(Network):
         architecture, dtype = ARCHITECTURES[config.encoder], self.dtype_policy.name
         count = config.output_stack or len(architecture.stacks)
         self.pool = architecture.stem_pool
-        self.stem = conv(architecture.stem_width, architecture.stem_kernel, architecture.stem_stride, dtype=dtype, name="stem")
+        stem = architecture.stem_width, architecture.stem_kernel, architecture.stem_stride
+        self.stem = conv(*stem, dtype=dtype, name="stem")
         # A norm after the stem where the blocks do not begin with one, and at the end where they do not end with one.
         self.stem_norm = make_norm(config.norm, dtype, "stem_norm") if config.block_order == "post" else None
         self.stacks = [

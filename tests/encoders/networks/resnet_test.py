@@ -28,6 +28,9 @@ def _images(count, height=16, width=16, seed=0):
         ("resnet200_v2", 62.4, 2048),
         ("small", 0.215, 256),
         ("medium", 3.422, 1024),
+        ("base", 0.895, 1024),
+        ("base_16px", 0.895, 1024),
+        ("base_512", 0.632, 512),
     ],
 )
 def test_convolution_weights(name, millions, feature_dim):
@@ -38,7 +41,7 @@ def test_convolution_weights(name, millions, feature_dim):
     assert weights / 1e6 == pytest.approx(millions, abs=0.05)
     assert shapes["features"] == [1, feature_dim]
     # "we convert the third residual stack": stride 16, a patch of 80 px keeps 5x5 positions there.
-    assert shapes["stack3"][1:3] == ([10, 10] if name in ("small", "medium") else [5, 5])
+    assert shapes["stack3"][1:3] == ([10, 10] if name in ("small", "medium", "base_16px") else [5, 5])
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
