@@ -1,0 +1,33 @@
+"""A folder of links to choose settings on: no image of the validation set is in it.
+
+    python -m experiments.thirds --pictures=../shared/data/imagenette-224 --output=runs/thirds
+
+Every third training image, in the order of paths, becomes 'val'; the others are 'train'. The same images as experiments/read_off.py
+holds out.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from absl import app, flags
+
+
+def link(pictures: str, output: str) -> dict[str, int]:
+    """Makes the links; how many images each split has."""
+    counts = {"train": 0, "val": 0}
+    root = pathlib.Path(pictures).resolve() / "train"
+    for index, path in enumerate(sorted(path for path in root.rglob("*") if path.is_file())):
+        split = "val" if index % 3 == 2 else "train"
+        place = pathlib.Path(output) / split / path.relative_to(root)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.is_symlink():
+            place.symlink_to(path)
+        counts[split] += 1
+    return counts
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("pictures", None, "a folder with train/CLASS", required=True)
+    flags.DEFINE_string("output", None, "folder to make", required=True)
+    app.run(lambda _: print(link(flags.FLAGS.pictures, flags.FLAGS.output)))
