@@ -10,7 +10,7 @@ from cpc_tf import cli
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
-from experiments import causes, detection, labels, ladder, policies, read_off, study
+from experiments import causes, detection, labels, ladder, policies, read_off, study, thirds
 
 ROOT = pathlib.Path(__file__).parent.parent
 CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS.values()}}
@@ -116,3 +116,16 @@ def test_latents_are_read_off():
     assert min(read_off.read_off(train, test).values()) > 0.99
     noise = read_off.read_off((random.normal(size=[400, 4]), train[1]), (random.normal(size=[200, 4]), test[1]))
     assert max(noise.values()) < 0.4
+
+
+def test_every_third_image_is_linked_to_be_tested_on(tmp_path):
+    for name in ("a/1.jpg", "a/2.jpg", "a/3.jpg", "b/4.jpg", "b/5.jpg", "b/6.jpg", "b/7.jpg"):
+        (tmp_path / "in/train" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in/train" / name).write_text(name)
+    for _ in range(2):  # the second time all is there
+        assert thirds.link(str(tmp_path / "in"), str(tmp_path / "out")) == {"train": 5, "val": 2}
+    assert sorted(str(path.relative_to(tmp_path / "out")) for path in tmp_path.rglob("out/val/*/*")) == [
+        "val/a/3.jpg",
+        "val/b/6.jpg",
+    ]
+    assert (tmp_path / "out/train/b/7.jpg").read_text() == "b/7.jpg"
