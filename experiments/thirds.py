@@ -2,8 +2,7 @@
 
     python -m experiments.thirds --pictures=../shared/data/imagenette-224 --output=runs/thirds
 
-Every third training image, in the order of paths, becomes 'val'; the others are 'train'. The same images as experiments/read_off.py
-holds out.
+Every third training image, in the order of paths, becomes 'val', the others 'train', as experiments/read_off.py does.
 """
 
 from __future__ import annotations

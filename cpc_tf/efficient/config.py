@@ -74,6 +74,13 @@ class SgdConfig(Settings):
     )
     finetune_rate: float = rate(0.01, "Learning rate of the classifier's SGD while fine-tuning")
     encoder_rate: float = rate(1e-4, "Learning rate of the encoder's Adam while fine-tuning")
+    encoder_adam: str = setting(
+        "keras",
+        "Details of the encoder's Adam while fine-tuning. 'keras': Keras' defaults; 'paper': the paper's of "
+        "pre-training, with clipped gradients and averaged weights",
+        source="App. C.2: the same as previously",
+        choices=("keras", "paper"),
+    )
     finetune_schedule: str = setting(
         "constant",
         "Schedule of fine-tuning's learning rates; a cosine ends at --finetune_steps",

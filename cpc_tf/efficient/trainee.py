@@ -11,6 +11,7 @@ from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.training import optimizer
+from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.schedules import warm_up
 from cpc_tf.training.trainee import Trainee
 
@@ -47,21 +48,27 @@ class Classification(Trainee):
         super().__init__(strategy, config.training.batch_size, config.numerics.xla)
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
         self._decay, self._seed = sgd.weight_decay, config.training.seed
-        by_sgd = list(classifier.trainable_variables)
+        by_sgd, by_adam = list(classifier.trainable_variables), list(encoder.trainable_variables)
         if phase == SUPERVISED:
-            by_sgd = [*encoder.trainable_variables, *by_sgd]
+            by_sgd = [*by_adam, *by_sgd]
         self._kernels = [variable for variable in by_sgd if variable.shape.rank > 1]
         if phase == FINE_TUNED:
             self.rates, schedule = ("finetune_rate", "encoder_rate"), sgd.finetune_schedule
             rates = [warm_up(rate, schedule, 0, train_steps) for rate in (sgd.finetune_rate, sgd.encoder_rate)]
         else:
             rates = [warm_up(sgd.learning_rate, "cosine", sgd.warmup_steps, train_steps)]
+        # Of the encoder's Adam; None: Keras' own details.
+        paper = OptimizerConfig() if phase == FINE_TUNED and sgd.encoder_adam == "paper" else None
+        self._clipped = (len(by_sgd), paper.clip_norm) if paper else None
         with strategy.scope():
             parts = {"optimizer0": (optimizer.sgd(rates[0], sgd.momentum), by_sgd)}
             if phase == FINE_TUNED:
-                parts["optimizer1"] = (optimizer.adam(rates[1]), list(encoder.trainable_variables))
+                details = (paper.beta1, paper.beta2, paper.epsilon) if paper else ()
+                parts["optimizer1"] = (optimizer.adam(rates[1], *details), by_adam)
+        averages = {"average_decay": paper.average_decay, "averaged": by_adam} if paper else {}
         # The frozen phase leaves the encoder alone: no need to write its gigabytes.
-        self.set_up(parts, classifier=classifier, **({} if phase == FROZEN else {"encoder": encoder.saved()}))
+        saved = {} if phase == FROZEN else {"encoder": encoder.saved()}
+        self.set_up(parts, classifier=classifier, **averages, **saved)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Of 'image' uint8 [B, S, S, 3] or, when frozen, 'latents' float32 [B, H, W, D]; 'label' int64 [B]."""
@@ -82,6 +89,13 @@ class Classification(Trainee):
         correct = tf.equal(tf.argmax(logits, 1), labels)
         return gradients, {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 
+    def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        if not self._clipped:
+            return gradients
+        first, clip_norm = self._clipped  # of the encoder's: each component has the details it had
+        clipped, _ = tf.clip_by_global_norm(gradients[first:], clip_norm)
+        return [*gradients[:first], *clipped]
+
     def _maps(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Images uint8 [B, S, S, 3] -> feature maps; feature maps stay as they are."""
         if inputs.dtype != tf.uint8:
@@ -91,8 +105,9 @@ class Classification(Trainee):
     def logits(self, batches: Iterable[dict[str, tf.Tensor]]) -> tuple[np.ndarray, np.ndarray]:
         """(logits float32 [N, classes], labels int64 [N]) of finite batches of {'image' or 'latents', 'label'}."""
         logits, labels = [], []
-        for batch in batches:
-            maps = batch["latents"] if "latents" in batch else self.encoder.encode(batch["image"])
-            logits.append(self.classifier(maps).numpy())
-            labels.append(np.asarray(batch["label"]))
+        with self.averaged():
+            for batch in batches:
+                maps = batch["latents"] if "latents" in batch else self.encoder.encode(batch["image"])
+                logits.append(self.classifier(maps).numpy())
+                labels.append(np.asarray(batch["label"]))
         return np.concatenate(logits), np.concatenate(labels)

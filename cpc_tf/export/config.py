@@ -13,7 +13,7 @@ class ExportConfig(Settings):
     output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet", path=True)
     weights: str = setting(
         "averaged",
-        "Polyak averages or the weights themselves; only pre-training has averages",
+        "Polyak averages or the weights themselves; pre-training has averages, and fine-tuning by --encoder_adam=paper",
         source="App. A",
         choices=("averaged", "raw"),
     )

@@ -24,19 +24,21 @@ from cpc_tf.training.workdir import read_config
 def export_efficient(run: EfficientConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
     """Writes the module to a directory; see `exporter.export` and `write_encoder`.
 
-    There are no averages here: its weights are the raw ones, whatever `config.weights` asks for.
+    Only fine-tuning with --encoder_adam=paper has averages: else its weights are the raw ones, whatever
+    `config.weights` asks for.
     """
     phase, result = trained_phase(run, config.workdir)
     before = _card_before(run, config.workdir)
     folder = os.path.join(config.workdir, phase)
-    encoder, step = load_trained(run, before, folder, config.step)
+    averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and config.weights == "averaged"
+    encoder, step = load_trained(run, before, folder, config.step, averaged)
     name = module_name(EncoderName.parse(run.classifier.encoder).module)
     training = Training(
         dataset=dataset_name(run.data.dataset),
         seed=run.training.seed,
         run=without_folders(config.workdir),
         step=step,
-        weights="raw",
+        weights="averaged" if averaged else "raw",
         phase=phase,
         num_train_labels=result["num_train_labels"],
         label_fraction=result["label_fraction"],

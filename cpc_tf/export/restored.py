@@ -47,11 +47,14 @@ def load_pretrained(config: PretrainConfig, workdir: str, weights: str, step: in
     return model.encoder, read_first(candidates, workdir, read)
 
 
-def load_trained(run: EfficientConfig, before: EncoderCard | None, folder: str, step: int = 0) -> tuple[Network, int]:
+def load_trained(
+    run: EfficientConfig, before: EncoderCard | None, folder: str, step: int = 0, averaged: bool = False
+) -> tuple[Network, int]:
     """The encoder of a phase, in `folder`, of a run on labels.
 
-    `before` is the card of the module that the run began with, None for a new network. Raises NotVerified if the
-    encoder does not do what the network of the phase does.
+    `before` is the card of the module that the run began with, None for a new network; `averaged`: the phase has
+    averages of the encoder, and these are wanted. Raises NotVerified if the encoder does not do what the network of
+    the phase does.
     """
     candidates, chosen, side = candidates_of(folder, step), run.classifier, run.images.image_size
     new = {"backbone": chosen.backbone, "seed": run.training.seed}
@@ -63,6 +66,8 @@ def load_trained(run: EfficientConfig, before: EncoderCard | None, folder: str, 
     def read(path: str) -> None:
         try:
             restore(path, encoder=maps.saved())
+            if averaged:
+                restore(path, average=tf.train.Checkpoint(averages=maps.trainable_variables))
         except (AssertionError, ValueError) as error:
             raise ConfigError(
                 f"--encoder={chosen.encoder}: no longer what {path} was trained from: other variables; bring it back"

@@ -49,22 +49,31 @@ class Trainee(tf.Module, abc.ABC):
             raise ConfigError(f"--batch_size={batch_size}: not a multiple of the {replicas} replicas of --strategy")
         self.strategy, self._rows, self._xla = strategy, batch_size // replicas, wants_xla(xla, strategy)
 
-    def set_up(self, parts: dict[str, Part], clip_norm: float = 0.0, average_decay: float | None = None, **saved: Any):
+    def set_up(
+        self,
+        parts: dict[str, Part],
+        clip_norm: float = 0.0,
+        average_decay: float | None = None,
+        averaged: Sequence[tf.Variable] | None = None,
+        **saved: Any,
+    ):
         """Makes the variables of training, and the checkpoint.
 
         Args:
           parts: name in the checkpoint -> an optimizer and what it trains.
           clip_norm: largest global norm of the gradient; 0: any.
           average_decay: of Polyak averages; None: there are none.
+          averaged: what they are averages of; None: all that is trained.
           **saved: name in the checkpoint -> what else it holds.
         """
         self._parts, self._clip_norm, self.average = list(parts.values()), clip_norm, None
         self.trained = [variable for _, variables in self._parts for variable in variables]
+        self._averaged = self.trained if averaged is None else averaged
         with self.strategy.scope():
             for optimizer, variables in self._parts:
                 optimizer.build(variables)
             if average_decay is not None:
-                saved["average"] = self.average = PolyakAverage(self.trained, average_decay)
+                saved["average"] = self.average = PolyakAverage(self._averaged, average_decay)
             self.step = tf.Variable(0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.NONE)
         optimizers = {name: optimizer for name, (optimizer, _) in parts.items()}
         self.checkpoint = tf.train.Checkpoint(step=self.step, **optimizers, **saved)
@@ -104,19 +113,22 @@ class Trainee(tf.Module, abc.ABC):
             taken, gradients = gradients[: len(variables)], gradients[len(variables) :]
             optimizer.apply_gradients(zip(taken, variables), skip_gradients_aggregation=True)
         if self.average is not None:
-            self.average.update(self.trained, self.step)
+            self.average.update(self._averaged, self.step)
         self.step.assign_add(1)
         return metrics
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Within it the model has the averaged weights: those that are evaluated and exported."""
-        raw = [tf.identity(variable) for variable in self.trained]
-        _assign(self.trained, self.average.averages)
+        """Within it the model has the averaged weights, where there are any: those that are evaluated and exported."""
+        if self.average is None:
+            yield
+            return
+        raw = [tf.identity(variable) for variable in self._averaged]
+        _assign(self._averaged, self.average.averages)
         try:
             yield
         finally:
-            _assign(self.trained, raw)
+            _assign(self._averaged, raw)
 
 
 def _assign(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:

@@ -92,6 +92,37 @@ def test_fine_tuning_moves_the_encoder_as_adam_does():
     np.testing.assert_allclose(moved, 0.01, rtol=0.02)
 
 
+def test_the_papers_adam_is_adam_by_hand_clipped_and_averaged():
+    trainee = make(FINE_TUNED, encoder_adam="paper")
+    weights = values(trainee.encoder.trainable_variables)
+    averages, first, second = list(weights), [0 * w for w in weights], [0 * w for w in weights]
+    for number in range(3):
+        gradients, _ = trainee.gradients(*trainee.inputs(BATCH))
+        gradients = [gradient.numpy() for gradient in gradients[-len(weights) :]]
+        norm = np.sqrt(sum((gradient.astype(np.float64) ** 2).sum() for gradient in gradients))
+        assert norm > 0.01, "too small to be clipped"
+        step(trainee)
+        decay = min(0.9999, (1 + number) / (10 + number))
+        for i, gradient in enumerate(gradients):
+            gradient = gradient * 0.01 / norm
+            first[i], second[i] = 0.8 * first[i] + 0.2 * gradient, 0.999 * second[i] + 0.001 * gradient**2
+            rate = (
+                0.01 * np.sqrt(1 - 0.999 ** (number + 1)) / (1 - 0.8 ** (number + 1))
+            )  # end of Kingma and Ba's sec. 2
+            weights[i] = weights[i] - rate * first[i] / (np.sqrt(second[i]) + 1e-8)
+            averages[i] = averages[i] + (1 - decay) * (weights[i] - averages[i])
+    for found, wanted in zip(values(trainee.encoder.trainable_variables), weights):
+        np.testing.assert_allclose(found, wanted, atol=2e-4)
+    for found, wanted in zip(trainee.average.averages, averages):
+        np.testing.assert_allclose(found, wanted, atol=2e-4)
+    # The averages are what is tested, and the training goes on with the weights.
+    logits, _ = trainee.logits([BATCH])
+    np.testing.assert_array_equal(values(trainee.encoder.trainable_variables)[0], trainee.trained[-len(weights)])
+    for variable, average in zip(trainee.encoder.trainable_variables, trainee.average.averages):
+        variable.assign(average)
+    np.testing.assert_allclose(trainee.classifier(trainee.encoder.encode(BATCH["image"])), logits, atol=1e-5)
+
+
 def test_features_in_place_of_images_give_the_same_step():
     images, features = make(FROZEN), make(FROZEN)
     maps = features.encoder.encode(BATCH["image"])

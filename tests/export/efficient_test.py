@@ -170,6 +170,15 @@ def test_a_fine_tuned_module_keeps_its_architecture_and_geometry(endpoint, modul
     assert (card["weights"], card["step"], card["phase"], card["num_train_labels"]) == ("raw", 2, "fine-tuned", 30)
 
 
+@pytest.mark.parametrize("weights", ["averaged", "raw"])
+def test_a_fine_tuned_module_has_the_averages_that_were_tested(weights, module, tmp_path, unchecked):
+    config = settings(tmp_path / "run", module, "--encoder_adam=paper")
+    network = untrained(config, "fine-tuned")  # its averages are still those of the start
+    export(tmp_path / "run", tmp_path / "hub", weights=weights)
+    assert_same_maps(tmp_path / "hub", network_of(config) if weights == "averaged" else network, "feature_map")
+    assert json.loads(read(tmp_path / "hub", "encoder.json"))["weights"] == weights
+
+
 @pytest.mark.parametrize("name", ["random", "random:MODULE"])
 def test_a_new_network_sees_the_whole_image_as_one_patch(name, module, tmp_path, unchecked):
     config = settings(tmp_path / "run", name.replace("MODULE", module), "--precision=bfloat16")
