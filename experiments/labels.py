@@ -2,18 +2,24 @@
 
     python -m experiments.labels --dataset=photos --work=runs/labels
     python -m experiments.labels --dataset=imagenette-224 --pictures=../shared/data/imagenette-224 --work=runs/labels
+    python -m experiments.labels --dataset=imagenette-128px --pictures=... --work=... --encoder=modules/imagenette_128px
 
-Writes experiments/results/labels_DATASET.json and prints its table. One and a half to two and a half hours on
-two cores, estimated from its runs.
+Writes experiments/results/labels_DATASET.json and prints its table. One and a half to two and a half hours on two
+cores for the first two, estimated from their runs. With --encoder a seed is that of labels and classifier, no more.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from absl import app, flags
 
 from experiments import study
 
-FRACTIONS = {"photos": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), "imagenette-224": (0.01, 0.1, 1.0)}
+CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+FRACTIONS = {"photos": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
+# Dataset -> the ending of its presets' names in flags/imagenette.
+ENDING = {"imagenette-128px": "_128px"}
 # What differs from the presets: what takes longer to learn than they give it, and on imagenette-224 no selection, for
 # time: it is fine-tuned as long as trials with other labels said (docs/few_labels.md).
 OTHERWISE = {
@@ -35,50 +41,66 @@ def preset(dataset: str) -> str:
 
 def pretraining(dataset: str, pictures: str, seed: int) -> tuple[str, list[str]]:
     """The preset of its pre-training, and the flags beside it."""
-    return f"flags/{preset(dataset)}/pretrain.flags", [*_data(dataset, pictures), f"--seed={seed}"]
+    return f"flags/{preset(dataset)}/pretrain{ENDING.get(dataset, '')}.flags", [
+        *_data(dataset, pictures),
+        f"--seed={seed}",
+    ]
 
 
 def _data(dataset: str, pictures: str) -> list[str]:
     return [] if dataset == "photos" else [f"--dataset=folder:{pictures}"]
 
 
-def classified(dataset: str, pictures: str, folder: str, encoder: str, fraction: float, seed: int) -> list:
-    """The steps that classify in FOLDER/ENCODER_FRACTION; 'CPC' is pre-trained in FOLDER first."""
+def classified(
+    dataset: str, pictures: str, folder: str, encoder: str, fraction: float, seed: int, module: str = ""
+) -> list:
+    """The steps that classify in FOLDER/ENCODER_FRACTION; 'CPC' is a module, or pre-trained in FOLDER first."""
     workdir = f"{folder}/{encoder.lower()}_{fraction:g}"
+    name = f"efficient{'_pixels' if encoder == 'pixels' else ''}{ENDING.get(dataset, '')}"
     command = [
         "cpc_tf.efficient",
-        f"--flagfile=flags/{preset(dataset)}/{'efficient_pixels' if encoder == 'pixels' else 'efficient'}.flags",
+        f"--flagfile=flags/{preset(dataset)}/{name}.flags",
         *_data(dataset, pictures),
-        f"--encoder={'pixels' if encoder == 'pixels' else f'{folder}/hub'}",
+        f"--encoder={'pixels' if encoder == 'pixels' else module or f'{folder}/hub'}",
         f"--label_fraction={fraction:g}",
         f"--seed={seed}",
         *OTHERWISE.get((dataset, encoder, fraction), []),
         f"--workdir={workdir}",
     ]
-    before = study.pretrained(folder, *pretraining(dataset, pictures, seed)) if encoder == "CPC" else []
+    pretrains = encoder == "CPC" and not module
+    before = study.pretrained(folder, *pretraining(dataset, pictures, seed)) if pretrains else []
     return [*before, (command, f"{workdir}/result.json")]
 
 
-def runs(dataset: str, pictures: str, work: str, seeds: int) -> list[study.Run]:
+def runs(
+    dataset: str, pictures: str, work: str, seeds: int, module: str = "", fractions: Sequence[float] = ()
+) -> list[study.Run]:
     """Each fraction and seed with both, fewer labels first."""
 
     def run(fraction: float, seed: int, encoder: str) -> study.Run:
         fields = {"dataset": dataset, "label_fraction": fraction, "seed": seed, "features": encoder}
-        return study.Run(fields, classified(dataset, pictures, f"{work}/{dataset}/{seed}", encoder, fraction, seed))
+        folder = f"{work}/{dataset}/{seed}"
+        return study.Run(fields, classified(dataset, pictures, folder, encoder, fraction, seed, module))
 
     # Seeds innermost: runs beside each other then pre-train different encoders.
-    return [run(f, s, encoder) for encoder in ("CPC", "pixels") for f in FRACTIONS[dataset] for s in range(seeds)]
+    parts = fractions or FRACTIONS[dataset]
+    return [run(f, s, encoder) for f in parts for encoder in ("CPC", "pixels") for s in range(seeds)]
 
 
 def main(_) -> None:
     """Runs what is missing; prints the table."""
-    todo = runs(flags.FLAGS.dataset, flags.FLAGS.pictures, flags.FLAGS.work, flags.FLAGS.seeds)
-    print(study.table(study.carry_out(f"labels_{flags.FLAGS.dataset}", todo), "features", "label_fraction"))
+    values = flags.FLAGS
+    fractions = [float(fraction) for fraction in values.fractions]
+    todo = runs(values.dataset, values.pictures, values.work, values.seeds, values.encoder, fractions)
+    print(study.table(study.carry_out(f"labels_{values.dataset}", todo, values.cores), "features", "label_fraction"))
 
 
 if __name__ == "__main__":
     flags.DEFINE_string("work", "runs/labels", "folder of the runs")
-    flags.DEFINE_enum("dataset", "photos", ["photos", "imagenette-224"], "which of the two")
+    flags.DEFINE_enum("dataset", "photos", [*FRACTIONS], "which one")
     flags.DEFINE_string("pictures", "", "folder of imagenette-224")
+    flags.DEFINE_string("encoder", "", "a module for all seeds; empty: each seed pre-trains one")
+    flags.DEFINE_list("fractions", [], "parts of the labels; empty: all of the study")
+    flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     flags.DEFINE_integer("seeds", 3, "how many seeds: of the pre-training and of the labels")
     app.run(main)

@@ -19,7 +19,9 @@ STUDIES = {
     "policies": policies.runs("W", "PICTURES", 950, 2),
     "ladder": ladder.runs("W", 3),
     "detection": detection.runs("collages", "", "", "W", 3) + detection.runs("bccd-voc", "BOXES", "PICTURES", "W", 3),
-    "labels": labels.runs("photos", "", "W", 3) + labels.runs("imagenette-224", "PICTURES", "W", 3),
+    "labels": labels.runs("photos", "", "W", 3)
+    + labels.runs("imagenette-224", "PICTURES", "W", 3)
+    + labels.runs("imagenette-128px", "PICTURES", "W", 3, "modules/imagenette_128px"),
 }
 
 
