@@ -1,5 +1,6 @@
 """One compiled, deterministic step of the encoder of every preset, as a TPU or a GPU runs it, at small size."""
 
+import dataclasses
 import pathlib
 
 import pytest
@@ -45,7 +46,7 @@ def in_root():
 def _small(architecture):
     """The stem, and one block of each stride."""
     stacks = (resnet.Stack(1, 4, 8, 1), resnet.Stack(1, 4, 16, 2))
-    return resnet.Architecture(stacks, architecture.stem_kernel, 8, architecture.stem_pool)
+    return dataclasses.replace(architecture, stacks=stacks, stem_width=8)
 
 
 def test_a_step_of_every_presets_encoder_compiles(monkeypatch):
