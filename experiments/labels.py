@@ -2,7 +2,7 @@
 
     python -m experiments.labels --dataset=photos --work=runs/labels
     python -m experiments.labels --dataset=imagenette-224 --pictures=../shared/data/imagenette-224 --work=runs/labels
-    python -m experiments.labels --dataset=imagenette-128px --pictures=... --work=... --encoder=modules/imagenette_128px
+    python -m experiments.labels --dataset=imagenette-128px --pictures=... --encoder=network:modules/imagenette_128px
 
 Writes experiments/results/labels_DATASET.json and prints its table. One and a half to two and a half hours on two
 cores for the first two, estimated from their runs. With --encoder a seed is that of labels and classifier, no more.
@@ -32,6 +32,10 @@ OTHERWISE = {
     ("photos", "pixels", 0.5): ["--train_steps=3000"],
     ("photos", "pixels", 1.0): ["--train_steps=3000"],
 }
+for _fraction in CURVE:
+    _like = 0.01 if _fraction < 0.05 else 0.1 if _fraction < 0.5 else 1.0
+    for _features in ("CPC", "pixels"):
+        OTHERWISE["imagenette-128px", _features, _fraction] = OTHERWISE.get(("imagenette-224", _features, _like), [])
 
 
 def preset(dataset: str) -> str:
@@ -41,10 +45,8 @@ def preset(dataset: str) -> str:
 
 def pretraining(dataset: str, pictures: str, seed: int) -> tuple[str, list[str]]:
     """The preset of its pre-training, and the flags beside it."""
-    return f"flags/{preset(dataset)}/pretrain{ENDING.get(dataset, '')}.flags", [
-        *_data(dataset, pictures),
-        f"--seed={seed}",
-    ]
+    name = f"pretrain{ENDING.get(dataset, '')}"
+    return f"flags/{preset(dataset)}/{name}.flags", [*_data(dataset, pictures), f"--seed={seed}"]
 
 
 def _data(dataset: str, pictures: str) -> list[str]:

@@ -11,15 +11,13 @@ import tensorflow_hub as hub
 from cpc_tf.encoders import foreign
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.identity import PIXELS
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.loaded import LATENTS, LoadedEncoder
 from cpc_tf.encoders.name import MODULE, NEW, REBUILT, EncoderName
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 
-# The endpoint that is the latents of our modules' patch grid instead of maps of the whole image.
-LATENTS = "latents"
 # Endpoints that a module with a single, nameless output has, too.
 _NAMELESS = ("", "feature_map", "features", LATENTS)
 

@@ -9,12 +9,16 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_hub as hub
 
+from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.card import find_card
 from cpc_tf.encoders.identity import PIXELS, UNKNOWN, UNTRAINED, Identity, module_name
 from cpc_tf.encoders.name import COPY, NEW, EncoderName
 from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.patch_grid import patch_grid
 from cpc_tf.keras import keras
 
+# The endpoint that is the latents of our modules' patch grid instead of maps of the whole image.
+LATENTS = "latents"
 # Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D].
 GridEncoder = Callable[[tf.Tensor], tf.Tensor]
 
@@ -72,8 +76,19 @@ class LoadedEncoder(keras.layers.Layer):
         """All endpoints by name, or the only output."""
         training = training and self._update_statistics
         if isinstance(self.encoder, Network):
+            card = self._origin[-1]
+            if self.endpoint == LATENTS and card:
+                return self._latents(images, card.geometry, training)
             return self.encoder.endpoints(images, training)
         return self.encoder(images, training=training)
+
+    def _latents(self, images: tf.Tensor, geometry: GeometryConfig, training: bool) -> tf.Tensor:
+        """Images [B, S, S, 3] -> latents [B, R, C, D] of a module's patch grid, by our network."""
+        patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)
+        flat = tf.reshape(patches, [-1, *patches.shape[3:]])  # [B*R*C, P, P, 3]
+        latents = self.encoder.endpoints(flat, training)["features"]  # [B*R*C, D]
+        grid = tf.reshape(latents, tf.concat([tf.shape(patches)[:3], tf.shape(latents)[1:]], 0))
+        return tf.ensure_shape(grid, [None, None, None, latents.shape[-1]])
 
     def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
         features = self.outputs(images, training)

@@ -11,7 +11,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.trainee import FINE_TUNED, SUPERVISED
 from cpc_tf.encoders.card import EncoderCard, Training
 from cpc_tf.encoders.identity import module_name
-from cpc_tf.encoders.load import LATENTS
+from cpc_tf.encoders.loaded import LATENTS
 from cpc_tf.encoders.name import EncoderName
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.encoder import History, run_row, write_encoder

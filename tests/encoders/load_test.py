@@ -144,10 +144,11 @@ def test_patches_need_no_backbone():
 # Feature maps.
 
 
+@pytest.mark.parametrize("kind", ["", "network:"])
 @pytest.mark.parametrize("endpoint", ["feature_map", "stack2", "features", "latents"])
-def test_endpoints_of_our_module(ours, endpoint):
+def test_endpoints_of_our_module(ours, endpoint, kind):
     path, network = ours
-    maps = maps_of(path, endpoint)(IMAGES)
+    maps = maps_of(kind + path, endpoint)(IMAGES)
     if endpoint == "latents":
         patches = [IMAGES[:, y : y + 16, x : x + 16] for y in (0, 8, 16) for x in (0, 8, 16)]
         wanted = tf.reshape(tf.stack([network(patch) for patch in patches], 1), [2, 3, 3, 128])
@@ -157,9 +158,10 @@ def test_endpoints_of_our_module(ours, endpoint):
     np.testing.assert_allclose(maps, wanted, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["", "network:"])
 @pytest.mark.parametrize("endpoint", ["feature_map", "latents"])
-def test_gradients_reach_every_variable_of_our_module(ours, endpoint):
-    maps = maps_of(ours[0], endpoint)
+def test_gradients_reach_every_variable_of_our_module(ours, endpoint, kind):
+    maps = maps_of(kind + ours[0], endpoint)
     assert len(maps.trainable_variables) == len(ours[1].trainable_variables)
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(maps(IMAGES, training=True) ** 2)

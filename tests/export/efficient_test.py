@@ -170,6 +170,12 @@ def test_a_fine_tuned_module_keeps_its_architecture_and_geometry(endpoint, modul
     assert (card["weights"], card["step"], card["phase"], card["num_train_labels"]) == ("raw", 2, "fine-tuned", 30)
 
 
+def test_latents_of_a_module_as_a_network_are_fine_tuned_and_exported(module, tmp_path, unchecked):
+    network = untrained(settings(tmp_path / "run", f"network:{module}", "--endpoint=latents"), "fine-tuned")
+    export(tmp_path / "run", tmp_path / "hub")
+    assert_same_maps(tmp_path / "hub", network, "latents")
+
+
 @pytest.mark.parametrize("weights", ["averaged", "raw"])
 def test_a_fine_tuned_module_has_the_averages_that_were_tested(weights, module, tmp_path, unchecked):
     config = settings(tmp_path / "run", module, "--encoder_adam=paper")

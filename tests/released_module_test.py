@@ -1,0 +1,43 @@
+"""The module that is released with the code: whole, small, and better than its untrained copy on other pictures."""
+
+import json
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_hub as hub
+
+from cpc_tf.data import catalog, pipeline
+from cpc_tf.data.config import DataConfig
+from cpc_tf.encoders.card import read_card
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.evaluation.features import encode_dataset
+from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+
+MODULE = pathlib.Path(__file__).parent.parent / "modules" / "imagenette_128px"
+
+
+def test_it_is_small_and_its_card_says_how_it_was_made():
+    assert sum(path.stat().st_size for path in MODULE.rglob("*")) < 5e6
+    card = json.loads((MODULE / "encoder.json").read_text())
+    assert (card["objective"], card["dataset"], card["weights"]) == ("cpc", "folder:imagenette-224", "averaged")
+    assert f"{card['parameters']:,} parameters" in (MODULE / "README.md").read_text()
+
+
+def test_it_is_a_layer_that_can_be_trained():
+    layer = hub.KerasLayer(str(MODULE), trainable=True)
+    features = layer(tf.random.stateless_uniform([2, 128, 128, 3], [0, 0]))
+    assert features.shape == (2, 1024)
+    assert np.isfinite(features).all()
+    assert sum(np.prod(v.shape) for v in layer.trainable_variables) == read_card(str(MODULE), "").parameters
+
+
+def test_neighbours_of_pictures_it_never_saw():
+    """Crops of the embedded photographs: which photograph is a crop of?"""
+    geometry, found = read_card(str(MODULE), "").geometry, {}
+    source = catalog.open_labelled(DataConfig(dataset="photos"), "test", "split")
+    for encoder in (str(MODULE), f"random:{MODULE}"):
+        encode = load_patch_encoder(encoder, 0, geometry.patch_size).patch_latents
+        features = encode_dataset(pipeline.plain_patches(source, geometry, 38), encode, count=190)
+        found[encoder] = nearest_neighbour_accuracy(features.latents.mean((1, 2)), features.labels)
+    assert found[str(MODULE)] > found[f"random:{MODULE}"] + 0.05
