@@ -86,6 +86,21 @@ def test_links_lead_somewhere(path):
         assert (ROOT / name).exists(), name
 
 
+@pytest.mark.parametrize("path", PARAMETERS)
+def test_requirements_exist_or_are_written_before(path):
+    """Of `pip install -r FILE`, and each `sed` that writes one finds the lines that it replaces."""
+    text = re.sub(r"\\\n\s*", " ", path.read_text())
+    written = {}
+    for expressions, source, made in re.findall(r"^sed '([^']+)' (\S+) > (\S+)$", text, re.MULTILINE):
+        written[made] = text.index(f"> {made}")
+        patterns = re.findall(r"s/(.+?)/.*?/", expressions)
+        assert patterns
+        for pattern in patterns:
+            assert re.search(pattern, (ROOT / source).read_text(), re.MULTILINE), pattern
+    for found in re.finditer(r"pip install -r (\S+)", text):
+        assert (ROOT / found[1]).exists() or written.get(found[1], len(text)) < found.start(), found[0]
+
+
 def test_the_readme_lists_all_presets():
     text = (ROOT / "README.md").read_text()
     missing = [p for p in (ROOT / "flags").glob("*/*.flags") if f"`{p.parent.name}/{p.name}`" not in text]
