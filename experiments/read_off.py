@@ -9,6 +9,7 @@ Without --test=val nothing of the validation set is seen: every third training i
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 from absl import app, flags
@@ -23,6 +24,7 @@ from cpc_tf.encoders.card import read_card
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.files import write_file
+from cpc_tf.settings import ConfigError
 
 NEIGHBOURS, SEEDS = 20, 3
 # Part of the labels -> C of the logistic regression on standardized features: one for all encoders, never tuned.
@@ -71,8 +73,12 @@ def some(labels: np.ndarray, part: float, seed: int) -> np.ndarray:
 def main(_) -> None:
     """Prints the figures as JSON, and writes them."""
     values = flags.FLAGS
-    train = mean_latents(values.module, values.pictures, "train")
-    parts = (train, mean_latents(values.module, values.pictures, "val")) if values.test == "val" else held_out(train)
+    try:
+        train = mean_latents(values.module, values.pictures, "train")
+        on_val = values.test == "val"
+        parts = (train, mean_latents(values.module, values.pictures, "val")) if on_val else held_out(train)
+    except ConfigError as error:
+        sys.exit(str(error))
     found = {name: round(value, 4) for name, value in read_off(*parts).items()}
     found = {"module": values.module, "tested_on": values.test, "images": len(parts[1][1]), **found}
     print(json.dumps(found))
