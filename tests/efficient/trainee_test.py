@@ -106,9 +106,8 @@ def test_the_papers_adam_is_adam_by_hand_clipped_and_averaged():
         for i, gradient in enumerate(gradients):
             gradient = gradient * 0.01 / norm
             first[i], second[i] = 0.8 * first[i] + 0.2 * gradient, 0.999 * second[i] + 0.001 * gradient**2
-            rate = (
-                0.01 * np.sqrt(1 - 0.999 ** (number + 1)) / (1 - 0.8 ** (number + 1))
-            )  # end of Kingma and Ba's sec. 2
+            # The rate as at the end of Kingma and Ba's section 2.
+            rate = 0.01 * np.sqrt(1 - 0.999 ** (number + 1)) / (1 - 0.8 ** (number + 1))
             weights[i] = weights[i] - rate * first[i] / (np.sqrt(second[i]) + 1e-8)
             averages[i] = averages[i] + (1 - decay) * (weights[i] - averages[i])
     for found, wanted in zip(values(trainee.encoder.trainable_variables), weights):
