@@ -99,7 +99,7 @@ def dataset_name(dataset: str) -> str:
 
 def architecture(name: str) -> str:
     """'ResNet-200 v2' of 'resnet200_v2', 'small ResNet' of 'small'; other names as they are."""
-    if name.startswith(("tiny", "small", "base", "medium")):
+    if name.split("_")[0] in ("tiny", "small", "base", "medium"):
         return f"{name.replace('_', ' ')} ResNet"
     match = re.fullmatch(r"resnet(\d+)(?:_(v\d))?", name)
     return f"ResNet-{match[1]} {match[2] or ''}".strip() if match else name

@@ -88,3 +88,9 @@ def test_methods_are_in_the_order_of_tables():
     assert [method.trained_by for method in found] == ["cpc", "rotation", "labels", "untrained", "pixels"]
     assert [method.pretrained for method in found] == [True, True, False, False, False]
     assert found[0].spread("top1").mean == 0.9
+
+
+def test_architectures_have_readable_names():
+    names = {"base_24px": "base 24px ResNet", "small": "small ResNet", "smaller_vit": "smaller_vit"}
+    assert {name: methods.architecture(name) for name in names} == names
+    assert methods.architecture("resnet200_v2") == "ResNet-200 v2"
