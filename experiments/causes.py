@@ -2,15 +2,22 @@
 
     python -m experiments.causes --pictures=../shared/data/imagenette-224 --work=runs/causes
     python -m experiments.causes --pictures=... --draw=docs/images/causes.png
+    python -m experiments.causes --pictures=... --speeds
 
-Writes experiments/results/causes.json and prints its table. An hour a run and core; the rungs of 'passes' take what
-their passes take. What is read off: experiments/read_off.py, on training images held out from its classifiers.
+Writes experiments/results/causes.json and prints its table. Each run trains on one core for --minutes; the rungs of
+'passes' take what their passes take. A rung's passes follow from its speed below, as --speeds measured it, not from the
+clock: so a run is the same on any machine. What is read off: experiments/read_off.py, on training images held out from
+its classifiers.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,7 +34,7 @@ READINGS = {"knn": "20 neighbours", "0.01": "linear, 1 %", "0.1": "linear, 10 %"
 
 
 class Rung(NamedTuple):
-    """One value of a setting; `speed`: images/s on one core, for as many passes as fit into the time; or `passes`."""
+    """One value of a setting; `speed`: images/s on one core; `passes`: how many, not by time."""
 
     cause: str
     name: str
@@ -44,47 +51,60 @@ def _geometry(resize: int, image: int, patch: int, stride: int) -> list[str]:
     return [f"--resize={resize}", f"--image_size={image}", f"--patch_size={patch}", f"--patch_stride={stride}"]
 
 
-REFERENCE = Rung("reference", "the preset", [], 75)
+# Those that may matter most first.
+REFERENCE = Rung("reference", "the preset", [], 91)
 RUNGS = [
     REFERENCE,
-    Rung("width of the latents", "256", ["--encoder=base_256"], 110),
-    Rung("width of the latents", "512", ["--encoder=base_512"], 95),
-    Rung("picture / patch", "64 / 16 px", ["--encoder=base_16px", *_geometry(72, 64, 16, 12)], 75),
-    Rung("picture / patch", "96 / 24 px", ["--encoder=base_24px", *_geometry(108, 96, 24, 18)], 75),
-    Rung("patch grid", "7 x 7 by 16 px", ["--patch_stride=16", "--steps_to_ignore=2", "--steps_to_predict=3"], 38),
-    Rung("rate", "0.001", ["--learning_rate=0.001"], 75),
-    Rung("rate", "0.004", ["--learning_rate=0.004"], 75),
-    Rung("rate", "0.002, constant", ["--schedule=constant"], 75),
-    Rung("images of negatives", "8", ["--batch_size=8", "--learning_rate=0.001"], 60),
-    Rung("images of negatives", "128", ["--batch_size=128", "--learning_rate=0.004"], 70),
-    Rung("augmentation", "none", ["--augment=none"], 75),
-    Rung("augmentation", "the paper's", ["--augment=full"], 70),
-    Rung("encoder", "small, 64 / 16 px", ["--encoder=small", *_geometry(72, 64, 16, 12)], 180),
-    Rung("encoder", "medium, 64 / 16 px", ["--encoder=medium", *_geometry(72, 64, 16, 12)], 20),
+    Rung("augmentation", "the paper's", ["--augment=full"], 87),
+    Rung("rate", "0.004", ["--learning_rate=0.004"], 91),
+    Rung("picture / patch", "64 / 16 px", ["--encoder=base_16px", *_geometry(72, 64, 16, 12)], 97),
+    Rung("width of the latents", "256", ["--encoder=base_256"], 138),
+    Rung("images of negatives", "128", ["--batch_size=128", "--learning_rate=0.004"], 85),
+    Rung("encoder", "small, 64 / 16 px", ["--encoder=small", *_geometry(72, 64, 16, 12)], 174),
+    Rung("patch grid", "7 x 7 by 16 px", ["--patch_stride=16", "--steps_to_ignore=2", "--steps_to_predict=3"], 49),
+    Rung("augmentation", "none", ["--augment=none"], 95),
+    Rung("rate", "0.001", ["--learning_rate=0.001"], 91),
+    Rung("rate", "0.002, constant", ["--schedule=constant"], 91),
+    Rung("context network", "5 blocks of 256", ["--context_blocks=5", "--context_dim=256"], 50),
     Rung("norm", "none", ["--norm=none"], 80),
     Rung("norm", "channel", ["--norm=channel"], 70),
-    Rung("context network", "5 blocks of 256", ["--context_blocks=5", "--context_dim=256"], 50),
-    Rung("passes", "10", [], 75, 10),
-    Rung("passes", "60", [], 75, 60),
-    Rung("passes", "200", [], 75, 200),
+    Rung("images of negatives", "8", ["--batch_size=8", "--learning_rate=0.001"], 60),
+    Rung("width of the latents", "512", ["--encoder=base_512"], 95),
+    Rung("picture / patch", "96 / 24 px", ["--encoder=base_24px", *_geometry(108, 96, 24, 18)], 75),
+    Rung("encoder", "medium, 64 / 16 px", ["--encoder=medium", *_geometry(72, 64, 16, 12)], 20),
+    Rung("passes", "10", [], 91, 10),
+    Rung("passes", "60", [], 91, 60),
+    Rung("passes", "200", [], 91, 200),
 ]
 
 
 def run(rung: Rung, pictures: str, work: str, minutes: float, seed: int) -> study.Run:
     """The rung with a seed: pre-trained, exported, read off."""
-    folder = "/".join([work, *("".join(c if c.isalnum() else "_" for c in name) for name in rung[:2]), str(seed)])
+    names = ("".join(c if c.isalnum() else "_" for c in name) for name in rung[:2])
+    folder = "/".join([work, f"{minutes:g}min", *names, str(seed)])
     epochs = rung.epochs(minutes)
-    more = [
-        f"--dataset=folder:{pictures}",
-        *rung.flags,
-        f"--train_epochs={epochs:g}",
-        "--probe_every=0",
-        f"--seed={seed}",
-    ]
+    more = [*_trained(rung, pictures), f"--train_epochs={epochs:g}", f"--seed={seed}"]
     result = f"{folder}/read_off.json"
     command = ["experiments.read_off", f"--module={folder}/hub", f"--pictures={pictures}", f"--output={result}"]
-    fields = {"cause": rung.cause, "rung": rung.name, "seed": seed, "passes": epochs}
+    fields = {"cause": rung.cause, "rung": rung.name, "seed": seed, "minutes": minutes, "passes": epochs}
     return study.Run(fields, [*study.pretrained(folder, PRESET, more), (command, result)])
+
+
+def _trained(rung: Rung, pictures: str) -> list[str]:
+    return [f"--dataset=folder:{pictures}", *rung.flags, "--probe_every=0"]
+
+
+def measured_speed(rung: Rung, pictures: str, images: int = 2400) -> float:
+    """Images/s of a short pre-training on one core, without its first steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        batch = next((int(flag.split("=")[1]) for flag in rung.flags if flag.startswith("--batch_size=")), 32)
+        steps = images // batch // 3 * 3
+        short = ["--train_epochs=0", f"--train_steps={steps}", f"--steps_per_loop={steps // 3}", f"--workdir={folder}"]
+        command = ["-m", "cpc_tf.pretrain", f"--flagfile={PRESET}", *_trained(rung, pictures), *short]
+        core = str(min(os.sched_getaffinity(0)))
+        subprocess.run(["taskset", "-c", core, sys.executable, *command], check=True, capture_output=True)
+        last = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()[-1]
+        return json.loads(last)["images_per_second"]
 
 
 def with_bound(result: dict) -> dict:
@@ -131,12 +151,37 @@ def _mean(records: Sequence[dict], name: str) -> float:
     return sum(record[name] for record in records) / len(records)
 
 
+def chosen_rungs(causes: Sequence[str]) -> list[Rung]:
+    """The reference and the rungs of some causes; of all without any.
+
+    Raises:
+      ValueError: no rung has such a cause.
+    """
+    known = {rung.cause for rung in RUNGS}
+    for cause in causes:
+        if cause not in known:
+            raise ValueError(f"--causes: '{cause}' is none of {', '.join(sorted(known))}")
+    return [rung for rung in RUNGS if not causes or rung.cause in (REFERENCE.cause, *causes)]
+
+
 def main(_) -> None:
     """Runs what is missing; prints the table, and draws it."""
     values = flags.FLAGS
-    rungs = [rung for rung in RUNGS if not values.causes or rung.cause in values.causes]
+    try:
+        rungs = chosen_rungs(values.causes)
+    except ValueError as error:
+        sys.exit(str(error))
+    if not os.path.isdir(os.path.join(values.pictures, "train")):
+        sys.exit(f"--pictures={values.pictures}: has no folder 'train'")
+    if values.speeds:
+        for rung in rungs:
+            print(f"{rung.cause}, {rung.name}: {measured_speed(rung, values.pictures):.0f} images/s", flush=True)
+        return
     todo = [run(r, values.pictures, values.work, values.minutes, seed) for seed in values.seeds for r in rungs]
-    records = study.carry_out("causes", todo, values.cores, with_bound)
+    found = study.carry_out("causes", todo, values.cores, with_bound)
+    records = [record for record in found if any(run.fields.items() <= record.items() for run in todo)]
+    if not any(record["cause"] == REFERENCE.cause for record in records):
+        sys.exit("the reference failed: nothing to compare with")
     print(table(records))
     if values.draw:
         write_file(values.draw, draw(records))
@@ -150,4 +195,5 @@ if __name__ == "__main__":
     flags.DEFINE_list("causes", [], "causes to look at; none: all")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     flags.DEFINE_string("draw", "", "picture to write")
+    flags.DEFINE_bool("speeds", False, "measure the speed of each rung instead, in a minute or two each")
     app.run(main)

@@ -2,15 +2,19 @@
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from cpc_tf import cli
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
 from experiments import causes, detection, labels, ladder, policies, read_off, study, thirds
+from tests import modules
 
 ROOT = pathlib.Path(__file__).parent.parent
 CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS.values()}}
@@ -120,10 +124,52 @@ def test_latents_are_read_off():
     assert max(noise.values()) < 0.4
 
 
+def test_a_module_is_read_off_a_folder(tmp_path):
+    """The command: tested on held-out images, and on the validation set; what is missing is one line."""
+    modules.write_module(tmp_path / "hub")
+    random = np.random.default_rng(0)
+    for split, each in (("train", 120), ("val", 10)):
+        for name, brightness in (("dark", 60), ("light", 180)):
+            (tmp_path / "in" / split / name).mkdir(parents=True)
+            for number in range(each):
+                picture = random.integers(-40, 40, [16, 16, 3]) + brightness
+                Image.fromarray(picture.astype(np.uint8)).save(tmp_path / "in" / split / name / f"{number:03}.png")
+    command = ["-m", "experiments.read_off", f"--module={tmp_path}/hub", f"--pictures={tmp_path}/in"]
+    for test, images in (("held_out", 80), ("val", 20)):
+        done = ran(*command, f"--test={test}", f"--output={tmp_path}/out.json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads((tmp_path / "out.json").read_text())
+        assert found == json.loads(done.stdout.splitlines()[-1])
+        assert (found["tested_on"], found["images"]) == (test, images)
+        assert min(found[name] for name in causes.READINGS) > 0.9
+    refused = ran(*command[:3], f"--pictures={tmp_path}/none")
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert f"{tmp_path}/none" in refused.stderr
+
+
+def ran(*command):
+    return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=200)
+
+
+def test_rungs_are_chosen_by_cause():
+    assert causes.chosen_rungs([]) == causes.RUNGS
+    assert {rung.cause for rung in causes.chosen_rungs(["rate"])} == {"reference", "rate"}
+    with pytest.raises(ValueError, match="'rat' is none of .*rate"):
+        causes.chosen_rungs(["rat"])
+
+
+@pytest.mark.parametrize("module", ["causes", "thirds"])
+def test_a_folder_without_pictures_is_refused(module, tmp_path):
+    refused = ran("-m", f"experiments.{module}", f"--pictures={tmp_path}", *["--output=x"] * (module == "thirds"))
+    assert (refused.returncode, refused.stderr) == (1, f"--pictures={tmp_path}: has no folder 'train'\n")
+
+
 def test_every_third_image_is_linked_to_be_tested_on(tmp_path):
     for name in ("a/1.jpg", "a/2.jpg", "a/3.jpg", "b/4.jpg", "b/5.jpg", "b/6.jpg", "b/7.jpg"):
         (tmp_path / "in/train" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in/train" / name).write_text(name)
+    with pytest.raises(FileNotFoundError, match="no folder 'train'"):
+        thirds.link(str(tmp_path), str(tmp_path / "out"))
     for _ in range(2):  # the second time all is there
         assert thirds.link(str(tmp_path / "in"), str(tmp_path / "out")) == {"train": 5, "val": 2}
     assert sorted(str(path.relative_to(tmp_path / "out")) for path in tmp_path.rglob("out/val/*/*")) == [
