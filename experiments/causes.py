@@ -65,7 +65,7 @@ RUNGS = [
     Rung("augmentation", "none", ["--augment=none"], 95),
     Rung("rate", "0.001", ["--learning_rate=0.001"], 91),
     Rung("rate", "0.002, constant", ["--schedule=constant"], 91),
-    Rung("context network", "5 blocks of 256", ["--context_blocks=5", "--context_dim=256"], 50),
+    Rung("context network", "5 blocks of 256", ["--context_blocks=5", "--context_dim=256"], 53),
     Rung("norm", "none", ["--norm=none"], 80),
     Rung("norm", "channel", ["--norm=channel"], 70),
     Rung("images of negatives", "8", ["--batch_size=8", "--learning_rate=0.001"], 60),
