@@ -45,7 +45,7 @@ class Training:
     phase: str | None = None
     num_train_labels: int | None = None
     label_fraction: float | None = None
-    began_as: Training | None = None  # None: random weights
+    began_as: Training | None = None  # of the module that the run began with; None: random weights
 
     @property
     def on_labels(self) -> bool:
@@ -55,18 +55,26 @@ class Training:
     @property
     def trained_by(self) -> str:
         """See `Identity`."""
-        first = self
-        while first.began_as:
-            first = first.began_as
-        if first.on_labels:
+        before = self
+        while before.on_labels and before.began_as:
+            before = before.began_as
+        if before.on_labels:
             return LABELS
-        return f"{first.objective}+{LABELS}" if self.on_labels else first.objective
+        return f"{before.objective}+{LABELS}" if self.on_labels else before.objective
+
+    @property
+    def began_with(self) -> str:
+        """See `Identity`."""
+        before = self
+        while before.on_labels and before.began_as:
+            before = before.began_as
+        return (before.began_as.module or "") if before.began_as else ""
 
     def to_json(self) -> dict[str, Any]:
         """Its keys in encoder.json; a run on labels says that it began with random weights."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "began_as"}
         known = {name: value for name, value in values.items() if value is not None}
-        if self.on_labels:
+        if self.on_labels or self.began_as:
             known["began_as"] = self.began_as.to_json() if self.began_as else None
         return known
 
@@ -101,6 +109,7 @@ class EncoderCard:
             seed=self.training.seed,
             parameters=self.parameters,
             module=module_name(module),
+            began_with=self.training.began_with,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class Identity:
     seed: int | None = None  # of its training, or of its weights if untrained
     parameters: int | None = None  # number of trainable ones
     module: str = ""  # handle or last path component of the TF-Hub module, if it comes from one
+    began_with: str = ""  # the module that its pre-training began with, likewise
 
     def to_json(self) -> dict[str, Any]:
         """The value of 'identity' in a result.json."""

@@ -121,13 +121,19 @@ def _check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: 
 def with_values(
     settings: EncoderConfig, variables: list[tf.Variable], name: str, precision: str = "float32"
 ) -> Network:
-    """A network with the values of these variables, in the order of `Network.variables`.
+    """A network with the values of these variables; see `take_values`."""
+    network = make_encoder(settings, precision)
+    foreign.trace(network, 32)
+    take_values(network, variables, name)
+    return network
+
+
+def take_values(network: Network, variables: list[tf.Variable], name: str) -> None:
+    """Gives a network the values of these variables, in the order of `Network.variables`.
 
     Raises:
       ConfigError: if they are another network's. `name` is the module's, for the message.
     """
-    network = make_encoder(settings, precision)
-    foreign.trace(network, 32)
     if [(v.shape, v.dtype) for v in network.variables] != [(v.shape, v.dtype) for v in variables]:
         raise ConfigError(
             f"--encoder={name}: its encoder.json is of another network: {len(network.variables)} variables there, "
@@ -135,7 +141,6 @@ def with_values(
         )
     for variable, value in zip(network.variables, variables):
         variable.assign(value)
-    return network
 
 
 def _network(name: EncoderName, backbone: str, precision: str) -> Network:

@@ -14,7 +14,7 @@ from cpc_tf.encoders.identity import module_name
 from cpc_tf.encoders.loaded import LATENTS
 from cpc_tf.encoders.name import EncoderName
 from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.encoder import History, run_row, write_encoder
+from cpc_tf.export.encoder import History, labels_of, past, run_row, write_encoder
 from cpc_tf.export.readme import dataset_name, measured_at, table, without_folders
 from cpc_tf.export.restored import load_trained, result_of
 from cpc_tf.settings import ConfigError
@@ -87,20 +87,6 @@ def one_patch(images: ImageConfig) -> GeometryConfig:
     )
 
 
-def past(training: Training) -> str:
-    """What an encoder has learned, from the first step on, as far as its card and those of its ancestors know."""
-    run = f"(run `{training.run}`, step {training.step})"
-    if not training.on_labels:
-        return f"pre-trained on `{training.dataset}` without labels {run}"
-    labels = f"on {_labels(training)} of `{training.dataset}` {run}"
-    before = training.began_as
-    return f"{past(before)}, then fine-tuned {labels}" if before else f"trained from scratch {labels}"
-
-
-def _labels(training: Training) -> str:
-    return f"{training.num_train_labels} labels ({100 * training.label_fraction:.3g} %)"
-
-
 def describe(architecture: str, training: Training, phase: EfficientConfig, result: dict[str, Any]) -> History:
     """What the README states of the run, from the settings of the phase that the encoder comes from."""
     before, classifier = training.began_as, phase.classifier
@@ -123,7 +109,7 @@ def describe(architecture: str, training: Training, phase: EfficientConfig, resu
         ),
         seen=seen,
         rows=[
-            ("pictures", f"`{training.dataset}`, split `{phase.data.split}`, {_labels(training)}"),
+            ("pictures", f"`{training.dataset}`, split `{phase.data.split}`, {labels_of(training)}"),
             ("began as", f"module `{before.module}`" if before else "random weights"),
             (
                 "image augmentation",

@@ -93,3 +93,18 @@ def run_row(training: card.Training, batch_size: int) -> tuple[str, str]:
     phase = f"phase `{training.phase}`, " if training.phase else ""
     step = f"step {training.step} of batches of {batch_size}"
     return "run", f"`{training.run}`, {phase}{step}, {training.weights} weights"
+
+
+def past(training: card.Training) -> str:
+    """What an encoder has learned, from the first step on, as far as its card and those of its ancestors know."""
+    run, before = f"(run `{training.run}`, step {training.step})", training.began_as
+    if not training.on_labels:
+        own = f"pre-trained on `{training.dataset}` without labels {run}"
+        return f"{past(before)}, then {own}" if before else own
+    own = f"on {labels_of(training)} of `{training.dataset}` {run}"
+    return f"{past(before)}, then fine-tuned {own}" if before else f"trained from scratch {own}"
+
+
+def labels_of(training: card.Training) -> str:
+    """How many labels a run on labels had."""
+    return f"{training.num_train_labels} labels ({100 * training.label_fraction:.3g} %)"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-from cpc_tf.encoders.card import Training
+from cpc_tf.encoders.card import Training, read_card
+from cpc_tf.encoders.identity import module_name
 from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.encoder import History, run_row, write_encoder
+from cpc_tf.export.encoder import History, past, run_row, write_encoder
 from cpc_tf.export.readme import NO_FIGURES, dataset_name, measured_at, table, without_folders
 from cpc_tf.export.restored import load_pretrained, result_of
 from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import ConfigError
 
 
 def export_pretraining(run: PretrainConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
@@ -23,14 +26,26 @@ def export_pretraining(run: PretrainConfig, config: ExportConfig, directory: str
         run=without_folders(config.workdir),
         step=step,
         weights=config.weights,
+        began_as=_before(run, config.workdir),
     )
     history = describe(training, run, result_of(config.workdir))
     return write_encoder(encoder, run.geometry, training, history, config, directory)
 
 
+def _before(run: PretrainConfig, workdir: str) -> Training | None:
+    """How the module was trained that the run began with; None if it began with new values."""
+    if not run.initial_encoder:
+        return None
+    try:
+        training = read_card(run.initial_encoder).training
+    except ConfigError as error:
+        raise ConfigError(f"--workdir={workdir}: the module that this run began with is needed: {error}") from error
+    return dataclasses.replace(training, module=module_name(run.initial_encoder))
+
+
 def describe(training: Training, run: PretrainConfig, result: dict[str, Any]) -> History:
     """What the README states of the run; `result` is empty if it has not ended."""
-    objective = run.objective.kind
+    objective, before = run.objective.kind, training.began_as
     return History(
         title=f"{objective.TITLE} encoder `{run.encoder.encoder}`, pre-trained on `{training.dataset}`",
         summary=f"It learned from pictures without labels,\nby {objective.SUMMARY}, as implemented by cpc_tf.",
@@ -39,6 +54,7 @@ def describe(training: Training, run: PretrainConfig, result: dict[str, Any]) ->
             ("pictures", f"`{training.dataset}`, split `{run.data.split}`, labels not used"),
             ("augmentation", f"`{run.augment.title}`"),
             run_row(training, run.training.batch_size),
+            *([("began with", f"`{before.module}`: {past(before)}")] if before else []),
         ],
         figures=_figures(objective, result, training.step),
     )

@@ -54,6 +54,9 @@ class PretrainConfig(Settings):
     """All settings of `python -m cpc_tf.pretrain`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
+    initial_encoder: str = setting(
+        "", "Module of `python -m cpc_tf.export` whose values the encoder begins with; empty: new ones", path=True
+    )
     data: DataConfig = DataConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()

@@ -11,7 +11,7 @@ import tensorflow as tf
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.fetch import fetching
 from cpc_tf.data.source import Source
-from cpc_tf.encoders.identity import Identity
+from cpc_tf.encoders.identity import Identity, module_name
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.pretrain import patch_sheet
@@ -62,6 +62,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
         dataset=config.data.dataset,
         seed=config.training.seed,
         parameters=int(sum(np.prod(v.shape) for v in training.model.encoder.trainable_variables)),
+        began_with=module_name(config.initial_encoder),
     )
     return workdir.finish(
         {

@@ -10,6 +10,7 @@ from cpc_tf.keras import keras
 from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics
+from cpc_tf.pretrain.initial import initialize
 from cpc_tf.training.optimizer import adam
 from cpc_tf.training.schedules import warm_up
 from cpc_tf.training.trainee import Trainee
@@ -37,7 +38,7 @@ class Pretraining(Trainee):
       train_steps: the length of the run, for the schedule.
 
     Raises:
-      ConfigError: if the batch cannot be divided among the replicas.
+      ConfigError: if the batch cannot be divided among the replicas, or the encoder to begin with does not fit.
     """
 
     def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, train_steps: int):
@@ -46,6 +47,8 @@ class Pretraining(Trainee):
         self._shape = self._view.shape(config.geometry)
         with strategy.scope():
             self.model = build_model(config)
+            if config.initial_encoder:
+                initialize(self.model.encoder, config.initial_encoder)
             rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
             self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
         self.set_up(

@@ -58,7 +58,8 @@ def methods(runs: Iterable[Run]) -> list[Method]:
     for run in runs:
         known = identity(run)
         module = known.module if known.trained_by == UNKNOWN else ""
-        key = (known.trained_by, architecture(known.architecture), dataset_name(known.dataset), module)
+        before = known.began_with and f"from {known.began_with}"
+        key = (known.trained_by, architecture(known.architecture), dataset_name(known.dataset), before, module)
         alike.setdefault(key, []).append(run)
     found: dict[tuple[str, ...], list[Run]] = {}
     for key, own in alike.items():
@@ -80,7 +81,7 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
     same = [other for other in others if other[0] == key[0]]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
-    telling = ", ".join(telling) or key[3]
+    telling = ", ".join(telling) or key[4]
     return f"{title}{' and labels' if labels else ''}{f' ({telling})' if telling else ''}"
 
 

@@ -22,10 +22,17 @@ def fine_tuned(before, **known):
     return Training(**known, began_as=before and dataclasses.replace(before, module="hub"))
 
 
+# Pre-trained on photos, then on birds.
+TWICE = dataclasses.replace(PRETRAINED, dataset="birds", began_as=dataclasses.replace(PRETRAINED, module="first"))
+
+
 @pytest.mark.parametrize(
     ("training", "trained_by"),
     [
         (PRETRAINED, "cpc"),
+        (TWICE, "cpc"),
+        (dataclasses.replace(TWICE, began_as=dataclasses.replace(TWICE.began_as, objective="rotation")), "cpc"),
+        (fine_tuned(TWICE), "cpc+labels"),
         (dataclasses.replace(PRETRAINED, objective="rotation"), "rotation"),
         (fine_tuned(PRETRAINED), "cpc+labels"),
         (fine_tuned(fine_tuned(PRETRAINED), dataset="flowers"), "cpc+labels"),
@@ -36,7 +43,8 @@ def fine_tuned(before, **known):
 def test_survives_json_and_knows_what_it_is(training, trained_by):
     card = dataclasses.replace(CARD, training=training)
     assert EncoderCard.from_json(json.loads(json.dumps(card.to_json()))) == card
-    wanted = Identity(trained_by, "tiny", training.dataset, training.seed, 17_000, "hub")
+    began_with = "first" if TWICE.began_as.module in str(training) else ""
+    wanted = Identity(trained_by, "tiny", training.dataset, training.seed, 17_000, "hub", began_with)
     assert card.identity("/home/someone/hub/") == wanted
 
 

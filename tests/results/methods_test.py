@@ -78,6 +78,8 @@ def test_titles_tell_apart():
     assert _names([_linear("runs/hub"), _linear("pixels")]) == ["CPC v2", "pixels"]
     large = {**samples.identity("x"), "architecture": "resnet50_v2"}
     other = {**samples.identity("x"), "dataset": "birds"}
+    twice = {**samples.identity("x"), "began_with": "first"}
+    assert _names([_linear("a"), _linear("b", identity=twice)]) == ["CPC v2", "CPC v2 (from first)"]
     assert _names([_linear("a"), _linear("b", identity=large)]) == ["CPC v2 (ResNet-50 v2)", "CPC v2 (small ResNet)"]
     assert _names([_linear("a"), _linear("b", identity=other)]) == ["CPC v2 (birds)", "CPC v2 (photos)"]
 

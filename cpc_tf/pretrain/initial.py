@@ -1,0 +1,37 @@
+"""The values that an encoder begins with where it was pre-trained before."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cpc_tf.encoders import foreign
+from cpc_tf.encoders.card import EncoderCard, read_card
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.load import take_values
+from cpc_tf.encoders.network import Network
+from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.settings import ConfigError
+
+
+def initialize(encoder: Network, module: str) -> None:
+    """Gives an encoder the values of --initial_encoder, a module of ours.
+
+    Raises:
+      ConfigError: there is none, it learned from labels, or it is another network than the run's.
+    """
+    try:
+        card = read_card(module)
+        _check(card, encoder.config)
+        take_values(encoder, getattr(foreign.load_module(module, module), "variables", ()), module)
+    except ConfigError as error:
+        reason = str(error).replace(f"--encoder={module}: ", "", 1)
+        raise ConfigError(f"--initial_encoder={module}: {reason}") from error
+
+
+def _check(card: EncoderCard, wanted: EncoderConfig) -> None:
+    if card.training.trained_by not in OBJECTIVES:
+        raise ConfigError("it learned from labels, and pre-training is without; name one that did not")
+    for field in dataclasses.fields(EncoderConfig):
+        there, here = getattr(card.encoder, field.name), getattr(wanted, field.name)
+        if there != here and field.name != "recompute":  # which changes no value
+            raise ConfigError(f"it has --{field.name}={there}, this run --{field.name}={here}")
