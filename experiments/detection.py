@@ -3,10 +3,12 @@
     python -m experiments.detection --dataset=collages --work=runs/labels
     python -m experiments.detection --dataset=bccd-voc --boxes=../shared/data/bccd-voc \
       --pictures=../shared/data/imagenette-224 --work=runs/labels
+    python -m experiments.detection --dataset=collages-128px --pictures=... --encoder=network:modules/imagenette_128px
 
-Encoders come from the pictures of `photos` (collages) or of imagenette-224 (bccd-voc), and from the runs of
-experiments.labels if these stand in the same --work. Writes experiments/results/detection_DATASET.json and prints its
-table. Five minutes a run and core, beside the encoders.
+Encoders come from the pictures of `photos` (collages) or of imagenette-224 (the others), and from the runs of
+experiments.labels if these stand in the same --work. With --encoder a seed is that of the detector, no more, and one
+encoder trained on labels is compared. Writes experiments/results/detection_DATASET.json and prints its table. Five
+minutes a run and core beside the encoders, at 128 px eight to twelve.
 """
 
 from __future__ import annotations
@@ -16,32 +18,38 @@ from absl import app, flags
 from experiments import labels, study
 
 # What is detected -> what encoders are trained on, and the preset.
-SETTINGS = {"collages": ("photos", "collages"), "bccd-voc": ("imagenette-224", "bccd")}
+SETTINGS = {
+    "collages": ("photos", "collages/detect"),
+    "bccd-voc": ("imagenette-224", "bccd/detect"),
+    "collages-128px": ("imagenette-128px", "collages/detect_128px"),
+    "bccd-voc-128px": ("imagenette-128px", "bccd/detect_128px"),
+}
 ENCODERS = ("CPC", "supervised", "random")
 
 
-def runs(dataset: str, boxes: str, pictures: str, work: str, seeds: int) -> list[study.Run]:
+def runs(dataset: str, boxes: str, pictures: str, work: str, seeds: int, module: str = "") -> list[study.Run]:
     """All encoders with the first seed, then with the others."""
-    return [_run(dataset, boxes, pictures, work, e, seed) for seed in range(seeds) for e in ENCODERS]
+    return [_run(dataset, boxes, pictures, work, e, seed, module) for seed in range(seeds) for e in ENCODERS]
 
 
-def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed: int) -> study.Run:
+def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed: int, module: str) -> study.Run:
     source, preset = SETTINGS[dataset]
-    folder = f"{work}/{source}/{seed}"
-    module, before = encoder, []
+    folder = f"{work}/{source}/{0 if module else seed}"
+    given, before = "random", []
     if encoder == "CPC":
-        module = f"{folder}/hub"
-        before = study.pretrained(folder, *labels.pretraining(source, pictures, seed))
+        given = module or f"{folder}/hub"
+        before = [] if module else study.pretrained(folder, *labels.pretraining(source, pictures, seed))
     elif encoder == "supervised":
-        module, run = f"{folder}/hub_labels", f"{folder}/pixels_1"
-        export = (["export", f"--workdir={run}", f"--output={module}"], f"{module}/encoder.json")
-        before = [*labels.classified(source, pictures, folder, "pixels", 1.0, seed), export]
+        hub, run = f"{folder}/hub_labels", f"{folder}/pixels_1"
+        given = f"network:{hub}" if module.startswith("network:") else hub
+        export = (["export", f"--workdir={run}", f"--output={hub}"], f"{hub}/encoder.json")
+        before = [*labels.classified(source, pictures, folder, "pixels", 1.0, 0 if module else seed), export]
     workdir = f"{work}/{dataset}/{seed}/{encoder.lower()}"
     command = [
         "cpc_tf.detect",
-        f"--flagfile=flags/{preset}/detect.flags",
+        f"--flagfile=flags/{preset}.flags",
         *([f"--dataset=voc:{boxes}"] if boxes else []),
-        f"--encoder={module}",
+        f"--encoder={given}",
         f"--seed={seed}",
         f"--workdir={workdir}",
     ]
@@ -52,16 +60,18 @@ def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed:
 def main(_) -> None:
     """Runs what is missing; prints the table."""
     given = flags.FLAGS
-    todo = runs(given.dataset, given.boxes, given.pictures, given.work, given.seeds)
-    records = study.carry_out(f"detection_{given.dataset}", todo)
+    todo = runs(given.dataset, given.boxes, given.pictures, given.work, given.seeds, given.encoder)
+    records = study.carry_out(f"detection_{given.dataset}", todo, given.cores)
     for metric in ("map11", "map_all"):
         print(study.table(records, "features", "dataset", metric))
 
 
 if __name__ == "__main__":
     flags.DEFINE_string("work", "runs/labels", "folder of the runs")
-    flags.DEFINE_enum("dataset", "collages", list(SETTINGS), "which of the two")
+    flags.DEFINE_enum("dataset", "collages", list(SETTINGS), "which one")
     flags.DEFINE_string("boxes", "", "folder of bccd-voc")
     flags.DEFINE_string("pictures", "", "folder of imagenette-224")
+    flags.DEFINE_string("encoder", "", "a module for all seeds; empty: each seed pre-trains one")
+    flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     flags.DEFINE_integer("seeds", 3, "how many seeds: of the encoder and of the detector")
     app.run(main)

@@ -22,7 +22,10 @@ STUDIES = {
     "causes": [causes.run(rung, "PICTURES", "W", 60, seed) for rung in causes.RUNGS for seed in (0, 1)],
     "policies": policies.runs("W", "PICTURES", 950, 2),
     "ladder": ladder.runs("W", 3),
-    "detection": detection.runs("collages", "", "", "W", 3) + detection.runs("bccd-voc", "BOXES", "PICTURES", "W", 3),
+    "detection": detection.runs("collages", "", "", "W", 3)
+    + detection.runs("bccd-voc", "BOXES", "PICTURES", "W", 3)
+    + detection.runs("collages-128px", "", "PICTURES", "W", 3, "network:modules/imagenette_128px")
+    + detection.runs("bccd-voc-128px", "BOXES", "PICTURES", "W", 3),
     "labels": labels.runs("photos", "", "W", 3)
     + labels.runs("imagenette-224", "PICTURES", "W", 3)
     + labels.runs("imagenette-128px", "PICTURES", "W", 3, "modules/imagenette_128px"),
