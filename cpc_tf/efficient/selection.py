@@ -10,6 +10,10 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase, folder
 from cpc_tf.efficient.trainee import FINE_TUNED
 from cpc_tf.settings import replace
+from cpc_tf.training.loop import Diverged
+
+# What the record of a trial has in place of figures if it diverged.
+DIVERGED = {"steps": 0, "diverged": True}
 
 
 class Selection(NamedTuple):
@@ -21,17 +25,26 @@ class Selection(NamedTuple):
 
 
 def select(config: EfficientConfig, phases: Phases) -> Selection:
-    """Tries settings of the first phase on the held-out labels and then, with the best, lengths of fine-tuning."""
+    """Tries settings of the first phase on the held-out labels and then, with the best, lengths of fine-tuning.
+
+    Raises:
+      Diverged: with all settings. With some, they are recorded and not chosen.
+    """
     phase, tried = first_phase(config), trials(config)
     if len(tried) == 1 and not fine_tuning(config):
         return Selection([], config, 0)
-    records = []
+    records, divergence = [], None
     for number, settings in enumerate(tried):
         trial = replace(folder(config, "search", phase, str(number)), **settings)
-        trainee = phases.first(trial, phases.inputs.fit)
-        record = {"phase": phase, **settings, **phases.held_out(trial, trainee)}
-        records.append({**record, "steps": int(trainee.step.numpy()), "chosen": False})
+        try:
+            trainee = phases.first(trial, phases.inputs.fit)
+            found = {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
+        except Diverged as error:
+            divergence, found = error, DIVERGED
+        records.append({"phase": phase, **settings, **found, "chosen": False})
         _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1])
+    if divergence and all(record.get("diverged") for record in records):
+        raise divergence
     chosen = best(records)
     records[chosen]["chosen"] = True
     selection = Selection(records, replace(config, **tried[chosen]), 0)
@@ -50,7 +63,11 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
     for rate in rates:
         tuned = replace(folder(config, "search", FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
         start.classifier.set_weights(weights)
-        _, looks = phases.fine_tune(tuned, start, fit, config.sgd.finetune_steps, evaluated=True)
+        try:
+            _, looks = phases.fine_tune(tuned, start, fit, config.sgd.finetune_steps, evaluated=True)
+        except Diverged:
+            looks = []
+            records.append({"phase": FINE_TUNED, "encoder_rate": rate, **DIVERGED, "chosen": False})
         for record in looks:
             if "held_out_top1" in record:
                 figures = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
@@ -93,8 +110,10 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
 
 def best(records: list[dict[str, Any]]) -> int:
     """The index of the record with the highest 'held_out_top1'; among equals, of the lowest 'held_out_loss'."""
-    return min(range(len(records)), key=lambda i: (-records[i]["held_out_top1"], records[i]["held_out_loss"]))
+    ended = [i for i, record in enumerate(records) if not record.get("diverged")]
+    return min(ended, key=lambda i: (-records[i]["held_out_top1"], records[i]["held_out_loss"]))
 
 
 def _report(title: str, record: dict[str, Any]) -> None:
-    print(f"{title}: held-out top-1 {100 * record['held_out_top1']:.1f} %", flush=True)
+    found = "diverged" if record.get("diverged") else f"held-out top-1 {100 * record['held_out_top1']:.1f} %"
+    print(f"{title}: {found}", flush=True)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.efficient.config import EfficientConfig, SearchConfig
-from cpc_tf.efficient.selection import best, trials
+from cpc_tf.efficient.selection import DIVERGED, best, trials
 from cpc_tf.settings import ConfigError, replace
 
 GIVEN = {"learning_rate": 0.3, "weight_decay": 0.5, "dropout": 0.25, "batch_size": 7}
@@ -43,7 +43,9 @@ def test_without_batches_to_draw_from_the_given_one_stays():
 
 def test_the_best_has_most_right_and_among_equals_the_least_loss():
     found = [(0.5, 0.1), (0.7, 0.9), (0.7, 0.8), (0.6, 0.0)]
-    assert best([{"held_out_top1": top1, "held_out_loss": loss} for top1, loss in found]) == 2
+    records = [{"held_out_top1": top1, "held_out_loss": loss} for top1, loss in found]
+    assert best(records) == 2
+    assert best([DIVERGED, *records, DIVERGED]) == 3
 
 
 @pytest.mark.parametrize(
