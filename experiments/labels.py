@@ -16,6 +16,7 @@ from absl import app, flags
 
 from experiments import study
 
+FEATURES = ("CPC", "pixels")
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 FRACTIONS = {"photos": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
 # Dataset -> the ending of its presets' names in flags/imagenette.
@@ -34,7 +35,7 @@ OTHERWISE = {
 }
 for _fraction in CURVE:
     _like = 0.01 if _fraction < 0.05 else 0.1 if _fraction < 0.5 else 1.0
-    for _features in ("CPC", "pixels"):
+    for _features in FEATURES:
         OTHERWISE["imagenette-128px", _features, _fraction] = OTHERWISE.get(("imagenette-224", _features, _like), [])
 
 
@@ -75,9 +76,15 @@ def classified(
 
 
 def runs(
-    dataset: str, pictures: str, work: str, seeds: int, module: str = "", fractions: Sequence[float] = ()
+    dataset: str,
+    pictures: str,
+    work: str,
+    seeds: int,
+    module: str = "",
+    fractions: Sequence[float] = (),
+    features: Sequence[str] = FEATURES,
 ) -> list[study.Run]:
-    """Each fraction and seed with both, fewer labels first."""
+    """Each fraction and seed with each of the features, fewer labels first."""
 
     def run(fraction: float, seed: int, encoder: str) -> study.Run:
         fields = {"dataset": dataset, "label_fraction": fraction, "seed": seed, "features": encoder}
@@ -86,14 +93,15 @@ def runs(
 
     # Seeds innermost: runs beside each other then pre-train different encoders.
     parts = fractions or FRACTIONS[dataset]
-    return [run(f, s, encoder) for f in parts for encoder in ("CPC", "pixels") for s in range(seeds)]
+    return [run(f, s, encoder) for f in parts for encoder in features for s in range(seeds)]
 
 
 def main(_) -> None:
     """Runs what is missing; prints the table."""
     values = flags.FLAGS
     fractions = [float(fraction) for fraction in values.fractions]
-    todo = runs(values.dataset, values.pictures, values.work, values.seeds, values.encoder, fractions)
+    seeds, features = values.seeds, values.features
+    todo = runs(values.dataset, values.pictures, values.work, seeds, values.encoder, fractions, features)
     print(study.table(study.carry_out(f"labels_{values.dataset}", todo, values.cores), "features", "label_fraction"))
 
 
@@ -103,6 +111,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("pictures", "", "folder of imagenette-224")
     flags.DEFINE_string("encoder", "", "a module for all seeds; empty: each seed pre-trains one")
     flags.DEFINE_list("fractions", [], "parts of the labels; empty: all of the study")
+    flags.DEFINE_multi_enum("features", [*FEATURES], [*FEATURES], "which to compare")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     flags.DEFINE_integer("seeds", 3, "how many seeds: of the pre-training and of the labels")
     app.run(main)
