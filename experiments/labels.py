@@ -18,9 +18,9 @@ from experiments import study
 
 FEATURES = ("CPC", "pixels")
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-FRACTIONS = {"photos": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
-# Dataset -> the ending of its presets' names in flags/imagenette.
-ENDING = {"imagenette-128px": "_128px"}
+FRACTIONS = {"photos": CURVE, "photos-128px": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
+# Dataset -> the ending of its presets' names in flags/.
+ENDING = {"photos-128px": "_128px", "imagenette-128px": "_128px"}
 # What differs from the presets: what takes longer to learn than they give it, and on imagenette-224 no selection, for
 # time: it is fine-tuned as long as trials with other labels said (docs/few_labels.md).
 OTHERWISE = {
@@ -37,11 +37,12 @@ for _fraction in CURVE:
     _like = 0.01 if _fraction < 0.05 else 0.1 if _fraction < 0.5 else 1.0
     for _features in FEATURES:
         OTHERWISE["imagenette-128px", _features, _fraction] = OTHERWISE.get(("imagenette-224", _features, _like), [])
+        OTHERWISE["photos-128px", _features, _fraction] = OTHERWISE.get(("photos", _features, _fraction), [])
 
 
 def preset(dataset: str) -> str:
     """The folder of its presets in flags/."""
-    return "photos" if dataset == "photos" else "imagenette"
+    return dataset.partition("-")[0]
 
 
 def pretraining(dataset: str, pictures: str, seed: int) -> tuple[str, list[str]]:
@@ -51,7 +52,7 @@ def pretraining(dataset: str, pictures: str, seed: int) -> tuple[str, list[str]]
 
 
 def _data(dataset: str, pictures: str) -> list[str]:
-    return [] if dataset == "photos" else [f"--dataset=folder:{pictures}"]
+    return [] if preset(dataset) == "photos" else [f"--dataset=folder:{pictures}"]
 
 
 def classified(

@@ -27,6 +27,7 @@ STUDIES = {
     + detection.runs("collages-128px", "", "PICTURES", "W", 3, "network:modules/imagenette_128px")
     + detection.runs("bccd-voc-128px", "BOXES", "PICTURES", "W", 3),
     "labels": labels.runs("photos", "", "W", 3)
+    + labels.runs("photos-128px", "", "W", 3)
     + labels.runs("imagenette-224", "PICTURES", "W", 3)
     + labels.runs("imagenette-128px", "PICTURES", "W", 3, "modules/imagenette_128px"),
 }
