@@ -13,6 +13,8 @@ minutes a run and core beside the encoders, at 128 px eight to twelve.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from absl import app, flags
 
 from experiments import labels, study
@@ -27,9 +29,17 @@ SETTINGS = {
 ENCODERS = ("CPC", "supervised", "random")
 
 
-def runs(dataset: str, boxes: str, pictures: str, work: str, seeds: int, module: str = "") -> list[study.Run]:
+def runs(
+    dataset: str,
+    boxes: str,
+    pictures: str,
+    work: str,
+    seeds: int,
+    module: str = "",
+    encoders: Sequence[str] = ENCODERS,
+) -> list[study.Run]:
     """All encoders with the first seed, then with the others."""
-    return [_run(dataset, boxes, pictures, work, e, seed, module) for seed in range(seeds) for e in ENCODERS]
+    return [_run(dataset, boxes, pictures, work, e, seed, module) for seed in range(seeds) for e in encoders]
 
 
 def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed: int, module: str) -> study.Run:
@@ -60,7 +70,8 @@ def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed:
 def main(_) -> None:
     """Runs what is missing; prints the table."""
     given = flags.FLAGS
-    todo = runs(given.dataset, given.boxes, given.pictures, given.work, given.seeds, given.encoder)
+    where = (given.boxes, given.pictures, given.work)
+    todo = runs(given.dataset, *where, given.seeds, given.encoder, given.features)
     records = study.carry_out(f"detection_{given.dataset}", todo, given.cores)
     for metric in ("map11", "map_all"):
         print(study.table(records, "features", "dataset", metric))
@@ -72,6 +83,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("boxes", "", "folder of bccd-voc")
     flags.DEFINE_string("pictures", "", "folder of imagenette-224")
     flags.DEFINE_string("encoder", "", "a module for all seeds; empty: each seed pre-trains one")
+    flags.DEFINE_multi_enum("features", [*ENCODERS], [*ENCODERS], "encoders to compare")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     flags.DEFINE_integer("seeds", 3, "how many seeds: of the encoder and of the detector")
     app.run(main)
