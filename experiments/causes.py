@@ -51,7 +51,7 @@ def _geometry(resize: int, image: int, patch: int, stride: int) -> list[str]:
     return [f"--resize={resize}", f"--image_size={image}", f"--patch_size={patch}", f"--patch_stride={stride}"]
 
 
-# Those that may matter most first.
+# Those that may matter most first. Speeds: measured, AMD EPYC, 2026-11-22.
 REFERENCE = Rung("reference", "the preset", [], 91)
 RUNGS = [
     REFERENCE,
@@ -66,6 +66,7 @@ RUNGS = [
     Rung("rate", "0.001", ["--learning_rate=0.001"], 91),
     Rung("rate", "0.002, constant", ["--schedule=constant"], 91),
     Rung("context network", "5 blocks of 256", ["--context_blocks=5", "--context_dim=256"], 53),
+    # The speeds of the following six are estimates: measure them (--speeds) before they run.
     Rung("norm", "none", ["--norm=none"], 80),
     Rung("norm", "channel", ["--norm=channel"], 70),
     Rung("images of negatives", "8", ["--batch_size=8", "--learning_rate=0.001"], 60),
@@ -133,7 +134,9 @@ def draw(records: Sequence[dict]) -> bytes:
     others = list(dict.fromkeys((r["cause"], r["rung"]) for r in records if r["cause"] != REFERENCE.cause))[::-1]
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for axis, (reading, title) in zip(canvas.subplots(1, len(READINGS), sharey=True), READINGS.items()):
+        for axis, (reading, title) in zip(
+            canvas.subplots(1, len(READINGS), sharex=True, sharey=True), READINGS.items()
+        ):
             zero = _mean(reference, reading)
             for y, pair in enumerate(others):
                 own = [r[reading] for r in records if (r["cause"], r["rung"]) == pair]
