@@ -87,18 +87,19 @@ def test_links_lead_somewhere(path):
 
 
 @pytest.mark.parametrize("path", PARAMETERS)
-def test_requirements_exist_or_are_written_before(path):
-    """Of `pip install -r FILE`, and each `sed` that writes one finds the lines that it replaces."""
-    text = re.sub(r"\\\n\s*", " ", path.read_text())
-    written = {}
-    for expressions, source, made in re.findall(r"^sed '([^']+)' (\S+) > (\S+)$", text, re.MULTILINE):
-        written[made] = text.index(f"> {made}")
-        patterns = re.findall(r"s/(.+?)/.*?/", expressions)
-        assert patterns
-        for pattern in patterns:
-            assert re.search(pattern, (ROOT / source).read_text(), re.MULTILINE), pattern
-    for found in re.finditer(r"pip install -r (\S+)", text):
-        assert (ROOT / found[1]).exists() or written.get(found[1], len(text)) < found.start(), found[0]
+def test_requirements_are_there_or_written_by_the_same_commands(path):
+    """Of `pip install -r FILE`; and each `sed` that writes one finds the lines that it replaces."""
+    blocks = re.findall(r"```bash\n(.*?)```", re.sub(r"\\\n\s*", " ", path.read_text()), re.DOTALL)
+    for block in blocks:
+        written = {}
+        for found in re.finditer(r"^sed '([^']+)' +(\S+) > (\S+)$", block, re.MULTILINE):
+            written[found[3]] = found.start()
+            patterns = re.findall(r"s/(.+?)/.*?/", found[1])
+            assert patterns, found[0]
+            for pattern in patterns:
+                assert re.search(pattern, (ROOT / found[2]).read_text(), re.MULTILINE), pattern
+        for found in re.finditer(r"pip install -r (\S+)", block):
+            assert (ROOT / found[1]).exists() or written.get(found[1], len(block)) < found.start(), found[0]
 
 
 def test_the_readme_lists_all_presets():
