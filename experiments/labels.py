@@ -3,6 +3,7 @@
     python -m experiments.labels --dataset=photos --work=runs/labels
     python -m experiments.labels --dataset=imagenette-224 --pictures=../shared/data/imagenette-224 --work=runs/labels
     python -m experiments.labels --dataset=imagenette-128px --pictures=... --encoder=network:modules/imagenette_128px
+    python -m experiments.labels --dataset=photos-128px --fractions=0.01 --fractions=0.02 --features=pixels
 
 Writes experiments/results/labels_DATASET.json and prints its table. One and a half to two and a half hours on two
 cores for the first two, estimated from their runs. With --encoder a seed is that of labels and classifier, no more.
@@ -21,25 +22,13 @@ CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 FRACTIONS = {"photos": CURVE, "photos-128px": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
 # Dataset -> the ending of its presets' names in flags/.
 ENDING = {"photos-128px": "_128px", "imagenette-128px": "_128px"}
-# What differs from the presets: what takes longer to learn than they give it, and on imagenette-224 no selection, for
-# time: it is fine-tuned as long as trials with other labels said (docs/few_labels.md).
-OTHERWISE = {
-    ("imagenette-224", "CPC", 0.01): ["--held_out=0", "--finetune_steps=500"],
-    ("imagenette-224", "CPC", 0.1): ["--held_out=0"],
-    ("imagenette-224", "CPC", 1.0): ["--held_out=0", "--cached_views=4", "--train_steps=6000"],
-    ("imagenette-224", "pixels", 1.0): ["--train_steps=6000"],
-    ("photos", "pixels", 0.1): ["--train_steps=3000"],
-    ("photos", "pixels", 0.2): ["--train_steps=3000"],
-    ("photos", "pixels", 0.5): ["--train_steps=3000"],
-    ("photos", "pixels", 1.0): ["--train_steps=3000"],
+# Dataset -> from which part of the labels on the baseline needs more steps than its preset has, and how many.
+LONGER = {
+    "photos": (0.1, 3000),
+    "photos-128px": (0.1, 3000),
+    "imagenette-224": (1.0, 6000),
+    "imagenette-128px": (0.1, 6000),
 }
-for _fraction in CURVE:
-    _like = 0.01 if _fraction < 0.05 else 0.1 if _fraction < 0.5 else 1.0
-    for _features in FEATURES:
-        OTHERWISE["imagenette-128px", _features, _fraction] = OTHERWISE.get(("imagenette-224", _features, _like), [])
-        if _features == "pixels" and _fraction >= 0.1:  # twice the preset's: 4 points better (docs/gain.md)
-            OTHERWISE["imagenette-128px", _features, _fraction] = ["--train_steps=6000"]
-        OTHERWISE["photos-128px", _features, _fraction] = OTHERWISE.get(("photos", _features, _fraction), [])
 
 
 def preset(dataset: str) -> str:
@@ -57,6 +46,22 @@ def _data(dataset: str, pictures: str) -> list[str]:
     return [] if preset(dataset) == "photos" else [f"--dataset=folder:{pictures}"]
 
 
+def otherwise(dataset: str, features: str, fraction: float) -> list[str]:
+    """What differs from the presets.
+
+    The baseline trains longer with more labels. On imagenette-224 nothing is held out to select on, for time: encoders
+    are fine-tuned as long as trials with other labels said (docs/few_labels.md).
+    """
+    if features == "pixels":
+        least, steps = LONGER[dataset]
+        return [f"--train_steps={steps}"] if fraction >= least else []
+    if preset(dataset) == "photos":
+        return []
+    if fraction < 0.05:
+        return ["--held_out=0", "--finetune_steps=500"]
+    return ["--held_out=0"] if fraction < 0.5 else ["--held_out=0", "--cached_views=4", "--train_steps=6000"]
+
+
 def classified(
     dataset: str, pictures: str, folder: str, encoder: str, fraction: float, seed: int, module: str = ""
 ) -> list:
@@ -70,7 +75,7 @@ def classified(
         f"--encoder={'pixels' if encoder == 'pixels' else module or f'{folder}/hub'}",
         f"--label_fraction={fraction:g}",
         f"--seed={seed}",
-        *OTHERWISE.get((dataset, encoder, fraction), []),
+        *otherwise(dataset, encoder, fraction),
         f"--workdir={workdir}",
     ]
     pretrains = encoder == "CPC" and not module
@@ -102,9 +107,8 @@ def runs(
 def main(_) -> None:
     """Runs what is missing; prints the table."""
     values = flags.FLAGS
-    fractions = [float(fraction) for fraction in values.fractions]
-    seeds, features = values.seeds, values.features
-    todo = runs(values.dataset, values.pictures, values.work, seeds, values.encoder, fractions, features)
+    where = (values.pictures, values.work)
+    todo = runs(values.dataset, *where, values.seeds, values.encoder, values.fractions, values.features)
     print(study.table(study.carry_out(f"labels_{values.dataset}", todo, values.cores), "features", "label_fraction"))
 
 
@@ -113,7 +117,7 @@ if __name__ == "__main__":
     flags.DEFINE_enum("dataset", "photos", [*FRACTIONS], "which one")
     flags.DEFINE_string("pictures", "", "folder of imagenette-224")
     flags.DEFINE_string("encoder", "", "a module for all seeds; empty: each seed pre-trains one")
-    flags.DEFINE_list("fractions", [], "parts of the labels; empty: all of the study")
+    flags.DEFINE_multi_float("fractions", [], "a part of the labels, may be repeated; none: all of the study", 0, 1)
     flags.DEFINE_multi_enum("features", [*FEATURES], [*FEATURES], "which to compare")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     flags.DEFINE_integer("seeds", 3, "how many seeds: of the pre-training and of the labels")
