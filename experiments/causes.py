@@ -84,14 +84,15 @@ def run(rung: Rung, pictures: str, work: str, minutes: float, seed: int) -> stud
     names = ("".join(c if c.isalnum() else "_" for c in name) for name in rung[:2])
     folder = "/".join([work, f"{minutes:g}min", *names, str(seed)])
     epochs = rung.epochs(minutes)
-    more = [*_trained(rung, pictures), f"--train_epochs={epochs:g}", f"--seed={seed}"]
+    more = [*_pretraining(rung, pictures), f"--train_epochs={epochs:g}", f"--seed={seed}"]
     result = f"{folder}/read_off.json"
     command = ["experiments.read_off", f"--module={folder}/hub", f"--pictures={pictures}", f"--output={result}"]
     fields = {"cause": rung.cause, "rung": rung.name, "seed": seed, "minutes": minutes, "passes": epochs}
     return study.Run(fields, [*study.pretrained(folder, PRESET, more), (command, result)])
 
 
-def _trained(rung: Rung, pictures: str) -> list[str]:
+def _pretraining(rung: Rung, pictures: str) -> list[str]:
+    """Flags after the preset, without the length."""
     return [f"--dataset=folder:{pictures}", *rung.flags, "--probe_every=0"]
 
 
@@ -101,7 +102,7 @@ def measured_speed(rung: Rung, pictures: str, images: int = 2400) -> float:
         batch = next((int(flag.split("=")[1]) for flag in rung.flags if flag.startswith("--batch_size=")), 32)
         steps = images // batch // 3 * 3
         short = ["--train_epochs=0", f"--train_steps={steps}", f"--steps_per_loop={steps // 3}", f"--workdir={folder}"]
-        command = ["-m", "cpc_tf.pretrain", f"--flagfile={PRESET}", *_trained(rung, pictures), *short]
+        command = ["-m", "cpc_tf.pretrain", f"--flagfile={PRESET}", *_pretraining(rung, pictures), *short]
         core = str(min(os.sched_getaffinity(0)))
         subprocess.run(["taskset", "-c", core, sys.executable, *command], check=True, capture_output=True)
         last = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()[-1]

@@ -8,7 +8,7 @@
 Encoders come from the pictures of `photos` (collages) or of imagenette-224 (the others), and from the runs of
 experiments.labels if these stand in the same --work. With --encoder a seed is that of the detector, no more, and one
 encoder trained on labels is compared. Writes experiments/results/detection_DATASET.json and prints its table. Five
-minutes a run and core beside the encoders, at 128 px eight to twelve.
+minutes a run and core beside the encoders, at 128 px nine (collages) and sixteen.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ def runs(
 
 def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed: int, module: str) -> study.Run:
     source, preset = SETTINGS[dataset]
-    folder = f"{work}/{source}/{0 if module else seed}"
+    trained = 0 if module else seed  # seed of the encoder
+    folder = f"{work}/{source}/{trained}"
     given, before = "random", []
     if encoder == "CPC":
         given = module or f"{folder}/hub"
-        before = [] if module else study.pretrained(folder, *labels.pretraining(source, pictures, seed))
+        before = [] if module else study.pretrained(folder, *labels.pretraining(source, pictures, trained))
     elif encoder == "supervised":
         hub, run = f"{folder}/hub_labels", f"{folder}/pixels_1"
         given = f"network:{hub}" if module.startswith("network:") else hub
         export = (["export", f"--workdir={run}", f"--output={hub}"], f"{hub}/encoder.json")
-        before = [*labels.classified(source, pictures, folder, "pixels", 1.0, 0 if module else seed), export]
+        before = [*labels.classified(source, pictures, folder, "pixels", 1.0, trained), export]
     workdir = f"{work}/{dataset}/{seed}/{encoder.lower()}"
     command = [
         "cpc_tf.detect",
