@@ -55,20 +55,23 @@ class Training:
     @property
     def trained_by(self) -> str:
         """See `Identity`."""
-        before = self
-        while before.on_labels and before.began_as:
-            before = before.began_as
-        if before.on_labels:
+        if self._first.on_labels:
             return LABELS
-        return f"{before.objective}+{LABELS}" if self.on_labels else before.objective
+        return f"{self._first.objective}+{LABELS}" if self.on_labels else self._first.objective
 
     @property
     def began_with(self) -> str:
         """See `Identity`."""
-        before = self
-        while before.on_labels and before.began_as:
-            before = before.began_as
-        return (before.began_as.module or "") if before.began_as else ""
+        before = self._first.began_as
+        return (before.module or "") if before else ""
+
+    @property
+    def _first(self) -> Training:
+        """The pre-training that runs on labels go back to; without one, the first of these runs."""
+        first = self
+        while first.on_labels and first.began_as:
+            first = first.began_as
+        return first
 
     def to_json(self) -> dict[str, Any]:
         """Its keys in encoder.json; a run on labels says that it began with random weights."""
