@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from cpc_tf.encoders.card import Training, read_card
+from cpc_tf.encoders.card import Training
 from cpc_tf.encoders.identity import module_name
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.encoder import History, past, run_row, write_encoder
@@ -13,6 +13,7 @@ from cpc_tf.export.readme import NO_FIGURES, dataset_name, measured_at, table, w
 from cpc_tf.export.restored import load_pretrained, result_of
 from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.initial import read_initial_card
 from cpc_tf.settings import ConfigError
 
 
@@ -37,7 +38,7 @@ def _before(run: PretrainConfig, workdir: str) -> Training | None:
     if not run.initial_encoder:
         return None
     try:
-        training = read_card(run.initial_encoder).training
+        training = read_initial_card(run.initial_encoder).training
     except ConfigError as error:
         raise ConfigError(f"--workdir={workdir}: the module that this run began with is needed: {error}") from error
     return dataclasses.replace(training, module=module_name(run.initial_encoder))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 from cpc_tf.encoders import foreign
 from cpc_tf.encoders.card import EncoderCard, read_card
@@ -19,10 +21,22 @@ def initialize(encoder: Network, module: str) -> None:
     Raises:
       ConfigError: there is none, it learned from labels, or it is another network than the run's.
     """
-    try:
-        card = read_card(module)
-        _check(card, encoder.config)
+    with _named(module):
+        _check(read_card(module), encoder.config)
         take_values(encoder, getattr(foreign.load_module(module, module), "variables", ()), module)
+
+
+def read_initial_card(module: str) -> EncoderCard:
+    """The card of --initial_encoder. Raises ConfigError if there is none."""
+    with _named(module):
+        return read_card(module)
+
+
+@contextlib.contextmanager
+def _named(module: str) -> Iterator[None]:
+    """Within it, what is wrong with --encoder=MODULE is said of --initial_encoder."""
+    try:
+        yield
     except ConfigError as error:
         reason = str(error).replace(f"--encoder={module}: ", "", 1)
         raise ConfigError(f"--initial_encoder={module}: {reason}") from error

@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import os
+import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -11,26 +14,13 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.exporter import export
 from cpc_tf.pretrain import run
-from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.loop import Stopped
 from tests.modules import PRETRAINED, write_card, write_module
+from tests.pretrain import tiny
 
-TINY = replace(
-    PretrainConfig(),
-    dataset="photos/40",
-    split="unlabelled",
-    encoder="tiny",
-    resize=24,
-    image_size=24,
-    patch_size=8,
-    patch_stride=4,
-    context_blocks=1,
-    context_dim=8,
-    batch_size=4,
-    train_steps=1,
-    steps_per_loop=1,
-)
+TINY = replace(tiny.TINY, encoder="tiny")
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +68,52 @@ def test_what_is_no_encoder_without_labels_is_refused(tmp_path):
         Pretraining(replace(TINY, initial_encoder=str(tmp_path)), tf.distribute.get_strategy(), 10)
 
 
+def test_replicas_begin_with_the_same_values(module, two_replicas):
+    path, network = module
+    training = Pretraining(replace(TINY, initial_encoder=path), two_replicas, 10)
+    for variable, wanted in zip(training.model.encoder.variables, network.variables):
+        for value in two_replicas.experimental_local_results(variable):
+            np.testing.assert_array_equal(value, wanted)
+
+
+def test_a_resumed_run_goes_on_from_its_own_values(module, tmp_path, monkeypatch):
+    path, _ = module
+    config = replace(TINY, initial_encoder=path, data_dir=f"{tmp_path}/data")
+    whole, stopped = (replace(config, workdir=f"{tmp_path}/{name}") for name in ("whole", "stopped"))
+    wanted = run.pretrain(whole)
+    with monkeypatch.context() as patched:
+        patched.setattr(run.Health, "look", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        with pytest.raises(Stopped, match="saved step 1"):
+            run.pretrain(stopped)
+    assert run.pretrain(stopped)["loss"] == wanted["loss"]
+
+
+def test_a_wrong_module_leaves_no_workdir(tmp_path):
+    config = replace(TINY, initial_encoder=f"{tmp_path}/none", data_dir=f"{tmp_path}/data", workdir=f"{tmp_path}/run")
+    with pytest.raises(ConfigError, match=f"--initial_encoder={tmp_path}/none: there is no such directory"):
+        run.pretrain(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_exporter_says_which_module_it_misses(module, tmp_path):
+    moved = shutil.copytree(module[0], tmp_path / "moved")
+    config = replace(TINY, initial_encoder=str(moved), data_dir=f"{tmp_path}/data", workdir=f"{tmp_path}/run")
+    run.pretrain(config)
+    shutil.rmtree(moved)
+    with pytest.raises(ConfigError) as error:
+        export(ExportConfig(workdir=config.workdir, output=f"{tmp_path}/exported"))
+    needed = f"--initial_encoder={moved}: there is no such directory"
+    assert str(error.value) == f"--workdir={tmp_path}/run: the module that this run began with is needed: {needed}"
+    assert not (tmp_path / "exported").exists()
+
+
 def test_the_result_and_the_exported_module_say_what_it_began_with(module, tmp_path):
     path, _ = module
     config = replace(TINY, initial_encoder=path, data_dir=f"{tmp_path}/data", workdir=f"{tmp_path}/run")
     assert run.pretrain(config)["identity"]["began_with"] == "hub"
     export(ExportConfig(workdir=config.workdir, output=f"{tmp_path}/exported"))
     card = json.loads((tmp_path / "exported/encoder.json").read_text())
-    assert (card["dataset"], card["step"]) == ("photos/40", 1)
+    assert (card["dataset"], card["step"]) == ("photos/40", 2)
     assert card["began_as"] == {**PRETRAINED.to_json(), "module": "hub"}
     text = (tmp_path / "exported/README.md").read_text()
     assert "| began with | `hub`: pre-trained on `photos` without labels (run `pretrain`, step 7) |" in text

@@ -4,28 +4,10 @@ import pathlib
 import pytest
 
 from cpc_tf.pretrain import run as pretrain
-from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, replace
+from tests.pretrain.tiny import TINY
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
-TINY = replace(
-    PretrainConfig(),
-    dataset="photos/40",
-    split="unlabelled",
-    resize=64,
-    image_size=64,
-    patch_size=16,
-    patch_stride=16,
-    steps_to_ignore=0,
-    steps_to_predict=1,
-    encoder="small",
-    context_blocks=1,
-    context_dim=8,
-    batch_size=4,
-    train_steps=2,
-    steps_per_loop=1,
-    learning_rate=0.001,
-)
 
 
 @pytest.fixture(scope="module")

@@ -2,23 +2,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
+from tests.pretrain.tiny import TINY
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
-TINY = replace(
-    PretrainConfig(),
-    encoder="small",
-    resize=24,
-    image_size=24,
-    patch_size=8,
-    patch_stride=4,
-    context_blocks=1,
-    context_dim=8,
-    batch_size=4,
-)
 
 
 def _patches(count, seed=0):
