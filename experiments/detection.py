@@ -7,12 +7,15 @@
 
 Encoders come from the pictures of `photos` (collages) or of imagenette-224 (the others), and from the runs of
 experiments.labels if these stand in the same --work. With --encoder a seed is that of the detector, no more, and one
-encoder trained on labels is compared. Writes experiments/results/detection_DATASET.json and prints its table. Five
-minutes a run and core beside the encoders, at 128 px nine (collages) and sixteen.
+encoder trained on labels is compared. What makes that one different can be told by two more, untrained copies of the
+module that learn from all labels: its norm on whole images, and on patches. Writes
+experiments/results/detection_DATASET.json and prints its table. Five minutes a run and core beside the encoders, at
+128 px nine (collages) and sixteen.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from absl import app, flags
@@ -27,6 +30,8 @@ SETTINGS = {
     "bccd-voc-128px": ("imagenette-128px", "bccd/detect_128px"),
 }
 ENCODERS = ("CPC", "supervised", "random")
+# Trained on labels with CPC's network and norm -> on what: whole images, or its patch grid.
+WITH_ITS_NORM = {"supervised, layer norm": "feature_map", "supervised, patches": "latents"}
 
 
 def runs(
@@ -51,11 +56,13 @@ def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed:
         given = module or f"{folder}/hub"
         before = [] if module else study.pretrained(folder, *labels.pretraining(source, pictures, trained))
     elif encoder == "supervised":
-        hub, run = f"{folder}/hub_labels", f"{folder}/pixels_1"
-        given = f"network:{hub}" if module.startswith("network:") else hub
-        export = (["export", f"--workdir={run}", f"--output={hub}"], f"{hub}/encoder.json")
+        given, export = _exported(f"{folder}/pixels_1", f"{folder}/hub_labels", module)
         before = [*labels.classified(source, pictures, folder, "pixels", 1.0, trained), export]
-    workdir = f"{work}/{dataset}/{seed}/{encoder.lower()}"
+    elif encoder in WITH_ITS_NORM:
+        endpoint = WITH_ITS_NORM[encoder]
+        given, export = _exported(f"{folder}/labels_{endpoint}", f"{folder}/hub_labels_{endpoint}", module)
+        before = [_from_labels(pictures, folder, endpoint, module), export]
+    workdir = f"{work}/{dataset}/{seed}/{''.join(c if c.isalnum() else '_' for c in encoder.lower())}"
     command = [
         "cpc_tf.detect",
         f"--flagfile=flags/{preset}.flags",
@@ -68,9 +75,35 @@ def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed:
     return study.Run(fields, [*before, (command, f"{workdir}/result.json")])
 
 
+def _exported(run: str, hub: str, module: str) -> tuple[str, tuple[study.Command, str]]:
+    """The --encoder of a run on labels, in the same form as the module's, and the step that exports it."""
+    export = (["export", f"--workdir={run}", f"--output={hub}"], f"{hub}/encoder.json")
+    return f"network:{hub}" if module.startswith("network:") else hub, export
+
+
+def _from_labels(pictures: str, folder: str, endpoint: str, module: str) -> tuple[study.Command, str]:
+    """The step that trains an untrained copy of the module on all labels, as long as labels.py does the baseline."""
+    run = f"{folder}/labels_{endpoint}"
+    command = [
+        "cpc_tf.efficient",
+        "--flagfile=flags/imagenette/efficient_128px.flags",
+        f"--dataset=folder:{pictures}",
+        f"--encoder=random:{module.removeprefix('network:')}",
+        f"--endpoint={endpoint}",
+        "--label_fraction=1",
+        "--held_out=0",
+        *("--head_blocks=0", "--dropout=0.2", "--batch_size=32"),  # the baseline's
+        *("--cached_views=0", "--train_steps=1", "--finetune_steps=6000"),  # nothing is frozen
+        f"--workdir={run}",
+    ]
+    return command, f"{run}/result.json"
+
+
 def main(_) -> None:
     """Runs what is missing; prints the table."""
     given = flags.FLAGS
+    if set(given.features) & WITH_ITS_NORM.keys() and not given.encoder:
+        sys.exit(f"--encoder: needed for --features={' and '.join(WITH_ITS_NORM)}, which are copies of it")
     where = (given.boxes, given.pictures, given.work)
     todo = runs(given.dataset, *where, given.seeds, given.encoder, given.features)
     records = study.carry_out(f"detection_{given.dataset}", todo, given.cores)
@@ -84,7 +117,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("boxes", "", "folder of bccd-voc")
     flags.DEFINE_string("pictures", "", "folder of imagenette-224")
     flags.DEFINE_string("encoder", "", "a module for all seeds; empty: each seed pre-trains one")
-    flags.DEFINE_multi_enum("features", [*ENCODERS], [*ENCODERS], "encoders to compare")
+    flags.DEFINE_multi_enum("features", [*ENCODERS], [*ENCODERS, *WITH_ITS_NORM], "encoders to compare")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     flags.DEFINE_integer("seeds", 3, "how many seeds: of the encoder and of the detector")
     app.run(main)

@@ -18,14 +18,16 @@ from tests import modules
 
 ROOT = pathlib.Path(__file__).parent.parent
 CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS.values()}}
+MODULE = "network:modules/imagenette_128px"
 STUDIES = {
     "causes": [causes.run(rung, "PICTURES", "W", 60, seed) for rung in causes.RUNGS for seed in (0, 1)],
-    "choices": choices.runs("THIRDS", "W", "network:modules/imagenette_128px"),
+    "choices": choices.runs("THIRDS", "W", MODULE),
     "policies": policies.runs("W", "PICTURES", 950, 2),
     "ladder": ladder.runs("W", 3),
     "detection": detection.runs("collages", "", "", "W", 3)
     + detection.runs("bccd-voc", "BOXES", "PICTURES", "W", 3)
-    + detection.runs("collages-128px", "", "PICTURES", "W", 3, "network:modules/imagenette_128px")
+    + detection.runs("collages-128px", "", "PICTURES", "W", 3, MODULE)
+    + detection.runs("collages-128px", "", "PICTURES", "W", 3, MODULE, [*detection.WITH_ITS_NORM])
     + detection.runs("bccd-voc-128px", "BOXES", "PICTURES", "W", 3),
     "labels": labels.runs("photos", "", "W", 3)
     + labels.runs("photos-128px", "", "W", 3)
