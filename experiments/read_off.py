@@ -2,6 +2,7 @@
 
     python -m experiments.read_off --module=runs/imagenette/hub --pictures=../shared/data/imagenette-224
     python -m experiments.read_off --module=... --pictures=... --test=val
+    python -m experiments.read_off --module=... --pictures=... --whole
 
 Without --test=val nothing of the validation set is seen: every third training image is held out and tested on.
 """
@@ -33,12 +34,16 @@ PARTS = {0.01: 0.01, 0.1: 0.01, 1.0: 0.03}
 Labelled = tuple[np.ndarray, np.ndarray]  # features [N, D] and labels [N]
 
 
-def mean_latents(module: str, pictures: str, split: str) -> Labelled:
-    """Of each image of a split the mean of its patch grid's latents, and its label."""
+def mean_latents(module: str, pictures: str, split: str, whole: bool = False) -> Labelled:
+    """Each image's label and the mean of its patch grid's latents, or of the map of the whole image."""
     geometry = read_card(module, "").geometry
     encode = load_patch_encoder(module, 0, geometry.patch_size).patch_latents
     source = catalog.open_labelled(DataConfig(dataset=f"folder:{pictures}", split=split), split, "split")
-    found = encode_dataset(pipeline.plain_patches(source, geometry, 64), encode, source.num_examples, split)
+    if whole:  # a grid of one patch
+        images = pipeline.plain_images(source, geometry, 64)
+        found = encode_dataset(images, lambda x: encode(x[:, None, None]), source.num_examples, split, "image")
+    else:
+        found = encode_dataset(pipeline.plain_patches(source, geometry, 64), encode, source.num_examples, split)
     return found.latents.mean((1, 2)), found.labels
 
 
@@ -74,13 +79,14 @@ def main(_) -> None:
     """Prints the figures as JSON, and writes them."""
     values = flags.FLAGS
     try:
-        train = mean_latents(values.module, values.pictures, "train")
-        on_val = values.test == "val"
-        parts = (train, mean_latents(values.module, values.pictures, "val")) if on_val else held_out(train)
+        splits = ["train", "val"] if values.test == "val" else ["train"]
+        parts = [mean_latents(values.module, values.pictures, split, values.whole) for split in splits]
+        parts = parts if values.test == "val" else held_out(*parts)
     except ConfigError as error:
         sys.exit(str(error))
     found = {name: round(value, 4) for name, value in read_off(*parts).items()}
-    found = {"module": values.module, "tested_on": values.test, "images": len(parts[1][1]), **found}
+    origin = {"module": values.module, "of": "whole images" if values.whole else "patches"}
+    found = {**origin, "tested_on": values.test, "images": len(parts[1][1]), **found}
     print(json.dumps(found))
     if values.output:
         write_file(values.output, json.dumps(found) + "\n")
@@ -90,5 +96,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("module", None, "directory of a module of ours", required=True)
     flags.DEFINE_string("pictures", None, "a folder with train/CLASS and val/CLASS", required=True)
     flags.DEFINE_enum("test", "held_out", ["held_out", "val"], "what is tested on")
+    flags.DEFINE_bool("whole", False, "the map of the whole image in place of its patches' latents")
     flags.DEFINE_string("output", "", "JSON file to write, too")
     app.run(main)

@@ -160,12 +160,13 @@ def test_a_module_is_read_off_a_folder(tmp_path):
                 picture = random.integers(-40, 40, [16, 16, 3]) + brightness
                 Image.fromarray(picture.astype(np.uint8)).save(tmp_path / "in" / split / name / f"{number:03}.png")
     command = ["-m", "experiments.read_off", f"--module={tmp_path}/hub", f"--pictures={tmp_path}/in"]
-    for test, images in (("held_out", 80), ("val", 20)):
-        done = ran(*command, f"--test={test}", f"--output={tmp_path}/out.json")
+    for test, images, whole in (("held_out", 80, False), ("val", 20, False), ("held_out", 80, True)):
+        done = ran(*command, f"--test={test}", f"--output={tmp_path}/out.json", *(["--whole"] if whole else []))
         assert done.returncode == 0, done.stderr
         found = json.loads((tmp_path / "out.json").read_text())
         assert found == json.loads(done.stdout.splitlines()[-1])
         assert (found["tested_on"], found["images"]) == (test, images)
+        assert found["of"] == ("whole images" if whole else "patches")
         assert min(found[name] for name in causes.READINGS) > 0.9
     refused = ran(*command[:3], f"--pictures={tmp_path}/none")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
