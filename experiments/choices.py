@@ -26,13 +26,14 @@ SIDES = {
     "CPC": "flags/imagenette/efficient_128px.flags",
     "pixels": "flags/imagenette/efficient_pixels_128px.flags",
 }
+VIEWS = "--cached_views=8"  # maps of 16 would take 4 GB
 # Fraction of the labels -> (features, what is changed, flags after the preset), the preset as it is first.
 CHOICES = {
     0.01: [
         ("CPC", "500 steps of fine-tuning", ["--finetune_steps=500"]),
         ("CPC", "the paper's Adam", ["--finetune_steps=500", "--encoder_adam=paper"]),
         ("CPC", "1,500 steps of fine-tuning", ["--finetune_steps=1500"]),
-        ("CPC", "the map of the whole image", ["--finetune_steps=500", "--endpoint=feature_map"]),
+        ("CPC", "latents of the patch grid", ["--finetune_steps=500", "--endpoint=latents"]),
         ("CPC", "no blocks in the classifier", ["--finetune_steps=500", "--head_blocks=0"]),
         ("CPC", "the paper's augmentation", ["--finetune_steps=500", "--augment=full"]),
         ("pixels", "3,000 steps", []),
@@ -43,13 +44,13 @@ CHOICES = {
         ("pixels", "rate 0.02", ["--learning_rate=0.02"]),
     ],
     0.1: [
-        ("CPC", "1,500 steps of fine-tuning", []),
+        ("CPC", "1,500 steps of fine-tuning", [VIEWS]),
         ("pixels", "6,000 steps", ["--train_steps=6000"]),
-        ("CPC", "the paper's Adam", ["--encoder_adam=paper"]),
+        ("CPC", "the paper's Adam", [VIEWS, "--encoder_adam=paper"]),
         ("pixels", "12,000 steps", ["--train_steps=12000"]),
-        ("CPC", "the map of the whole image", ["--endpoint=feature_map"]),
+        ("CPC", "latents of the patch grid", [VIEWS, "--endpoint=latents"]),
         ("pixels", "the paper's augmentation", ["--train_steps=6000", "--augment=full"]),
-        ("CPC", "the paper's augmentation", ["--augment=full"]),
+        ("CPC", "the paper's augmentation", [VIEWS, "--augment=full"]),
         ("pixels", "dropout 0.5", ["--train_steps=6000", "--dropout=0.5"]),
     ],
 }

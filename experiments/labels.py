@@ -59,7 +59,10 @@ def otherwise(dataset: str, features: str, fraction: float) -> list[str]:
         return []
     if fraction < 0.05:
         return ["--held_out=0", "--finetune_steps=500"]
-    return ["--held_out=0"] if fraction < 0.5 else ["--held_out=0", "--cached_views=4", "--train_steps=6000"]
+    large = dataset == "imagenette-128px"  # a view's map takes 256 KB, and memory as much again
+    if fraction < 0.5:
+        return ["--held_out=0", *(["--cached_views=8"] if large else [])]
+    return ["--held_out=0", f"--cached_views={2 if large else 4}", "--train_steps=6000"]
 
 
 def classified(
