@@ -102,8 +102,9 @@ def _from_labels(pictures: str, folder: str, endpoint: str, module: str) -> tupl
 def main(_) -> None:
     """Runs what is missing; prints the table."""
     given = flags.FLAGS
-    if set(given.features) & WITH_ITS_NORM.keys() and not given.encoder:
-        sys.exit(f"--encoder: needed for --features={' and '.join(WITH_ITS_NORM)}, which are copies of it")
+    fitting = given.encoder and SETTINGS[given.dataset][0] == "imagenette-128px"
+    if set(given.features) & WITH_ITS_NORM.keys() and not fitting:
+        sys.exit(f"--features={' and '.join(WITH_ITS_NORM)}: copies of --encoder, for the datasets at 128 px")
     where = (given.boxes, given.pictures, given.work)
     todo = runs(given.dataset, *where, given.seeds, given.encoder, given.features)
     records = study.carry_out(f"detection_{given.dataset}", todo, given.cores)

@@ -40,7 +40,7 @@ STUDIES = {
 def test_commands_parse(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     commands = {tuple(command) for run in STUDIES[name] for command, _ in run.steps}
-    assert len(commands) > 10
+    assert len(commands) >= len(STUDIES[name]) > 10
     for module, *arguments in commands:
         if module != "experiments.read_off":  # has flags of its own, which its own test sets
             cli.parse(CONFIGS[module], arguments)
@@ -188,6 +188,19 @@ def test_rungs_are_chosen_by_cause():
 def test_a_folder_without_pictures_is_refused(module, tmp_path):
     refused = ran("-m", f"experiments.{module}", f"--pictures={tmp_path}", *["--output=x"] * (module == "thirds"))
     assert (refused.returncode, refused.stderr) == (1, f"--pictures={tmp_path}: has no folder 'train'\n")
+
+
+def test_settings_are_chosen_on_nothing_but_thirds(tmp_path):
+    refused = ran("-m", "experiments.choices", f"--thirds={tmp_path}")
+    said = f"--thirds={tmp_path}: has no folder 'val'; `python -m experiments.thirds` makes it\n"
+    assert (refused.returncode, refused.stderr) == (1, said)
+
+
+@pytest.mark.parametrize("more", [["--dataset=collages-128px"], ["--dataset=collages", "--encoder=hub"]])
+def test_copies_of_a_module_need_one_at_128_px(more):
+    refused = ran("-m", "experiments.detection", "--features=supervised, patches", *more)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "copies of --encoder, for the datasets at 128 px" in refused.stderr
 
 
 def test_every_third_image_is_linked_to_be_tested_on(tmp_path):
