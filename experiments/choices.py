@@ -2,7 +2,7 @@
 
     python -m experiments.thirds --pictures=../shared/data/imagenette-224 --output=runs/thirds
     python -m experiments.choices --thirds=runs/thirds --work=runs/choices
-    python -m experiments.choices --thirds=runs/thirds --work=runs/choices --fractions=0.1
+    python -m experiments.choices --thirds=runs/thirds --work=runs/choices --fractions=0.1 --features=pixels
 
 As many trials for the encoder as for the baseline. The labels are as many as labels.py has for the same fraction, of a
 seed that it does not use. Writes experiments/results/choices.json and prints its table.
@@ -56,9 +56,16 @@ CHOICES = {
 }
 
 
-def runs(thirds: str, work: str, encoder: str, fractions: Sequence[float] = tuple(CHOICES)) -> list[study.Run]:
+def runs(
+    thirds: str,
+    work: str,
+    encoder: str,
+    fractions: Sequence[float] = tuple(CHOICES),
+    features: Sequence[str] = tuple(SIDES),
+) -> list[study.Run]:
     """The trials, fewer labels first."""
-    return [_run(thirds, work, encoder, part, *choice) for part in fractions for choice in CHOICES[part]]
+    chosen = [(part, *choice) for part in fractions for choice in CHOICES[part] if choice[0] in features]
+    return [_run(thirds, work, encoder, *choice) for choice in chosen]
 
 
 def _run(thirds: str, work: str, encoder: str, part: float, side: str, choice: str, more: list[str]) -> study.Run:
@@ -96,7 +103,7 @@ def main(_) -> None:
     if not pathlib.Path(values.thirds, "val").is_dir():
         sys.exit(f"--thirds={values.thirds}: has no folder 'val'; `python -m experiments.thirds` makes it")
     fractions = [float(part) for part in values.fractions] or list(CHOICES)
-    todo = runs(values.thirds, values.work, values.encoder, fractions)
+    todo = runs(values.thirds, values.work, values.encoder, fractions, values.features)
     print(table(study.carry_out("choices", todo, values.cores)))
 
 
@@ -105,5 +112,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("thirds", None, "what experiments.thirds made", required=True)
     flags.DEFINE_string("encoder", "network:modules/imagenette_128px", "the module")
     flags.DEFINE_multi_enum("fractions", [], [f"{part:g}" for part in CHOICES], "which labels; none: all")
+    flags.DEFINE_multi_enum("features", [*SIDES], [*SIDES], "whose trials")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     app.run(main)
