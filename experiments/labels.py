@@ -27,7 +27,7 @@ LONGER = {
     "photos": (0.1, 3000),
     "photos-128px": (0.1, 3000),
     "imagenette-224": (1.0, 6000),
-    "imagenette-128px": (0.1, 6000),
+    "imagenette-128px": (0.05, 12_000),
 }
 
 
