@@ -83,7 +83,7 @@ def _exported(run: str, hub: str, module: str) -> tuple[str, tuple[study.Command
 
 def _from_labels(pictures: str, folder: str, endpoint: str, module: str) -> tuple[study.Command, str]:
     """The step that trains an untrained copy of the module on all labels, as long as labels.py does the baseline."""
-    run = f"{folder}/labels_{endpoint}"
+    run, (_, steps) = f"{folder}/labels_{endpoint}", labels.LONGER["imagenette-128px"]
     command = [
         "cpc_tf.efficient",
         "--flagfile=flags/imagenette/efficient_128px.flags",
@@ -93,7 +93,7 @@ def _from_labels(pictures: str, folder: str, endpoint: str, module: str) -> tupl
         "--label_fraction=1",
         "--held_out=0",
         *("--head_blocks=0", "--dropout=0.2", "--batch_size=32"),  # the baseline's
-        *("--cached_views=0", "--train_steps=1", "--finetune_steps=6000"),  # nothing is frozen
+        *("--cached_views=0", "--train_steps=1", f"--finetune_steps={steps}"),  # nothing is frozen
         f"--workdir={run}",
     ]
     return command, f"{run}/result.json"
