@@ -1,7 +1,7 @@
 """An image and its boxes on a canvas of fixed size: random scale, mirroring, colour dropping.
 
 Doersch et al. 2015 resize an image to a random total area, its aspect ratio kept; a batch wants one size. So the image
-stands at the top left of a canvas, the rest of which is grey or the image's reflection.
+stands at the top left of a canvas, the rest of which is grey.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fitted(size: tf.Tensor, area: tf.Tensor, config: CanvasConfig) -> tf.Tensor:
 
 
 def show(image: tf.Tensor, size: tf.Tensor, view: View, config: CanvasConfig) -> tf.Tensor:
-    """The image resized, mirrored, with colours dropped, at the top left of a canvas.
+    """The image resized, mirrored, with colours dropped, at the top left of a grey canvas.
 
     uint8 [H, W, 3] -> uint8 [canvas_height, canvas_width, 3]; `size`, int32 [2], is (height, width) on the canvas.
     """
@@ -65,16 +65,6 @@ def show(image: tf.Tensor, size: tf.Tensor, view: View, config: CanvasConfig) ->
     image = tf.cond(view.mirrored, lambda: tf.reverse(image, axis=[1]), lambda: image)
     shown = (view.kept < 0) | tf.one_hot(view.kept, 3, on_value=True, off_value=False)
     image = tf.where(shown, image, tf.constant(_GREY, tf.uint8))
-    height, width = config.canvas_height, config.canvas_width
-    if config.canvas_padding == "reflected":
-        image = tf.gather(image, _reflected(height, size[0]), axis=0)
-        image = tf.gather(image, _reflected(width, size[1]), axis=1)
-    else:
-        image = tf.pad(image, [[0, height - size[0]], [0, width - size[1]], [0, 0]], constant_values=_GREY)
-    return tf.ensure_shape(image, [height, width, 3])
-
-
-def _reflected(count: int, side: tf.Tensor) -> tf.Tensor:
-    """The first `count` of the indices 0 ... side - 1, side - 1 ... 0, 0 ..., without end."""
-    index = tf.range(count) % (2 * side)
-    return tf.minimum(index, 2 * side - 1 - index)
+    below, right = config.canvas_height - size[0], config.canvas_width - size[1]
+    image = tf.pad(image, [[0, below], [0, right], [0, 0]], constant_values=_GREY)
+    return tf.ensure_shape(image, [config.canvas_height, config.canvas_width, 3])

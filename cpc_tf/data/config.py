@@ -116,12 +116,6 @@ class CanvasConfig(Settings):
         minimum=1e-4,
         maximum=1e4,
     )
-    canvas_padding: str = setting(
-        "grey",
-        "What is beside an image on its canvas. 'grey'; 'reflected': the image again, mirrored at its edges, so that "
-        "layer norm has the statistics of the image. No anchor and no box reaches there",
-        choices=("grey", "reflected"),
-    )
     canvas_mirror: bool = setting(True, "Mirror half of the training images left to right, with their boxes")
     canvas_colour_drop: float = fraction(
         0.5, "Probability that a training image keeps one of three colour channels", source="Doersch 2015"

@@ -25,7 +25,7 @@ def batches(
 
     Returns:
       Infinite, shapes static, with B = per_batch, M = config.max_boxes:
-        image: uint8 [B, canvas_height, canvas_width, 3], the picture at the top left; see --canvas_padding.
+        image: uint8 [B, canvas_height, canvas_width, 3], the picture at the top left, grey 128 beside it.
         size: int32 [B, 2], (height, width) of the picture.
         boxes: float32 [B, M, 4], (ymin, xmin, ymax, xmax) in pixels of the canvas, half-open; behind them zeros.
         labels: int64 [B, M]; behind them -1.

@@ -13,6 +13,7 @@ from cpc_tf.settings import (
     Settings,
     constant,
     count,
+    fraction,
     rate,
     setting,
     width,
@@ -121,8 +122,7 @@ class HeadConfig(Settings):
 class InferenceConfig(Settings):
     """What becomes a detection."""
 
-    # No flag: an exported detector takes another one with each call.
-    detection_score: float = constant(0.05, "Least probability of a detection", minimum=0, maximum=1)
+    detection_score: float = fraction(0.05, "Least probability of a detection")
     detection_nms_iou: float = constant(
         0.5, "Overlap from which one detection suppresses another of its class", above=0, maximum=1
     )

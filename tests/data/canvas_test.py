@@ -1,7 +1,5 @@
 """Views and canvases against numpy and PIL."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -76,9 +74,9 @@ def test_enough_is_no_less_than_any_shorter_side():
 NOISE = np.random.default_rng(0).integers(0, 256, [12, 16, 3], dtype=np.uint8)
 
 
-def show(image, size, mirrored=False, kept=-1, config=SMALL):
+def show(image, size, mirrored=False, kept=-1):
     view = View(tf.constant(0.0), tf.constant(mirrored), tf.constant(kept))
-    return canvas.show(tf.constant(image), tf.constant(size), view, config).numpy()
+    return canvas.show(tf.constant(image), tf.constant(size), view, SMALL).numpy()
 
 
 def test_show_puts_the_image_at_the_top_left_of_grey():
@@ -87,14 +85,6 @@ def test_show_puts_the_image_at_the_top_left_of_grey():
     np.testing.assert_array_equal(shown[:12, :16], NOISE)
     assert (shown[12:] == 128).all()
     assert (shown[:, 16:] == 128).all()
-
-
-@pytest.mark.parametrize("size", [(12, 16), (3, 4), (1, 30), (20, 1), (20, 30), (7, 29)])
-def test_show_reflects_the_image_beside_it(size):
-    shown = show(NOISE, size, mirrored=True, kept=1, config=dataclasses.replace(SMALL, canvas_padding="reflected"))
-    image = show(NOISE, size, mirrored=True, kept=1)[: size[0], : size[1]]
-    below, right = 20 - size[0], 30 - size[1]
-    np.testing.assert_array_equal(shown, np.pad(image, ((0, below), (0, right), (0, 0)), "symmetric"))
 
 
 def test_show_mirrors_the_image_and_not_the_canvas():
