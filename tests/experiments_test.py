@@ -110,6 +110,12 @@ def test_both_sides_have_equal_trials_of_settings():
         assert sides.count("CPC") == sides.count("pixels") > 1
 
 
+@pytest.mark.parametrize("side", choices.SIDES)
+def test_trials_of_one_side_alone(side):
+    trials = choices.runs("THIRDS", "W", MODULE, [0.1], [side])
+    assert [run.fields["features"] for run in trials] == [side] * (len(choices.CHOICES[0.1]) // 2)
+
+
 def test_trials_of_settings_are_listed():
     phases = {"frozen": {"top1": 0.5}, "fine-tuned": {"top1": 0.625}}
     records = [
