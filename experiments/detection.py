@@ -10,7 +10,7 @@ experiments.labels if these stand in the same --work. With --encoder a seed is t
 encoder trained on labels is compared. What makes that one different can be told by two more, untrained copies of the
 module that learn from all labels: its norm on whole images, and on patches. Writes
 experiments/results/detection_DATASET.json and prints its table. Five minutes a run and core beside the encoders, at
-128 px nine (collages) and sixteen.
+128 px a quarter of an hour.
 """
 
 from __future__ import annotations
