@@ -8,9 +8,10 @@
 Encoders come from the pictures of `photos` (collages) or of imagenette-224 (the others), and from the runs of
 experiments.labels if these stand in the same --work. With --encoder a seed is that of the detector, no more, and one
 encoder trained on labels is compared. What makes that one different can be told by two more, untrained copies of the
-module that learn from all labels: its norm on whole images, and on patches. Writes
+module that learn from all labels: its norm on whole images, and on patches. 'CPC, adapted' is the module whose
+pre-training goes on, without labels, on the crops of `photos` or the images of bccd-voc to train on. Writes
 experiments/results/detection_DATASET.json and prints its table. Five minutes a run and core beside the encoders, at
-128 px a quarter of an hour.
+128 px a quarter to half an hour.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ SETTINGS = {
 ENCODERS = ("CPC", "supervised", "random")
 # Trained on labels with CPC's network and norm -> on what: whole images, or its patch grid.
 WITH_ITS_NORM = {"supervised, layer norm": "feature_map", "supervised, patches": "latents"}
+ADAPTED = "CPC, adapted"
+# Its preset: goes on with the module that comes with the code.
+ADAPTING = {"collages-128px": "photos/pretrain_128px", "bccd-voc-128px": "bccd/pretrain_128px"}
 
 
 def runs(
@@ -52,12 +56,16 @@ def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed:
     trained = 0 if module else seed  # seed of the encoder
     folder = f"{work}/{source}/{trained}"
     given, before = "random", []
+    images = [f"--dataset=voc:{boxes}"] if boxes else []
     if encoder == "CPC":
         given = module or f"{folder}/hub"
         before = [] if module else study.pretrained(folder, *labels.pretraining(source, pictures, trained))
     elif encoder == "supervised":
         given, export = _exported(f"{folder}/pixels_1", f"{folder}/hub_labels", module)
         before = [*labels.classified(source, pictures, folder, "pixels", 1.0, trained), export]
+    elif encoder == ADAPTED:
+        adapted = f"{work}/{dataset}/adapted"
+        given, before = f"network:{adapted}/hub", study.pretrained(adapted, f"flags/{ADAPTING[dataset]}.flags", images)
     elif encoder in WITH_ITS_NORM:
         endpoint = WITH_ITS_NORM[encoder]
         given, export = _exported(f"{folder}/labels_{endpoint}", f"{folder}/hub_labels_{endpoint}", module)
@@ -66,7 +74,7 @@ def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed:
     command = [
         "cpc_tf.detect",
         f"--flagfile=flags/{preset}.flags",
-        *([f"--dataset=voc:{boxes}"] if boxes else []),
+        *images,
         f"--encoder={given}",
         f"--seed={seed}",
         f"--workdir={workdir}",
@@ -106,6 +114,8 @@ def main(_) -> None:
     fitting = given.encoder and SETTINGS[given.dataset][0] == "imagenette-128px"
     if set(given.features) & WITH_ITS_NORM.keys() and not fitting:
         sys.exit(f"--features={' and '.join(WITH_ITS_NORM)}: copies of --encoder, for the datasets at 128 px")
+    if ADAPTED in given.features and given.dataset not in ADAPTING:
+        sys.exit(f"--features={ADAPTED}: has presets for --dataset={' and '.join(ADAPTING)}, not {given.dataset}")
     where = (given.boxes, given.pictures, given.work)
     todo = runs(given.dataset, *where, given.seeds, given.encoder, given.features)
     records = study.carry_out(f"detection_{given.dataset}", todo, given.cores)
@@ -119,7 +129,8 @@ if __name__ == "__main__":
     flags.DEFINE_string("boxes", "", "folder of bccd-voc")
     flags.DEFINE_string("pictures", "", "folder of imagenette-224")
     flags.DEFINE_string("encoder", "", "a module for all seeds; empty: each seed pre-trains one")
-    flags.DEFINE_multi_enum("features", [*ENCODERS], [*ENCODERS, *WITH_ITS_NORM], "encoders to compare")
+    choices = [*ENCODERS, *WITH_ITS_NORM, ADAPTED]
+    flags.DEFINE_multi_enum("features", [*ENCODERS], choices, "encoders to compare")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     flags.DEFINE_integer("seeds", 3, "how many seeds: of the encoder and of the detector")
     app.run(main)

@@ -27,8 +27,9 @@ STUDIES = {
     "detection": detection.runs("collages", "", "", "W", 3)
     + detection.runs("bccd-voc", "BOXES", "PICTURES", "W", 3)
     + detection.runs("collages-128px", "", "PICTURES", "W", 3, MODULE)
-    + detection.runs("collages-128px", "", "PICTURES", "W", 3, MODULE, [*detection.WITH_ITS_NORM])
-    + detection.runs("bccd-voc-128px", "BOXES", "PICTURES", "W", 3),
+    + detection.runs("collages-128px", "", "PICTURES", "W", 3, MODULE, [*detection.WITH_ITS_NORM, detection.ADAPTED])
+    + detection.runs("bccd-voc-128px", "BOXES", "PICTURES", "W", 3)
+    + detection.runs("bccd-voc-128px", "BOXES", "PICTURES", "W", 3, MODULE, [detection.ADAPTED]),
     "labels": labels.runs("photos", "", "W", 3)
     + labels.runs("photos-128px", "", "W", 3)
     + labels.runs("imagenette-224", "PICTURES", "W", 3)

@@ -15,11 +15,16 @@ GEOMETRY = GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=4
 PRETRAINED = Training(objective="cpc", dataset="photos", seed=4, run="pretrain", step=7, weights="averaged")
 
 
-def write_module(path, settings=None, geometry=GEOMETRY, training=PRETRAINED):
-    """Writes the SavedModel and its encoder.json into a directory; returns the network."""
+def write_module(path, settings=None, geometry=GEOMETRY, training=PRETRAINED, growth=1.0):
+    """Writes the SavedModel and its encoder.json into a directory; returns the network.
+
+    Kernels before a norm are `growth` times as long as they were drawn.
+    """
     keras.utils.set_random_seed(0)
     encoder = make_encoder(settings or EncoderConfig(encoder="tiny"))
     encoder(tf.zeros([1, 16, 16, 3]))
+    for layer, _ in encoder.normalized():
+        layer.kernel.assign(growth * layer.kernel)
     save(HubEncoder(encoder, geometry), str(path))
     write_card(path, settings or EncoderConfig(encoder="tiny"), geometry, training)
     return encoder

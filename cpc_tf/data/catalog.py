@@ -22,9 +22,10 @@ def open_source(
     """Opens a dataset by its name, preparing it if needed.
 
     Args:
-      dataset: 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', or the name of a TFDS builder.
+      dataset: 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', 'voc:PATH' (its images without
+        labels), or the name of a TFDS builder.
       data_dir: where TFDS keeps its data; empty: its own default.
-      split: part of the dataset; TFDS syntax such as 'train[:10%]', except for folders.
+      split: part of the dataset; TFDS syntax such as 'train[:10%]', except for folders; of 'voc:PATH' a list's name.
       window: examples shuffled together; folders are always shuffled whole.
       split_flag: the flag that `split` came from.
       max_megapixels: of images in folders; what is prepared by TFDS is taken as it is.
@@ -32,11 +33,13 @@ def open_source(
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
-    kind, _, rest = dataset.partition(":")
+    kind, colon, rest = dataset.partition(":")
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "folder":
             return folder.open_folder(rest, split, data_dir, max_megapixels)
+        if kind == "voc" and colon:
+            return voc_folder.open_voc_images(rest, split, data_dir, max_megapixels)
         if name == "photos":
             config = photos.config(_number(dataset, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED)
             builder = _embedded(photos.Photos, config, data_dir)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from cpc_tf.data import boxes as box
-from cpc_tf.data import folder_check, folder_tree, voc_layout, walk
+from cpc_tf.data import folder_check, folder_tree, voc_layout, voc_xml, walk
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decode import image_size
 from cpc_tf.data.folder import FolderSource
@@ -75,38 +77,89 @@ def open_voc_folder(
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, no boxes, too many unusable images.
     """
+    folder = _read(path)
+    names = _usable(folder.named(split), folder.trouble, folder.dataset)
+    files = folder.sound(names, cache_dir, max_megapixels)
+    found = [folder.annotations[stem(file)] for file in files.names]
+    objects = _objects(folder.root, files.names, found, folder.class_names)
+    if not len(objects["labels"].flat_values):
+        raise SplitError(split, f"no boxes in it, in {folder.dataset}")
+    return VocFolder(folder.pictures, files, objects, folder.class_names)
+
+
+def open_voc_images(
+    path: str, split: str, cache_dir: str = "", max_megapixels: float = DataConfig.max_megapixels
+) -> FolderSource:
+    """The images of a split without labels, to pre-train on; annotations need not be there. See `open_voc_folder`.
+
+    Raises:
+      ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
+    """
+    folder = _read(path, annotated=False)
+    names = _usable(folder.named(split), folder.without_file, folder.dataset)
+    files = folder.sound(names, cache_dir, max_megapixels)
+    return FolderSource(folder.pictures, files, [NO_LABEL] * len(files.names), ())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Folder:
+    """What lies in a folder of VOC's layout: {stem: file}, {stem: annotation or why there is none}, {split: list}."""
+
+    path: str
+    root: str
+    images: dict[str, str]
+    annotations: dict[str, voc_xml.Annotation | str]
+    class_names: tuple[str, ...]
+    splits: dict[str, str | None]
+
+    @property
+    def dataset(self) -> str:
+        return f"--dataset=voc:{escaped(self.path)}"
+
+    @property
+    def pictures(self) -> str:
+        return f"{self.root}/{_IMAGES}"
+
+    def named(self, split: str) -> list[str]:
+        """The stems of a split's images. Raises SplitError if there are none."""
+        found = folder_tree.find(split, self.splits)
+        if found is None:
+            raise SplitError(split, f"voc:{self.path} has {listed(sorted(self.splits))}")
+        path = self.splits[found]
+        names = voc_layout.read_list(path) if path else sorted(self.images)
+        if not names:
+            raise SplitError(split, f"no image of voc:{self.path} is in it")
+        return names
+
+    def without_file(self, name: str) -> str | None:
+        return None if name in self.images else f"no such file in {_IMAGES}"
+
+    def trouble(self, name: str) -> str | None:
+        """Why an image cannot be used with its objects."""
+        found = self.annotations.get(name, "no annotation")
+        return self.without_file(name) or (found if isinstance(found, str) else None)
+
+    def sound(self, names: list[str], cache_dir: str, max_megapixels: float) -> folder_check.Checked:
+        """Those of the images that can be decoded."""
+        files = [self.images[name] for name in names]
+        return folder_check.sound(self.pictures, files, cache_dir, f"voc:{self.path}", max_megapixels)
+
+
+def _read(path: str, annotated: bool = True) -> _Folder:
     root = walk.folder_of(f"voc:{path}")
-    dataset = f"--dataset=voc:{escaped(path)}"
-    for folder in (_IMAGES, _ANNOTATIONS):
+    for folder in (_IMAGES, _ANNOTATIONS) if annotated else (_IMAGES,):
         if not tf.io.gfile.isdir(f"{root}/{folder}"):
-            raise ConfigError(f"{dataset}: no folder {folder} in it; PATH is e.g. VOCdevkit/VOC2007")
+            raise ConfigError(
+                f"--dataset=voc:{escaped(path)}: no folder {folder} in it; PATH is e.g. VOCdevkit/VOC2007"
+            )
     # Of two files of one name, the first: .jpg before .png.
     images = {stem(file): file for file in reversed(folder_tree.images(f"{root}/{_IMAGES}"))}
-    annotations = voc_layout.annotations(f"{root}/{_ANNOTATIONS}")
+    there = tf.io.gfile.isdir(f"{root}/{_ANNOTATIONS}")
+    annotations = voc_layout.annotations(f"{root}/{_ANNOTATIONS}") if there else {}
     readable = [a for a in annotations.values() if not isinstance(a, str)]
     class_names = tuple(sorted({name for a in readable for name in a.names if name}))
-
     splits = voc_layout.splits(root, class_names) or {"train": None}
-    found = folder_tree.find(split, splits)
-    if found is None:
-        raise SplitError(split, f"voc:{path} has {listed(sorted(splits))}")
-    names = voc_layout.read_list(splits[found]) if splits[found] else sorted(images)
-    if not names:
-        raise SplitError(split, f"no image of voc:{path} is in it")
-
-    def trouble(name):
-        if name not in images:
-            return f"no such file in {_IMAGES}"
-        found = annotations.get(name, "no annotation")
-        return found if isinstance(found, str) else None
-
-    names = _usable(names, trouble, dataset)
-    folder, files = f"{root}/{_IMAGES}", [images[name] for name in names]
-    files = folder_check.sound(folder, files, cache_dir, f"voc:{path}", max_megapixels)
-    objects = _objects(root, files.names, [annotations[stem(file)] for file in files.names], class_names)
-    if not len(objects["labels"].flat_values):
-        raise SplitError(split, f"no boxes in it, in {dataset}")
-    return VocFolder(folder, files, objects, class_names)
+    return _Folder(path, root, images, annotations, class_names, splits)
 
 
 def _usable(names, trouble, dataset):

@@ -40,6 +40,9 @@ class BackboneConfig(Settings):
         "Normalization of --backbone_endpoint; block order 'pre' leaves 'stack1', 'stack2', ... without one",
         choices=("none", "layer", "channel"),
     )
+    restore_kernel_norms: bool = constant(
+        True, "Bring grown kernels before a norm of --encoder=network:MODULE back to the norm that they were drawn with"
+    )
     backbone_statistics: bool = constant(False, "Go on averaging statistics of the encoder's batch norm")
 
 

@@ -8,8 +8,9 @@ from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.detections import Detections
 from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN
 from cpc_tf.encoders.identity import PIXELS
+from cpc_tf.encoders.kernel_norms import restore_kernel_norms
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.encoders.name import EncoderName
+from cpc_tf.encoders.name import REBUILT, EncoderName
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import sgd
 from cpc_tf.training.schedules import Schedule
@@ -27,7 +28,8 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
       ConfigError: if there is no such encoder, or it does not fit.
     """
     chosen, precision = config.detector.backbone, config.numerics.precision
-    if EncoderName.parse(chosen.encoder).kind == PIXELS:
+    kind = EncoderName.parse(chosen.encoder).kind
+    if kind == PIXELS:
         raise ConfigError(
             "--encoder=pixels: a detector needs an encoder; --encoder=random trains a new --backbone from the pixels on"
         )
@@ -42,6 +44,8 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
         vectors=False,
         update_statistics=chosen.backbone_statistics,
     )
+    if chosen.restore_kernel_norms and kind == REBUILT:
+        restore_kernel_norms(backbone.encoder)
     try:
         model = FasterRCNN(backbone, num_classes, config.detector, precision)
     except ValueError as error:

@@ -44,6 +44,10 @@ class Network(keras.Model):
                     f"--{field.name}={value}: not an option of --encoder={config.encoder}; leave it at {field.default}"
                 )
 
+    def normalized(self) -> list[tuple[keras.layers.Layer, keras.layers.Layer]]:
+        """Convolutions without bias whose outputs go to a norm and nowhere else, each with that norm."""
+        return []
+
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """All outputs by name.
 

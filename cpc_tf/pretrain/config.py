@@ -55,7 +55,7 @@ class PretrainConfig(Settings):
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     initial_encoder: str = setting(
-        "", "Module of `python -m cpc_tf.export` whose values the encoder begins with; empty: new ones", path=True
+        "", "Module of `python -m cpc_tf.export` that the encoder begins as; empty: new weights", path=True
     )
     data: DataConfig = DataConfig()
     geometry: GeometryConfig = GeometryConfig()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from cpc_tf.encoders import foreign
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.kernel_norms import restore_kernel_norms
 from cpc_tf.encoders.load import take_values
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives import OBJECTIVES
@@ -16,7 +17,9 @@ from cpc_tf.settings import ConfigError
 
 
 def initialize(encoder: Network, module: str) -> None:
-    """Gives an encoder the values of --initial_encoder, a module of ours.
+    """Gives an encoder the values of --initial_encoder, a module of ours, to go on from.
+
+    Its outputs are the module's; its kernels before a norm are as long as new ones, so that it learns as they do.
 
     Raises:
       ConfigError: there is none, it learned from labels, or it is another network than the run's.
@@ -24,6 +27,7 @@ def initialize(encoder: Network, module: str) -> None:
     with _named(module):
         _check(read_card(module), encoder.config)
         take_values(encoder, getattr(foreign.load_module(module, module), "variables", ()), module)
+    restore_kernel_norms(encoder)
 
 
 def read_initial_card(module: str) -> EncoderCard:

@@ -15,11 +15,13 @@ from collections.abc import Iterator
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.files import NotWritten, write_file
 from cpc_tf.settings import ConfigError
 
 FILE = "lock"
 BEAT = 30.0  # seconds between two signs of life in a bucket
 SILENCE = 4 * BEAT  # after which its owner counts as gone
+LONGEST = 4096  # bytes of a lock in a bucket
 
 
 @contextlib.contextmanager
@@ -33,6 +35,7 @@ def locked(directory: str) -> Iterator[None]:
 
     Raises:
       ConfigError: another process is there, or the directory cannot be written to.
+      NotWritten: nor can the bucket.
     """
     with _on_disk(directory) if "://" not in directory else _in_bucket(directory):
         yield
@@ -87,7 +90,7 @@ def _in_bucket(directory: str) -> Iterator[None]:
 
     def live() -> None:
         while not ended.wait(BEAT):
-            with contextlib.suppress(tf.errors.OpError):  # the bucket may be out of reach for a moment
+            with contextlib.suppress(NotWritten):  # the bucket may be out of reach for a moment
                 _beat(path, own)
 
     thread = threading.Thread(target=live, daemon=True)
@@ -114,15 +117,14 @@ def _alive(found: dict) -> bool:
 
 def _beat(path: str, owner: str) -> None:
     content = {"owner": owner, "process": os.getpid(), "host": socket.gethostname(), "time": time.time()}
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(json.dumps(content))
+    write_file(path, json.dumps(content))  # whole: what is half written would count as no lock
 
 
 def _read(path: str) -> dict | None:
     """What stands in a lock, None if there is none or it is no lock."""
     try:
         with tf.io.gfile.GFile(path) as file:
-            found = json.loads(file.read())
+            found = json.loads(file.read(LONGEST))  # without a length it is cut to the size of a file put there since
         return found if {"owner", "process", "host", "time"} <= found.keys() else None
     except (tf.errors.NotFoundError, ValueError, AttributeError):
         return None

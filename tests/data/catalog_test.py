@@ -3,6 +3,7 @@
 import pytest
 
 from cpc_tf.data import catalog, photos, tfds_source
+from cpc_tf.data.config import DataConfig
 from cpc_tf.data.folder import FolderSource
 from cpc_tf.data.tfds_source import TfdsSource
 from cpc_tf.settings import ConfigError
@@ -44,6 +45,19 @@ def test_folder(tmp_path, write_folder):
     source = catalog.open_source(f"folder:{root}", str(tmp_path / "cache"))
     assert isinstance(source, FolderSource)
     assert source.num_examples == 2
+
+
+def test_images_of_a_folder_with_boxes_have_no_labels(tmp_path, write_folder):
+    write_folder(tmp_path / "voc" / "JPEGImages", ["a.png", "b.png"])
+    dataset = f"voc:{tmp_path / 'voc'}"
+    source = catalog.open_source(dataset, str(tmp_path / "cache"))
+    assert isinstance(source, FolderSource)
+    assert source.num_examples == 2
+    data = DataConfig(dataset=dataset, data_dir=str(tmp_path / "cache"))
+    with pytest.raises(ConfigError, match=r"^--train_on=train: no labels there in --dataset=voc:.*/voc; a classifier"):
+        catalog.open_labelled(data, "train", "train_on")
+    with pytest.raises(ConfigError, match=r"^--dataset=voc:.*/nowhere: no such folder"):
+        catalog.open_source(f"voc:{tmp_path}/nowhere")
 
 
 def test_tfds_name(photos_dir):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data.voc_folder import open_voc_folder
+from cpc_tf.data.voc_folder import open_voc_folder, open_voc_images
 from cpc_tf.settings import ConfigError
 
 BCCD = pathlib.Path(__file__).parents[3] / "shared/data/bccd-voc"
@@ -196,6 +196,44 @@ def test_boxes_are_cut_off_at_the_real_border_and_bad_ones_left_out(write, warni
 def test_sound_folder_has_no_warnings(write, warnings):
     write(many(3))
     assert warnings == []
+
+
+def levels(source):
+    """Grey levels and labels of the images, in order."""
+    examples = list(source.ordered().as_numpy_iterator())
+    return [(int(tf.io.decode_image(e["encoded"])[0, 0, 0]), int(e["label"])) for e in examples]
+
+
+def test_images_alone_are_those_of_the_split_and_have_no_labels(write, tmp_path):
+    source = write({**many(3), "ImageSets/Main/train.txt": "002\n000\n"})
+    images = open_voc_images(str(tmp_path / "voc"), "train", str(tmp_path / "cache"))
+    assert images.num_examples == source.num_examples == 2
+    assert images.class_names == ()
+    assert levels(images) == [(2, -1), (0, -1)]
+    assert set(images.labels()) == {-1}
+
+
+@pytest.mark.parametrize("annotations", [{}, {"Annotations/000.xml": "<annotation>"}])
+def test_images_alone_need_no_annotations(write, tmp_path, warnings, annotations):
+    files = {path: content for path, content in many(3).items() if path.startswith("JPEGImages")}
+    with pytest.raises(ConfigError):
+        write({**files, **annotations})
+    assert levels(open_voc_images(str(tmp_path / "voc"), "train", str(tmp_path / "cache"))) == [
+        (0, -1),
+        (1, -1),
+        (2, -1),
+    ]
+    assert warnings == []
+
+
+def test_images_alone_of_a_list_that_names_others(write, tmp_path):
+    write(many(2))
+    (tmp_path / "voc/ImageSets/Main").mkdir(parents=True)
+    (tmp_path / "voc/ImageSets/Main/train.txt").write_text("000\n001\ngone\n")
+    with pytest.raises(ConfigError, match=r"1 of 3 images .* gone \(no such file in JPEGImages\)"):
+        open_voc_images(str(tmp_path / "voc"), "train", str(tmp_path / "cache"))
+    with pytest.raises(ConfigError, match=r"^--split=val: voc:.* has train$"):
+        open_voc_images(str(tmp_path / "voc"), "val", str(tmp_path / "cache"))
 
 
 def test_no_boxes_at_all(write):

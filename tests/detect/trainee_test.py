@@ -9,13 +9,14 @@ import tensorflow as tf
 from cpc_tf.data import detection_pipeline
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
-from cpc_tf.detect.trainee import LOSSES, DetectorTraining, rate_of
+from cpc_tf.detect.trainee import LOSSES, DetectorTraining, build_detector, rate_of
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.settings import ConfigError, replace
 from tests.data.samples import RECTANGLES, Images, encode, rectangle
 from tests.detect.samples import SMALL
 from tests.export.conftest import GEOMETRY
+from tests.modules import write_module
 
 SOURCE = Images([rectangle(*example) for example in RECTANGLES[:4]])
 
@@ -71,6 +72,17 @@ def moved(step):
     """[(variable, how far the step moved it)]: the momentum, which is not rounded to the variable's digits."""
     training = step[1]
     return list(zip(training.trained, (momentum.numpy() for momentum in training.optimizer.momentums)))
+
+
+@pytest.mark.parametrize(("kind", "factor"), [("network:", 1 / 3), ("", 1)])
+def test_kernels_that_grew_are_brought_back_in_a_network_of_ours(kind, factor, tmp_path):
+    encoder = write_module(tmp_path / "hub", growth=3.0)
+    kernels = [layer.kernel for layer, _ in encoder.normalized()]
+    detector = build_detector(replace(SMALL, encoder=f"{kind}{tmp_path / 'hub'}"), 3)
+    for variable, given in zip(detector.encoder_variables, encoder.trainable_variables):
+        shrunk = any(given is kernel for kernel in kernels)
+        expected = tf.norm(given) * (factor if shrunk else 1)
+        assert float(tf.norm(variable)) == pytest.approx(float(expected), rel=0.3 if shrunk else 1e-6)
 
 
 def test_metrics_are_the_losses_and_what_is_left_out(steps):

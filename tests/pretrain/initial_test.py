@@ -9,8 +9,10 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_hub as hub
 
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.kernel_norms import restore_kernel_norms
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.exporter import export
 from cpc_tf.pretrain import run
@@ -25,9 +27,18 @@ TINY = replace(tiny.TINY, encoder="tiny")
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
-    """(its directory, its network)."""
+    """(its directory, what an encoder begins as: its network, kernels before a norm at the norm of new ones)."""
     path = tmp_path_factory.mktemp("module") / "hub"
-    return str(path), write_module(path, EncoderConfig(encoder="tiny"))
+    network = write_module(path, EncoderConfig(encoder="tiny"), growth=3.0)
+    restore_kernel_norms(network)
+    return str(path), network
+
+
+def test_the_encoder_gives_the_modules_features(module):
+    path, _ = module
+    encoder = Pretraining(replace(TINY, initial_encoder=path), tf.distribute.get_strategy(), 10).model.encoder
+    images = tf.random.stateless_uniform([2, 16, 16, 3], [0, 0])
+    np.testing.assert_allclose(encoder(images), hub.load(path)(images), atol=1e-4)
 
 
 def test_the_encoder_and_its_averages_begin_with_the_modules_values(module):

@@ -88,6 +88,12 @@ def test_a_bucket_is_locked_while_its_owner_shows_life(bucket, monkeypatch):
     assert not tf.io.gfile.exists(f"{bucket}/lock")
 
 
+def test_a_sign_of_life_is_never_read_half_written(bucket, monkeypatch):
+    monkeypatch.setattr(lock, "BEAT", 0.0)
+    with lock.locked(bucket):
+        assert all(lock._read(f"{bucket}/lock") for _ in range(2000))
+
+
 def test_a_bucket_is_free_once_its_owner_is_silent(bucket):
     owner(bucket)
     with pytest.raises(ConfigError, match="process 1 on elsewhere"), lock.locked(bucket):

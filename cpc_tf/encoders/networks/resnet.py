@@ -108,6 +108,13 @@ class Bottleneck(keras.layers.Layer):
         self.shortcut = conv(width, 1, stride, dtype=dtype, name="shortcut") if project else None
         self.shortcut_norm = make_norm(norm, dtype, "shortcut_norm") if project and order == "post" else None
 
+    def normalized(self) -> list[tuple[Conv, keras.layers.Layer]]:
+        """See `Network.normalized`; in order 'pre' what is added to the shortcut goes to no norm of its own."""
+        if self.order == "pre":
+            return list(zip(self.convs[:2], self.norms[1:]))
+        pairs = list(zip(self.convs, self.norms))
+        return [*pairs, (self.shortcut, self.shortcut_norm)] if self.shortcut else pairs
+
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         return self._pre(x, training) if self.order == "pre" else self._post(x, training)
 
@@ -169,6 +176,10 @@ class ResNet(Network):
             )
             for i in range(stack.blocks)
         ]
+
+    def normalized(self) -> list[tuple[Conv, keras.layers.Layer]]:
+        stem = [(self.stem, self.stem_norm)] if self.stem_norm else []
+        return [*stem, *(pair for blocks in self.stacks for block in blocks for pair in block.normalized())]
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """See `Network`; also 'stack1', 'stack2', ..., [N, h, w, width]. 'feature_map' is the last one, normalized."""

@@ -1,0 +1,82 @@
+"""Kernels are brought back to the norm that they were drawn with, and nothing else changes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.kernel_norms import restore_kernel_norms
+from cpc_tf.keras import keras
+
+IMAGES = tf.constant(np.random.default_rng(0).uniform(size=[2, 16, 24, 3]), tf.float32)
+
+
+def grown(norm, order):
+    """An encoder whose scale-free kernels have grown, kernel by kernel, to other norms."""
+    keras.utils.set_random_seed(0)
+    network = make_encoder(EncoderConfig(encoder="small", norm=norm, block_order=order))
+    network(IMAGES)
+    for index, (layer, after) in enumerate(network.normalized()):
+        growth = 1.5 + 0.5 * index
+        layer.kernel.assign(layer.kernel * growth)
+        if norm == "batch":  # statistics that have grown along
+            shape = after.moving_mean.shape
+            after.moving_mean.assign(growth * tf.random.stateless_normal(shape, [index, 0]))
+            after.moving_variance.assign(growth**2 * tf.random.stateless_uniform(shape, [index, 1], 1, 3))
+    return network
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["layer", "channel", "batch"])
+def test_outputs_stay_and_norms_are_those_of_new_kernels(norm, order):
+    network = grown(norm, order)
+    keras.utils.set_random_seed(1)
+    new = make_encoder(EncoderConfig(encoder="small", norm=norm, block_order=order))
+    new(IMAGES)
+    before = {name: x.numpy() for name, x in network.endpoints(IMAGES).items()}
+    restore_kernel_norms(network)
+    for name, x in network.endpoints(IMAGES).items():
+        np.testing.assert_allclose(x, before[name], rtol=1e-3, atol=1e-3 * np.abs(before[name]).max(), err_msg=name)
+    pairs = list(zip(network.normalized(), new.normalized()))
+    # 6 blocks of two kernels; or the stem, 6 blocks of three, and the shortcuts of stacks 2 and 3.
+    assert len(pairs) == (12 if order == "pre" else 21)
+    for (layer, _), (drawn, _) in pairs:
+        np.testing.assert_allclose(tf.norm(layer.kernel), tf.norm(drawn.kernel), rtol=0.1)
+
+
+def test_a_step_turns_a_restored_kernel_more():
+    network = grown("layer", "pre")
+
+    def turned():
+        """By how much of its norm a step of SGD at rate 1 would move each kernel."""
+        kernels = [layer.kernel for layer, _ in network.normalized()]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(network(IMAGES) * tf.random.stateless_normal([256], [0, 0]))
+        return [float(tf.norm(g) / tf.norm(k)) for g, k in zip(tape.gradient(loss, kernels), kernels)]
+
+    before = turned()
+    growth = [float(tf.norm(layer.kernel)) / (2 * layer.filters) ** 0.5 for layer, _ in network.normalized()]
+    restore_kernel_norms(network)
+    np.testing.assert_allclose(np.divide(turned(), before), np.square(growth), rtol=0.05)
+
+
+def test_without_norms_nothing_changes():
+    network = make_encoder(EncoderConfig(encoder="small", norm="none"))
+    network(IMAGES)
+    before = [v.numpy() for v in network.variables]
+    restore_kernel_norms(network)
+    for variable, value in zip(network.variables, before):
+        np.testing.assert_array_equal(variable, value)
+
+
+@pytest.mark.parametrize("length", [0.0, 0.9])
+def test_a_shorter_kernel_stays_with_its_statistics(length):
+    network = grown("batch", "pre")
+    (layer, norm), (other, _) = network.normalized()[:2]
+    drawn = (2 * layer.filters) ** 0.5
+    layer.kernel.assign(layer.kernel * length * drawn / tf.norm(layer.kernel))
+    before = [v.numpy() for v in (layer.kernel, norm.moving_mean, norm.moving_variance)]
+    restore_kernel_norms(network)
+    for variable, value in zip((layer.kernel, norm.moving_mean, norm.moving_variance), before):
+        np.testing.assert_array_equal(variable, value)
+    np.testing.assert_allclose(tf.norm(other.kernel), (2 * other.filters) ** 0.5, rtol=1e-3)
