@@ -12,7 +12,7 @@ from cpc_tf.data import voc_xml, walk
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 
-_SETS = "ImageSets", "ImageSets/Main"
+_PARENT, _SETS = "ImageSets", "ImageSets/Main"
 _THREADS = 16  # hide the round trips to a bucket
 
 
@@ -35,12 +35,16 @@ def annotations(folder: str) -> dict[str, voc_xml.Annotation | str]:
 
 def splits(root: str, class_names: Sequence[str]) -> dict[str, str]:
     """{split: its list's path}, without the lists of one class. Raises ConfigError if there is something else."""
-    for name in _SETS:
-        folder = f"{root}/{name}"
-        if not tf.io.gfile.isdir(folder):
-            if os.path.lexists(folder) or tf.io.gfile.exists(folder):
-                raise ConfigError(f"{folder}: is no folder; without it, all images are the split train")
-            return {}
+    parent, folder = f"{root}/{_PARENT}", f"{root}/{_SETS}"
+    for path in (parent, folder):
+        if not tf.io.gfile.isdir(path) and (os.path.lexists(path) or tf.io.gfile.exists(path)):
+            raise ConfigError(f"{path}: is no folder; without it, all images are the split train")
+    if not tf.io.gfile.isdir(parent):
+        return {}
+    if not tf.io.gfile.isdir(folder):
+        if misplaced := walk.files(parent, (".txt",), deep=False):
+            raise ConfigError(f"{parent}/{misplaced[0]}: lists of splits lie in {_SETS}, move them there")
+        return {}
     lists = {stem(file) for file in walk.files(folder, (".txt",), deep=False) if file.endswith(".txt")}
     of_one_class = {f"{name}_{other}" for name in class_names for other in lists}
     return {name: f"{folder}/{name}.txt" for name in lists - of_one_class}

@@ -19,7 +19,7 @@ from cpc_tf.settings import ConfigError
 def initialize(encoder: Network, module: str) -> None:
     """Gives an encoder the values of --initial_encoder, a module of ours, to go on from.
 
-    Its outputs are the module's; its kernels before a norm are as long as new ones, so that it learns as they do.
+    Its outputs are the module's; its kernels before a norm are no longer than new ones, so that it learns as they do.
 
     Raises:
       ConfigError: there is none, it learned from labels, or it is another network than the run's.

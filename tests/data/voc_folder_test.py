@@ -152,6 +152,11 @@ def test_without_lists_all_images_are_train(write):
         write({}, "test")
 
 
+def test_lists_in_another_place_are_not_taken_for_none(write):
+    with pytest.raises(ConfigError, match=r"/ImageSets/test\.txt: lists of splits lie in ImageSets/Main, move them there$"):
+        write({**many(3), "ImageSets/test.txt": "000"})
+
+
 def test_empty_list(write):
     with pytest.raises(ConfigError, match="^--split=train: no image of voc:.* is in it"):
         write({**many(1), "ImageSets/Main/train.txt": "\n"})
