@@ -51,7 +51,7 @@ def _geometry(resize: int, image: int, patch: int, stride: int) -> list[str]:
     return [f"--resize={resize}", f"--image_size={image}", f"--patch_size={patch}", f"--patch_stride={stride}"]
 
 
-# Those that may matter most first. Speeds: measured, AMD EPYC, 2026-11-22.
+# Those that may matter most first. Speeds: measured, AMD EPYC, 2026-11-22 (norms: 2026-11-23, by ratio to the preset).
 REFERENCE = Rung("reference", "the preset", [], 91)
 RUNGS = [
     REFERENCE,
@@ -66,9 +66,9 @@ RUNGS = [
     Rung("rate", "0.001", ["--learning_rate=0.001"], 91),
     Rung("rate", "0.002, constant", ["--schedule=constant"], 91),
     Rung("context network", "5 blocks of 256", ["--context_blocks=5", "--context_dim=256"], 53),
-    # The speeds of the following six are estimates: measure them (--speeds) before they run.
-    Rung("norm", "none", ["--norm=none"], 80),
-    Rung("norm", "channel", ["--norm=channel"], 70),
+    Rung("norm", "none", ["--norm=none"], 91),
+    Rung("norm", "channel", ["--norm=channel"], 83),
+    # The speeds of the following four are estimates: measure them (--speeds) before they run.
     Rung("images of negatives", "8", ["--batch_size=8", "--learning_rate=0.001"], 60),
     Rung("width of the latents", "512", ["--encoder=base_512"], 95),
     Rung("picture / patch", "96 / 24 px", ["--encoder=base_24px", *_geometry(108, 96, 24, 18)], 75),
