@@ -27,20 +27,20 @@ SIDES = {
     "pixels": "flags/imagenette/efficient_pixels_128px.flags",
 }
 VIEWS = "--cached_views=8"  # maps of 16 would take 4 GB
-# Fraction of the labels -> (features, what is changed, flags after the preset), the preset as it is first.
+# Fraction of the labels -> (features, what is changed, flags after the preset), the presets first, both sides in turn.
 CHOICES = {
     0.01: [
         ("CPC", "500 steps of fine-tuning", ["--finetune_steps=500"]),
-        ("CPC", "the paper's Adam", ["--finetune_steps=500", "--encoder_adam=paper"]),
-        ("CPC", "1,500 steps of fine-tuning", ["--finetune_steps=1500"]),
-        ("CPC", "latents of the patch grid", ["--finetune_steps=500", "--endpoint=latents"]),
-        ("CPC", "no blocks in the classifier", ["--finetune_steps=500", "--head_blocks=0"]),
-        ("CPC", "the paper's augmentation", ["--finetune_steps=500", "--augment=full"]),
         ("pixels", "3,000 steps", []),
+        ("CPC", "the paper's Adam", ["--finetune_steps=500", "--encoder_adam=paper"]),
         ("pixels", "6,000 steps", ["--train_steps=6000"]),
+        ("CPC", "1,500 steps of fine-tuning", ["--finetune_steps=1500"]),
         ("pixels", "the paper's augmentation", ["--augment=full"]),
+        ("CPC", "latents of the patch grid", ["--finetune_steps=500", "--endpoint=latents"]),
         ("pixels", "dropout 0.5", ["--dropout=0.5"]),
+        ("CPC", "no blocks in the classifier", ["--finetune_steps=500", "--head_blocks=0"]),
         ("pixels", "crops of 60 % or more", ["--crop_area=0.6"]),
+        ("CPC", "the paper's augmentation", ["--finetune_steps=500", "--augment=full"]),
         ("pixels", "rate 0.02", ["--learning_rate=0.02"]),
     ],
     0.1: [
