@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf import leftovers
 from cpc_tf.files import NotWritten, write_file
 from cpc_tf.settings import ConfigError
 
@@ -79,6 +80,7 @@ def _on_disk(directory: str) -> Iterator[None]:
 def _in_bucket(directory: str) -> Iterator[None]:
     path, own = f"{directory}/{FILE}", uuid.uuid4().hex
     tf.io.gfile.makedirs(directory)
+    leftovers.remove(directory, FILE + r"\.\d+\.tmp")  # as write_file names them
     found = _read(path)
     if found and _alive(found):
         until = f"; if it was killed, its lock ends within {SILENCE:.0f} s"

@@ -94,6 +94,15 @@ def test_a_sign_of_life_is_never_read_half_written(bucket, monkeypatch):
         assert all(lock._read(f"{bucket}/lock") for _ in range(2000))
 
 
+def test_a_sign_of_life_that_a_kill_cut_short_is_removed_later(bucket, tmp_path):
+    for process, age in (("1", 7200), ("2", 0)):
+        path = tmp_path / f"lock.{process}.tmp"
+        path.write_text("{")
+        os.utime(path, (time.time() - age,) * 2)
+    with lock.locked(bucket):
+        assert [path.name for path in sorted(tmp_path.glob("lock.*"))] == ["lock.2.tmp"]
+
+
 def test_a_bucket_is_free_once_its_owner_is_silent(bucket):
     owner(bucket)
     with pytest.raises(ConfigError, match="process 1 on elsewhere"), lock.locked(bucket):
