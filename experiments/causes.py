@@ -1,13 +1,13 @@
 """What limits CPC on small images: one setting changed at a time, at equal time on one core.
 
     python -m experiments.causes --pictures=../shared/data/imagenette-224 --work=runs/causes
-    python -m experiments.causes --pictures=... --draw=docs/images/causes.png
+    python -m experiments.causes --minutes=15 --draw=docs/images/causes.png
     python -m experiments.causes --pictures=... --speeds
 
-Writes experiments/results/causes.json and prints its table. Each run trains on one core for --minutes; the rungs of
-'passes' take what their passes take. A rung's passes follow from its speed below, as --speeds measured it, not from the
-clock: so a run is the same on any machine. What is read off: experiments/read_off.py, on training images held out from
-its classifiers.
+Writes experiments/results/causes.json and prints its table; --draw draws what is there and runs nothing. Each run
+trains on one core for --minutes; the rungs of 'passes' take what their passes take. A rung's passes follow from its
+speed below, as --speeds measured it, not from the clock: so a run is the same on any machine. What is read off:
+experiments/read_off.py, on training images held out from its classifiers.
 """
 
 from __future__ import annotations
@@ -175,17 +175,17 @@ def main(_) -> None:
         rungs = chosen_rungs(values.causes)
     except ValueError as error:
         sys.exit(str(error))
-    if not os.path.isdir(os.path.join(values.pictures, "train")):
+    if not values.draw and not os.path.isdir(os.path.join(values.pictures, "train")):
         sys.exit(f"--pictures={values.pictures}: has no folder 'train'")
     if values.speeds:
         for rung in rungs:
             print(f"{rung.cause}, {rung.name}: {measured_speed(rung, values.pictures):.0f} images/s", flush=True)
         return
     todo = [run(r, values.pictures, values.work, values.minutes, seed) for seed in values.seeds for r in rungs]
-    found = study.carry_out("causes", todo, values.cores, with_bound)
+    found = study.carry_out("causes", [] if values.draw else todo, values.cores, with_bound)
     records = [record for record in found if any(run.fields.items() <= record.items() for run in todo)]
     if not any(record["cause"] == REFERENCE.cause for record in records):
-        sys.exit("the reference failed: nothing to compare with")
+        sys.exit(f"no record of the reference with --minutes={values.minutes:g}: nothing to compare with")
     print(table(records))
     if values.draw:
         write_file(values.draw, draw(records))
@@ -193,11 +193,11 @@ def main(_) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("work", "runs/causes", "folder of the runs")
-    flags.DEFINE_string("pictures", None, "folder of imagenette-224", required=True)
+    flags.DEFINE_string("pictures", "", "folder of imagenette-224")
     flags.DEFINE_float("minutes", 60, "length of each pre-training on one core", lower_bound=0.1)
     flags.DEFINE_multi_integer("seeds", [0], "seeds")
     flags.DEFINE_list("causes", [], "causes to look at; none: all")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
-    flags.DEFINE_string("draw", "", "picture to write")
+    flags.DEFINE_string("draw", "", "picture of the records to write; nothing is run")
     flags.DEFINE_bool("speeds", False, "measure the speed of each rung instead, in a minute or two each")
     app.run(main)

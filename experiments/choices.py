@@ -42,6 +42,13 @@ CHOICES = {
         ("pixels", "crops of 60 % or more", ["--crop_area=0.6"]),
         ("CPC", "the paper's augmentation", ["--finetune_steps=500", "--augment=full"]),
         ("pixels", "rate 0.02", ["--learning_rate=0.02"]),
+        # What was best alone, together.
+        (
+            "CPC",
+            "the paper's augmentation, its Adam",
+            ["--finetune_steps=500", "--augment=full", "--encoder_adam=paper"],
+        ),
+        ("pixels", "6,000 steps, the paper's augmentation", ["--train_steps=6000", "--augment=full"]),
     ],
     0.1: [
         ("CPC", "1,500 steps of fine-tuning", [VIEWS]),

@@ -49,11 +49,13 @@ def _data(dataset: str, pictures: str) -> list[str]:
 def otherwise(dataset: str, features: str, fraction: float) -> list[str]:
     """What differs from the presets.
 
-    The baseline trains longer with more labels. On imagenette-224 nothing is held out to select on, for time: encoders
+    The baseline trains longer with more labels, and at 128 px otherwise with the fewest. On imagenette-224 nothing is held out to select on, for time: encoders
     are fine-tuned as long as trials with other labels said (docs/few_labels.md).
     """
     if features == "pixels":
         least, steps = LONGER[dataset]
+        if dataset == "imagenette-128px" and fraction < least:
+            return ["--train_steps=6000", "--augment=full"]  # by experiments.choices
         return [f"--train_steps={steps}"] if fraction >= least else []
     if preset(dataset) == "photos":
         return []
