@@ -22,12 +22,12 @@ CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 FRACTIONS = {"photos": CURVE, "photos-128px": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
 # Dataset -> the ending of its presets' names in flags/.
 ENDING = {"photos-128px": "_128px", "imagenette-128px": "_128px"}
-# Dataset -> from which part of the labels on the baseline needs more steps than its preset has, and how many.
+# Dataset -> from which parts of the labels on the baseline needs other steps than its preset has, and how many.
 LONGER = {
-    "photos": (0.1, 3000),
-    "photos-128px": (0.1, 3000),
-    "imagenette-224": (1.0, 6000),
-    "imagenette-128px": (0.05, 12_000),
+    "photos": {0.1: 3000},
+    "photos-128px": {0.1: 3000},
+    "imagenette-224": {1.0: 6000},
+    "imagenette-128px": {0.01: 6000, 0.05: 12_000, 1.0: 24_000},
 }
 
 
@@ -47,23 +47,23 @@ def _data(dataset: str, pictures: str) -> list[str]:
 
 
 def otherwise(dataset: str, features: str, fraction: float) -> list[str]:
-    """What differs from the presets.
+    """What differs from the presets, as trials on held-out images say (experiments.choices, docs/gain.md).
 
-    The baseline trains longer with more labels, and at 128 px otherwise with the fewest. On imagenette-224 nothing is held out to select on, for time: encoders
-    are fine-tuned as long as trials with other labels said (docs/few_labels.md).
+    The baseline trains longer with more labels. On imagenette-224 nothing is held out to select on, for time:
+    encoders are fine-tuned as long as trials with other labels said (docs/few_labels.md).
     """
     if features == "pixels":
-        least, steps = LONGER[dataset]
-        if dataset == "imagenette-128px" and fraction < least:
-            return ["--train_steps=6000", "--augment=full"]  # by experiments.choices
-        return [f"--train_steps={steps}"] if fraction >= least else []
+        steps = [f"--train_steps={steps}" for least, steps in LONGER[dataset].items() if fraction >= least]
+        few = dataset == "imagenette-128px" and fraction < 0.05
+        return [*steps[-1:], *(["--augment=full"] if few else [])]
     if preset(dataset) == "photos":
         return []
     if fraction < 0.05:
         return ["--held_out=0", "--finetune_steps=500"]
     large = dataset == "imagenette-128px"  # a view's map takes 256 KB, and memory as much again
     if fraction < 0.5:
-        return ["--held_out=0", *(["--cached_views=8"] if large else [])]
+        augment = ["--augment=full"] if large and fraction >= 0.1 else []
+        return ["--held_out=0", *(["--cached_views=8"] if large else []), *augment]
     return ["--held_out=0", f"--cached_views={2 if large else 4}", "--train_steps=6000"]
 
 
