@@ -68,11 +68,11 @@ RUNGS = [
     Rung("context network", "5 blocks of 256", ["--context_blocks=5", "--context_dim=256"], 53),
     Rung("norm", "none", ["--norm=none"], 91),
     Rung("norm", "channel", ["--norm=channel"], 83),
-    # The speeds of the following four are estimates: measure them (--speeds) before they run.
-    Rung("images of negatives", "8", ["--batch_size=8", "--learning_rate=0.001"], 60),
+    Rung("images of negatives", "8", ["--batch_size=8", "--learning_rate=0.001"], 85),
+    Rung("encoder", "medium, 64 / 16 px", ["--encoder=medium", *_geometry(72, 64, 16, 12)], 29),
+    # The speeds of the following two are estimates: measure them (--speeds) before they run.
     Rung("width of the latents", "512", ["--encoder=base_512"], 95),
     Rung("picture / patch", "96 / 24 px", ["--encoder=base_24px", *_geometry(108, 96, 24, 18)], 75),
-    Rung("encoder", "medium, 64 / 16 px", ["--encoder=medium", *_geometry(72, 64, 16, 12)], 20),
     Rung("passes", "10", [], 91, 10),
     Rung("passes", "60", [], 91, 60),
     Rung("passes", "200", [], 91, 200),

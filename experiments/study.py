@@ -1,7 +1,7 @@
 """Runs many training runs, one per core at a time, and keeps what they found in experiments/results/.
 
 A study may be interrupted: the same command goes on, since each run resumes, and what stands in the results is not
-repeated. To measure anew, delete the file.
+repeated. To measure anew, delete the file and the folders of the runs: what another command left there is refused.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ def carry_out(name: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[di
     free: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0))[: cores or None]:
         free.put(core)
-    start, done = time.monotonic(), 0
+    start, found = time.monotonic(), []
     with ThreadPoolExecutor(free.qsize()) as pool:
-        for failed in pool.map(lambda run: _carry_out(run, free, locks), todo):
-            done += 1
+        outcomes = pool.map(lambda run: _carry_out(run, free, locks), todo)
+        for done, (run, failed) in enumerate(zip(todo, outcomes, strict=True), 1):
             minutes = (time.monotonic() - start) / 60
             left = minutes / done * (len(todo) - done)
             print(f"{name}: {done}/{len(todo)}  {minutes:.0f} min, {left:.0f} left  {failed}".rstrip(), flush=True)
-            found = [_record(run, keep) for run in todo if os.path.exists(run.result)]
+            found += [] if failed else [_record(run, keep)]
             write_file(str(path), json.dumps([*before, *found], indent=1) + "\n")
     return json.loads(path.read_text())
 
@@ -96,14 +96,28 @@ def _carry_out(run: Run, free: Queue[int], locks: dict[str, threading.Lock]) -> 
         for command, made in run.steps:
             with locks[made]:  # a step that several runs share is done by the first of them
                 if os.path.exists(made):
+                    if _command_of(made) not in ("", shlex.join(command)):
+                        return f"{made}: there already, by another command: {_command_of(made)}; move its folder away"
                     continue
                 line = ["taskset", "-c", str(core), sys.executable, "-m", *command]
                 done = subprocess.run(line, capture_output=True, text=True, check=False)
                 if done.returncode:
                     return f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}"
+                write_file(_beside(made), shlex.join(command))
         return ""
     finally:
         free.put(core)
+
+
+def _beside(made: str) -> str:
+    """Where it is written which command made the file: beside its folder, which may be a module."""
+    return f"{os.path.dirname(made)}-{os.path.basename(made)}.command"
+
+
+def _command_of(made: str) -> str:
+    """The command that made the file; empty where it is not known."""
+    path = pathlib.Path(_beside(made))
+    return path.read_text() if path.exists() else ""
 
 
 def _record(run: Run, keep: Callable[[dict], dict]) -> dict:

@@ -81,6 +81,23 @@ def test_a_run_is_kept_and_not_repeated(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "some.json").read_text()) == first
 
 
+def test_a_result_of_another_command_is_not_recorded(tmp_path, monkeypatch, capsys):
+    """Else settings that have changed would get the figures of those before."""
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    (tmp_path / "run").mkdir()
+    result = str(tmp_path / "run/result.json")
+    write = f"import json; json.dump({{'top1': 0.5}}, open({result!r}, 'w'))"
+    (tmp_path / "writes_result.py").write_text(write)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def record(*more):
+        return study.carry_out("some", [study.Run({"seed": len(more)}, [(["writes_result", *more], result)])])
+
+    assert [found["seed"] for found in record()] == [0]
+    assert [found["seed"] for found in record("--augment=full")] == [0]
+    assert "there already, by another command: writes_result;" in capsys.readouterr().out
+
+
 def test_what_went_wrong_is_reported_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(study, "RESULTS", tmp_path)
     done = tmp_path / "result.json"
