@@ -42,7 +42,7 @@ CHOICES = {
         ("pixels", "crops of 60 % or more", ["--crop_area=0.6"]),
         ("CPC", "the paper's augmentation", ["--finetune_steps=500", "--augment=full"]),
         ("pixels", "rate 0.02", ["--learning_rate=0.02"]),
-        # What was best alone, together.
+        # Two that change what the others do not, together.
         (
             "CPC",
             "the paper's augmentation, its Adam",

@@ -5,10 +5,10 @@
       --pictures=../shared/data/imagenette-224 --work=runs/labels
     python -m experiments.detection --dataset=collages-128px --pictures=... --encoder=network:modules/imagenette_128px
 
-Encoders come from the pictures of `photos` (collages) or of imagenette-224 (the others), and from the runs of
-experiments.labels if these stand in the same --work. With --encoder a seed is that of the detector, no more, and one
-encoder trained on labels is compared. What makes that one different can be told by two more, untrained copies of the
-module that learn from all labels: its norm on whole images, and on patches. 'CPC, adapted' is the module whose
+Encoders come from the pictures of `photos` (collages) or of imagenette-224 (the others), and, but for 128 px, from the
+runs of experiments.labels if these stand in the same --work. With --encoder a seed is that of the detector, no more,
+and one encoder trained on labels is compared. What makes that one different can be told by two more, untrained copies
+of the module that learn from all labels: its norm on whole images, and on patches. 'CPC, adapted' is the module whose
 pre-training goes on, without labels, on the crops of `photos` or the images of bccd-voc to train on. Writes
 experiments/results/detection_DATASET.json and prints its table. Five minutes a run and core beside the encoders, at
 128 px a quarter to half an hour.
@@ -16,6 +16,7 @@ experiments/results/detection_DATASET.json and prints its table. Five minutes a 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -33,8 +34,10 @@ SETTINGS = {
 ENCODERS = ("CPC", "supervised", "random")
 # Trained on labels with CPC's network and norm -> on what: whole images, or its patch grid.
 WITH_ITS_NORM = {"supervised, layer norm": "feature_map", "supervised, patches": "latents"}
+# How long encoders learn from all labels at 128 px.
+LABEL_STEPS = 12_000
 ADAPTED = "CPC, adapted"
-# Its preset: goes on with the module that comes with the code.
+# Its preset.
 ADAPTING = {"collages-128px": "photos/pretrain_128px", "bccd-voc-128px": "bccd/pretrain_128px"}
 
 
@@ -61,11 +64,14 @@ def _run(dataset: str, boxes: str, pictures: str, work: str, encoder: str, seed:
         given = module or f"{folder}/hub"
         before = [] if module else study.pretrained(folder, *labels.pretraining(source, pictures, trained))
     elif encoder == "supervised":
-        given, export = _exported(f"{folder}/pixels_1", f"{folder}/hub_labels", module)
-        before = [*labels.classified(source, pictures, folder, "pixels", 1.0, trained), export]
+        steps = LABEL_STEPS if source == "imagenette-128px" else 0
+        learning = labels.classified(source, pictures, folder, "pixels", 1.0, trained, steps=steps)
+        given, export = _exported(os.path.dirname(learning[-1][1]), f"{folder}/hub_labels", module)
+        before = [*learning, export]
     elif encoder == ADAPTED:
-        adapted = f"{work}/{dataset}/adapted"
-        given, before = f"network:{adapted}/hub", study.pretrained(adapted, f"flags/{ADAPTING[dataset]}.flags", images)
+        adapted, begun = f"{work}/{dataset}/adapted", f"--initial_encoder={module.removeprefix('network:')}"
+        before = study.pretrained(adapted, f"flags/{ADAPTING[dataset]}.flags", [*images, begun])
+        given = f"network:{adapted}/hub"
     elif encoder in WITH_ITS_NORM:
         endpoint = WITH_ITS_NORM[encoder]
         given, export = _exported(f"{folder}/labels_{endpoint}", f"{folder}/hub_labels_{endpoint}", module)
@@ -90,9 +96,8 @@ def _exported(run: str, hub: str, module: str) -> tuple[str, tuple[study.Command
 
 
 def _from_labels(pictures: str, folder: str, endpoint: str, module: str) -> tuple[study.Command, str]:
-    """The step that trains an untrained copy of the module on all labels, as long as labels.py does with 5 %."""
+    """The step that trains an untrained copy of the module on all labels."""
     run = f"{folder}/labels_{endpoint}"
-    steps = labels.LONGER["imagenette-128px"][0.05]
     command = [
         "cpc_tf.efficient",
         "--flagfile=flags/imagenette/efficient_128px.flags",
@@ -102,7 +107,7 @@ def _from_labels(pictures: str, folder: str, endpoint: str, module: str) -> tupl
         "--label_fraction=1",
         "--held_out=0",
         *("--head_blocks=0", "--dropout=0.2", "--batch_size=32"),  # the baseline's
-        *("--cached_views=0", "--train_steps=1", f"--finetune_steps={steps}"),  # nothing is frozen
+        *("--cached_views=0", "--train_steps=1", f"--finetune_steps={LABEL_STEPS}"),  # nothing is frozen
         f"--workdir={run}",
     ]
     return command, f"{run}/result.json"
@@ -116,6 +121,8 @@ def main(_) -> None:
         sys.exit(f"--features={' and '.join(WITH_ITS_NORM)}: copies of --encoder, for the datasets at 128 px")
     if ADAPTED in given.features and given.dataset not in ADAPTING:
         sys.exit(f"--features={ADAPTED}: has presets for --dataset={' and '.join(ADAPTING)}, not {given.dataset}")
+    if ADAPTED in given.features and not given.encoder:
+        sys.exit(f"--features={ADAPTED}: goes on with the module of --encoder, which is empty")
     where = (given.boxes, given.pictures, given.work)
     todo = runs(given.dataset, *where, given.seeds, given.encoder, given.features)
     records = study.carry_out(f"detection_{given.dataset}", todo, given.cores)

@@ -1,7 +1,8 @@
 """Runs many training runs, one per core at a time, and keeps what they found in experiments/results/.
 
 A study may be interrupted: the same command goes on, since each run resumes, and what stands in the results is not
-repeated. To measure anew, delete the file and the folders of the runs: what another command left there is refused.
+repeated. To measure anew, delete the file and the folders of the runs: what other commands left there is refused, as
+far as it is known who left it, and a record of other settings is named.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from cpc_tf.results.blocks import spread, text
 from cpc_tf.results.runs import run_id
 
 RESULTS = pathlib.Path(__file__).parent / "results"
+# Flags that say where something lies: no settings, they differ between machines.
+PLACES = ("--dataset", "--pictures", "--encoder", "--initial_encoder", "--module", "--workdir", "--output")
 Command = Sequence[str]
 
 
@@ -72,7 +75,7 @@ def carry_out(name: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[di
     """
     path = RESULTS / f"{name}.json"
     before = json.loads(path.read_text()) if path.exists() else []
-    todo = [run for run in runs if not any(run.fields.items() <= record.items() for record in before)]
+    todo = [run for run in runs if not _recorded(run, before)]
     locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
     free: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0))[: cores or None]:
@@ -80,7 +83,7 @@ def carry_out(name: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[di
     start, found = time.monotonic(), []
     with ThreadPoolExecutor(free.qsize()) as pool:
         outcomes = pool.map(lambda run: _carry_out(run, free, locks), todo)
-        for done, (run, failed) in enumerate(zip(todo, outcomes, strict=True), 1):
+        for done, (run, failed) in enumerate(zip(todo, outcomes), 1):
             minutes = (time.monotonic() - start) / 60
             left = minutes / done * (len(todo) - done)
             print(f"{name}: {done}/{len(todo)}  {minutes:.0f} min, {left:.0f} left  {failed}".rstrip(), flush=True)
@@ -93,31 +96,55 @@ def _carry_out(run: Run, free: Queue[int], locks: dict[str, threading.Lock]) -> 
     """The steps of a run on the next free core; what went wrong."""
     core = free.get()
     try:
-        for command, made in run.steps:
+        for number, (command, made) in enumerate(run.steps, 1):
+            wanted = [shlex.join(command) for command, _ in run.steps[:number]]  # it depends on the steps before, too
             with locks[made]:  # a step that several runs share is done by the first of them
                 if os.path.exists(made):
-                    if _command_of(made) not in ("", shlex.join(command)):
-                        return f"{made}: there already, by another command: {_command_of(made)}; move its folder away"
+                    if (found := _commands_of(made)) not in ([], wanted):
+                        return f"{made}: there already, {_difference(found, wanted)}; move its folder away"
                     continue
                 line = ["taskset", "-c", str(core), sys.executable, "-m", *command]
                 done = subprocess.run(line, capture_output=True, text=True, check=False)
                 if done.returncode:
                     return f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}"
-                write_file(_beside(made), shlex.join(command))
+                write_file(_beside(made), "\n".join(wanted))
         return ""
     finally:
         free.put(core)
 
 
 def _beside(made: str) -> str:
-    """Where it is written which command made the file: beside its folder, which may be a module."""
-    return f"{os.path.dirname(made)}-{os.path.basename(made)}.command"
+    """Where it is written which commands made the file: beside its folder, which may be a module."""
+    return f"{os.path.dirname(made)}-{os.path.basename(made)}.commands"
 
 
-def _command_of(made: str) -> str:
-    """The command that made the file; empty where it is not known."""
+def _commands_of(made: str) -> list[str]:
+    """The commands that made the file, the last one its own; none where they are not known."""
     path = pathlib.Path(_beside(made))
-    return path.read_text() if path.exists() else ""
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _difference(found: Sequence[str], wanted: Sequence[str]) -> str:
+    """What two runs' commands do not share."""
+    before, now = (list(dict.fromkeys(shlex.split(" ".join(commands)))) for commands in (found, wanted))
+    gone, new = (shlex.join(x for x in some if x not in others) for some, others in ((before, now), (now, before)))
+    return f"made with {gone or 'nothing'} where this study has {new or 'nothing'}"
+
+
+def _recorded(run: Run, records: Sequence[dict]) -> bool:
+    """Whether there is a record of the run; says so if it was made with other settings."""
+    fitting = [record for record in records if run.fields.items() <= record.items()]
+    wanted = _settings(" ".join(shlex.join(command) for command, _ in run.steps))
+    found = [_settings(" ".join(record.get("commands", ()))) for record in fitting]
+    if found and wanted not in found:
+        print(f"{run.fields}: kept the record, {_difference([shlex.join(found[0])], [shlex.join(wanted)])}", flush=True)
+    return bool(fitting)
+
+
+def _settings(commands: str) -> list[str]:
+    """The flags that are settings, sorted."""
+    given = (word for word in shlex.split(commands) if word.startswith("--"))
+    return sorted({word for word in given if word.partition("=")[0] not in PLACES})
 
 
 def _record(run: Run, keep: Callable[[dict], dict]) -> dict:

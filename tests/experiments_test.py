@@ -95,7 +95,53 @@ def test_a_result_of_another_command_is_not_recorded(tmp_path, monkeypatch, caps
 
     assert [found["seed"] for found in record()] == [0]
     assert [found["seed"] for found in record("--augment=full")] == [0]
-    assert "there already, by another command: writes_result;" in capsys.readouterr().out
+    assert "result.json: there already, made with nothing where this study has --augment=full; move" in (
+        capsys.readouterr().out
+    )
+
+
+def test_a_result_of_other_steps_before_it_is_not_recorded(tmp_path, monkeypatch, capsys):
+    """The last command may be the same: its encoder is not."""
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    (tmp_path / "writes_json.py").write_text("import sys; open(sys.argv[1], 'w').write('{}')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    first, last = str(tmp_path / "hub/encoder.json"), str(tmp_path / "run/result.json")
+    for made in (first, last):
+        pathlib.Path(made).parent.mkdir()
+
+    def record(seed, *more):
+        steps = [(["writes_json", first, *more], first), (["writes_json", last], last)]
+        return study.carry_out("some", [study.Run({"seed": seed}, steps)])
+
+    record(0, "--rate=1")
+    pathlib.Path(first).unlink()  # another encoder in its place
+    assert [found["seed"] for found in record(1, "--rate=2")] == [0]
+    assert f"{last}: there already, made with --rate=1 where this study has --rate=2; move" in capsys.readouterr().out
+
+
+def test_a_record_of_other_settings_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    record = {"seed": 0, "commands": ["python -m x --rate=1 --workdir=there"]}
+    (tmp_path / "some.json").write_text(json.dumps([record]))
+
+    def kept(*settings):
+        assert study.carry_out("some", [study.Run({"seed": 0}, [(["x", *settings], "r/result.json")])]) == [record]
+        return capsys.readouterr().out
+
+    assert kept("--rate=1", "--workdir=here") == ""
+    assert "kept the record, made with --rate=1 where this study has --rate=2" in kept("--rate=2")
+
+
+@pytest.mark.parametrize("dataset", ["collages-128px", "bccd-voc-128px"])
+def test_all_encoders_learn_from_labels_for_equally_long(dataset):
+    runs = detection.runs(dataset, "BOXES", "PICTURES", "W", 1, MODULE, ["supervised", *detection.WITH_ITS_NORM])
+    lengths = [[flag for flag in run.steps[0][0] if flag.endswith(str(detection.LABEL_STEPS))] for run in runs]
+    assert all(lengths)
+
+
+def test_an_adapted_encoder_goes_on_with_the_module_that_is_given():
+    (run,) = detection.runs("collages-128px", "", "PICTURES", "W", 1, "network:OTHER", [detection.ADAPTED])
+    assert "--initial_encoder=OTHER" in run.steps[0][0]
 
 
 def test_what_went_wrong_is_reported_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):

@@ -92,6 +92,8 @@ def open_voc_images(
 ) -> FolderSource:
     """The images of a split without labels, to pre-train on; annotations need not be there. See `open_voc_folder`.
 
+    Lists of one class are left out where annotations say the names of the classes; without, they are splits as others.
+
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
     """

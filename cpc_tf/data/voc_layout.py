@@ -41,11 +41,10 @@ def splits(root: str, class_names: Sequence[str]) -> dict[str, str]:
             raise ConfigError(f"{path}: is no folder; without it, all images are the split train")
     if not tf.io.gfile.isdir(parent):
         return {}
-    if not tf.io.gfile.isdir(folder):
-        if misplaced := walk.files(parent, (".txt",), deep=False):
-            raise ConfigError(f"{parent}/{misplaced[0]}: lists of splits lie in {_SETS}, move them there")
-        return {}
-    lists = {stem(file) for file in walk.files(folder, (".txt",), deep=False) if file.endswith(".txt")}
+    here = walk.files(folder, (".txt",), deep=False) if tf.io.gfile.isdir(folder) else []
+    lists = {stem(file) for file in here if file.endswith(".txt")}
+    if not lists and (misplaced := walk.files(parent, (".txt",))):
+        raise ConfigError(f"{parent}/{misplaced[0]}: lists of splits are {_SETS}/NAME.txt; without any, all is train")
     of_one_class = {f"{name}_{other}" for name in class_names for other in lists}
     return {name: f"{folder}/{name}.txt" for name in lists - of_one_class}
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf import leftovers
-from cpc_tf.files import NotWritten, write_file
+from cpc_tf.files import NotWritten, reason, write_file
 from cpc_tf.settings import ConfigError
 
 FILE = "lock"
@@ -36,7 +36,6 @@ def locked(directory: str) -> Iterator[None]:
 
     Raises:
       ConfigError: another process is there, or the directory cannot be written to.
-      NotWritten: nor can the bucket.
     """
     with _on_disk(directory) if "://" not in directory else _in_bucket(directory):
         yield
@@ -79,15 +78,12 @@ def _on_disk(directory: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _in_bucket(directory: str) -> Iterator[None]:
     path, own = f"{directory}/{FILE}", uuid.uuid4().hex
-    tf.io.gfile.makedirs(directory)
-    leftovers.remove(directory, FILE + r"\.\d+\.tmp")  # as write_file names them
-    found = _read(path)
-    if found and _alive(found):
-        until = f"; if it was killed, its lock ends within {SILENCE:.0f} s"
-        raise _refusal(directory, f"process {found['process']} on {found['host']}", until)
-    _beat(path, own)
-    if (_read(path) or {}).get("owner") != own:
-        raise _refusal(directory, "another process that began just now")
+    try:
+        _take(directory, path, own)
+    except (tf.errors.OpError, NotWritten) as error:
+        raise ConfigError(
+            f"--workdir={directory}: cannot be written to ({reason(error.__cause__ or error)})"
+        ) from error
     ended = threading.Event()
 
     def live() -> None:
@@ -104,6 +100,18 @@ def _in_bucket(directory: str) -> Iterator[None]:
         thread.join()
         with contextlib.suppress(tf.errors.OpError):
             tf.io.gfile.remove(path)
+
+
+def _take(directory: str, path: str, own: str) -> None:
+    tf.io.gfile.makedirs(directory)
+    leftovers.remove(directory, FILE + r"\.\d+\.tmp")  # as write_file names them
+    found = _read(path)
+    if found and _alive(found):
+        until = f"; if it was killed, its lock ends within {SILENCE:.0f} s"
+        raise _refusal(directory, f"process {found['process']} on {found['host']}", until)
+    _beat(path, own)
+    if (_read(path) or {}).get("owner") != own:
+        raise _refusal(directory, "another process that began just now")
 
 
 def _alive(found: dict) -> bool:

@@ -152,9 +152,10 @@ def test_without_lists_all_images_are_train(write):
         write({}, "test")
 
 
-def test_lists_in_another_place_are_not_taken_for_none(write):
-    with pytest.raises(ConfigError, match=r"/ImageSets/test\.txt: lists of splits lie in ImageSets/Main, "):
-        write({**many(3), "ImageSets/test.txt": "000"})
+@pytest.mark.parametrize("place", ["test.txt", "Segmentation/test.txt", "Main/2007/test.txt", "Main/test.TXT"])
+def test_lists_in_another_place_are_not_taken_for_none(write, place):
+    with pytest.raises(ConfigError, match=f"/ImageSets/{place}: lists of splits are ImageSets/Main/NAME.txt; "):
+        write({**many(3), f"ImageSets/{place}": "000"})
 
 
 def test_empty_list(write):

@@ -71,6 +71,18 @@ def bucket(tmp_path):
     return f"file://{tmp_path}"  # an address, as that of a bucket
 
 
+@pytest.mark.parametrize("place", ["file:///proc/nope/run", "nosuch://bucket/run"])
+def test_a_bucket_that_cannot_be_written_is_refused(place):
+    with pytest.raises(ConfigError, match=f"^--workdir={place}: cannot be written to "), lock.locked(place):
+        pass
+
+
+def test_a_lock_of_a_bucket_that_is_no_file_is_refused(bucket, tmp_path):
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(ConfigError, match="^--workdir=file://.*: cannot be written to "), lock.locked(bucket):
+        pass
+
+
 def owner(bucket, **values):
     found = {"owner": "x", "process": 1, "host": "elsewhere", "time": time.time(), **values}
     with tf.io.gfile.GFile(f"{bucket}/lock", "w") as file:
