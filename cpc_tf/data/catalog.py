@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from cpc_tf.data import collages, folder, photos, tfds_source, voc_folder, voc_tfds
+from cpc_tf.data import (
+    classes,
+    collages,
+    folder,
+    folder_tree,
+    photos,
+    summary,
+    tfds_source,
+    voc_folder,
+    voc_tfds,
+)
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.source import DetectionSource, Source, SplitError
 from cpc_tf.settings import ConfigError
@@ -18,6 +30,7 @@ def open_source(
     *,
     split_flag: str = "split",
     max_megapixels: float = DataConfig.max_megapixels,
+    top_folders: str = DataConfig.top_folders,
 ) -> Source:
     """Opens a dataset by its name, preparing it if needed.
 
@@ -29,6 +42,7 @@ def open_source(
       window: examples shuffled together; folders are always shuffled whole.
       split_flag: the flag that `split` came from.
       max_megapixels: of images in folders; what is prepared by TFDS is taken as it is.
+      top_folders: what the folders at the top of 'folder:PATH' are, as of `folder_tree.read`.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
@@ -37,7 +51,7 @@ def open_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "folder":
-            return folder.open_folder(rest, split, data_dir, max_megapixels)
+            return folder.open_folder(rest, split, data_dir, max_megapixels, top_folders=top_folders)
         if kind == "voc" and colon:
             return voc_folder.open_voc_images(rest, split, data_dir, max_megapixels)
         if name == "photos":
@@ -86,18 +100,60 @@ def open_detection_source(
 
 def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
     """A split of `data`'s dataset with labels. Raises ConfigError if it has none, or leads nowhere."""
-    source = open_source(
-        data.dataset,
-        data.data_dir,
-        split,
-        data.shuffle_window,
-        split_flag=split_flag,
-        max_megapixels=data.max_megapixels,
-    )
-    if not source.class_names:
-        reason = f"no labels there in --dataset={data.dataset}; a classifier needs them, in a folder of pictures one "
-        raise SplitError(split, f"{reason}subfolder per class", split_flag)
-    return source
+    return _open_together(data, {split_flag: split})[0]
+
+
+class Pair(NamedTuple):
+    """What a classifier learns from and is tested on, and lines for the user about both."""
+
+    source: Source
+    test_source: Source
+    summary: str
+
+
+def open_pair(data: DataConfig, test_split: str) -> Pair:
+    """The splits `data.split` and `test_split` with labels, numbered alike.
+
+    Raises:
+      ConfigError: a split has no labels or leads nowhere, or the test has a class that cannot be learned.
+    """
+    flags = {"split": data.split, "test_split": test_split}
+    sources = _open_together(data, flags)
+    used = [used_of(flag, split, source) for (flag, split), source in zip(flags.items(), sources)]
+    if all(part.counts for part in used):
+        lines = classes.compare(*(part.counts for part in used), *flags.values(), "pictures")
+    else:
+        lines = ["whether both splits have the same classes is not known: all records would have to be read"]
+    return Pair(*sources, summary.summary(data.dataset, used, lines))
+
+
+def used_of(flag: str, split: str, source: Source) -> summary.Used:
+    """What the summary says of a split that a flag named."""
+    counts = source.class_counts() if source.class_names else None
+    counted = {} if counts is None else dict(zip(source.class_names, counts.tolist()))
+    return summary.Used(flag, split, source.about, source.num_examples, counted, classes=len(source.class_names))
+
+
+def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
+    """Splits with labels, {flag: split}; of a folder, their classes together are numbered."""
+    kind, _, path = data.dataset.partition(":")
+    tree = folder_tree.read(path, data.top_folders) if kind == "folder" else None
+    sources, chosen = [], splits.values() if len(splits) > 1 else ()
+    for flag, split in splits.items():
+        with _naming(flag):
+            if tree:
+                limits = data.data_dir, data.max_megapixels
+                source = folder.open_split(tree, split, *limits, labelled=True, together=chosen)
+            else:
+                source = open_source(
+                    data.dataset, data.data_dir, split, data.shuffle_window, max_megapixels=data.max_megapixels
+                )
+            if not source.class_names:
+                why = f" ({source.about.unlabelled})" if source.about.unlabelled else ""
+                reason = f"no labels there in --dataset={data.dataset}{why}; a classifier needs them, in a folder of "
+                raise SplitError(split, f"{reason}pictures one subfolder per class")
+        sources.append(source)
+    return sources
 
 
 @contextlib.contextmanager

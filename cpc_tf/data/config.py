@@ -22,6 +22,11 @@ class DataConfig(Settings):
         free_on_resume=True,
     )
     split: str = setting("train", "Part of the dataset to learn from, in the split syntax of TensorFlow Datasets")
+    top_folders: str = setting(
+        "auto",
+        "What the folders at the top of --dataset=folder:PATH are; auto: splits if they have usual names of splits",
+        choices=("auto", "splits", "classes"),
+    )
     shuffle_window: int = constant(
         16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, maximum=MOST
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
-from cpc_tf.data import folder_check, folder_tree, walk
+from cpc_tf.data import folder_check, folder_names, folder_tree
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.source import NO_LABEL, IndexedSource, SplitError
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import escaped, listed
+from cpc_tf.data.source import NO_LABEL, About, IndexedSource, SplitError
+from cpc_tf.texts import listed
 
 
 class FolderSource(IndexedSource):
@@ -38,42 +38,91 @@ class FolderSource(IndexedSource):
 
 
 def open_folder(
-    path: str, split: str, cache_dir: str = "", max_megapixels: float = DataConfig.max_megapixels
+    path: str,
+    split: str,
+    cache_dir: str = "",
+    max_megapixels: float = DataConfig.max_megapixels,
+    *,
+    top_folders: str = DataConfig.top_folders,
 ) -> FolderSource:
-    """The pictures of a split of a folder.
+    """The pictures of a split of a folder, with labels if all of them are in folders of classes.
 
-    The splits are the folders at the top if these are named train, val, validation or test; else there is only
-    `train`, everything. Within a split, the folders at its top are the classes; no folders, no labels. Whatever lies
-    deeper belongs to them. Links are followed to files, and to folders that are not read anyway. Each file is decoded
-    once: broken and huge ones are left out with a warning, more than 1 % of them is an error; the outcome is
+    The splits are the folders at the top if these are named as splits usually are (`folder_tree.splits`); else there is
+    only `train`, everything. Within a split, the folders at its top are the classes; no folders, no labels. Whatever
+    lies deeper belongs to them. Links are followed to files, and to folders that are not read anyway. Each file is
+    decoded once: broken and huge ones are left out with a warning, more than 1 % of them is an error; the outcome is
     remembered.
 
     Args:
       path: the folder, local or e.g. gs://.
-      split: its part.
+      split: its part; another usual name of the same split is found, too.
       cache_dir: where the outcome of the check is kept; empty: ~/.cache/cpc_tf.
       max_megapixels: of an image; others are left out before they fill the memory.
+      top_folders: what the folders at the top are, see `folder_tree.read`.
 
     Raises:
       ConfigError: no such folder, no images in it, no such split, too many broken or huge files.
     """
-    dataset = f"folder:{path}"
-    root = walk.folder_of(dataset)
-    splits = folder_tree.splits(folder_tree.images(root))
-    if not splits:
-        kinds = " ".join(folder_tree.EXTENSIONS)
-        raise ConfigError(f"--dataset={dataset}: no images in it or in its folders; what is read is {kinds}")
-    name = folder_tree.find(split, splits)
+    return open_split(folder_tree.read(path, top_folders), split, cache_dir, max_megapixels)
+
+
+def open_split(
+    tree: folder_tree.Tree,
+    split: str,
+    cache_dir: str = "",
+    max_megapixels: float = DataConfig.max_megapixels,
+    *,
+    labelled: bool = False,
+    together: Collection[str] = (),
+) -> FolderSource:
+    """The pictures of a split of a folder that was read.
+
+    Args:
+      tree: the folder.
+      split, cache_dir, max_megapixels: as of `open_folder`.
+      labelled: whether pictures in no folder of a class are left out, if most are in one.
+      together: splits whose classes are numbered together, names as of `split`; none: all with usual names.
+
+    Raises:
+      ConfigError: no such split, too many broken or huge files.
+    """
+    name = folder_tree.find(split, tree.splits)
     if name is None:
-        raise SplitError(split, f"{dataset} has {listed(sorted(splits))}")
-    class_names, label_of = folder_tree.labels(splits)
-    files = folder_check.sound(root, splits[name], cache_dir, dataset, max_megapixels)
-    labels = [label_of[file] for file in files.names]
-    if NO_LABEL in labels:
-        stray = [file for file, label in zip(files.names, labels) if label == NO_LABEL]
-        if len(stray) < len(labels):
-            logging.warning(
-                "%s: no labels, since some images are in no class folder: %d, %s", path, len(stray), escaped(stray[0])
-            )
-        labels, class_names = [NO_LABEL] * len(labels), ()
-    return FolderSource(root, files, labels, class_names)
+        raise SplitError(split, f"{tree.dataset} has {listed(sorted(tree.splits))}")
+    others = [found for other in together if (found := folder_tree.find(other, tree.splits))]
+    chosen = others or [*filter(folder_names.meaning, tree.splits), name]
+    labels = folder_tree.labels(tree, list(dict.fromkeys(chosen)))
+    names, class_names, trouble, notes = _pictures(tree, name, labels, labelled)
+    files = folder_check.sound(tree.root, names, cache_dir, tree.dataset, max_megapixels)
+    if len(files.names) < len(names):
+        notes.append(f"left out of {name}: {len(names) - len(files.names)} files that are broken or huge")
+    numbers = [labels.of[file] if class_names else NO_LABEL for file in files.names]
+    source = FolderSource(tree.root, files, numbers, class_names)
+    source.about = About(name, {split: len(own) for split, own in tree.splits.items()}, tuple(notes), trouble)
+    return source
+
+
+def _pictures(
+    tree: folder_tree.Tree, split: str, labels: folder_tree.Labels, labelled: bool
+) -> tuple[list[str], tuple[str, ...], str, list[str]]:
+    """The files of a split to use, their classes, why there are none, and notes for the user. See `open_split`."""
+    names, found, notes = tree.splits[split], labels.classes, []
+    if tree.base:
+        notes.append(f"{tree.base} holds everything: its folders are taken as those at the top")
+    if tree.beside:
+        notes.append(f"left out: {len(tree.beside)} pictures beside the folders of splits, e.g. {tree.beside[0]}")
+    if folder_names.is_unlabelled(split):
+        return names, (), f"{split} is named as pictures without labels are", notes
+    if not found.class_names:
+        return names, (), found.trouble, notes
+    stray = [file for file in names if labels.of[file] == NO_LABEL]
+    # Those in a folder that is named so are meant to have no labels, however many they are.
+    meant = [file for file in stray if folder_names.is_unlabelled(file[len(tree.bases[split]) :].split("/")[0])]
+    if stray:
+        where = f"{len(stray)} of {len(names)} pictures of {split} are in no folder of a class, e.g. {stray[0]}"
+        if not labelled or len(stray) - len(meant) >= len(names) - len(stray):
+            return names, (), where, notes
+        notes.append(f"left out: {where}")
+    if labelled:
+        notes += [*found.lines, *([f"folders without a picture: {listed(labels.empty)}"] if labels.empty else [])]
+    return [file for file in names if labels.of[file] != NO_LABEL], found.class_names, "", notes

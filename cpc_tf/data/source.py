@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from typing import Callable, Optional
+from collections.abc import Mapping
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -32,11 +33,21 @@ class SplitError(ConfigError):
         self.split, self.reason = split, reason
 
 
+class About(NamedTuple):
+    """What a user should hear of a split beside its examples."""
+
+    split: str = ""  # its name in the dataset, if it may be another than the one asked for
+    splits: Mapping[str, int] = {}  # all splits of the dataset, as far as they are known -> examples in each
+    notes: tuple[str, ...] = ()  # what of the dataset is not used or taken for something else, a line each
+    unlabelled: str = ""  # why there are no labels
+
+
 class Examples(abc.ABC):
     """A dataset, whatever its examples hold of an image: `stream` and `ordered` give dicts with a `counter`, int64."""
 
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
+    about = About()
 
     @abc.abstractmethod
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
@@ -71,6 +82,11 @@ class Source(Examples):
         """The label of each example, in the order of `ordered`: int64 [num_examples]."""
         batches = self.ordered().map(lambda example: example["label"]).batch(4096)
         return np.concatenate(list(batches.as_numpy_iterator()))
+
+    def class_counts(self) -> np.ndarray | None:
+        """How many examples each class has, int64 [classes]; None if too much would have to be read for that."""
+        labels = self.labels()
+        return np.bincount(labels[labels != NO_LABEL], minlength=len(self.class_names))
 
 
 class IndexedSource(Source):

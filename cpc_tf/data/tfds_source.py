@@ -16,10 +16,11 @@ from absl import logging
 
 from cpc_tf import leftovers
 from cpc_tf.data import keys
-from cpc_tf.data.source import FOREVER, NO_LABEL, Examples, Select, Source, SplitError
+from cpc_tf.data.source import FOREVER, NO_LABEL, About, Examples, Select, Source, SplitError
 from cpc_tf.settings import ConfigError
 
 _READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
+_MOST_COUNTED = 1 << 30  # bytes of records that are read to count labels: seconds
 
 
 class Records(Examples):
@@ -39,6 +40,7 @@ class Records(Examples):
         self._skips = np.array([piece.skip for piece in instructions], np.int64)
         self._takes = np.array([piece.take for piece in instructions], np.int64)
         self._window = window
+        self.about = About("", {name: builder.info.splits[name].num_examples for name in builder.info.splits})
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         epochs = tf.data.Dataset.range(start // self.num_examples, FOREVER)
@@ -107,6 +109,14 @@ class TfdsSource(Records, Source):
         # TFDS gives all splits the same features: the unlabelled ones carry label -1, here as in stl10.
         labelled = "label" in self._features and not split.startswith(("unlabelled", "unlabeled"))
         self.class_names = tuple(self._features["label"].names) if labelled else ()
+
+    def class_counts(self) -> np.ndarray | None:
+        size = 0
+        for path in dict.fromkeys(self._files):
+            size += tf.io.gfile.stat(path).length
+            if size > _MOST_COUNTED:
+                return None
+        return super().class_counts()
 
     def _parse(self, counter, record):
         example = self._features.deserialize_example(record, decoders={self._image: tfds.decode.SkipDecoding()})

@@ -8,6 +8,7 @@ import os
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.data.folder_names import is_skipped
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import escaped
@@ -24,10 +25,11 @@ def folder_of(dataset: str) -> str:
 
 
 def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str]:
-    """Names of the files with these extensions below a folder, relative to it, with '/', sorted; hidden ones left out.
+    """Names of the files with these extensions below a folder, relative to it, with '/', sorted.
 
     Each folder is read once: a link to one is followed unless that folder is read anyway, since it lies in the tree or
-    another link led there before. What is passed over is counted in a warning.
+    another link led there before. Hidden files and folders, and folders of tools (`names.is_skipped`), are passed over.
+    What is passed over is counted in a warning.
 
     Args:
       root: the folder, local or e.g. gs://.
@@ -39,13 +41,32 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
     """
     passed = collections.defaultdict(list)
     try:
-        found = _Local(root, extensions, deep, passed).found if _is_local(root) else _remote(root, extensions, deep)
+        if _is_local(root):
+            found = _Local(root, extensions, deep, passed).found
+        else:
+            found = _remote(root, extensions, deep, passed)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if passed:
         kinds = "; ".join(f"{len(names)} {what}, e.g. {escaped(min(names))}" for what, names in sorted(passed.items()))
         logging.warning("%s: passed over: %s", root, kinds)
     return sorted(found)
+
+
+def folders(root: str) -> list[str]:
+    """Names of the folders directly in a folder, sorted, without those that `files` passes over; none if unreadable."""
+    try:
+        if _is_local(root):
+            with os.scandir(root) as entries:
+                # Asked of links by their path: an entry cannot tell where a link to itself leads.
+                found = [e.name for e in entries if (os.path.isdir(e.path) if e.is_symlink() else e.is_dir())]
+        else:
+            # Buckets mark folders. Elsewhere only names without an extension are asked about: each is a request.
+            is_folder = lambda name: not _extension(name) and tf.io.gfile.isdir(os.path.join(root, name))  # noqa: E731
+            found = [e.rstrip("/") for e in tf.io.gfile.listdir(root) if e.endswith("/") or is_folder(e)]
+    except (OSError, tf.errors.OpError, UnicodeError):
+        return []
+    return sorted(name for name in found if _is_text(name) and not is_skipped(name))
 
 
 def _is_local(path):
@@ -59,28 +80,40 @@ def _is_text(name):
         return False
 
 
-def _is_hidden(entry):
-    return not entry or entry.startswith(".") or entry == "__MACOSX"
-
-
 def _extension(entry):
     return os.path.splitext(entry)[1].lower()
 
 
-def _remote(root, extensions, deep):
+def _skip(path, name, is_folder, extensions, passed):
+    """Counts the pictures of what is hidden or of a tool."""
+    if not is_folder:
+        if _extension(name) in extensions:
+            passed["hidden files"].append(name)
+        return
+    for folder, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
+        for file in inside:
+            if _extension(file) in extensions:
+                passed["files in hidden folders or folders of tools"].append(f"{name}{folder[len(path) :]}/{file}")
+
+
+def _remote(root, extensions, deep, passed):
     """The files of a bucket, where there are no links."""
     found, pending = [], [""]
     while pending:
         folder = pending.pop()
         for entry in tf.io.gfile.listdir(os.path.join(root, folder)):
             plain = entry.rstrip("/")  # buckets mark folders so
-            name = f"{folder}/{plain}" if folder else plain
-            if _is_hidden(plain):
+            name, path = f"{folder}/{plain}" if folder else plain, os.path.join(root, folder, plain)
+            if not plain:
                 continue
-            if plain == entry and _extension(plain) in extensions:
-                found.append(name)
+            named_so = plain == entry and _extension(plain) in extensions
             # Asked of the few other names only: in a bucket each question is a request.
-            elif deep and (plain != entry or tf.io.gfile.isdir(os.path.join(root, name))):
+            is_folder = deep and not named_so and (plain != entry or tf.io.gfile.isdir(path))
+            if is_skipped(plain):
+                _skip(path, name, is_folder, extensions, passed)
+            elif named_so:
+                found.append(name)
+            elif is_folder:
                 pending.append(name)
     return found
 
@@ -113,8 +146,7 @@ class _Local:
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
-                    if not _is_hidden(entry.name):
-                        self._entry(entry, f"{name}/{entry.name}" if name else entry.name, folders)
+                    self._entry(entry, f"{name}/{entry.name}" if name else entry.name, folders)
         except OSError:
             if not name:
                 raise
@@ -127,6 +159,9 @@ class _Local:
         except OSError:  # a link to itself
             is_folder = is_file = False
         named_so = _extension(name) in self._extensions
+        if is_skipped(entry.name):
+            _skip(entry.path, name, is_folder and not entry.is_symlink(), self._extensions, self._passed)
+            return
         if not (is_folder or named_so):
             return
         if not _is_text(name):

@@ -8,16 +8,15 @@ import os
 import time
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import catalog, detection_pipeline
+from cpc_tf.data import detection_pipeline
 from cpc_tf.data.fetch import fetching
 from cpc_tf.data.source import DetectionSource
 from cpc_tf.detect import pictures, scoring, voc_files
 from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.splits import open_pair
 from cpc_tf.detect.trainee import CLASS_NAMES, DetectorTraining
-from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
@@ -35,13 +34,13 @@ def detect(config: DetectConfig) -> dict[str, Any]:
 
 def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     training = config.training
-    source, objects = _with_objects(config, config.data.split, "split")
-    test_source, test_objects = _with_objects(config, config.scoring.test_split, "test_split")
+    source, test_source, objects, test_objects, summary = open_pair(config)
     names = source.class_names
+    if workdir.chief:
+        print(summary, flush=True)
     train_steps = training.steps(source.num_examples)
     trainee = DetectorTraining(config, len(names), strategy, train_steps)
     workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
-    print(f"{objects.sum()} objects of {len(names)} classes on {source.num_examples} images", flush=True)
     batches = replica_batches(training, functools.partial(detection_pipeline.batches, source, config.canvas))
     with fetching(source, test_source):
         outcome = loop.train(trainee, batches, training, train_steps, workdir, watch=LeftOut())
@@ -65,9 +64,9 @@ def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strateg
             **scores.result(names),
             "iou": config.scoring.detection_iou,
             "images": source.num_examples,
-            "boxes": int(objects.sum()),
+            "boxes": objects,
             "test_images": test_source.num_examples,
-            "test_boxes": int(test_objects.sum()),
+            "test_boxes": test_objects,
             "steps": outcome.step,
             "wall_seconds": outcome.seconds + time.monotonic() - start,
         }
@@ -92,19 +91,6 @@ class LeftOut:
             f"step {step}: {record['left_out']:.1f} objects of an image are not learned from, smaller than "
             "smallest_box or beyond --max_boxes; a larger --area_scale shows them larger"
         )
-
-
-def _with_objects(config: DetectConfig, split: str, flag: str) -> tuple[DetectionSource, np.ndarray]:
-    """A split, and how many objects of each class it has."""
-    data = config.data
-    megapixels = data.max_megapixels
-    source = catalog.open_detection_source(
-        data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag, max_megapixels=megapixels
-    )
-    objects = scoring.objects_of_classes(source)
-    if not objects.sum():
-        raise ConfigError(f"--{flag}={split}: no object there in --dataset={data.dataset} but difficult ones")
-    return source, objects
 
 
 def _write_detections(

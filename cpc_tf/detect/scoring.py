@@ -58,11 +58,11 @@ class Scores(NamedTuple):
 
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
-    """How many objects of each class a split has, difficult ones not counted: int64 [classes]."""
-    counts = np.zeros(len(source.class_names), np.int64)
+    """Objects of each class in a split, int64 [2, classes]: those that are to be found, and the difficult ones."""
+    counts = np.zeros([2, len(source.class_names)], np.int64)
     objects = source.ordered().map(lambda example: (example["labels"], example["difficult"]))
     for labels, difficult in objects.as_numpy_iterator():
-        counts += np.bincount(labels[~difficult], minlength=len(counts))
+        np.add.at(counts, (difficult.astype(int), labels), 1)
     return counts
 
 

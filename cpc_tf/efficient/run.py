@@ -16,6 +16,7 @@ from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase, folder
 from cpc_tf.efficient.selection import Selection, select
 from cpc_tf.efficient.trainee import FINE_TUNED
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
 
@@ -46,10 +47,11 @@ def _is_whole(result: dict[str, Any]) -> bool:
 
 
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
-    """Opens the data, chooses the labels and loads the encoder. Raises ConfigError."""
+    """Opens the data and says what they are, chooses the labels and loads the encoder. Raises ConfigError."""
     seed, chosen = config.training.seed, config.classifier
-    source = catalog.open_labelled(config.data, config.data.split, "split")
-    test_source = catalog.open_labelled(config.data, config.labels.test_split, "test_split")
+    source, test_source, summary = catalog.open_pair(config.data, config.labels.test_split)
+    if is_chief(config.training):
+        print(summary, flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, seed)
     with strategy.scope():
         encoder = load_feature_maps(

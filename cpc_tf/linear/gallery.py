@@ -8,6 +8,7 @@ import numpy as np
 
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.fetch import fetching
+from cpc_tf.data.source import Source
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.features import Features, encode_dataset
 from cpc_tf.linear.config import LinearConfig
@@ -17,13 +18,12 @@ from cpc_tf.linear.probe import geometry_of
 TRAINING_IMAGES, TEST_IMAGES = 1000, 200
 
 
-def neighbours(config: LinearConfig) -> Neighbours:
+def neighbours(config: LinearConfig, data: catalog.Pair) -> Neighbours:
     """Evenly spaced images of both splits, with their latents by `config.probe.encoder`."""
     geometry = geometry_of(config)
     encode = load_patch_encoder(config.probe.encoder, config.training.seed, geometry.patch_size).patch_latents
 
-    def part(split: str, flag: str, most: int) -> tuple[np.ndarray, Features]:
-        source = catalog.open_labelled(config.data, split, flag)
+    def part(source: Source, most: int) -> tuple[np.ndarray, Features]:
         every = max(1, source.num_examples // most)
         images = pipeline.plain_images(source, geometry, 256, every=every)
         patches = pipeline.plain_patches(source, geometry, 64, every=every)
@@ -32,6 +32,4 @@ def neighbours(config: LinearConfig) -> Neighbours:
             pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
             return pixels, encode_dataset(patches, encode, count)
 
-    return Neighbours(
-        *part(config.probe.test_split, "test_split", TEST_IMAGES), *part(config.data.split, "split", TRAINING_IMAGES)
-    )
+    return Neighbours(*part(data.test_source, TEST_IMAGES), *part(data.source, TRAINING_IMAGES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow as tf
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.fetch import fetching
+from cpc_tf.data.source import Source
 from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.card import EncoderCard
 from cpc_tf.encoders.load import load_patch_encoder
@@ -22,20 +24,20 @@ from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
 
 
-def probe(config: LinearConfig) -> dict[str, Any]:
-    """Trains and tests a classifier; returns its result, which is also in result.json.
+def probe(config: LinearConfig, data: Callable[[], catalog.Pair]) -> dict[str, Any]:
+    """Trains and tests a classifier on `data()`; returns its result, which is also in result.json.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     with open_run(config, "linear") as (workdir, strategy):
-        return _run(config, workdir, strategy)
+        return _run(config, *data()[:2], workdir, strategy)
 
 
-def _run(config: LinearConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
+def _run(
+    config: LinearConfig, source: Source, test_source: Source, workdir: Workdir, strategy: tf.distribute.Strategy
+) -> dict[str, Any]:
     training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
-    source = catalog.open_labelled(config.data, config.data.split, "split")
-    test_source = catalog.open_labelled(config.data, config.probe.test_split, "test_split")
     with strategy.scope():
         encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
     encode = encoder.patch_latents

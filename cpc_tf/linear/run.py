@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
+from cpc_tf.data import catalog
 from cpc_tf.encoders.identity import PIXELS
 from cpc_tf.encoders.name import COPY, EncoderName
 from cpc_tf.files import write_file
@@ -12,6 +14,7 @@ from cpc_tf.linear import gallery, picture
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.probe import card_of, geometry_of, probe
 from cpc_tf.settings import replace
+from cpc_tf.training.strategy import is_chief
 
 # Titles in the table and in the picture, beside PIXELS.
 ENCODER, RANDOM = "encoder", "random encoder"
@@ -23,11 +26,21 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
+
+    @functools.cache
+    def data() -> catalog.Pair:
+        """Both splits, opened for the first classifier: the devices of several workers must be set up before."""
+        pair = catalog.open_pair(config.data, config.probe.test_split)
+        if is_chief(config.training):
+            print(pair.summary, flush=True)
+        return pair
+
     results = {}
     for title, settings in classifiers(config).items():
         print(f"linear classifier on {title}", flush=True)
-        results[title] = probe(settings)
-    shown = {title: gallery.neighbours(settings) for title, settings in classifiers(config).items() if title != PIXELS}
+        results[title] = probe(settings, data)
+    frozen = {title: settings for title, settings in classifiers(config).items() if title != PIXELS}
+    shown = {title: gallery.neighbours(settings, data()) for title, settings in frozen.items()}
     write_file(os.path.join(config.workdir, "linear.png"), picture.draw(results, shown))
     write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")
     print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")

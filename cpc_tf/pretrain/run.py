@@ -8,7 +8,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import catalog, pipeline
+from cpc_tf.data import catalog, pipeline, summary
 from cpc_tf.data.fetch import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.identity import Identity, module_name
@@ -38,6 +38,10 @@ def pretrain(config: PretrainConfig) -> dict:
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
     source = _open(config, config.data.split, "split")
+    split = config.monitor.probe_split
+    probed = _open(config, split, "probe_split") if config.monitor.probe_every and split else source
+    if workdir.chief:
+        print(_summary(config, source, probed), flush=True)
     train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)
     print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
@@ -53,7 +57,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             train_steps,
             workdir,
             watch=Health().look,
-            evaluate=_make_probe(config, training, source),
+            evaluate=_make_probe(config, training, probed),
             evaluate_every=config.monitor.probe_every,
         )
     identity = Identity(
@@ -79,18 +83,30 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
 
 def _open(config: PretrainConfig, split: str, flag: str) -> Source:
     data = config.data
-    megapixels = data.max_megapixels
     return catalog.open_source(
-        data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag, max_megapixels=megapixels
+        data.dataset,
+        data.data_dir,
+        split,
+        data.shuffle_window,
+        split_flag=flag,
+        max_megapixels=data.max_megapixels,
+        top_folders=data.top_folders,
     )
+
+
+def _summary(config: PretrainConfig, source: Source, probed: Source) -> str:
+    used = [catalog.used_of("split", config.data.split, source)]
+    if probed is not source:
+        used.append(catalog.used_of("probe_split", config.monitor.probe_split, probed))
+    lines = []
+    if config.monitor.probe_every and not probed.class_names:
+        lines.append(f"--probe_every={config.monitor.probe_every}: no nearest-neighbour probe, which needs labels")
+    return summary.summary(config.data.dataset, used, lines)
 
 
 def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
     """A nearest-neighbour probe on averaged weights, or None where there are no labels or none is wanted."""
-    if not config.monitor.probe_every:
-        return None
-    source = _open(config, config.monitor.probe_split, "probe_split") if config.monitor.probe_split else source
-    if not source.class_names:
+    if not config.monitor.probe_every or not source.class_names:
         return None
     strategy = training.strategy
 

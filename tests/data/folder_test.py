@@ -78,7 +78,11 @@ def test_absent_split_says_which_there_are(tmp_path, cache, write_folder, split)
         (["a.png", "b/c.png"], {"train": ["a.png", "b/c.png"]}),
         (["train/a.png"], {"train": ["train/a.png"]}),
         (["val/a.png"], {"val": ["val/a.png"]}),
-        (["train/a.png", "car/b.png"], {"train": ["train/a.png", "car/b.png"]}),
+        (["Training/a.png", "DEV/b.png"], {"DEV": ["DEV/b.png"], "Training": ["Training/a.png"]}),
+        (["train2017/a.png", "val2017/b.png"], {"train2017": ["train2017/a.png"], "val2017": ["val2017/b.png"]}),
+        (["train/a.png", "unlabeled/b.png"], {"train": ["train/a.png"], "unlabeled": ["unlabeled/b.png"]}),
+        (["a/train/b.png", "a/test/c.png"], {"train": ["a/train/b.png"], "test": ["a/test/c.png"]}),
+        (["train_station/a.png", "car/b.png"], {"train": ["train_station/a.png", "car/b.png"]}),
         (["train/a.png", "val/b.png", "x/c.png"], {"train": ["train/a.png"], "val": ["val/b.png"], "x": ["x/c.png"]}),
         (["train/a.png", "test/b.png", "loose.png"], {"train": ["train/a.png"], "test": ["test/b.png"]}),
         ([], {}),
@@ -88,19 +92,64 @@ def test_which_folders_are_splits(names, expected):
     assert folder_tree.splits(names) == expected
 
 
+UNDECIDED = [
+    ["train/a.png", "car/b.png"],
+    ["test/a.png", "car/b.png", "dog/c.png"],
+    ["seg_train/a/b.png", "seg_test/a/c.png"],  # as of a well-known data set: a kind of split in each name
+]
+
+
+@pytest.mark.parametrize("names", UNDECIDED)
+def test_folders_that_can_be_splits_or_classes_are_asked_about(tmp_path, cache, write_folder, names):
+    root = write_folder(tmp_path / "x", names)
+    with pytest.raises(ConfigError, match=r"can be splits or classes, .*--top_folders=splits .*--top_folders=classes$"):
+        open_folder(root, "train", cache)
+    assert open_folder(root, "train", cache, top_folders="classes").num_examples == len(names)
+    last = names[-1].split("/")[0]
+    assert open_folder(root, last, cache, top_folders="splits").num_examples == 1
+
+
+@pytest.mark.parametrize("names", [["val/a.png", "valid/b.png"], ["Train/a.png", "train/b.png", "test/c.png"]])
+def test_two_folders_for_one_split_are_refused(tmp_path, cache, write_folder, names):
+    root = write_folder(tmp_path / "x", names)
+    with pytest.raises(ConfigError, match=r": its folders \w+ and \w+ mean the same split; join them or rename one$"):
+        open_folder(root, "train", cache)
+
+
+@pytest.mark.parametrize(
+    ("split", "there", "found"),
+    [
+        ("val", ["train", "Validation", "test"], "Validation"),
+        ("validation", ["Train", "dev"], "dev"),
+        ("test", ["train", "Testing"], "Testing"),
+        ("train", ["train2014", "train2017"], None),
+        ("train2017", ["train2014", "Train-2017"], "Train-2017"),
+        ("unlabelled", ["train", "Unlabeled"], "Unlabeled"),
+        ("extra", ["Extra"], None),
+    ],
+)
+def test_a_split_is_found_by_its_other_names(split, there, found):
+    assert folder_tree.find(split, there) == found
+
+
 @pytest.mark.parametrize("names", [["a.png", "b.png"], ["one/a.png", "one/b.png"], ["a.png", "x/b.png", "y/c.png"]])
-def test_no_labels_without_two_folders_or_with_stray_images(tmp_path, cache, write_folder, warnings, names):
+def test_no_labels_without_two_folders_or_with_stray_images(tmp_path, cache, write_folder, names):
     source = open_folder(write_folder(tmp_path / "x", names), "train", cache)
     assert source.class_names == ()
     assert {label for _, label in contents(source)} == {-1}
-    assert len(warnings) == ("y/c.png" in names)
+    assert source.num_examples == len(names)
+    assert source.about.unlabelled
 
 
 def test_hidden_and_foreign_files_are_left_out(tmp_path, cache, write_folder, warnings):
     names = ["a.png", ".hidden.png", "._a.png", ".git/b.png", "__MACOSX/c.png", "notes.txt", "d.webp", "v1.0/e.png"]
     root = write_folder(tmp_path / "x", names)
     assert folder_tree.images(root) == ["a.png", "v1.0/e.png"]
-    assert warnings == [f"{root}: left out, since TensorFlow cannot decode them: 1 .webp"]
+    assert warnings == [
+        f"{root}: passed over: 2 files in hidden folders or folders of tools, e.g. .git/b.png; "
+        "2 hidden files, e.g. ._a.png",
+        f"{root}: left out, since TensorFlow cannot decode them: 1 .webp",
+    ]
 
 
 @pytest.mark.parametrize("names", [[], ["notes.txt"], ["empty/notes.txt"]])

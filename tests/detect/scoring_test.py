@@ -70,8 +70,10 @@ def test_two_replicas_share_the_work(two_replicas, capsys):
     assert "testing  7/7 100 %" in capsys.readouterr().out
 
 
-def test_objects_are_counted_without_difficult_ones():
-    assert scoring.objects_of_classes(Images(EXAMPLES)).tolist() == [0, 5, 29]
+def test_objects_are_counted_apart_from_difficult_ones():
+    easy, difficult = scoring.objects_of_classes(Images(EXAMPLES))
+    assert easy.tolist() == [0, 5, 29]
+    assert difficult.sum() == sum(sum(difficult) for *_, difficult in EXAMPLES)
 
 
 def scene(truth, found):

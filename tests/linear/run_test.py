@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.linear import run
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import classifiers, linear
 from cpc_tf.settings import ConfigError, flatten, replace
@@ -38,6 +39,25 @@ def test_our_module_has_both(tmp_path):
         (f"random:{tmp_path}", "runs/linear/random"),
         ("pixels", "runs/linear/pixels"),
     ]
+
+
+def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeypatch, capsys):
+    root = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
+    (tmp_path / "encoder.json").write_text(json.dumps({"geometry": {}, "encoder": {}}))
+    opened = []
+
+    def probe(settings, data):
+        opened.append(data())
+        return {"top1": 0.0, "top5": 0.0, "num_classes": 3}
+
+    monkeypatch.setattr(run, "probe", probe)
+    monkeypatch.setattr(run.gallery, "neighbours", lambda settings, data: opened.append(data))
+    monkeypatch.setattr(run.picture, "draw", lambda *_: b"")
+    flags = [f"--encoder={tmp_path}", f"--dataset=folder:{root}", f"--data_dir={tmp_path}/cache", "--test_split=val"]
+    linear(cli.parse(LinearConfig, [*flags, f"--workdir={tmp_path}/run"]))
+    assert len(opened) == 5
+    assert len(set(map(id, opened))) == 1
+    assert capsys.readouterr().out.count("--split=train: 6 pictures of 3 classes: blue 2, green 2, red 2\n") == 1
 
 
 def test_divergence_in_the_last_step_is_no_result(tmp_path):
