@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.encoders.identity import Identity
+from cpc_tf.results.datasets import dataset_name
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a list of results
@@ -54,15 +55,24 @@ FIELDS = {
     **dict.fromkeys(("steps", "wall_seconds", "seed"), "a number"),
     **dict.fromkeys(("num_classes", "num_train_labels"), "a positive integer"),
     **{"label_fraction": "a positive number", "class_names": "a list of texts", "identity": "an identity"},
+    "settings": "a list of texts",
 }
 
 
 class Run(collections.UserDict):
-    """A result.json's record, where it was found below the searched directory, and the run's own directory, if any."""
+    """A result.json's record, where it was found below the searched directory, and the run's own directory, if any.
+
+    Attributes:
+      dataset_title: what the page calls its dataset.
+      unclear: whether several datasets of the page have the name that its encoder gives for what it learned from.
+    """
+
+    unclear = False
 
     def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
         super().__init__(record)
         self.place, self.directory = place, directory
+        self.dataset_title = dataset_name(str(self.get("dataset", "")))
 
     def read(self, name: str) -> bytes:
         """The content of a file that the run left; nothing if there is none, or if it is a link."""
