@@ -29,7 +29,7 @@ PARTS = {
     "full, no AutoAugment": "autoaugment=0",
     "full, no grey": "grey=0",
     "full, hue 0.05": "distort.hue=0.05",
-    "full, no AutoAugment, no elastic": "autoaugment=0,elastic=0",
+    "full, no AutoAugment, no elastic": "elastic=0,autoaugment=0",
 }
 
 

@@ -1,14 +1,16 @@
 """Runs many training runs, one per core at a time, and keeps what they found in experiments/results/.
 
-A study may be interrupted: the same command goes on, since each run resumes, and what stands in the results is not
-repeated. To measure anew, delete the file and the folders of the runs: what other commands left there is refused, as
-far as it is known who left it, and a record of other settings is named.
+A study may be interrupted: the same command goes on, since each run resumes, and a run is not repeated if it is
+recorded with the settings that the study has today (`experiments.records`; `python -m experiments.check` lists them). A
+record of other settings is named, the run is done anew, and then the record moves to experiments/earlier_results/. What
+other settings left in the folder of a run is refused. Several studies, or one study several times, may run at once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import fcntl
 import json
 import os
 import pathlib
@@ -16,21 +18,17 @@ import platform
 import shlex
 import subprocess
 import sys
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import Queue
 
-from cpc_tf.files import write_file
 from cpc_tf.results.blocks import spread, text
 from cpc_tf.results.runs import run_id
+from experiments import records
+from experiments.records import Command
 
 RESULTS = pathlib.Path(__file__).parent / "results"
-# Flags that say where something lies: no settings, they differ between machines.
-PLACES = ("--dataset", "--pictures", "--encoder", "--initial_encoder", "--module", "--workdir", "--output")
-Command = Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +63,7 @@ def linear(folder: str, more: Command) -> tuple[Command, str]:
 
 
 def carry_out(name: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[dict], dict] = dict) -> list[dict]:
-    """Runs what is not done yet and writes all records to results/NAME.json; returns them.
+    """Runs what is not done yet and adds a record of each run to results/NAME.json as it ends; returns `recorded`.
 
     Args:
       name: of the study.
@@ -74,77 +72,79 @@ def carry_out(name: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[di
       keep: makes a record of a result.
     """
     path = RESULTS / f"{name}.json"
-    before = json.loads(path.read_text()) if path.exists() else []
-    todo = [run for run in runs if not _recorded(run, before)]
-    locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
+    todo = []
+    for run in runs:
+        known, other = records.standing(run.fields, run.steps, records.read(path))
+        todo += [] if known else [run]
+        if other:
+            print(f"{name}: {run.fields}: the record was {other}: run anew", flush=True)
     free: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0))[: cores or None]:
         free.put(core)
-    start, found = time.monotonic(), []
+
+    def carry_out_one(run: Run) -> str:
+        if failed := _carry_out(run, free):
+            return failed
+        return records.add(path, _record(run, keep), run.fields, run.steps)
+
+    start = time.monotonic()
     with ThreadPoolExecutor(free.qsize()) as pool:
-        outcomes = pool.map(lambda run: _carry_out(run, free, locks), todo)
-        for done, (run, failed) in enumerate(zip(todo, outcomes), 1):
+        for done, outcome in enumerate(as_completed([pool.submit(carry_out_one, run) for run in todo]), 1):
             minutes = (time.monotonic() - start) / 60
             left = minutes / done * (len(todo) - done)
-            print(f"{name}: {done}/{len(todo)}  {minutes:.0f} min, {left:.0f} left  {failed}".rstrip(), flush=True)
-            found += [] if failed else [_record(run, keep)]
-            write_file(str(path), json.dumps([*before, *found], indent=1) + "\n")
-    return json.loads(path.read_text())
+            said = f"{name}: {done}/{len(todo)}  {minutes:.0f} min, {left:.0f} left  {outcome.result()}"
+            print(said.rstrip(), flush=True)
+    return recorded(name, runs)
 
 
-def _carry_out(run: Run, free: Queue[int], locks: dict[str, threading.Lock]) -> str:
+def recorded(name: str, runs: Sequence[Run]) -> list[dict]:
+    """The records of a study, but for those of the fields of one of the runs and of other settings."""
+    found = records.read(RESULTS / f"{name}.json")
+    right = [records.standing(run.fields, run.steps, found).record for run in runs]
+    return [r for r in found if r in right or not any(run.fields.items() <= r.items() for run in runs)]
+
+
+def _carry_out(run: Run, free: Queue[int]) -> str:
     """The steps of a run on the next free core; what went wrong."""
     core = free.get()
     try:
         for number, (command, made) in enumerate(run.steps, 1):
-            wanted = [shlex.join(command) for command, _ in run.steps[:number]]  # it depends on the steps before, too
-            with locks[made]:  # a step that several runs share is done by the first of them
-                if os.path.exists(made):
-                    if (found := _commands_of(made)) not in ([], wanted):
-                        return f"{made}: there already, {_difference(found, wanted)}; move its folder away"
-                    continue
-                line = ["taskset", "-c", str(core), sys.executable, "-m", *command]
-                done = subprocess.run(line, capture_output=True, text=True, check=False)
-                if done.returncode:
-                    return f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}"
-                write_file(_beside(made), "\n".join(wanted))
+            wanted = [command for command, _ in run.steps[:number]]  # it depends on the steps before, too
+            if failed := _step(wanted, made, core):
+                return failed
         return ""
     finally:
         free.put(core)
 
 
-def _beside(made: str) -> str:
-    """Where it is written which commands made the file: beside its folder, which may be a module."""
-    return f"{os.path.dirname(made)}-{os.path.basename(made)}.commands"
+def _step(commands: Sequence[Command], made: str, core: int) -> str:
+    """The last of some commands, unless what it makes is there, made by all of them; what went wrong.
 
-
-def _commands_of(made: str) -> list[str]:
-    """The commands that made the file, the last one its own; none where they are not known."""
-    path = pathlib.Path(_beside(made))
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def _difference(found: Sequence[str], wanted: Sequence[str]) -> str:
-    """What two runs' commands do not share."""
-    before, now = (list(dict.fromkeys(shlex.split(" ".join(commands)))) for commands in (found, wanted))
-    gone, new = (shlex.join(x for x in some if x not in others) for some, others in ((before, now), (now, before)))
-    return f"made with {gone or 'nothing'} where this study has {new or 'nothing'}"
-
-
-def _recorded(run: Run, records: Sequence[dict]) -> bool:
-    """Whether there is a record of the run; says so if it was made with other settings."""
-    fitting = [record for record in records if run.fields.items() <= record.items()]
-    wanted = _settings(" ".join(shlex.join(command) for command, _ in run.steps))
-    found = [_settings(" ".join(record.get("commands", ()))) for record in fitting]
-    if found and wanted not in found:
-        print(f"{run.fields}: kept the record, {_difference([shlex.join(found[0])], [shlex.join(wanted)])}", flush=True)
-    return bool(fitting)
-
-
-def _settings(commands: str) -> list[str]:
-    """The flags that are settings, sorted."""
-    given = (word for word in shlex.split(commands) if word.startswith("--"))
-    return sorted({word for word in given if word.partition("=")[0] not in PLACES})
+    The settings are written beside what is made, before it is. That file is locked until the command has ended, even
+    if this process is killed: whoever shares the step, here or in another process, waits and then finds it done.
+    """
+    beside = f"{os.path.dirname(made)}-{os.path.basename(made)}.commands"  # not in its folder, which may be a module
+    os.makedirs(os.path.dirname(beside) or ".", exist_ok=True)
+    with open(beside, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        found, compared = file.read().splitlines(), commands
+        flags = os.path.join(os.path.dirname(made), "run.flags")
+        if not found and commands[-1][0] in records.CONFIGS and os.path.exists(flags):  # which tell no steps before
+            found, compared = [shlex.join([commands[-1][0], f"--flagfile={flags}"])], commands[-1:]
+        there = os.path.exists(made)
+        if found and (there or os.path.exists(flags)) and (other := records.difference(found, compared)):
+            return f"{made}: there already{'' if there else ' in part'}, {other}; move its folder away"
+        if there and not found:
+            print(f"{made}: there already, nothing says what made it; taken for this study's", flush=True)
+        if there:
+            return ""
+        file.truncate(0)
+        file.write("\n".join(map(records.as_line, commands)))
+        file.flush()
+        line = ["taskset", "-c", str(core), sys.executable, "-m", *commands[-1]]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, pass_fds=[file.fileno()])
+    return f"{shlex.join(commands[-1])}: {done.stderr.strip().splitlines()[-1:]}" if done.returncode else ""
 
 
 def _record(run: Run, keep: Callable[[dict], dict]) -> dict:
@@ -153,6 +153,8 @@ def _record(run: Run, keep: Callable[[dict], dict]) -> dict:
     commands = [f"python -m {shlex.join(command)}" for command, _ in run.steps]
     date = datetime.date.fromtimestamp(os.path.getmtime(run.result)).isoformat()
     origin = {"run": run_id(os.path.dirname(run.result)), "commands": commands, "date": date, "machine": machine()}
+    origin["settings"] = [records.as_line(command) for command, _ in run.steps]
+    origin["weights"] = records.given_weights(run.steps)
     return {**keep(result), **run.fields, **origin}
 
 

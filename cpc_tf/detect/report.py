@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.results import paper, presets
 from cpc_tf.results.blocks import Part, Row, Table, paper_rows
-from cpc_tf.results.methods import dataset_name, methods
+from cpc_tf.results.methods import methods
 from cpc_tf.results.runs import Run
 
 AVERAGES = {"map11": "mAP, 11 points", "map_all": "mAP, all points"}
@@ -25,7 +25,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         return []
     found, preset = methods(runs), presets.own_preset(dataset, "detect")
     cells = [[method.title, method.architecture or None, *map(method.spread, AVERAGES)] for method in found]
-    rows = [Row(values, group=f"Measured on {dataset_name(dataset)}") for values in cells]
+    rows = [Row(values, group=f"Measured on {runs[0].dataset_title}") for values in cells]
     rows += paper_rows(paper.TABLE_4, " (paper, VOC 2007)")
     note = "Percent; mean average precision. The paper does not say how it averages; VOC 2007's way is over 11 points."
     columns = ["Method", "Architecture", *AVERAGES.values()]

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.results import paper, plots, presets
 from cpc_tf.results.blocks import Figure, Gain, percent
-from cpc_tf.results.methods import IMAGENET, Method, fraction, methods
-from cpc_tf.results.runs import Run, is_number
+from cpc_tf.results.datasets import IMAGENET
+from cpc_tf.results.methods import Method, first_steps, fraction, methods
+from cpc_tf.results.runs import Run
 
 METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
 
@@ -49,10 +50,11 @@ class Curves(NamedTuple):
     pixels: Curve
 
     def gain(self, at: float, metric: str, rule: Callable[..., Gain | None] = interpolated) -> Gain | None:
-        """Of the pre-trained encoder over pixels, where both were measured in runs that are not short."""
-        baseline = [(labels(point), point.spread(metric).mean) for point in self.pixels.values() if not short(point)]
+        """Of the pre-trained encoder over pixels, where both were measured in runs that are known to be long enough."""
+        judged = {fraction: point for fraction, point in self.pixels.items() if not (short(point) or unjudged(point))}
+        baseline = [(labels(point), point.spread(metric).mean) for point in judged.values()]
         ours = self.ours[at]
-        return None if short(ours) else rule(baseline, labels(ours), ours.spread(metric).mean)
+        return None if short(ours) or unjudged(ours) else rule(baseline, labels(ours), ours.spread(metric).mean)
 
 
 def curves(runs: Sequence[Run]) -> Curves:
@@ -61,9 +63,7 @@ def curves(runs: Sequence[Run]) -> Curves:
     for method in methods(runs):
         found.append({})
         for at in sorted(set(map(fraction, method.runs))):
-            own = [run for run in method.runs if fraction(run) == at]
-            longest = max(map(_steps, own))  # a short trial is no seed of a study
-            found[-1][at] = method._replace(runs=[run for run in own if _steps(run) == longest])
+            found[-1][at] = method._replace(runs=[run for run in method.runs if fraction(run) == at])
     ours = [curve for curve in found if method_of(curve).pretrained]
     pixels = [curve for curve in found if method_of(curve).trained_by == "pixels"]
     return Curves(found, max(ours, key=len, default={}), max(pixels, key=len, default={}))
@@ -82,18 +82,19 @@ def labels(point: Method) -> int:
 def short(point: Method) -> str:
     """How much shorter than the preset's the runs at a fraction are (see presets.shorter), or ''."""
     used = preset(point.runs[0]["dataset"], point.trained_by == "pixels")
-    return presets.shorter(EfficientConfig, used, _steps(point.runs[0]), labels(point))
+    return presets.shorter(EfficientConfig, used, first_steps(point.runs[0]), labels(point))
+
+
+def unjudged(point: Method) -> str:
+    """Why it cannot be told whether the runs at a fraction are as long as by a preset, or ''."""
+    if not preset(point.runs[0]["dataset"], point.trained_by == "pixels"):
+        return "no preset says how long runs on this dataset should be"
+    return "" if first_steps(point.runs[0]) else "the runs do not say how long they are"
 
 
 def preset(dataset: str, pixels: bool) -> str:
     """That of a pre-trained encoder, or of the baseline on pixels; '' if the dataset has none."""
     return presets.own_preset(dataset, *["efficient_pixels"] * pixels, "efficient")
-
-
-def _steps(run: Run) -> int:
-    """Of the first phase; 0 if unknown."""
-    first = next(iter(run.get("phases", {}).values()), {})
-    return int(first["steps"]) if is_number(first.get("steps")) else 0
 
 
 def figure(found: Curves, dataset: str) -> Figure:

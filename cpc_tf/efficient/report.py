@@ -9,7 +9,8 @@ from cpc_tf.efficient import confusion, label_curve
 from cpc_tf.efficient.label_curve import METRICS, Curves, curves, interpolated, method_of
 from cpc_tf.results import paper, presets
 from cpc_tf.results.blocks import TRAINING, Block, Details, Gain, Gap, Part, Row, Spread, Table, percent, spread
-from cpc_tf.results.methods import IMAGENET, Method, dataset_name, fraction, methods
+from cpc_tf.results.datasets import IMAGENET
+from cpc_tf.results.methods import Method, fraction, methods
 from cpc_tf.results.runs import Run, is_number
 from cpc_tf.results.training import classifier_curves
 
@@ -27,7 +28,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         what = "classification with few labels (figure 1, tables 2 and 3)"
         gap = presets.gap(what, label_curve.preset(dataset, pixels=False), dataset, "--label_fraction=0.01")
         return [Part(*FEW_LABELS, [gap])] if gap.how else []
-    found, name = curves(runs), dataset_name(dataset)
+    found, name = curves(runs), runs[0].dataset_title
     tables = [table_2(found, name), *_gaps(found, dataset), *table_3(found, name), *search(runs)]
     training: list[Block] = []
     for index, curve in enumerate(found.all, 1):
@@ -43,7 +44,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
 
 
 def headline(found: Curves) -> list[str]:
-    """What was found with the fewest and the most labels. Of runs shorter than the preset's no gain is claimed."""
+    """What was found with the fewest and the most labels; a gain is claimed only of runs as long as by the presets."""
     common = sorted(found.ours.keys() & found.pixels.keys())
     if common:
         return [_comparison(found, at, claim=at == common[0]) for at in dict.fromkeys((common[0], common[-1]))]
@@ -62,6 +63,8 @@ def _comparison(found: Curves, at: float, claim: bool) -> str:
         end = ": the baseline is not behind."
     elif any(map(label_curve.short, both)):
         end = "; no gain is claimed."
+    elif reasons := [*filter(None, map(label_curve.unjudged, both))]:
+        end = f"; no gain is claimed, since {reasons[0]}."
     elif claim and gained and not (gained.bound and gained.factor < 1.05):  # else it has no more labels than these
         end = f": on pixels it takes {gained} times as many labels to get as far."
     reached = f"{both[0].title} reaches {ours} % top-1 and training on pixels {pixels} %"
@@ -80,7 +83,7 @@ def table_2(found: Curves, dataset: str) -> Table:
     for metric, group in METRICS.items():
         for curve in found.all[::-1]:
             method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
-            pixels = f"{method.architecture or 'classifier'} trained on pixels"
+            pixels = f"{method.architecture or 'classifier'} trained on {method.title}"
             name = pixels if method.trained_by == "pixels" else f"trained on {method.title} features"
             lines.append((group, name, "measured", values))
         for name, rule in RULES.items():
@@ -92,9 +95,9 @@ def table_2(found: Curves, dataset: str) -> Table:
         gains = {f: gain and Gain(gain) for f, gain in zip(paper.FRACTIONS, paper.GAIN[metric])}
         lines.append((group, "Gain, as printed", "paper", gains))
     note = (
-        "Percent; after ±, half the range of several runs; of runs at one fraction the longest count. Gain: how many "
-        "times as many labels the baseline needs for the same accuracy, interpolated in their logarithm, or in the "
-        "paper's coarser way; not of runs shorter than the preset's."
+        "Percent; after ±, half the range of several runs; shorter runs, and those of other settings, have rows of "
+        "their own. Gain: how many times as many labels the baseline needs for the same accuracy, interpolated in "
+        "their logarithm, or in the paper's coarser way; only of runs that are known to be as long as by a preset."
     )
     return _over_fractions("table2", "Pixels against CPC features (table 2 of the paper)", lines, note, dataset)
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.results import paper, plots, presets
 from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Gap, Part, Row, Spread, Table, paper_rows, spread
-from cpc_tf.results.methods import Method, dataset_name, identity, methods
+from cpc_tf.results.datasets import dataset_id, dataset_name
+from cpc_tf.results.methods import Method, apart, identity, methods
 from cpc_tf.results.runs import Run
 from cpc_tf.results.training import classifier_curves, pictures
 
@@ -22,7 +23,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     found = methods(run for run in runs if not run.get("rung") and not run.get("policy"))
     rungs = {name: [run for run in runs if run.get("rung", "").lower() == name.lower()] for name in paper.LADDER}
     rungs = {name: own for name, own in rungs.items() if own}
-    name = dataset_name(dataset)
+    name = runs[0].dataset_title if runs else dataset_name(dataset)
     shown = [*([_table_1(found, name)] if found else []), *_gaps(found, dataset), *_policies(runs)]
     seen = [run for method in found if method.trained_by not in BASELINES for run in method.runs]
     neighbours = pictures(seen, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)
@@ -30,7 +31,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     curves += classifier_curves("training-linear-2", "linear classifiers of the ladder", rungs, ordered=True)
     return [
         Part(20, "linear", "Linear classifiers", shown, _headline(found)),
-        _ladder(rungs, name),
+        _ladder(rungs, dataset),
         Part(61, *FEATURES, neighbours),
         Part(71, *TRAINING, curves),
     ]
@@ -41,7 +42,8 @@ def _headline(found: Sequence[Method]) -> list[str]:
     ours = [method for method in found if method.pretrained]
     if not ours:
         return []
-    beside = [f"the best of {len(ours)} encoders"] * (len(ours) > 1)
+    encoders = {frozenset(run["encoder"] for run in method.runs) for method in ours}  # of other settings the same
+    beside = [f"the best of {len(encoders)} encoders"] * (len(encoders) > 1)
     for baseline in BASELINES:
         beside += [f"{m.title} {m.spread('top1')} %" for m in found if m.trained_by == baseline][:1]
     run, end = ours[0].runs[0], f" ({', '.join(beside)})." if beside else "."
@@ -77,8 +79,9 @@ def _policies(runs: Sequence[Run]) -> list[Table]:
     """What pre-training with each policy of augmentation gave: records with a `policy`."""
     rows = []
     for name in {run["policy"]: None for run in runs if run.get("policy")}:
-        own = [run for run in runs if run.get("policy") == name]
-        rows.append(Row([name, *(spread(run[metric] for run in own) for metric in METRICS), len(own)]))
+        for settings, own in apart([run for run in runs if run.get("policy") == name]).items():
+            title = f"{name} ({settings})" if settings else name
+            rows.append(Row([title, *(spread(run[metric] for run in own) for metric in METRICS), len(own)]))
     rows.sort(key=lambda row: (-row.values[1].mean, row.values[0]))
     title = "What each patch augmentation is worth to a linear classifier, %"
     return [Table("policies", title, ["Policy", "Top-1", "Top-5", "Runs"], rows)] if rows else []
@@ -86,7 +89,10 @@ def _policies(runs: Sequence[Run]) -> list[Table]:
 
 def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
     """Figure 3, its table, its sentence, and what is missing, on photos also if that is all."""
-    top1 = {rung: spread(run["top1"] for run in own) for rung, own in rungs.items()}
+    groups = {rung: apart(own) for rung, own in rungs.items()}
+    usual = {rung: "" if "" in own else max(own, key=lambda said: len(own[said])) for rung, own in groups.items()}
+    top1 = {rung: spread(run["top1"] for run in own[usual[rung]]) for rung, own in groups.items()}
+    others = [f"{rung} ({said})" for rung, own in groups.items() for said in own if said != usual[rung]]
     rows, before = [], None
     for rung, (title, change) in paper.LADDER.items():
         here = top1.get(rung)
@@ -97,9 +103,12 @@ def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
     columns = ["Rung", "Adds", "Top-1", "Change", "Paper: change"]
     table = Table("ladder-table", "What each rung adds", columns, rows, note)
     blocks: list[Block] = [_ladder_figure(top1), table] if rungs else []
+    if others:
+        blocks.append(Gap(f"Runs of other settings, left out of the means: {'; '.join(others)}."))
     missing = [rung for rung in paper.LADDER if rung not in rungs]
-    if missing and (rungs or dataset == "photos"):
-        blocks.append(Gap(f"Not measured: {', '.join(missing)} (figure 3).", "python -m experiments.ladder"))
+    if missing and (rungs or dataset_id(dataset) == "photos"):
+        how = "python -m experiments.ladder" if presets.installed() else ""
+        blocks.append(Gap(f"Not measured: {', '.join(missing)} (figure 3).", how))
     sentence = "From CPC v1 to the whole of v2 the linear classifier goes from {v1} % to {PA} %."
     sentences = [sentence.format(**top1)] if {"v1", "PA"} <= {*top1} else []
     return Part(30, "rungs", "From CPC v1 to CPC v2", blocks, sentences)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -9,16 +10,24 @@ from typing import NamedTuple
 from cpc_tf.encoders.identity import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity, module_name
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.blocks import Spread, spread
-from cpc_tf.results.runs import Run
+from cpc_tf.results.datasets import dataset_name
+from cpc_tf.results.runs import Run, is_number
 
-# Datasets on which our figures and the paper's can be compared directly.
-IMAGENET = ("imagenet2012", "imagenet")
 # In the order of tables, after the objectives.
 BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 # What records stated before they had an identity: in 'encoder' (before a colon), and in 'features'.
 ENCODERS = {"pixels": PIXELS, "random": UNTRAINED}
 FEATURES = {"CPC": "cpc", "supervised": LABELS}
+COUNTS = ("num_classes", "num_train_labels", "images")  # of what a run learned from
+LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` knows the outcome of
+# Settings that change no figure, that `Identity` tells, or that runs of one method may differ in.
+IRRELEVANT = {
+    *("workdir", "output", "module", "data_dir", "dataset", "encoder", "initial_encoder"),
+    *("seed", "label_fraction", "labels_per_class", *LENGTH),
+    *("baselines", "strategy", "tpu", "deterministic", "xla", "augment_engine", "max_megapixels", "test_batch_size"),
+    *("steps_per_loop", "checkpoint_every", "keep_checkpoints", "probe_every", "probe_split"),
+}
 
 
 class Method(NamedTuple):
@@ -51,24 +60,82 @@ def identity(run: Run) -> Identity:
 def methods(runs: Iterable[Run]) -> list[Method]:
     """The methods of some results, in the order of tables: CPC, other objectives, baselines, pixels last.
 
-    Runs are of one method if their encoders were trained alike with different seeds. Where two encoders agree in the
-    seed too, something tells them apart that is not recorded, and each is a method of its own.
+    Runs are of one method if their encoders were trained alike with different seeds, and they differ in nothing else
+    (see `apart`). Where two encoders agree in the seed too, something tells them apart that is not recorded, and each
+    is a method of its own; so it is where the name of what they learned from is that of several datasets.
     """
+    runs = list(runs)
+    photos = {identity(run).dataset for run in runs if identity(run).dataset.startswith("photos")}
     alike: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         known = identity(run)
         module = known.module if known.trained_by == UNKNOWN else ""
         before = known.began_with and f"from {known.began_with}"
-        key = (known.trained_by, architecture(known.architecture), dataset_name(known.dataset), before, module)
+        numbered = known.dataset in photos and len(photos) > 1  # crops: 'photos/100' and 'photos/15200'
+        dataset = known.dataset if numbered else dataset_name(known.dataset)
+        key = (known.trained_by, architecture(known.architecture), dataset, before, module)
         alike.setdefault(key, []).append(run)
-    found: dict[tuple[str, ...], list[Run]] = {}
+    encoders: dict[tuple[str, ...], list[Run]] = {}
     for key, own in alike.items():
         trained = {(run["encoder"], _seed(run)) for run in own}
         same_seed = len(trained) > len({seed for _, seed in trained})
         for run in own:
-            found.setdefault((*key, run["encoder"] if same_seed else ""), []).append(run)
+            encoders.setdefault((*key, run["encoder"] if same_seed or run.unclear else ""), []).append(run)
+    found = {(*key, settings): same for key, own in encoders.items() for settings, same in apart(own).items()}
     ranked = sorted(found, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
     return [Method(_title(key, ranked), *key[:2], found[key]) for key in ranked]
+
+
+def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """{'': runs of the usual settings, '600 steps, augment=full': runs that have these instead, ...}.
+
+    Compared are runs with the same part of the labels. Usual is the longest, of other settings what most of these runs
+    have; if there is no such, all say what they have. What a record does not say is taken for the usual.
+    """
+    found: dict[str, list[Run]] = {}
+    for at in dict.fromkeys(map(fraction, runs)):
+        own = [(run, _settings(run)) for run in runs if fraction(run) == at]
+        known: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+        for name, value in (item for _, settings in own for item in settings.items()):
+            known[name][value] += 1
+        usual = {name: _usual(name, values) for name, values in known.items() if len(values) > 1}
+        for run, settings in own:
+            other = [name for name in sorted(usual) if settings.get(name, usual[name]) != usual[name]]
+            said = (f"{settings[n]:,} steps" if n == "" else f"{n}={settings[n]}" for n in other)
+            found.setdefault(", ".join(said), []).append(run)
+    return found
+
+
+def _usual(name: str, values: collections.Counter) -> object:
+    if name == "":
+        return max(values)
+    (most, count), (_, next_count) = values.most_common(2)
+    return most if count > next_count else None
+
+
+def _settings(run: Run) -> dict[str, object]:
+    """What is known of how a run, and what its encoder comes from, was made, by flag; its length as ''."""
+    *before, own = run.get("settings") or [" ".join(run.lines("run.flags"))]
+    found: dict[str, object] = {name: str(run[name]) for name in COUNTS if name in run}
+    for line in before:  # of pre-training, where a study's record says it
+        module, *_ = line.split() or [""]
+        flags = _flags(line, IRRELEVANT - LENGTH)
+        found |= {f"{module.rpartition('.')[2]} {name}": value for name, value in flags.items()}
+    length, trained = first_steps(run), identity(run).steps
+    known = {"": length, "encoder_steps": trained}
+    return {**found, **_flags(own, IRRELEVANT), **{name: steps for name, steps in known.items() if steps}}
+
+
+def _flags(line: str, but: set[str]) -> dict[str, str]:
+    given = (word[2:].partition("=") for word in line.split() if word.startswith("--"))
+    return {name: value for name, _, value in given if name not in but}
+
+
+def first_steps(run: Run) -> int:
+    """How long a run trained, without what it did afterwards: steps of the first phase; 0 if unknown."""
+    phases = run.get("phases") or {}
+    steps = next(iter(phases.values()), {}).get("steps") if phases else run.get("steps")
+    return int(steps) if is_number(steps) else 0
 
 
 def _seed(run: Run) -> int:
@@ -88,14 +155,6 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
 def fraction(run: Run) -> float:
     """Of the labels, rounded so that equal ones are equal."""
     return float(f"{run.get('label_fraction', 1.0):.4g}")
-
-
-def dataset_name(dataset: str) -> str:
-    """What a --dataset is called: 'photos' for 'photos/15200', a folder by its last part; 'voc/2007' as it is."""
-    kind, _, rest = dataset.partition(":")
-    if kind in ("folder", "voc"):
-        return rest.rstrip("/").split("/")[-1] or dataset
-    return "photos" if dataset.startswith("photos/") else dataset
 
 
 def architecture(name: str) -> str:

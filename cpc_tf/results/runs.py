@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.encoders.identity import Identity
+from cpc_tf.results.datasets import dataset_name
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a list of results
@@ -27,7 +28,7 @@ def is_number(value: Any) -> bool:
 
 def _is_identity(value: Any) -> bool:
     known = dataclasses.asdict(Identity.from_json(value)) if isinstance(value, dict) and "trained_by" in value else {}
-    numbers = [known.pop("seed", None), known.pop("parameters", None)]
+    numbers = [known.pop(name, None) for name in ("seed", "parameters", "steps")]
     return bool(known) and _all(str, list(known.values())) and all(x is None or is_number(x) for x in numbers)
 
 
@@ -54,15 +55,24 @@ FIELDS = {
     **dict.fromkeys(("steps", "wall_seconds", "seed"), "a number"),
     **dict.fromkeys(("num_classes", "num_train_labels"), "a positive integer"),
     **{"label_fraction": "a positive number", "class_names": "a list of texts", "identity": "an identity"},
+    "settings": "a list of texts",
 }
 
 
 class Run(collections.UserDict):
-    """A result.json's record, where it was found below the searched directory, and the run's own directory, if any."""
+    """A result.json's record, where it was found below the searched directory, and the run's own directory, if any.
+
+    Attributes:
+      dataset_title: what the page calls its dataset.
+      unclear: whether several datasets of the page have the name that its encoder gives for what it learned from.
+    """
+
+    unclear = False
 
     def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
         super().__init__(record)
         self.place, self.directory = place, directory
+        self.dataset_title = dataset_name(str(self.get("dataset", "")))
 
     def read(self, name: str) -> bytes:
         """The content of a file that the run left; nothing if there is none, or if it is a link."""

@@ -59,7 +59,9 @@ def test_baselines_of_one_name_are_both_in_table_2():
     runs = [_run("pixels", top1=0.3), _run("pixels", top1=0.4, identity=other)]
     rows = [row for row in table_2(curves(runs), "photos").rows if row.group == "Top-1 accuracy"]
     ours = [row for row in rows if row.source == "measured"]
-    assert {row.values[0] for row in ours} == {"small ResNet trained on pixels"}
+    assert {row.values[0] for row in ours} == {
+        f"small ResNet trained on pixels ({name})" for name in ("birds", "photos")
+    }
     assert sorted(row.values[4].mean for row in ours) == [0.3, 0.4]
 
 
@@ -128,6 +130,30 @@ def test_a_short_run_is_no_seed_of_a_longer_one():
     found = curves([_run(fraction=0.01, top1=0.8, steps=600), _run("pixels", 0.01, 0.1, steps=600), *study])
     assert found.pixels[0.01].spread("top1").mean == pytest.approx(0.7)
     assert not any("short" in sentence for sentence in headline(found))
+
+
+def test_no_gain_is_claimed_of_runs_whose_length_cannot_be_judged():
+    """No preset is made for the dataset, or the runs do not say how long they are."""
+    own = [_run(top1=0.8, dataset="folder:/birds"), _run("pixels", top1=0.5, dataset="folder:/birds")]
+    unknown = [_run(top1=0.8), _run("pixels", top1=0.5, steps=None)]
+    for runs, reason in ((own, "no preset says how long runs on this dataset should be"),
+                         (unknown, "the runs do not say how long they are")):  # fmt: skip
+        runs = [*runs, samples.run({**runs[1], "label_fraction": 1.0, "num_train_labels": 1000, "top1": 0.9})]
+        assert _headline(runs)[0].endswith(
+            f"80.0 % top-1 and training on pixels 50.0 %; no gain is claimed, since {reason}."
+        )
+        assert samples.rows(table_2(curves(runs), "birds"), "gain") == {}
+
+
+def test_runs_of_other_settings_at_one_fraction_are_methods_of_their_own():
+    """One more point of the curve, not a part of its mean."""
+    said = ["cpc_tf.efficient --augment=none", "cpc_tf.efficient --augment=full"]
+    runs = [_run("pixels", f, 0.5, seed, settings=said[:1]) for seed in (0, 1) for f in (0.01, 0.1)]
+    runs.append(_run("pixels", 0.1, 0.9, 2, settings=said[1:]))
+    usual, other = curves(runs).all
+    assert {at: point.spread("top1")[::3] for at, point in usual.items()} == {0.01: (0.5, 2), 0.1: (0.5, 2)}
+    assert [(at, point.title) for at, point in other.items()] == [(0.1, "pixels (augment=full)")]
+    assert curves(runs).pixels == usual
 
 
 def test_another_objective_is_compared_by_its_name():

@@ -85,6 +85,24 @@ def test_the_rung_is_what_a_record_states():
     assert gap.what.startswith("Not measured: v1, MC, BU")
 
 
+def test_a_rung_of_other_settings_is_left_out_and_named():
+    runs = [_linear(f"runs/{seed}/hub", top1, seed, rung="v1", steps=steps)
+            for seed, (top1, steps) in enumerate(((0.5, 625), (0.6, 625), (0.1, 10)))]  # fmt: skip
+    _, table, gap, _ = samples.blocks(report(runs, "photos"), "rungs")
+    assert samples.rows(table, "measured")["v1"][1] == "55.0 ±5.0"
+    assert gap.what == "Runs of other settings, left out of the means: v1 (10 steps)."
+
+
+def test_a_folder_called_photos_has_no_ladder_to_measure():
+    assert samples.blocks(report([_linear(dataset="folder:/x/photos")], "folder:/x/photos"), "rungs") == []
+
+
+def test_policies_of_other_settings_have_rows_of_their_own():
+    runs = [_linear(top1=top1, policy="v1", seed=n, steps=s) for n, (top1, s) in enumerate(((0.5, 900), (0.9, 90)))]
+    (table,) = [block for block in samples.blocks(report(runs, "photos"), "linear") if isinstance(block, Table)]
+    assert [row.values[0] for row in table.rows] == ["v1 (90 steps)", "v1"]
+
+
 def test_policies():
     runs = [
         _linear(top1=top1, policy=name, seed=seed)

@@ -14,6 +14,7 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.report import page
 from cpc_tf.report.config import ReportConfig
+from cpc_tf.results import presets
 from cpc_tf.results.blocks import TRAINING, Gap, Part
 from cpc_tf.results.runs import collect
 from cpc_tf.settings import ConfigError
@@ -150,6 +151,43 @@ def test_no_record_ends_it(tmp_path):
 def test_datasets_of_like_names_stay_apart():
     runs = [samples.run(samples.linear(dataset=name)) for name in ("a b", "a/b", "A-b")]
     assert len({section.slug for section in page.sections(runs)}) == 3
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_folders_of_one_name_are_not_one_dataset():
+    """Of two, 90 % and 30 % became one method of 60 %."""
+
+    def run(dataset, top1, seed):
+        identity = {**samples.identity("hub", seed), "dataset": "folder:images"}  # which of both, no card says
+        return samples.run(samples.linear(f"runs/{seed}/hub", top1, seed, dataset=dataset, identity=identity))
+
+    runs = [run("folder:/birds/images", 0.9, 0), run("folder:/cars/images", 0.3, 1), run("folder:/cars/images", 0.5, 2)]
+    runs += [samples.run(samples.efficient(dataset="folder:/cars/images/"))]
+    made = page.files(runs, [], "runs")
+    data = json.loads(made["report.json"])["datasets"]
+    tops = {name: [row["Top-1"] for row in shown["data"]["table1"] if row["source"] == "measured"]
+            for name, shown in data.items()}  # fmt: skip
+    assert tops == {"cars/images": [0.3, 0.5], "birds/images": [0.9]}
+    assert {"birds-images-table1.csv", "cars-images-table1.csv", "cars-images-figure1.csv"} <= {*made}
+    assert "Measured on cars/images" in made["cars-images-table1.csv"]
+    assert "ours of cars/images" in made["report.html"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_after_pip_install_the_page_names_no_preset_and_claims_no_gain(tmp_path, monkeypatch):
+    samples.all_kinds(tmp_path / "runs")
+    found = collect(str(tmp_path / "runs"), TASKS)
+    assert "times as many labels to get" in page.files(*found, "runs")["summary.txt"]
+    monkeypatch.setattr(presets, "FLAGS", tmp_path / "flags")
+    made = page.files(*found, "runs")
+    assert ".flags" not in made["report.html"].replace("run.flags", "")
+    assert "experiments." not in made["report.html"]
+    assert "times as many labels to get" not in made["summary.txt"]
+    assert made["summary.txt"].startswith(
+        f"photos: In runs ({presets.UNKNOWN}): with 10 labels (1 %), CPC v2 reaches 60.0"
+    )
+    assert "no gain is claimed" in made["summary.txt"]
+    assert '"source": "gain"' not in made["report.json"]
 
 
 @pytest.mark.usefixtures("undrawn")

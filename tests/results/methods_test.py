@@ -3,6 +3,7 @@
 import pytest
 
 from cpc_tf.results import methods
+from cpc_tf.results.runs import Run
 from tests.results import samples
 
 
@@ -82,6 +83,60 @@ def test_titles_tell_apart():
     assert _names([_linear("a"), _linear("b", identity=twice)]) == ["CPC v2", "CPC v2 (from first)"]
     assert _names([_linear("a"), _linear("b", identity=large)]) == ["CPC v2 (ResNet-50 v2)", "CPC v2 (small ResNet)"]
     assert _names([_linear("a"), _linear("b", identity=other)]) == ["CPC v2 (birds)", "CPC v2 (photos)"]
+
+
+def test_encoders_of_other_numbers_of_crops_are_not_seeds():
+    small, large = ({**samples.identity("x", seed), "dataset": f"photos/{n}"} for seed, n in ((0, 100), (1, 15200)))
+    names = _names([_linear("a", identity=small), _linear("b", identity=large)])
+    assert names == ["CPC v2 (photos/100)", "CPC v2 (photos/15200)"]
+
+
+def test_encoders_of_folders_of_one_name_are_not_seeds():
+    """Their cards say 'folder:images', and the page has two folders of that name."""
+    runs = [_linear(f"runs/{n}/hub", identity={**samples.identity("x", n), "dataset": "folder:images"}) for n in (0, 1)]
+    assert len(methods.methods(runs)) == 1
+    for run in runs:
+        run.unclear = True
+    assert _names(runs) == ["CPC v2 (runs/0/hub)", "CPC v2 (runs/1/hub)"]
+
+
+def _made(tmp_path, seed, *flags, **more):
+    """A run of a directory, with its run.flags."""
+    folder = tmp_path / "-".join([str(seed), *flags])
+    lines = "".join(f"{flag}\n" for flag in (f"--seed={seed}", f"--workdir={folder}", *flags))
+    samples.write(folder, {}, run__flags=lines)
+    return Run(samples.linear(f"runs/{seed}/hub", seed=seed, **more), folder.name, str(folder))
+
+
+def test_runs_of_other_settings_are_not_averaged(tmp_path):
+    """The shorter ones, and those that differ from most, say so; a tie is said of both."""
+    usual = [_made(tmp_path, seed, "--augment=none", "--xla=on" if seed else "--xla=off") for seed in (0, 1)]
+    other = _made(tmp_path, 2, "--augment=full")
+    short = _made(tmp_path, 3, "--augment=none", "--train_steps=9", steps=1000)
+    found = {method.title: len(method.runs) for method in methods.methods([short, *usual, other])}
+    assert found == {"CPC v2": 2, "CPC v2 (augment=full)": 1, "CPC v2 (1,000 steps)": 1}
+    assert _names([usual[0], other]) == ["CPC v2 (augment=full)", "CPC v2 (augment=none)"]
+
+
+@pytest.mark.parametrize("name", ["num_classes", "num_train_labels"])
+def test_runs_on_another_number_of_classes_or_labels_are_not_averaged(name):
+    """A folder may have changed between two runs."""
+    assert _names([*(_linear("a", seed) for seed in (0, 1)), _linear("a", 2, **{name: 7})]) == [
+        "CPC v2",
+        f"CPC v2 ({name}=7)",
+    ]
+
+
+def test_a_studys_record_tells_how_its_encoder_was_pretrained():
+    line = "cpc_tf.linear --train_steps=0 --seed=0"
+    runs = [_linear("a", n, settings=[f"cpc_tf.pretrain --train_steps={steps} --seed={n}", "export", line])
+            for n, steps in enumerate((950, 950, 300))]  # fmt: skip
+    assert _names([*runs, _linear("a", 5)]) == ["CPC v2", "CPC v2 (pretrain train_steps=300)"]
+
+
+def test_encoders_of_other_lengths_are_not_seeds():
+    runs = [_linear(f"{n}", identity={**samples.identity("hub", n), "steps": s}) for n, s in enumerate((900, 900, 30))]
+    assert _names(runs) == ["CPC v2", "CPC v2 (encoder_steps=30)"]
 
 
 def test_methods_are_in_the_order_of_tables():

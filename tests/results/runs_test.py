@@ -94,6 +94,7 @@ def test_an_old_studys_record_is_recognised_by_its_figures(tmp_path):
         ({"seed": "x"}, "seed"),
         ({"kind": ["x"]}, "kind"),
         ({"identity": "cpc"}, "identity"),
+        ({"settings": [1]}, "settings"),
         ({"identity": {"trained_by": "cpc", "architecture": 3}}, "identity"),
     ],
 )
