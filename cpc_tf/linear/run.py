@@ -10,8 +10,9 @@ from cpc_tf.encoders.name import COPY, EncoderName
 from cpc_tf.files import write_file
 from cpc_tf.linear import gallery, picture
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.probe import card_of, geometry_of, probe
+from cpc_tf.linear.probe import card_of, geometry_of, probe, warn_of_geometry
 from cpc_tf.settings import replace
+from cpc_tf.training.strategy import is_chief
 
 # Titles in the table and in the picture, beside PIXELS.
 ENCODER, RANDOM = "encoder", "random encoder"
@@ -20,13 +21,20 @@ ENCODER, RANDOM = "encoder", "random encoder"
 def linear(config: LinearConfig) -> dict[str, Any]:
     """Trains and tests the classifiers, prints their table; returns the encoder's result, which is in result.json.
 
+    Of several workers one draws, writes and prints.
+
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    results = {}
+    results, chief = {}, is_chief(config.training)
+    if chief:
+        warn_of_geometry(config)
     for title, settings in classifiers(config).items():
-        print(f"linear classifier on {title}", flush=True)
+        if chief:
+            print(f"linear classifier on {title}", flush=True)
         results[title] = probe(settings)
+    if not chief:
+        return results[ENCODER]
     shown = {title: gallery.neighbours(settings) for title, settings in classifiers(config).items() if title != PIXELS}
     write_file(os.path.join(config.workdir, "linear.png"), picture.draw(results, shown))
     write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")

@@ -64,7 +64,8 @@ def train(
     records = [record for record in records if record["step"] <= step]
     seconds = records[-1].get("wall_seconds", 0.0) if records else 0.0
     if step >= train_steps:
-        print(f"{workdir.path}: already at step {step} of {train_steps}", flush=True)
+        if workdir.chief:
+            print(f"{workdir.path}: already at step {step} of {train_steps}", flush=True)
         last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
         return Outcome(step, {**last, "step": step}, records, seconds)
     iterator = iter(trainee.strategy.distribute_datasets_from_function(lambda context: make_dataset(step, context)))
@@ -102,7 +103,7 @@ def _resume(
     step = checkpoints.restore(preferred={record["step"] for record in records})
     if step is None:
         step = 0
-    else:
+    elif workdir.chief:
         print(f"resuming {workdir.path} from step {step}", flush=True)
     if workdir.chief:
         checkpoints.drop_after(step)

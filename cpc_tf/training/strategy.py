@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -46,8 +47,11 @@ def share_cores(training: TrainingConfig, parts: int) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(max(2, cores))
 
 
+@functools.cache
 def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
-    """The tf.distribute strategy called `name`.
+    """The tf.distribute strategy called `name`, the same one at each call.
+
+    A second strategy in a process would use the keys of the first one's collectives again, which ends several workers.
 
     Args:
       name: 'single' (one device), 'mirrored' (all GPUs of this machine), 'multiworker' (TF_CONFIG names the machines),
