@@ -62,8 +62,8 @@ class Phases:
           What was trained, and the records; some have held-out figures if these are to be `evaluated`.
         """
         horizon = config.sgd.finetune_steps
+        self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
         trainee = Classification(self.encoder, start.classifier, FINE_TUNED, config, horizon, self._strategy)
-        self.encoder.set_weights(self._weights)
         every = config.sgd.look_every if evaluated else 0
         evaluate = (lambda: self.held_out(config, trainee)) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)

@@ -33,6 +33,8 @@ class Network(keras.Model):
     def __init__(self, config: EncoderConfig, precision: str = "float32", name: str = "encoder"):
         super().__init__(name=name, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)
         self.config = config
+        # May be changed: an exported module is traced without, though its encoder.json says what the run did.
+        self.recompute = config.recompute
 
     @classmethod
     def check(cls, config: EncoderConfig) -> None:

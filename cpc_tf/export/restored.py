@@ -36,7 +36,8 @@ TOLERANCE = 1e-4  # of features, relative to the largest of them
 def load_pretrained(config: PretrainConfig, workdir: str, weights: str, step: int = 0) -> tuple[Network, int]:
     """The encoder of a pre-training run, with 'averaged' or 'raw' weights; it keeps its activations."""
     candidates = candidates_of(workdir, step)
-    model = build_model(replace(config, precision="float32", recompute=False))
+    model = build_model(replace(config, precision="float32"))
+    model.encoder.recompute = False
 
     def read(path: str) -> None:
         restore(path, model=model)
@@ -79,7 +80,8 @@ def load_trained(
         settings, variables = before.encoder, maps.encoder.resolved_object.variables
     else:
         settings, variables = maps.encoder.config, maps.encoder.variables
-    encoder = with_values(replace(settings, recompute=False), variables, chosen.encoder)
+    encoder = with_values(settings, variables, chosen.encoder)
+    encoder.recompute = False
     _compare(encoder, maps, before.geometry.patch_size if before else side)
     return encoder, step
 

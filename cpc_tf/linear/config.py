@@ -20,7 +20,7 @@ class ProbeConfig(Settings):
     )
     geometry_from: str = setting(
         "encoder",
-        "Source of resize, crop and patches: the module's encoder.json or the flags",
+        "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror counts either way",
         choices=("encoder", "flags"),
     )
     test_split: str = setting("test", "Part of the dataset to test on")
@@ -36,12 +36,23 @@ class ProbeConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class ProbeGeometryConfig(GeometryConfig):
+    """The geometry, which --geometry_from=encoder takes from the module but for --nomirror."""
+
+    mirror: bool = setting(
+        True,
+        "Mirror half of the training images left to right; with --geometry_from=encoder only if the encoder's "
+        "pre-training did",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class LinearConfig(Settings):
     """All settings of `python -m cpc_tf.linear`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()
-    geometry: GeometryConfig = GeometryConfig()
+    geometry: ProbeGeometryConfig = ProbeGeometryConfig()
     augment: AugmentConfig = AugmentConfig()
     probe: ProbeConfig = ProbeConfig()
     training: TrainingConfig = TrainingConfig()

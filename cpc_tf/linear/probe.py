@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
@@ -17,7 +19,7 @@ from cpc_tf.encoders.card import EncoderCard
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.name import EncoderName
 from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
-from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
 from cpc_tf.linear.trainee import LinearTraining
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import replica_batches
@@ -75,8 +77,36 @@ def _run(
 
 
 def geometry_of(config: LinearConfig) -> GeometryConfig:
-    """How images are cut into patches: as the flags say, or as the module's encoder.json does."""
-    return config.geometry if config.probe.geometry_from == "flags" else card_of(config).geometry
+    """How images are cut into patches: as the flags say, or as the module's encoder.json and --nomirror do."""
+    given = config.geometry
+    if config.probe.geometry_from == "flags":
+        return GeometryConfig(**vars(given))
+    geometry = card_of(config).geometry
+    return dataclasses.replace(geometry, mirror=geometry.mirror and given.mirror)
+
+
+def warn_of_geometry(config: LinearConfig) -> None:
+    """One line for each flag of the geometry that encoder.json contradicts."""
+    if config.probe.geometry_from == "flags":
+        return
+    geometry = card_of(config).geometry
+    if geometry.mirror and not config.geometry.mirror:
+        logging.warning("--nomirror: training images are not mirrored, though those of the encoder's pre-training were")
+    elif config.geometry.mirror and not geometry.mirror:
+        logging.warning(
+            "training images are not mirrored, since those of the encoder's pre-training were not; "
+            "--geometry_from=flags takes --mirror, and the rest, from the flags"
+        )
+    for field in dataclasses.fields(ProbeGeometryConfig):
+        given, there = getattr(config.geometry, field.name), getattr(geometry, field.name)
+        if field.name != "mirror" and given not in (field.default, there):
+            logging.warning(
+                "--%s=%s: not used, since --geometry_from=encoder takes %s from the module's encoder.json; "
+                "--geometry_from=flags uses the flags",
+                field.name,
+                given,
+                there,
+            )
 
 
 def card_of(config: LinearConfig) -> EncoderCard:

@@ -12,7 +12,7 @@ from cpc_tf.encoders.name import COPY, EncoderName
 from cpc_tf.files import write_file
 from cpc_tf.linear import gallery, picture
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.probe import card_of, geometry_of, probe
+from cpc_tf.linear.probe import card_of, geometry_of, probe, warn_of_geometry
 from cpc_tf.settings import replace
 from cpc_tf.training.strategy import is_chief
 
@@ -23,22 +23,29 @@ ENCODER, RANDOM = "encoder", "random encoder"
 def linear(config: LinearConfig) -> dict[str, Any]:
     """Trains and tests the classifiers, prints their table; returns the encoder's result, which is in result.json.
 
+    Of several workers one draws, writes and prints.
+
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
+    results, chief = {}, is_chief(config.training)
 
     @functools.cache
     def data() -> catalog.Pair:
         """Both splits, opened for the first classifier: the devices of several workers must be set up before."""
         pair = catalog.open_pair(config.data, config.probe.test_split)
-        if is_chief(config.training):
+        if chief:
             print(pair.summary, flush=True)
         return pair
 
-    results = {}
+    if chief:
+        warn_of_geometry(config)
     for title, settings in classifiers(config).items():
-        print(f"linear classifier on {title}", flush=True)
+        if chief:
+            print(f"linear classifier on {title}", flush=True)
         results[title] = probe(settings, data)
+    if not chief:
+        return results[ENCODER]
     frozen = {title: settings for title, settings in classifiers(config).items() if title != PIXELS}
     shown = {title: gallery.neighbours(settings, data()) for title, settings in frozen.items()}
     write_file(os.path.join(config.workdir, "linear.png"), picture.draw(results, shown))

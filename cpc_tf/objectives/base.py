@@ -53,6 +53,8 @@ class Objective(keras.Model, abc.ABC):
 
     Attributes:
       parts: of a batch whose encoders run side by side, each on some of a CPU's cores; they change no answer.
+      compile_encoder: whether XLA compiles the encoder in training by itself. For objectives with `collectives`, since
+        what it compiles can have none.
     """
 
     NAME: ClassVar[str]  # of --objective, and what an exported encoder says it was trained by
@@ -65,12 +67,17 @@ class Objective(keras.Model, abc.ABC):
 
     def __init__(self, encoder: Network, settings: Settings, precision: str = "float32"):
         super().__init__(name=self.NAME, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)
-        self.encoder, self.settings, self.parts = encoder, settings, 1
+        self.encoder, self.settings, self.parts, self.compile_encoder = encoder, settings, 1, False
 
     @classmethod
     def check(cls, settings: Settings, geometry: GeometryConfig) -> None:
         """Raises ConfigError if the objective cannot be computed on images of this geometry."""
         cls.VIEW.check(geometry)
+
+    @property
+    def collectives(self) -> bool:
+        """Whether replicas exchange values in `call`."""
+        return False
 
     @property
     @abc.abstractmethod
@@ -85,11 +92,13 @@ class Objective(keras.Model, abc.ABC):
         """Images [B, ..., S, S, 3], float in [0, 1] or uint8 -> latents [B, ..., D], float32."""
         batch, *inner = images.shape[:-3]
         flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
-        latents = in_parts(
-            lambda part: self.encoder(tf.image.convert_image_dtype(part, tf.float32), training=training),
-            flat,
-            self.parts,
-        )
+
+        def encode(part: tf.Tensor) -> tf.Tensor:
+            return self.encoder(tf.image.convert_image_dtype(part, tf.float32), training=training)
+
+        if self.compile_encoder and training:
+            encode = tf.function(encode, autograph=False, jit_compile=True)
+        latents = in_parts(encode, flat, self.parts)
         return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
 
 

@@ -105,7 +105,7 @@ class Direction(keras.layers.Layer):
         candidates = tf.reshape(targets, [-1, self.config.target_dim])  # [B*R*C, T]
         first = 0
         replica = tf.distribute.get_replica_context()  # None while the variables are made
-        if self.config.negatives == "gathered" and replica is not None:
+        if self.config.negatives == "gathered" and replica is not None and replica.num_replicas_in_sync > 1:
             first = tf.cast(replica.replica_id_in_sync_group, tf.int32) * candidates.shape[0]
             candidates = replica.all_gather(candidates, axis=0)  # [replicas*B*R*C, T]
         loss, means, accuracies = 0.0, [], []
@@ -150,6 +150,10 @@ class CPC(Objective):
                 f"--steps_to_predict={settings.steps_to_predict}: the grid has only {geometry.grid} rows; "
                 "use a smaller --patch_stride or fewer steps"
             )
+
+    @property
+    def collectives(self) -> bool:
+        return self.settings.negatives == "gathered"
 
     @property
     def metric_names(self) -> list[str]:

@@ -7,7 +7,7 @@ from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.base import Objective
-from cpc_tf.settings import Settings, count, setting
+from cpc_tf.settings import ConfigError, Settings, count, setting
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig
 
 
@@ -69,6 +69,11 @@ class PretrainConfig(Settings):
 
     def check(self):
         self.objective.kind.check(self.objective.settings, self.geometry)
+        if self.encoder.recompute and self.encoder.norm == "batch":
+            raise ConfigError(
+                "--recompute: with --norm=batch a step would average the statistics of its batch twice; leave it out, "
+                "or take another --norm"
+            )
 
     @property
     def parts(self) -> int:

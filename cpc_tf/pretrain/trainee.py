@@ -57,6 +57,8 @@ class Pretraining(Trainee):
             average_decay=chosen.average_decay,
             model=self.model,
         )
+        if self.model.collectives and strategy.num_replicas_in_sync > 1 and self._xla:
+            self._gradients, self.model.compile_encoder = self.gradients, True
 
     @property
     def metric_names(self) -> list[str]:

@@ -88,7 +88,18 @@ def _in_bucket(directory: str) -> Iterator[None]:
 
     def live() -> None:
         while not ended.wait(BEAT):
-            with contextlib.suppress(NotWritten):  # the bucket may be out of reach for a moment
+            with contextlib.suppress(tf.errors.OpError, NotWritten):  # the bucket may be out of reach for a moment
+                found = _read(path)
+                if found and found["owner"] != own:
+                    logging.warning(
+                        "--workdir=%s: process %s on %s has taken it, since this one gave no sign of life for %.0f s; "
+                        "end one of them, both write there",
+                        directory,
+                        found["process"],
+                        found["host"],
+                        SILENCE,
+                    )
+                    return
                 _beat(path, own)
 
     thread = threading.Thread(target=live, daemon=True)
@@ -99,7 +110,8 @@ def _in_bucket(directory: str) -> Iterator[None]:
         ended.set()
         thread.join()
         with contextlib.suppress(tf.errors.OpError):
-            tf.io.gfile.remove(path)
+            if (_read(path) or {}).get("owner") == own:
+                tf.io.gfile.remove(path)
 
 
 def _take(directory: str, path: str, own: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
+from absl import logging
 
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
@@ -59,11 +60,12 @@ def train(
     """
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint, config.keep_checkpoints)
     records = workdir.records()
-    step = _resume(checkpoints, workdir, records)
+    step = _resume(checkpoints, workdir, records, trainee, train_steps)
     records = [record for record in records if record["step"] <= step]
     seconds = records[-1].get("wall_seconds", 0.0) if records else 0.0
     if step >= train_steps:
-        print(f"{workdir.path}: already at step {step} of {train_steps}", flush=True)
+        if workdir.chief:
+            print(f"{workdir.path}: already at step {step} of {train_steps}", flush=True)
         last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
         return Outcome(step, {**last, "step": step}, records, seconds)
     iterator = iter(trainee.strategy.distribute_datasets_from_function(lambda context: make_dataset(step, context)))
@@ -94,17 +96,32 @@ def train(
     return Outcome(step, records[-1], records, records[-1]["wall_seconds"])
 
 
-def _resume(checkpoints: Checkpoints, workdir: Workdir, records: Sequence[Record]) -> int:
+def _resume(
+    checkpoints: Checkpoints, workdir: Workdir, records: Sequence[Record], trainee: Trainee, train_steps: int
+) -> int:
     # Weights whose record is lost are passed over if older ones have theirs: those steps are trained again.
     step = checkpoints.restore(preferred={record["step"] for record in records})
     if step is None:
         step = 0
-    else:
+    elif workdir.chief:
         print(f"resuming {workdir.path} from step {step}", flush=True)
     if workdir.chief:
         checkpoints.drop_after(step)
         checkpoints.drop_unfinished()
-    workdir.begin(step)
+    if step >= train_steps:  # nothing is trained, so nothing changes
+        workdir.begin(step)
+        return step
+    schedules = {name: schedule.get_config() for name, schedule in trainee.schedules.items()}
+    workdir.begin(step, replicas=trainee.strategy.num_replicas_in_sync, schedules=schedules)
+    for schedule in trainee.schedules.values():
+        if schedule.warmup_steps > train_steps:
+            logging.warning(
+                "--warmup_steps=%d: the run has only %d steps, at whose end the learning rate is %.3g in place of %.3g",
+                schedule.warmup_steps,
+                train_steps,
+                float(schedule(train_steps - 1)),
+                schedule.rate,
+            )
     return step
 
 

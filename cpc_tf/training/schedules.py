@@ -23,7 +23,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, rate: float, warmup_steps: int = 0, cosine_steps: int = 0, drops: Sequence[float] = ()):
         super().__init__()
-        self.rate, self.warmup_steps, self.cosine_steps, self.drops = rate, warmup_steps, cosine_steps, tuple(drops)
+        self.rate, self.warmup_steps, self.cosine_steps, self.drops = rate, warmup_steps, cosine_steps, list(drops)
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, tf.float32)
@@ -38,7 +38,14 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
             rate *= tf.minimum(1.0, (step + 1.0) / self.warmup_steps)
         return rate
 
+    def __str__(self) -> str:
+        """Its shape after the warm-up, as a noun phrase."""
+        if self.cosine_steps:
+            return f"a cosine that ends at step {self.cosine_steps}"
+        return f"drops at step {' and '.join(f'{drop:g}' for drop in self.drops)}" if self.drops else "a constant rate"
+
     def get_config(self) -> dict[str, Any]:
+        """The arguments, as JSON has them, too."""
         return {name: getattr(self, name) for name in ("rate", "warmup_steps", "cosine_steps", "drops")}
 
 

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import os
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import shown
 from cpc_tf.training.config import TrainingConfig
 
 
 def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     """The strategy of a run; from then on kernels are reproducible if it asks for that. Raises ConfigError."""
+    workers = sum(map(len, _cluster()[0].values()))
+    if workers > 1 and training.strategy != "multiworker":
+        logging.warning(
+            "TF_CONFIG names %d processes, but with --strategy=%s each trains by itself; "
+            "--strategy=multiworker trains on all of them together",
+            workers,
+            training.strategy,
+        )
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
     return make_strategy(training.strategy, training.tpu)
@@ -34,8 +47,11 @@ def share_cores(training: TrainingConfig, parts: int) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(max(2, cores))
 
 
+@functools.cache
 def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
-    """The tf.distribute strategy called `name`.
+    """The tf.distribute strategy called `name`, the same one at each call.
+
+    A second strategy in a process would use the keys of the first one's collectives again, which ends several workers.
 
     Args:
       name: 'single' (one device), 'mirrored' (all GPUs of this machine), 'multiworker' (TF_CONFIG names the machines),
@@ -93,11 +109,36 @@ def replica_batches(
 
 
 def is_chief(training: TrainingConfig) -> bool:
-    """Whether this process writes what only one may write; known before there is a strategy."""
+    """Whether this process writes what only one may write; known before there is a strategy.
+
+    True for exactly one process of a cluster: its chief or, where it names none, worker 0.
+
+    Raises:
+      ConfigError: TF_CONFIG gives this process no part in the training.
+    """
     if training.strategy != "multiworker":
         return True
-    worker = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    return worker.task_type in (None, "", "chief") or worker.task_id == 0
+    cluster, task = _cluster()
+    if not cluster:
+        return True
+    kind, index = task.get("type"), task.get("index", 0)
+    if kind not in ("chief", "worker") or not cluster.get(kind):
+        raise ConfigError(
+            f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
+            "'worker' of its cluster, since only these train"
+        )
+    return (kind, str(index)) == ("chief" if cluster.get("chief") else "worker", "0")
+
+
+def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """({kind of process: its addresses}, this process's 'type' and 'index') of TF_CONFIG. Raises ConfigError."""
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        config = json.loads(text)
+        cluster, task = config.get("cluster", {}), config.get("task", {})
+        return {kind: list(addresses) for kind, addresses in cluster.items()}, dict(task)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects") from error
 
 
 def wants_xla(setting: str, strategy: tf.distribute.Strategy) -> bool:

@@ -13,6 +13,7 @@ from cpc_tf import native
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import PolyakAverage
+from cpc_tf.training.schedules import Schedule
 from cpc_tf.training.strategy import wants_xla
 
 # Which optimizer trains which variables.
@@ -33,6 +34,7 @@ class Trainee(tf.Module, abc.ABC):
       strategy: as given.
       step: updates so far, int64.
       trained: the variables that the optimizers change, part after part.
+      schedules: name of an optimizer -> its learning rate, where that is not constant.
       checkpoint: what a run saves.
 
     Raises:
@@ -76,6 +78,8 @@ class Trainee(tf.Module, abc.ABC):
                 saved["average"] = self.average = PolyakAverage(self._averaged, average_decay)
             self.step = tf.Variable(0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.NONE)
         optimizers = {name: optimizer for name, (optimizer, _) in parts.items()}
+        rates = {name: optimizer.get_config()["learning_rate"] for name, optimizer in optimizers.items()}
+        self.schedules = {name: Schedule(**rate["config"]) for name, rate in rates.items() if isinstance(rate, dict)}
         self.checkpoint = tf.train.Checkpoint(step=self.step, **optimizers, **saved)
         # Collectives stay outside of what is compiled here; a TPU compiles the whole step.
         self._gradients = self.compiled(self.gradients)

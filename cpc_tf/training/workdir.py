@@ -19,8 +19,8 @@ from cpc_tf import cli
 from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, to_flagfile
 from cpc_tf.texts import shown
+from cpc_tf.training import changes, lock
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of
 
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
@@ -84,33 +84,37 @@ class Workdir:
         """The path of a file in it."""
         return os.path.join(self.path, name)
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, **session: Any) -> None:
         """Makes it ready to be written to from `step` on.
 
-        Writes run.flags and run.json; drops the records after `step`, which a resumed run will write again, and what a
-        killed process has left half written.
+        Writes run.flags and run.json; warns of what changed since the sessions before; drops the records after `step`,
+        which a resumed run will write again, and what a killed process has left half written.
+
+        Args:
+          step: of the checkpoint that the run goes on from, 0 if there is none.
+          **session: what else run.json says of this session; see `changes.describe_changes`.
         """
         for name in tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ():
-            if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
-                tf.io.gfile.remove(self.file(name))
+            # As write_file names them. In a bucket the lock's own may be in use: a thread writes it again and again.
+            if re.fullmatch(r".+\.\d+\.tmp", name) and not name.startswith(f"{lock.FILE}."):
+                with contextlib.suppress(tf.errors.NotFoundError):
+                    tf.io.gfile.remove(self.file(name))
         self.write("run.flags", to_flagfile(self.config))
-        self._warn_of_another_tensorflow()
-        about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__}
-        self.write("run.json", to_json(about))
-        if tf.io.gfile.exists(self.file("metrics.jsonl")):
-            kept = [record for record in self.records() if record["step"] <= step]
-            self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
-
-    def _warn_of_another_tensorflow(self) -> None:
         before = {}
         with contextlib.suppress(ConfigError):  # what is damaged is written anew
             before = read_json(self.file("run.json")) if tf.io.gfile.exists(self.file("run.json")) else {}
-        begun = before.get("tensorflow", tf.__version__)
-        if begun != tf.__version__:
+        about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__, **session}
+        if before.get("tensorflow", tf.__version__) != tf.__version__:
             _warn_once(
-                f"this run was begun with TensorFlow {shown(begun)}, goes on with {tf.__version__}: it may end with "
-                "slightly other figures"
+                f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with {tf.__version__}: it "
+                "may end with slightly other figures"
             )
+        for message in changes.describe_changes(before, about, step) if self.chief else ():
+            logging.warning("%s: %s", self.path, message)
+        self.write("run.json", to_json({**before, **about}))
+        if tf.io.gfile.exists(self.file("metrics.jsonl")):
+            kept = [record for record in self.records() if record["step"] <= step]
+            self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
 
     def write(self, name: str, content: str | bytes) -> None:
         """Writes a file whole or not at all. Raises NotWritten."""
@@ -212,7 +216,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
     """
     workdir = Workdir(config, task, is_chief(config.training))
     # The lock before the strategy: who connects to a TPU takes it from the run that is there.
-    with locked(workdir.path) if workdir.chief else contextlib.nullcontext():
+    with lock.locked(workdir.path) if workdir.chief else contextlib.nullcontext():
         try:
             yield workdir, strategy_of(config.training)
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:

@@ -19,7 +19,7 @@ from cpc_tf.training.checkpoint import Checkpoints
 
 SMALL = (
     "--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--output_stack=1",
-    "--batch_size=2",
+    "--batch_size=2", "--recompute",
 )  # fmt: skip
 CONTEXT = ("--directions=1", "--context_blocks=1", "--context_dim=8", "--target_dim=8")
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)

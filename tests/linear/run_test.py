@@ -1,14 +1,17 @@
 """Which classifiers a linear run trains, and that divergence is no result."""
 
+import dataclasses
 import json
 
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear import run
 from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.probe import geometry_of, warn_of_geometry
 from cpc_tf.linear.run import classifiers, linear
-from cpc_tf.settings import ConfigError, flatten, replace
+from cpc_tf.settings import ConfigError, flatten, replace, to_flagfile
 from cpc_tf.training import loop
 from tests import modules, samples
 
@@ -58,6 +61,52 @@ def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeyp
     assert len(opened) == 5
     assert len(set(map(id, opened))) == 1
     assert capsys.readouterr().out.count("--split=train: 6 pictures of 3 classes: blue 2, green 2, red 2\n") == 1
+
+
+def with_card(folder, mirror, *flags):
+    """Settings on a card of ours whose pre-training mirrored its images or not."""
+    geometry = dataclasses.replace(modules.GEOMETRY, mirror=mirror)
+    modules.write_card(folder, EncoderConfig(encoder="tiny"), geometry)
+    return cli.parse(LinearConfig, [f"--encoder={folder}", f"--workdir={folder}/run", *flags])
+
+
+@pytest.mark.parametrize(
+    ("card", "flags", "wanted"),
+    [
+        (True, [], True),
+        (True, ["--nomirror"], False),
+        (True, ["--mirror"], True),
+        (False, [], False),
+        (False, ["--geometry_from=flags", "--mirror"], True),
+        (True, ["--geometry_from=flags", "--nomirror"], False),
+    ],
+)
+def test_nomirror_counts_whatever_the_module_was_trained_with(tmp_path, card, flags, wanted):
+    config = with_card(tmp_path, card, *flags)
+    assert geometry_of(config).mirror is wanted
+    # Of all classifiers, and when run.flags are replayed.
+    assert {geometry_of(settings).mirror for settings in classifiers(config).values()} == {wanted}
+    assert cli.parse(LinearConfig, to_flagfile(config).splitlines(), recorded=True) == config
+
+
+@pytest.mark.parametrize(
+    ("card", "flags", "message"),
+    [
+        (True, ["--nomirror"], "--nomirror: training images are not mirrored, though those of the encoder's"),
+        (False, [], "training images are not mirrored, since those of the encoder's"),
+        (True, ["--resize=270"], "--resize=270: not used, since --geometry_from=encoder takes 16 from the module's"),
+        (True, ["--patch_stride=18"], "--patch_stride=18: not used, since --geometry_from=encoder takes 4 from"),
+        (True, ["--resize=16", "--image_size=16", "--patch_size=8", "--patch_stride=4"], ""),
+        (False, ["--geometry_from=flags", "--resize=270"], ""),
+        (True, [], ""),
+        (False, ["--nomirror"], ""),
+    ],
+)
+def test_what_the_module_contradicts_is_named(tmp_path, caplog, card, flags, message):
+    warn_of_geometry(with_card(tmp_path, card, *flags))
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == bool(message)
+    assert message in "".join(messages)
 
 
 def test_divergence_in_the_last_step_is_no_result(tmp_path):

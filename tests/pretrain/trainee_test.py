@@ -34,9 +34,10 @@ def _one_step(config, strategy, batches):
     return metrics, moments, [v.numpy() for v in training.model.trainable_variables]
 
 
-def test_gathered_negatives_on_two_replicas_equal_one(two_replicas):
+@pytest.mark.parametrize("xla", ["off", "on"])
+def test_gathered_negatives_on_two_replicas_equal_one(two_replicas, xla):
     patches = _patches(4)
-    config = replace(TINY, negatives="gathered")
+    config = replace(TINY, negatives="gathered", xla=xla, directions=2)
     one, one_gradients, one_weights = _one_step(config, make_strategy("single"), [patches])
     two, two_gradients, two_weights = _one_step(config, two_replicas, [patches[:2], patches[2:]])
     for name in ("loss", "bound", "accuracy", "gradient_norm", "loss/up"):
@@ -45,6 +46,18 @@ def test_gathered_negatives_on_two_replicas_equal_one(two_replicas):
     for ours, theirs in zip(two_gradients, one_gradients):
         np.testing.assert_allclose(ours, theirs, atol=1e-4 * scale)
     assert len(two_weights) == len(one_weights)
+
+
+def test_gathered_negatives_with_xla_compile_the_encoder(two_replicas):
+    """The rest exchanges values, which XLA cannot do; of one replica everything is compiled."""
+    config = replace(TINY, negatives="gathered", xla="on", directions=1)
+    assert Pretraining(config, two_replicas, 10).model.compile_encoder
+    assert not Pretraining(config, make_strategy("single"), 10).model.compile_encoder
+
+
+def test_recomputation_with_batch_norm_is_refused():
+    with pytest.raises(ConfigError, match=r"^--recompute: with --norm=batch .* twice; leave it out, or take another"):
+        replace(TINY, norm="batch", recompute=True)
 
 
 def test_negatives_of_a_replica_are_its_own(two_replicas):

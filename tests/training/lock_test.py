@@ -135,3 +135,13 @@ def test_what_is_no_lock_is_overwritten(bucket):
         file.write("[]")
     with lock.locked(bucket):
         pass
+
+
+def test_a_bucket_that_another_process_took_stays_with_that(bucket, monkeypatch, caplog):
+    """This one was suspended for so long that it counted as gone."""
+    monkeypatch.setattr(lock, "BEAT", 0.01)
+    with lock.locked(bucket):
+        while "process 1 on elsewhere has taken it" not in caplog.text:
+            owner(bucket, owner="other")
+            time.sleep(0.05)
+    assert lock._read(f"{bucket}/lock")["owner"] == "other"

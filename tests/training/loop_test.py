@@ -23,7 +23,7 @@ class Adder(tf.Module):
 
     def __init__(self):
         super().__init__()
-        self.strategy = make_strategy("single")
+        self.strategy, self.schedules = make_strategy("single"), {}
         self.total, self.count = tf.Variable(0, dtype=tf.int64), tf.Variable(0, dtype=tf.int64)
         self.checkpoint = tf.train.Checkpoint(total=self.total, count=self.count)
 

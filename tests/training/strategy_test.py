@@ -40,12 +40,52 @@ def test_xla_is_off_by_default_on_a_cpu(setting, wanted):
     assert wants_xla(setting, make_strategy("single")) is wanted
 
 
-@pytest.mark.parametrize(("task", "chief"), [(("worker", 0), True), (("worker", 1), False), (("chief", 0), True)])
-def test_of_several_workers_one_is_the_chief(monkeypatch, task, chief):
-    cluster = {"worker": ["a:1", "b:1"], "chief": ["c:1"]}
+WORKERS = {"worker": ["a:1", "b:1"]}
+WITH_CHIEF = {**WORKERS, "chief": ["c:1"], "ps": ["d:1"], "evaluator": ["e:1"]}
+
+
+def _in_cluster(monkeypatch, cluster, *task):
+    """Makes this process one of a cluster: the kind of the task, and its index."""
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": dict(zip(("type", "index"), task))}))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "task", "chief"),
+    [
+        (WORKERS, ("worker", 0), True),
+        (WORKERS, ("worker", 1), False),
+        (WORKERS, ("worker", "0"), True),  # as some schedulers write it
+        (WITH_CHIEF, ("chief", 0), True),
+        (WITH_CHIEF, ("worker", 0), False),
+        (WITH_CHIEF, ("worker", 1), False),
+        ({}, (), True),
+    ],
+)
+def test_of_several_workers_one_is_the_chief(monkeypatch, cluster, task, chief):
+    _in_cluster(monkeypatch, cluster, *task)
     assert is_chief(TrainingConfig(strategy="multiworker")) is chief
     assert is_chief(TrainingConfig(strategy="tpu"))
+
+
+@pytest.mark.parametrize("task", [("ps", 0), ("evaluator", 0), ("chief", 0), ()])
+def test_a_process_that_takes_no_part_in_the_training_is_refused(monkeypatch, task):
+    _in_cluster(monkeypatch, {name: WITH_CHIEF[name] for name in ("worker", "ps", "evaluator")}, *task)
+    with pytest.raises(ConfigError, match="^--strategy=multiworker: the task in TF_CONFIG is {.*must be a 'chief'"):
+        is_chief(TrainingConfig(strategy="multiworker"))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cluster": ["a:1"]}', '{"task": 5}', '{"cluster": {"worker": 1}}'])
+def test_a_damaged_tf_config_is_one_line(monkeypatch, text):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ConfigError, match="^TF_CONFIG=.*: is not the JSON object that TensorFlow expects$"):
+        is_chief(TrainingConfig(strategy="multiworker"))
+
+
+@pytest.mark.parametrize(("cluster", "warned"), [(WORKERS, True), ({"worker": ["a:1"]}, False), ({}, False)])
+def test_a_cluster_that_the_strategy_does_not_use_is_named(monkeypatch, caplog, cluster, warned):
+    _in_cluster(monkeypatch, cluster, "worker", 0)
+    strategy_of(TrainingConfig(strategy="single"))
+    assert ("TF_CONFIG names 2 processes, but with --strategy=single each trains by itself" in caplog.text) is warned
 
 
 @pytest.mark.parametrize(

@@ -122,3 +122,20 @@ def test_files_are_whole_or_absent(tmp_path):
     write_file(str(path), b"bytes")
     assert path.read_bytes() == b"bytes"
     assert [p.name for p in path.parent.iterdir()] == ["result.json"]
+
+
+def test_what_a_kill_left_half_written_goes_but_for_what_a_thread_is_writing(config, tmp_path, monkeypatch):
+    Workdir(config, "pretrain").begin(0)
+    for name in ("result.json.17.tmp", "lock.17.tmp", "gone.17.tmp", "my.tmp"):
+        (tmp_path / "run" / name).write_text("{")
+    remove = tf.io.gfile.remove
+
+    def racing(path):
+        """Another one was faster, as the thread that renames its file."""
+        remove(path)
+        if path.endswith("gone.17.tmp"):
+            remove(path)
+
+    monkeypatch.setattr(tf.io.gfile, "remove", racing)
+    Workdir(config, "pretrain").begin(0)
+    assert sorted(path.name for path in (tmp_path / "run").glob("*.tmp")) == ["lock.17.tmp", "my.tmp"]

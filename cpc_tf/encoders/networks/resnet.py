@@ -200,7 +200,8 @@ class ResNet(Network):
         return maps
 
     def _run(self, block: Bottleneck, x: tf.Tensor, training: bool) -> tf.Tensor:
-        if self.config.recompute and training and block.built:
+        # Not with batch norm, which would average its statistics a second time.
+        if self.recompute and self.config.norm != "batch" and training and block.built:
             return tf.recompute_grad(lambda x: block(x, training=training))(x)
         return block(x, training=training)
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.networks import resnet
+from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 
 SMALL = EncoderConfig(encoder="small")
@@ -110,6 +111,25 @@ def test_recompute_changes_no_gradient():
 
     for ours, theirs in zip(gradients(recomputing), gradients(plain)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_recompute_averages_the_statistics_of_batch_norm_once():
+    """The encoder.json of a module may have both."""
+    means = []
+    for recompute in (False, True):
+        keras.utils.set_random_seed(0)
+        encoder = make_encoder(dataclasses.replace(SMALL, norm="batch", recompute=recompute))
+        encoder(_images(2))
+
+        @tf.function
+        def step(encoder=encoder):
+            with tf.GradientTape() as tape:
+                value = tf.reduce_sum(tf.square(encoder(_images(4), training=True)))
+            return tape.gradient(value, encoder.trainable_variables)
+
+        step()
+        means.append(encoder.final_norm.moving_mean.numpy())
+    np.testing.assert_allclose(means[1], means[0], rtol=1e-4, atol=1e-5)
 
 
 def test_compiles_with_xla():
