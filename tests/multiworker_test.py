@@ -9,15 +9,21 @@ import sys
 
 import pytest
 
-from tests import samples
+from tests import modules, samples
 
 SHORT = [*samples.PRETRAIN, "--train_steps=4", "--negatives=gathered"]
 
 
-def _start(room, name, environment, *flags):
-    command = [sys.executable, "-m", "cpc_tf.pretrain", *SHORT, f"--data_dir={room}/data", f"--workdir={room}/{name}"]
+def _start(task, environment, *flags):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([*command, *flags], env={**os.environ, **environment}, **pipes)
+    return subprocess.Popen([sys.executable, "-m", task, *flags], env={**os.environ, **environment}, **pipes)
+
+
+def _start_workers(task, *flags):
+    """Two processes of a cluster with the same flags."""
+    cluster = {"worker": [f"localhost:{port}" for port in _free_ports(2)]}
+    configs = [{"cluster": cluster, "task": {"type": "worker", "index": index}} for index in (0, 1)]
+    return [_start(task, {"TF_CONFIG": json.dumps(config)}, "--strategy=multiworker", *flags) for config in configs]
 
 
 def _finish(process):
@@ -41,14 +47,22 @@ def _losses(room, name):
 
 
 def test_two_workers_train_as_one(tmp_path):
-    _finish(_start(tmp_path, "one", {}))
-    workers = [f"localhost:{port}" for port in _free_ports(2)]
-    clusters = [
-        {"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": i}})}
-        for i in (0, 1)
-    ]
-    outputs = [_finish(p) for p in [_start(tmp_path, "two", c, "--strategy=multiworker") for c in clusters]]
+    flags = [*SHORT, f"--data_dir={tmp_path}/data"]
+    _finish(_start("cpc_tf.pretrain", {}, *flags, f"--workdir={tmp_path}/one"))
+    workers = _start_workers("cpc_tf.pretrain", *flags, f"--workdir={tmp_path}/two")
+    outputs = [_finish(process) for process in workers]
     assert _losses(tmp_path, "two") == pytest.approx(_losses(tmp_path, "one"), rel=1e-3)
     # Only the chief writes and reports.
     assert [("images/s" in output) for output in outputs] == [True, False]
     assert sorted(os.listdir(tmp_path / "two" / "checkpoints"))[-1] == "step_00000004.index"
+
+
+def test_two_workers_train_all_classifiers_of_a_linear_run(tmp_path):
+    modules.write_module(tmp_path / "hub")
+    folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
+    flags = ["--test_split=val", "--batch_size=4", "--train_steps=2", "--augment=none", f"--encoder={tmp_path}/hub"]
+    data = [f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
+    outputs = [_finish(process) for process in _start_workers("cpc_tf.linear", *flags, *data)]
+    assert [("results and picture:" in output) for output in outputs] == [True, False]
+    table = pathlib.Path(tmp_path, "run/table.txt").read_text()
+    assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["encoder", "random encoder", "pixels", "chance"]

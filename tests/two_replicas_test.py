@@ -1,5 +1,6 @@
 """The tasks on labels from pictures to result.json on two replicas, which are logical CPUs here."""
 
+import json
 import math
 
 import pytest
@@ -46,6 +47,15 @@ def test_linear(folder, hub_dir, tmp_path):
     assert result["steps"] == 3
     assert 0 <= result["top1"] <= 1
     assert math.isfinite(result["loss"])
+
+
+def test_of_several_workers_the_second_one_neither_writes_nor_prints(folder, hub_dir, tmp_path, monkeypatch, capsys):
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    result = linear(settings(LinearConfig, folder, tmp_path, hub_dir, "--strategy=multiworker"))
+    assert result["steps"] == 3
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("encoder", ["hub", "pixels"])

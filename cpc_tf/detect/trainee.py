@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tensorflow as tf
+from absl import logging
 
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.detections import Detections
 from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN
+from cpc_tf.encoders.card import find_card
 from cpc_tf.encoders.identity import PIXELS
 from cpc_tf.encoders.kernel_norms import restore_kernel_norms
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.encoders.name import REBUILT, EncoderName
+from cpc_tf.encoders.name import MODULE, REBUILT, EncoderName
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import sgd
 from cpc_tf.training.schedules import Schedule
@@ -61,6 +63,19 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
     return model
 
 
+def _warn_of_exported(encoder: str) -> None:
+    """One line if --encoder is a module of ours, which a detector trains worse than the network rebuilt from it."""
+    name = EncoderName.parse(encoder)
+    if name.kind == MODULE and find_card(name.module):
+        logging.warning(
+            "--encoder=%s: trained as it was exported; --encoder=%s%s restores the norms of its kernels, computes in "
+            "--precision, and gives other figures (docs/detection.md)",
+            encoder,
+            REBUILT,
+            encoder,
+        )
+
+
 def rate_of(config: DetectorSgdConfig, batch_size: int, train_steps: int) -> Schedule:
     """The learning rate: proportional to the batch, a tenth after each of some parts of the run."""
     rate = config.learning_rate * (batch_size / config.rate_batch if config.rate_batch else 1.0)
@@ -90,6 +105,7 @@ class DetectorTraining(Trainee):
         batch, chosen = config.training.batch_size, config.sgd
         super().__init__(strategy, batch, config.numerics.xla)
         self.config = config
+        _warn_of_exported(config.detector.backbone.encoder)
         with strategy.scope():
             self.model = build_detector(config, num_classes)
             self.optimizer = sgd(rate_of(chosen, batch, train_steps), chosen.momentum)

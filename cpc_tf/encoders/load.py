@@ -7,8 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_hub as hub
+from absl import logging
 
 from cpc_tf.encoders import foreign
+from cpc_tf.encoders.card import find_card
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.identity import PIXELS
 from cpc_tf.encoders.loaded import LATENTS, LoadedEncoder
@@ -91,6 +93,9 @@ def load_feature_maps(
     endpoint = "feature_map" if name.kind == PIXELS else endpoint
     keras.utils.set_random_seed(seed)
     if name.kind == MODULE:
+        if precision != "float32":
+            ours = f"; --encoder={REBUILT}{text} computes in --precision" if find_card(name.module) else ""
+            logging.warning("--precision=%s: not used by --encoder=%s, a module as exported%s", precision, text, ours)
         encoder = _trainable_module(name, endpoint, image_size, flag)
     else:
         encoder = _network(name, backbone, precision)

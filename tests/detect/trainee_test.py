@@ -85,6 +85,19 @@ def test_kernels_that_grew_are_brought_back_in_a_network_of_ours(kind, factor, t
         assert float(tf.norm(variable)) == pytest.approx(float(expected), rel=0.3 if shrunk else 1e-6)
 
 
+@pytest.mark.parametrize(("kind", "said"), [("", True), ("network:", False)])
+def test_a_module_of_ours_that_is_trained_as_exported_is_named(kind, said, tmp_path, caplog):
+    write_module(tmp_path / "hub")
+    config = replace(SMALL, encoder=f"{kind}{tmp_path}/hub", precision="bfloat16")
+    DetectorTraining(config, 3, tf.distribute.get_strategy(), 10)
+    advice = f"--encoder=network:{tmp_path}/hub restores the norms of its kernels, computes in --precision"
+    assert (advice in caplog.text) is said
+    assert ("--precision=bfloat16: not used by --encoder=" in caplog.text) is said
+    caplog.clear()
+    build_detector(config, 3)  # as an export does, which trains nothing
+    assert advice not in caplog.text
+
+
 def test_metrics_are_the_losses_and_what_is_left_out(steps):
     metrics, training, _ = steps["plain"]
     assert set(metrics) == set(training.metric_names) == {*LOSSES, "gradient_norm", "left_out"}

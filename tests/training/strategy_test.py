@@ -13,6 +13,7 @@ def test_single_and_auto_are_one_device_here():
     for name in ("single", "auto"):
         strategy = make_strategy(name)
         assert strategy.num_replicas_in_sync == 1
+        assert make_strategy(name) is strategy  # a second one would share the keys of its collectives
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
