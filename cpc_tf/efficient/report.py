@@ -83,7 +83,7 @@ def table_2(found: Curves, dataset: str) -> Table:
     for metric, group in METRICS.items():
         for curve in found.all[::-1]:
             method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
-            pixels = f"{method.architecture or 'classifier'} trained on pixels"
+            pixels = f"{method.architecture or 'classifier'} trained on {method.title}"
             name = pixels if method.trained_by == "pixels" else f"trained on {method.title} features"
             lines.append((group, name, "measured", values))
         for name, rule in RULES.items():

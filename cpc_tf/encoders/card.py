@@ -113,6 +113,7 @@ class EncoderCard:
             parameters=self.parameters,
             module=module_name(module),
             began_with=self.training.began_with,
+            steps=self.training.step,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Identity:
     parameters: int | None = None  # number of trainable ones
     module: str = ""  # handle or last path component of the TF-Hub module, if it comes from one
     began_with: str = ""  # the module that its pre-training began with, likewise
+    steps: int | None = None  # of its training, if it comes from a module
 
     def to_json(self) -> dict[str, Any]:
         """The value of 'identity' in a result.json."""

@@ -121,8 +121,9 @@ def _settings(run: Run) -> dict[str, object]:
         module, *_ = line.split() or [""]
         flags = _flags(line, IRRELEVANT - LENGTH)
         found |= {f"{module.rpartition('.')[2]} {name}": value for name, value in flags.items()}
-    length = first_steps(run)
-    return {**found, **_flags(own, IRRELEVANT), **({"": length} if length else {})}
+    length, trained = first_steps(run), identity(run).steps
+    known = {"": length, "encoder_steps": trained}
+    return {**found, **_flags(own, IRRELEVANT), **{name: steps for name, steps in known.items() if steps}}
 
 
 def _flags(line: str, but: set[str]) -> dict[str, str]:

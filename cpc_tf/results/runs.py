@@ -28,7 +28,7 @@ def is_number(value: Any) -> bool:
 
 def _is_identity(value: Any) -> bool:
     known = dataclasses.asdict(Identity.from_json(value)) if isinstance(value, dict) and "trained_by" in value else {}
-    numbers = [known.pop("seed", None), known.pop("parameters", None)]
+    numbers = [known.pop(name, None) for name in ("seed", "parameters", "steps")]
     return bool(known) and _all(str, list(known.values())) and all(x is None or is_number(x) for x in numbers)
 
 

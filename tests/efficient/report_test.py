@@ -59,7 +59,9 @@ def test_baselines_of_one_name_are_both_in_table_2():
     runs = [_run("pixels", top1=0.3), _run("pixels", top1=0.4, identity=other)]
     rows = [row for row in table_2(curves(runs), "photos").rows if row.group == "Top-1 accuracy"]
     ours = [row for row in rows if row.source == "measured"]
-    assert {row.values[0] for row in ours} == {"small ResNet trained on pixels"}
+    assert {row.values[0] for row in ours} == {
+        f"small ResNet trained on pixels ({name})" for name in ("birds", "photos")
+    }
     assert sorted(row.values[4].mean for row in ours) == [0.3, 0.4]
 
 

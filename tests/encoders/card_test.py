@@ -46,7 +46,7 @@ ROTATED = dataclasses.replace(TWICE, began_as=dataclasses.replace(TWICE.began_as
 def test_survives_json_and_knows_what_it_is(training, trained_by, began_with):
     card = dataclasses.replace(CARD, training=training)
     assert EncoderCard.from_json(json.loads(json.dumps(card.to_json()))) == card
-    wanted = Identity(trained_by, "tiny", training.dataset, training.seed, 17_000, "hub", began_with)
+    wanted = Identity(trained_by, "tiny", training.dataset, training.seed, 17_000, "hub", began_with, training.step)
     assert card.identity("/home/someone/hub/") == wanted
 
 
@@ -69,7 +69,8 @@ def test_files_of_earlier_versions(tmp_path):
     card = read_card(str(tmp_path))
     assert card.training.objective is None
     assert card.training.began_as == Training(module="hub", objective="cpc", **OLD)
-    assert card.identity(str(tmp_path)) == Identity("cpc+labels", "tiny", "photos", module=tmp_path.name)
+    identity = Identity("cpc+labels", "tiny", "photos", module=tmp_path.name, steps=7)
+    assert card.identity(str(tmp_path)) == identity
     write(tmp_path, {"encoder": {"encoder": "tiny"}, "geometry": {}})
     assert read_card(str(tmp_path)).encoder == EncoderConfig(encoder="tiny")
 

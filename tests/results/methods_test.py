@@ -134,6 +134,11 @@ def test_a_studys_record_tells_how_its_encoder_was_pretrained():
     assert _names([*runs, _linear("a", 5)]) == ["CPC v2", "CPC v2 (pretrain train_steps=300)"]
 
 
+def test_encoders_of_other_lengths_are_not_seeds():
+    runs = [_linear(f"{n}", identity={**samples.identity("hub", n), "steps": s}) for n, s in enumerate((900, 900, 30))]
+    assert _names(runs) == ["CPC v2", "CPC v2 (encoder_steps=30)"]
+
+
 def test_methods_are_in_the_order_of_tables():
     encoders = (("pixels", ""), ("random", ""), ("c", "labels"), ("b", "rotation"), ("a", ""))
     found = methods.methods([_linear(encoder, trained_by=by) for encoder, by in encoders])
