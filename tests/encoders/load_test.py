@@ -109,7 +109,7 @@ def test_our_modules_latents_are_those_of_its_network(ours):
     wanted = encode_grid(network, PATCHES)
     np.testing.assert_allclose(encoder.patch_latents(PATCHES), wanted, atol=1e-4)
     np.testing.assert_allclose(load.load_patch_encoder(f"network:{path}").patch_latents(PATCHES), wanted, atol=1e-4)
-    assert encoder.identity == Identity("cpc", "tiny", "photos", 4, 5, path.split("/")[-1])
+    assert encoder.identity == Identity("cpc", "tiny", "photos", 4, 5, path.split("/")[-1], steps=7)
 
 
 def test_variables_of_new_weights_are_made_in_the_strategys_scope(tmp_path, two_replicas):
