@@ -21,7 +21,10 @@ class DataConfig(Settings):
         "Directory in which TensorFlow Datasets keeps its data; empty: its own default",
         free_on_resume=True,
     )
-    split: str = setting("train", "Part of the dataset to learn from, in the split syntax of TensorFlow Datasets")
+    split: str = setting(
+        "train",
+        "Part of the dataset to learn from: of a folder the name of a split, else the syntax of TensorFlow Datasets",
+    )
     top_folders: str = setting(
         "auto",
         "What the folders at the top of --dataset=folder:PATH are; auto: splits if they have usual names of splits",

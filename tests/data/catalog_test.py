@@ -66,6 +66,31 @@ def test_tfds_name(photos_dir):
     assert source.num_examples == same.num_examples == 950
 
 
+def test_splits_of_tfds_are_compared_by_their_labels(photos_dir):
+    data = DataConfig(dataset="photos/19", data_dir=photos_dir)
+    pair = catalog.open_pair(data, "test")
+    assert (pair.source.num_examples, pair.test_source.num_examples) == (3800, 950)
+    assert pair.summary.split("\n")[1].startswith(
+        "  --split=train: 3800 pictures of 19 classes, 200 of each: astronaut"
+    )
+    assert pair.summary.split("\n")[3:] == [
+        "  not used: 19 pictures without labels; pre-training takes them by --split=unlabelled"
+    ]
+    few = DataConfig(dataset="photos/19", data_dir=photos_dir, split="train[:3]")
+    with pytest.raises(
+        ConfigError, match=r"^--test_split=test: pictures of (16|17|18) classes that --split=train\[:3\] has"
+    ):
+        catalog.open_pair(few, "test")
+
+
+def test_labels_of_large_tfds_are_not_counted(photos_dir, monkeypatch):
+    monkeypatch.setattr(tfds_source, "_MOST_COUNTED", 0)
+    monkeypatch.setattr(tfds_source.TfdsSource, "labels", None)
+    lines = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test").summary.split("\n")
+    assert lines[1].startswith("  --split=train: 3800 pictures of 19 classes, not counted")
+    assert "whether both splits have the same classes is not known" in lines[3]
+
+
 def test_unknown_name(tmp_path):
     with pytest.raises(ConfigError, match="^--dataset=photo: no such dataset"):
         catalog.open_source("photo", str(tmp_path))

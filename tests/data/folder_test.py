@@ -272,3 +272,16 @@ def test_paths_other_than_local_ones(cache):
     source = open_folder("ram://pictures", "train", cache)
     assert contents(source) == [(0, 0), (1, 1)]
     assert source.class_names == ("0", "1")
+
+
+def test_a_bucket_has_folders_of_tools_and_empty_ones_too(cache, warnings):
+    for name in ("cat/1.png", "dog/2.png", "@eaDir/3.png", "cat/.thumbnails/deep/4.png"):
+        tf.io.gfile.makedirs(os.path.dirname(f"ram://tools/{name}"))
+        with tf.io.gfile.GFile(f"ram://tools/{name}", "wb") as file:
+            file.write(tf.io.encode_png(np.zeros([2, 2, 3], np.uint8)).numpy())
+    tf.io.gfile.makedirs("ram://tools/emu")
+    tree = folder_tree.read("ram://tools")
+    assert tree.splits == {"train": ["cat/1.png", "dog/2.png"]}
+    assert folder_tree.labels(tree, ["train"]).empty == ["emu"]
+    (line,) = warnings
+    assert line.startswith("ram://tools: passed over: 2 files in hidden folders or folders of tools, e.g. @eaDir/3.png")

@@ -103,6 +103,11 @@ def test_linear_goes_on_and_says_how(run, capsys, case):
     assert said in capsys.readouterr().out
 
 
+def test_a_flag_says_what_cannot_be_decided(run):
+    folders = ["seg_train/cat", "seg_train/dog", "seg_test/cat", "seg_test/dog"]
+    assert run(folders, "--top_folders=splits", "--split=seg_train", "--test_split=seg_test") == (2, 4)
+
+
 REFUSED = {
     "only in the test": ([*TWO, "val/emu"], r"--test_split=val: pictures of 1 class .* none of, .*: emu \(2\)"),
     "empty in train": ([*TWO, "val/emu", "train/emu/"], r"--test_split=val: pictures of 1 class .*: emu \(2\)"),
