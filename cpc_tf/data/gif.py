@@ -11,9 +11,9 @@ import numpy as np
 def header(data: bytes) -> np.ndarray:
     """int64 (height, width, pixels of all frames together); height and width are those of the first frame.
 
-    Empty if there is no frame: TensorFlow would log an exception with its traceback.
+    Empty if there is no frame, or this is no GIF: TensorFlow would log an exception with its traceback.
     """
-    frames = list(_frames(data))
+    frames = list(_frames(data)) if data.startswith(b"GIF8") else []
     return np.array([*frames[0], sum(height * width for height, width in frames)] if frames else [], np.int64)
 
 
