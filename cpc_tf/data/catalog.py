@@ -18,6 +18,7 @@ def open_source(
     *,
     split_flag: str = "split",
     max_megapixels: float = DataConfig.max_megapixels,
+    sixteen_bit: str = DataConfig.sixteen_bit,
 ) -> Source:
     """Opens a dataset by its name, preparing it if needed.
 
@@ -29,6 +30,7 @@ def open_source(
       window: examples shuffled together; folders are always shuffled whole.
       split_flag: the flag that `split` came from.
       max_megapixels: of images in folders; what is prepared by TFDS is taken as it is.
+      sixteen_bit: how pictures of more than 8 bits are decoded: 'range' or 'full', see `levels`.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
@@ -37,15 +39,15 @@ def open_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "folder":
-            return folder.open_folder(rest, split, data_dir, max_megapixels)
+            return folder.open_folder(rest, split, data_dir, max_megapixels, sixteen_bit)
         if kind == "voc" and colon:
-            return voc_folder.open_voc_images(rest, split, data_dir, max_megapixels)
+            return voc_folder.open_voc_images(rest, split, data_dir, max_megapixels, sixteen_bit)
         if name == "photos":
             config = photos.config(_number(dataset, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED)
             builder = _embedded(photos.Photos, config, data_dir)
         else:
             builder = tfds_source.find(dataset, data_dir)
-        return tfds_source.TfdsSource(builder, split, window)
+        return tfds_source.TfdsSource(builder, split, window, sixteen_bit)
 
 
 def open_detection_source(
@@ -56,12 +58,13 @@ def open_detection_source(
     *,
     split_flag: str = "split",
     max_megapixels: float = DataConfig.max_megapixels,
+    sixteen_bit: str = DataConfig.sixteen_bit,
 ) -> DetectionSource:
     """Opens a dataset with boxes by its name, preparing it if needed.
 
     Args:
       dataset: 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012', or 'voc:PATH'.
-      data_dir, window, split_flag, max_megapixels: as of `open_source`.
+      data_dir, window, split_flag, max_megapixels, sixteen_bit: as of `open_source`.
       split: part of the dataset; TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list of ImageSets.
 
     Raises:
@@ -71,7 +74,7 @@ def open_detection_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "voc" and colon:
-            return voc_folder.open_voc_folder(rest, split, data_dir, max_megapixels)
+            return voc_folder.open_voc_folder(rest, split, data_dir, max_megapixels, sixteen_bit)
         if name == "collages":
             config = collages.config(_number(dataset, count, "images to train on", "collages/1000") or collages.TRAIN)
             builder = _embedded(collages.Collages, config, data_dir)
@@ -93,6 +96,7 @@ def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
         data.shuffle_window,
         split_flag=split_flag,
         max_megapixels=data.max_megapixels,
+        sixteen_bit=data.sixteen_bit,
     )
     if not source.class_names:
         reason = f"no labels there in --dataset={data.dataset}; a classifier needs them, in a folder of pictures one "

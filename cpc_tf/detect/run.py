@@ -19,6 +19,7 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import CLASS_NAMES, DetectorTraining
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
+from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -37,6 +38,7 @@ def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strateg
     training = config.training
     source, objects = _with_objects(config, config.data.split, "split")
     test_source, test_objects = _with_objects(config, config.scoring.test_split, "test_split")
+    keep(workdir, source.levels)
     names = source.class_names
     train_steps = training.steps(source.num_examples)
     trainee = DetectorTraining(config, len(names), strategy, train_steps)
@@ -65,6 +67,7 @@ def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strateg
             **scores.result(names),
             "iou": config.scoring.detection_iou,
             "images": source.num_examples,
+            "levels": source.levels,
             "boxes": int(objects.sum()),
             "test_images": test_source.num_examples,
             "test_boxes": int(test_objects.sum()),
@@ -97,9 +100,14 @@ class LeftOut:
 def _with_objects(config: DetectConfig, split: str, flag: str) -> tuple[DetectionSource, np.ndarray]:
     """A split, and how many objects of each class it has."""
     data = config.data
-    megapixels = data.max_megapixels
     source = catalog.open_detection_source(
-        data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag, max_megapixels=megapixels
+        data.dataset,
+        data.data_dir,
+        split,
+        data.shuffle_window,
+        split_flag=flag,
+        max_megapixels=data.max_megapixels,
+        sixteen_bit=data.sixteen_bit,
     )
     objects = scoring.objects_of_classes(source)
     if not objects.sum():

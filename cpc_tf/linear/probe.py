@@ -18,6 +18,7 @@ from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.trainee import LinearTraining
 from cpc_tf.training import loop
+from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -36,6 +37,7 @@ def _run(config: LinearConfig, workdir: Workdir, strategy: tf.distribute.Strateg
     training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
     source = catalog.open_labelled(config.data, config.data.split, "split")
     test_source = catalog.open_labelled(config.data, config.probe.test_split, "test_split")
+    keep(workdir, source.levels)
     with strategy.scope():
         encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
     encode = encoder.patch_latents
@@ -64,6 +66,7 @@ def _run(config: LinearConfig, workdir: Workdir, strategy: tf.distribute.Strateg
             "num_classes": len(source.class_names),
             "num_train_labels": source.num_examples,
             "label_fraction": 1.0,
+            "levels": source.levels,
             "seed": training.seed,
             **scores,
             "steps": outcome.step,

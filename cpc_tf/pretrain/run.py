@@ -19,6 +19,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
+from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -38,6 +39,7 @@ def pretrain(config: PretrainConfig) -> dict:
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
     source = _open(config, config.data.split, "split")
+    keep(workdir, source.levels)
     train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)
     print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
@@ -71,6 +73,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             "identity": identity.to_json(),
             "seed": config.training.seed,
             "images": source.num_examples,
+            "levels": source.levels,
             "parameters": int(sum(np.prod(v.shape) for v in training.model.trainable_variables)),
             **outcome.last,
         }
@@ -79,9 +82,14 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
 
 def _open(config: PretrainConfig, split: str, flag: str) -> Source:
     data = config.data
-    megapixels = data.max_megapixels
     return catalog.open_source(
-        data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag, max_megapixels=megapixels
+        data.dataset,
+        data.data_dir,
+        split,
+        data.shuffle_window,
+        split_flag=flag,
+        max_megapixels=data.max_megapixels,
+        sixteen_bit=data.sixteen_bit,
     )
 
 
