@@ -21,6 +21,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from cpc_tf import cache
+
 # No fused multiply-add: what is computed rounds like TensorFlow's separate operations and like PIL. The two
 # -fno-... let the compiler vectorise comparisons, floor and roots; they do not change values.
 FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
@@ -77,13 +79,12 @@ class Library:
 
     def path(self) -> pathlib.Path:
         """Where the library belongs."""
-        cache = os.environ.get("CPC_TF_CACHE") or pathlib.Path(
-            os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "cpc_tf"
-        )
         digest = hashlib.sha256("\0".join([*self._all_flags(), *self.generated.values()]).encode())
         for source in (*self.sources, *self.headers, SHARED / "native.h"):
             digest.update(source.read_bytes())
-        return pathlib.Path(cache, f"{self.name}-tf{tf.__version__}-{platform.machine()}-{digest.hexdigest()[:16]}.so")
+        return pathlib.Path(
+            cache.folder(), f"{self.name}-tf{tf.__version__}-{platform.machine()}-{digest.hexdigest()[:16]}.so"
+        )
 
     def build(self) -> pathlib.Path:
         """Compiles the library unless it is there already, and says where it is. Raises BuildError."""

@@ -7,7 +7,19 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Part -> the parts it may import. The lower parts are files (settings, keras, cli), the others packages.
-BASE = {"settings", "keras", "cli", "registry", "files", "termination", "texts", "flagfile", "native", "leftovers"}
+BASE = {
+    "settings",
+    "keras",
+    "cli",
+    "registry",
+    "files",
+    "termination",
+    "texts",
+    "flagfile",
+    "native",
+    "leftovers",
+    "cache",
+}
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
     "__init__": {"notices"},
@@ -15,7 +27,8 @@ ALLOWED = {
     "settings": {"texts"},
     "flagfile": {"settings", "texts"},
     "keras": set(),
-    "native": set(),
+    "native": {"cache"},
+    "cache": set(),
     "notices": set(),
     "leftovers": set(),
     "cli": {"settings", "termination", "texts", "flagfile"},

@@ -31,6 +31,7 @@ def open_source(
     split_flag: str = "split",
     max_megapixels: float = DataConfig.max_megapixels,
     top_folders: str = DataConfig.top_folders,
+    sixteen_bit: str = DataConfig.sixteen_bit,
 ) -> Source:
     """Opens a dataset by its name, preparing it if needed.
 
@@ -43,6 +44,7 @@ def open_source(
       split_flag: the flag that `split` came from.
       max_megapixels: of images in folders; what is prepared by TFDS is taken as it is.
       top_folders: what the folders at the top of 'folder:PATH' are, as of `folder_tree.read`.
+      sixteen_bit: how pictures of more than 8 bits are decoded: 'range' or 'full', see `levels`.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
@@ -51,15 +53,29 @@ def open_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "folder":
-            return folder.open_folder(rest, split, data_dir, max_megapixels, top_folders=top_folders)
+            return folder.open_folder(rest, split, data_dir, max_megapixels, sixteen_bit, top_folders=top_folders)
         if kind == "voc" and colon:
-            return voc_folder.open_voc_images(rest, split, data_dir, max_megapixels)
+            return voc_folder.open_voc_images(rest, split, data_dir, max_megapixels, sixteen_bit)
         if name == "photos":
             config = photos.config(_number(dataset, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED)
             builder = _embedded(photos.Photos, config, data_dir)
         else:
             builder = tfds_source.find(dataset, data_dir)
-        return tfds_source.TfdsSource(builder, split, window)
+        return tfds_source.TfdsSource(builder, split, window, sixteen_bit)
+
+
+def source_of(data: DataConfig, split: str, split_flag: str = "split") -> Source:
+    """Opens a split of a run's dataset as all its settings say; see `open_source`."""
+    return open_source(
+        data.dataset,
+        data.data_dir,
+        split,
+        data.shuffle_window,
+        split_flag=split_flag,
+        max_megapixels=data.max_megapixels,
+        top_folders=data.top_folders,
+        sixteen_bit=data.sixteen_bit,
+    )
 
 
 def open_detection_source(
@@ -70,12 +86,13 @@ def open_detection_source(
     *,
     split_flag: str = "split",
     max_megapixels: float = DataConfig.max_megapixels,
+    sixteen_bit: str = DataConfig.sixteen_bit,
 ) -> DetectionSource:
     """Opens a dataset with boxes by its name, preparing it if needed.
 
     Args:
       dataset: 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012', or 'voc:PATH'.
-      data_dir, window, split_flag, max_megapixels: as of `open_source`.
+      data_dir, window, split_flag, max_megapixels, sixteen_bit: as of `open_source`.
       split: part of the dataset; TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list of ImageSets.
 
     Raises:
@@ -85,7 +102,7 @@ def open_detection_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "voc" and colon:
-            return voc_folder.open_voc_folder(rest, split, data_dir, max_megapixels)
+            return voc_folder.open_voc_folder(rest, split, data_dir, max_megapixels, sixteen_bit)
         if name == "collages":
             config = collages.config(_number(dataset, count, "images to train on", "collages/1000") or collages.TRAIN)
             builder = _embedded(collages.Collages, config, data_dir)
@@ -142,12 +159,10 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     for flag, split in splits.items():
         with _naming(flag):
             if tree:
-                limits = data.data_dir, data.max_megapixels
-                source = folder.open_split(tree, split, *limits, labelled=True, together=chosen)
+                rules = data.data_dir, data.max_megapixels, data.sixteen_bit
+                source = folder.open_split(tree, split, *rules, labelled=True, together=chosen)
             else:
-                source = open_source(
-                    data.dataset, data.data_dir, split, data.shuffle_window, max_megapixels=data.max_megapixels
-                )
+                source = source_of(data, split, flag)
             if not source.class_names:
                 why = f" ({source.about.unlabelled})" if source.about.unlabelled else ""
                 reason = f"no labels there in --dataset={data.dataset}{why}; a classifier needs them, in a folder of "

@@ -5,6 +5,9 @@ import functools
 
 from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, setting, side
 
+# What becomes of values of more than 8 bits: see `levels`.
+RANGE, FULL = "range", "full"
+
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig(Settings):
@@ -32,6 +35,12 @@ class DataConfig(Settings):
     )
     shuffle_window: int = constant(
         16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, maximum=MOST
+    )
+    sixteen_bit: str = setting(
+        RANGE,
+        "How pictures of 16 bits become 8: 'range' (the range of values in the whole dataset becomes 0 to 255), "
+        "'full' (0 to 65535 does, that is, the upper 8 bits are used)",
+        choices=(RANGE, FULL),
     )
     max_megapixels: float = constant(
         100.0,

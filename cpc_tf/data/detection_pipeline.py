@@ -38,7 +38,7 @@ def batches(
 
     def prepare(example):
         view = canvas.draw(config, seed, example["counter"])
-        shown, scale = _shown(example, view, config)
+        shown, scale = _shown(example, view, config, source.levels)
         boxes = example["boxes"] * tf.tile(scale, [2])
         width = tf.cast(shown["size"][1], tf.float32)
         boxes = tf.cond(view.mirrored, lambda: box.mirror(boxes, width), lambda: boxes)
@@ -70,7 +70,7 @@ def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int
     view = canvas.plain(config)
 
     def prepare(example):
-        shown, scale = _shown(example, view, config)
+        shown, scale = _shown(example, view, config, source.levels)
         return {**shown, "scale": scale, **{name: example[name] for name in ("name", "boxes", "labels", "difficult")}}
 
     examples = source.ordered().shard(every, 0)
@@ -79,11 +79,12 @@ def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int
     return examples.padded_batch(batch_size, padding_values=fill).prefetch(tf.data.AUTOTUNE)
 
 
-def _shown(example, view, config):
+def _shown(example, view, config, levels):
     """{'image', 'size'} of an example on the canvas, and its scale, float32 [2]."""
     full = image_size(example["encoded"])
     size = canvas.fitted(full, view.area, config)
-    image = canvas.show(decode(example["encoded"], canvas.enough(config)), size, view, config)
+    image = decode(example["encoded"], canvas.enough(config), levels)
+    image = canvas.show(image, size, view, config)
     return {"image": image, "size": size}, tf.cast(size, tf.float32) / tf.cast(full, tf.float32)
 
 

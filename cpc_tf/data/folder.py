@@ -7,8 +7,9 @@ from collections.abc import Collection
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import folder_check, folder_names, folder_tree
+from cpc_tf.data import folder_check, folder_names, folder_tree, levels
 from cpc_tf.data.config import DataConfig
+from cpc_tf.data.decode import Levels
 from cpc_tf.data.source import NO_LABEL, About, IndexedSource, SplitError
 from cpc_tf.texts import listed
 
@@ -16,8 +17,16 @@ from cpc_tf.texts import listed
 class FolderSource(IndexedSource):
     """Image files on a disk or in a bucket, shuffled over the whole list. See `Source`."""
 
-    def __init__(self, root: str, files: folder_check.Checked, labels: list[int], class_names: tuple[str, ...]):
+    def __init__(
+        self,
+        root: str,
+        files: folder_check.Checked,
+        labels: list[int],
+        class_names: tuple[str, ...],
+        levels: Levels | None = None,
+    ):
         """Args: the folder, its files with names relative to it, a label for each (-1: none), names of the labels."""
+        self.levels = levels
         self.num_examples = len(files.names)
         self.class_names = class_names
         self._root, self._files = root, files
@@ -42,6 +51,7 @@ def open_folder(
     split: str,
     cache_dir: str = "",
     max_megapixels: float = DataConfig.max_megapixels,
+    sixteen_bit: str = DataConfig.sixteen_bit,
     *,
     top_folders: str = DataConfig.top_folders,
 ) -> FolderSource:
@@ -56,14 +66,15 @@ def open_folder(
     Args:
       path: the folder, local or e.g. gs://.
       split: its part; another usual name of the same split is found, too.
-      cache_dir: where the outcome of the check is kept; empty: ~/.cache/cpc_tf.
+      cache_dir: where the outcome of the check is kept; empty: `cache.folder()`.
       max_megapixels: of an image; others are left out before they fill the memory.
+      sixteen_bit: how pictures of more than 8 bits are decoded, see `levels`.
       top_folders: what the folders at the top are, see `folder_tree.read`.
 
     Raises:
       ConfigError: no such folder, no images in it, no such split, too many broken or huge files.
     """
-    return open_split(folder_tree.read(path, top_folders), split, cache_dir, max_megapixels)
+    return open_split(folder_tree.read(path, top_folders), split, cache_dir, max_megapixels, sixteen_bit)
 
 
 def open_split(
@@ -71,6 +82,7 @@ def open_split(
     split: str,
     cache_dir: str = "",
     max_megapixels: float = DataConfig.max_megapixels,
+    sixteen_bit: str = DataConfig.sixteen_bit,
     *,
     labelled: bool = False,
     together: Collection[str] = (),
@@ -79,7 +91,7 @@ def open_split(
 
     Args:
       tree: the folder.
-      split, cache_dir, max_megapixels: as of `open_folder`.
+      split, cache_dir, max_megapixels, sixteen_bit: as of `open_folder`.
       labelled: whether pictures in no folder of a class are left out, if most are in one.
       together: splits whose classes are numbered together, names as of `split`; none: all with usual names.
 
@@ -96,8 +108,9 @@ def open_split(
     files = folder_check.sound(tree.root, names, cache_dir, tree.dataset, max_megapixels)
     if len(files.names) < len(names):
         notes.append(f"left out of {name}: {len(names) - len(files.names)} files that are broken or huge")
+    found = levels.of_folder(sixteen_bit, tree.dataset, tree.root, tree.names, files, cache_dir, max_megapixels)
     numbers = [labels.of[file] if class_names else NO_LABEL for file in files.names]
-    source = FolderSource(tree.root, files, numbers, class_names)
+    source = FolderSource(tree.root, files, numbers, class_names, found)
     source.about = About(name, {split: len(own) for split, own in tree.splits.items()}, tuple(notes), trouble)
     return source
 

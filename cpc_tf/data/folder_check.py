@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import concurrent.futures
-import hashlib
 import time
 from typing import NamedTuple
 
 import numpy as np
+import PIL
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data import check_cache
+from cpc_tf.data import check_cache, signatures
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.decode import decode, pixels
+from cpc_tf.data.decode import decode, header
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
 _REPORT_EVERY = 10  # seconds
 _STAT_THREADS = 16  # hide the round trips to a bucket
-_VERSION = 2  # of the check: a change makes old outcomes void
-_KINDS = ("broken", "huge")
+_SHOWN = 20  # files whose kind is told
+# Changes when a change of the check makes old outcomes void.
+_RULES = f"3 {tf.__version__} {PIL.__version__}"
 
 
 class Checked(NamedTuple):
@@ -29,6 +30,7 @@ class Checked(NamedTuple):
 
     names: list[str]
     stats: np.ndarray
+    deep: int = 0  # of all files, those with more than 8 bits
 
 
 def sound(
@@ -44,7 +46,7 @@ def sound(
       root: the folder.
       names: files relative to it.
       cache_dir: where outcomes are kept, by a digest of names, sizes and times of change: a second start is instant,
-        and a changed folder is checked again. Empty: ~/.cache/cpc_tf.
+        and a changed folder is checked again. Empty: `cache.folder()`.
       dataset: the --dataset that the folder belongs to; empty: folder:ROOT.
       max_megapixels: images have less.
 
@@ -52,17 +54,21 @@ def sound(
       ConfigError: more than 1 % are broken, or huge.
     """
     found_stats = stats(root, names)
-    outcome = check_cache.path(cache_dir, _digest(names, found_stats, max_megapixels))
-    found = check_cache.recall(outcome, names, _KINDS)
+    outcome = check_cache.path(cache_dir, names, found_stats, f"{_RULES} {max_megapixels}")
+    found = check_cache.recall(outcome, names, {"broken": [], "huge": [], "deep": 0, "several": 0})
     if found is None:
-        found = dict(zip(_KINDS, _check(root, names, max_megapixels)))
+        found = _check(root, names, max_megapixels)
         check_cache.remember(outcome, {"folder": root, "files": len(names), **found})
     dataset = dataset or f"folder:{root}"
-    _report(root, dataset, found["broken"], len(names), "cannot be decoded", "repair")
+    kinds = [f"{name} ({signatures.describe(f'{root}/{name}')})" for name in found["broken"][:_SHOWN]]
+    _report(root, dataset, kinds + found["broken"][_SHOWN:], len(names), "cannot be decoded", "repair")
     _report(root, dataset, found["huge"], len(names), f"have {max_megapixels:g} megapixels or more", "shrink")
-    bad = {name for some in found.values() for name in some}
+    if found["several"]:
+        what = f"{found['several']} of {len(names)} files have several frames or pages"
+        logging.warning("%s: %s, of which the first is used", root, what)
+    bad = {*found["broken"], *found["huge"]}
     kept = [number for number, name in enumerate(names) if name not in bad]
-    return Checked([names[number] for number in kept], found_stats[kept])
+    return Checked([names[number] for number in kept], found_stats[kept], found["deep"])
 
 
 def stats(root: str, names: list[str]) -> np.ndarray:
@@ -91,35 +97,33 @@ def _report(root, dataset, bad, total, what, remedy):
 
 
 def _check(root, names, max_megapixels):
-    """Names of the files that cannot be decoded, and of those that are not, since they are huge."""
+    """{'broken': files that cannot be decoded, 'huge': files that are not, 'deep': and 'several': numbers of files}."""
     files = tf.data.Dataset.from_tensor_slices((tf.range(len(names), dtype=tf.int64), tf.constant(names)))
 
     def try_decode(number, name):
         encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
-        huge = pixels(encoded) >= tf.cast(max_megapixels * 1e6, tf.int64)
+        about = header(encoded)
+        huge = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64)
         decoded = tf.cond(huge, lambda: tf.zeros([], tf.int64), lambda: tf.size(decode(encoded), tf.int64))
         # Depends on the pixels, lest the decoding be optimized away.
-        return number + 0 * decoded, huge
+        return number + 0 * decoded, tf.stack([huge, about.bits > 8, about.several])
 
     # Whatever fails is missing afterwards: hardly any Python code runs for a file, so a million take as long as their
     # pixels.
     decoded = files.map(try_decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False).ignore_errors()
-    is_huge = {}
+    found = {}
     start = reported = time.monotonic()
-    for number, huge in decoded.as_numpy_iterator():
-        is_huge[int(number)] = bool(huge)
+    for number, kinds in decoded.as_numpy_iterator():
+        found[int(number)] = kinds
         now = time.monotonic()
         if now - reported > _REPORT_EVERY:
             reported = now
-            left = (now - start) / len(is_huge) * (len(names) - len(is_huge))
-            logging.info("checking %s: %d of %d files, %d s left", root, len(is_huge), len(names), left)
-    broken = [name for number, name in enumerate(names) if number not in is_huge]
-    return broken, [name for number, name in enumerate(names) if is_huge.get(number)]
-
-
-def _digest(names, found_stats, max_megapixels):
-    """Changes when a file is added, removed, renamed or written, and with the rules of the check."""
-    digest = hashlib.sha256(f"{_VERSION} {tf.__version__} {max_megapixels}\n".encode())
-    for name, (length, changed) in zip(names, found_stats.tolist()):
-        digest.update(f"{name}\n{length} {changed}\n".encode())
-    return digest.hexdigest()[:32]
+            left = (now - start) / len(found) * (len(names) - len(found))
+            logging.info("checking %s: %d of %d files, %d s left", root, len(found), len(names), left)
+    huge, deep, several = np.reshape([*found.values()], [-1, 3]).sum(0).tolist()
+    return {
+        "broken": [name for number, name in enumerate(names) if number not in found],
+        "huge": [name for number, name in enumerate(names) if huge and number in found and found[number][0]],
+        "deep": deep,
+        "several": several,
+    }

@@ -15,9 +15,12 @@ from cpc_tf.data.source import NO_LABEL
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
-# Pictures that TensorFlow cannot decode; their owner shall hear of it.
-_FOREIGN = (".webp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2")
+EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Pictures that are not decoded here; their owner shall hear of it.
+_FOREIGN = (
+    *(".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".ppm", ".pgm", ".dcm", ".nii"),
+    *(".dng", ".nef", ".cr2", ".arw", ".raw"),
+)
 WHOLE = ""  # the top of a tree without splits
 
 
@@ -27,7 +30,7 @@ def images(root: str) -> list[str]:
     foreign = collections.Counter(extension for name in names if (extension := _extension(name)) in _FOREIGN)
     if foreign:
         kinds = ", ".join(f"{number} {extension}" for extension, number in sorted(foreign.items()))
-        logging.warning("%s: left out, since TensorFlow cannot decode them: %s", root, kinds)
+        logging.warning("%s: left out, since they cannot be decoded here: %s", root, kinds)
     return [name for name in names if _extension(name) in EXTENSIONS]
 
 
@@ -50,6 +53,11 @@ class Tree:
     splits: dict[str, list[str]]
     bases: dict[str, str]
     beside: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        """All files, sorted."""
+        return sorted([*self.beside, *(name for part in self.splits.values() for name in part)])
 
 
 def read(path: str, top_folders: str = "auto") -> Tree:

@@ -15,17 +15,19 @@ def resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | N
     sides = (height, height if width is None else width)
     before, after = tf.shape(image)[:2], tf.stack(sides)
 
-    def shrink():
-        # The mean over each pixel's footprint does not alias, and takes 0.7 ms for 500x375 -> 300x300 where
-        # antialias=True takes 2.1 ms (and bilinear without it 0.5 ms).
-        return tf.image.resize(image, after, method="area")
-
-    def enlarge():
-        return tf.image.resize(image, after, method="bilinear")
-
     def change():
-        smaller = tf.reduce_all(before >= after)
-        return tf.cast(tf.round(tf.cond(smaller, shrink, enlarge)), tf.uint8)
+        # The mean over each pixel's footprint does not alias, and takes 0.7 ms for 500x375 -> 300x300 where
+        # antialias=True takes 2.1 ms (and bilinear without it 0.5 ms). A side that grows does so afterwards.
+        between = tf.minimum(before, after)
+        shrunk = tf.cond(
+            tf.reduce_any(before > after),
+            lambda: tf.image.resize(image, between, method="area"),
+            lambda: tf.cast(image, tf.float32),
+        )
+        changed = tf.cond(
+            tf.reduce_any(between < after), lambda: tf.image.resize(shrunk, after, method="bilinear"), lambda: shrunk
+        )
+        return tf.cast(tf.round(changed), tf.uint8)
 
     resized = tf.cond(tf.reduce_all(before == after), lambda: image, change)
     return tf.ensure_shape(resized, [*(side if isinstance(side, int) else None for side in sides), 3])

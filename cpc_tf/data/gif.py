@@ -9,12 +9,18 @@ import numpy as np
 
 
 def header(data: bytes) -> np.ndarray:
-    """int64 (height, width, pixels of all frames together); height and width are those of the first frame.
+    """int64 [5]: height and width of the first frame, pixels, bits of a value (8), number of frames.
 
-    Empty if there is no frame: TensorFlow would log an exception with its traceback.
+    The pixels are as many as TensorFlow needs memory for. It holds all frames while it decodes the first, with a byte
+    for a pixel instead of three.
+
+    Empty if there is no frame, or this is no GIF: TensorFlow would log an exception with its traceback.
     """
-    frames = list(_frames(data))
-    return np.array([*frames[0], sum(height * width for height, width in frames)] if frames else [], np.int64)
+    frames = list(_frames(data)) if data.startswith(b"GIF8") else []
+    if not frames:
+        return np.zeros(0, np.int64)
+    sizes = [height * width for height, width in frames]
+    return np.array([*frames[0], max(sizes[0], sum(sizes) // 3), 8, len(frames)], np.int64)
 
 
 def _frames(data: bytes) -> Iterator[tuple[int, int]]:

@@ -52,7 +52,7 @@ def batches(
     Raises:
       ValueError: global_batch, the hosts and per_batch do not divide.
     """
-    prepare = _prepare(view, geometry, augmentation, seed)
+    prepare = _prepare(view, geometry, augmentation, seed, source.levels)
     return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
@@ -68,13 +68,13 @@ def image_views(
     def once(view):
         return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
 
-    prepare = _prepare(RandomSizedCrop(), geometry, augmentation, seed)
+    prepare = _prepare(RandomSizedCrop(), geometry, augmentation, seed, source.levels)
     return _batched(tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False)
 
 
-def _prepare(view, geometry, augmentation, seed):
+def _prepare(view, geometry, augmentation, seed, levels):
     def prepare(example):
-        cut = view.cut(example["encoded"], example["counter"], geometry, augmentation, seed)
+        cut = view.cut(example["encoded"], example["counter"], geometry, augmentation, seed, levels)
         return {view.key: cut, "label": example["label"]}
 
     return prepare
@@ -103,7 +103,7 @@ def plain_images(
 
 def _plain(source, geometry, batch_size, every, key, cut):
     def prepare(example):
-        image = geo.resize(decode(example["encoded"], geometry.resize), geometry.resize)
+        image = geo.resize(decode(example["encoded"], geometry.resize, source.levels), geometry.resize)
         return {key: cut(geo.centre_crop(image, geometry.image_size)), "label": example["label"]}
 
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import keys
+from cpc_tf.data.decode import Levels
 from cpc_tf.settings import ConfigError
 
 NO_LABEL = -1
@@ -47,7 +48,8 @@ class Examples(abc.ABC):
 
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
-    about = About()
+    about = About()  # what a user should hear of it
+    levels: Levels | None = None  # how pictures of more than 8 bits are decoded, see `decode`
 
     @abc.abstractmethod
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:

@@ -19,7 +19,7 @@ class Subset(IndexedSource):
     """Some examples of a source that reads by index. See `restricted`."""
 
     def __init__(self, source: IndexedSource, indices: np.ndarray):
-        self.num_examples, self.class_names = len(indices), source.class_names
+        self.num_examples, self.class_names, self.levels = len(indices), source.class_names, source.levels
         self._source, self._indices = source, tf.constant(indices, tf.int64)
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -36,7 +36,7 @@ class InMemory(IndexedSource):
     """
 
     def __init__(self, source: Source, indices: np.ndarray):
-        self.num_examples, self.class_names = len(indices), source.class_names
+        self.num_examples, self.class_names, self.levels = len(indices), source.class_names, source.levels
         wanted = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(indices, tf.int64), tf.ones([len(indices)], tf.int32)), 0
         )

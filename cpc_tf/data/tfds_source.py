@@ -15,7 +15,8 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from cpc_tf import leftovers
-from cpc_tf.data import keys
+from cpc_tf.data import keys, levels
+from cpc_tf.data.config import DataConfig
 from cpc_tf.data.source import FOREVER, NO_LABEL, About, Examples, Select, Source, SplitError
 from cpc_tf.settings import ConfigError
 
@@ -102,10 +103,14 @@ class Records(Examples):
 class TfdsSource(Records, Source):
     """A split of a prepared builder: image and, if there is one, label. See `Source`."""
 
-    def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):
+    def __init__(
+        self, builder: tfds.core.DatasetBuilder, split: str, window: int, sixteen_bit: str = DataConfig.sixteen_bit
+    ):
         """Raises ConfigError if the builder has no such split or no image feature."""
         super().__init__(builder, split, window)
         self._features, self._image = _features(builder)
+        if self._features[self._image].np_dtype == np.uint16:
+            self.levels = levels.of_records(sixteen_bit, builder.name, self._some(builder), self.num_examples)
         # TFDS gives all splits the same features: the unlabelled ones carry label -1, here as in stl10.
         labelled = "label" in self._features and not split.startswith(("unlabelled", "unlabeled"))
         self.class_names = tuple(self._features["label"].names) if labelled else ()
@@ -122,6 +127,13 @@ class TfdsSource(Records, Source):
         example = self._features.deserialize_example(record, decoders={self._image: tfds.decode.SkipDecoding()})
         label = tf.cast(example.get("label", NO_LABEL), tf.int64)
         return {"counter": counter, "encoded": example[self._image], "label": label}
+
+    def _some(self, builder):
+        """Encoded images of all splits; TFDS has shuffled them."""
+        splits = [name for name, info in sorted(builder.info.splits.items()) if info.num_examples]
+        for split in splits:
+            examples = builder.as_dataset(split=split, decoders={self._image: tfds.decode.SkipDecoding()})
+            yield from (example[self._image] for example in examples.take(levels.PICTURES // len(splits) + 1))
 
 
 def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
@@ -195,6 +207,9 @@ def _features(builder):
     if not images:
         raise ConfigError(f"--dataset={builder.name}: has no images, its features are {', '.join(features)}")
     image = "image" if "image" in images else images[0]
+    if features[image].np_dtype not in (np.uint8, np.uint16):
+        kind = np.dtype(features[image].np_dtype)
+        raise ConfigError(f"--dataset={builder.name}: its images are of {kind}; what is read is uint8 and uint16")
     wanted = {image: features[image]}
     if "label" in features and isinstance(features["label"], tfds.features.ClassLabel):
         wanted["label"] = features["label"]

@@ -11,7 +11,7 @@ from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data import geometry as geo
 from cpc_tf.data.config import GeometryConfig, ImageConfig
-from cpc_tf.data.decode import decode
+from cpc_tf.data.decode import Levels, decode
 from cpc_tf.settings import ConfigError
 
 # What a view needs to know; each takes one of the two.
@@ -31,9 +31,15 @@ class View(abc.ABC):
 
     @abc.abstractmethod
     def cut(
-        self, encoded: tf.Tensor, counter: tf.Tensor, geometry: Geometry, augmentation: AugmentConfig, seed: int
+        self,
+        encoded: tf.Tensor,
+        counter: tf.Tensor,
+        geometry: Geometry,
+        augmentation: AugmentConfig,
+        seed: int,
+        levels: Levels | None = None,
     ) -> tf.Tensor:
-        """The augmented view of an encoded image, uint8 of `shape`."""
+        """The augmented view of an encoded image, uint8 of `shape`; `levels` as of `decode`."""
 
     def check(self, geometry: GeometryConfig) -> None:
         """Raises ConfigError if images of this geometry have no such view."""
@@ -55,8 +61,8 @@ class PatchGrid(View):
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [geometry.grid, geometry.grid, geometry.patch_size, geometry.patch_size, 3]
 
-    def cut(self, encoded, counter, geometry, augmentation, seed):
-        image = geo.resize(decode(encoded, geometry.resize), geometry.resize)
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+        image = geo.resize(decode(encoded, geometry.resize, levels), geometry.resize)
         image = geo.random_crop(image, geometry.image_size, seed, counter)
         if geometry.mirror:
             image = geo.mirror(image, seed, counter)
@@ -73,8 +79,8 @@ class WholeImage(View):
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [geometry.image_size, geometry.image_size, 3]
 
-    def cut(self, encoded, counter, geometry, augmentation, seed):
-        return PatchGrid().cut(encoded, counter, geometry, augmentation, seed)[0, 0]  # the only patch
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+        return PatchGrid().cut(encoded, counter, geometry, augmentation, seed, levels)[0, 0]  # the only patch
 
 
 class RandomSizedCrop(View):
@@ -90,8 +96,8 @@ class RandomSizedCrop(View):
     def shape(self, geometry: ImageConfig) -> list[int]:
         return [geometry.image_size, geometry.image_size, 3]
 
-    def cut(self, encoded, counter, geometry, augmentation, seed):
-        crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, [[counter]])
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+        crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, levels, [[counter]])
         return _augmented(crop, augmentation, seed, counter)[0, 0]
 
 
@@ -113,16 +119,16 @@ class SeveralCrops(View):
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [self.count, geometry.image_size, geometry.image_size, 3]
 
-    def cut(self, encoded, counter, geometry, augmentation, seed):
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
         keys = [[counter, view] for view in range(self.count)]
-        crops = _crops(encoded, geometry, self.least_area, self.stretch, seed, keys)
+        crops = _crops(encoded, geometry, self.least_area, self.stretch, seed, levels, keys)
         return _augmented(crops, augmentation, seed, counter)[0]
 
 
-def _crops(encoded, geometry, least_area, stretch, seed, keys):
+def _crops(encoded, geometry, least_area, stretch, seed, levels, keys):
     """A random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K, S, S, 3]."""
     side = geometry.image_size
-    image = decode(encoded, int(side / least_area**0.5))  # a crop of the least area is not enlarged
+    image = decode(encoded, int(side / least_area**0.5), levels)  # a crop of the least area is not enlarged
     crops = [geo.random_sized_crop(image, side, least_area, stretch, seed, *counters) for counters in keys]
     if geometry.mirror:
         crops = [geo.mirror(crop, seed, *counters) for crop, counters in zip(crops, keys)]

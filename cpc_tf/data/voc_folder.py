@@ -9,9 +9,9 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.data import boxes as box
-from cpc_tf.data import folder_check, folder_tree, voc_layout, voc_xml, walk
+from cpc_tf.data import folder_check, folder_tree, levels, voc_layout, voc_xml, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.decode import image_size
+from cpc_tf.data.decode import Levels, image_size
 from cpc_tf.data.folder import FolderSource
 from cpc_tf.data.source import NO_LABEL, DetectionSource, Select, SplitError
 from cpc_tf.data.voc_layout import stem
@@ -32,10 +32,11 @@ class VocFolder(DetectionSource):
         files: folder_check.Checked,
         objects: dict[str, tf.RaggedTensor],
         class_names: tuple[str, ...],
+        levels: Levels | None = None,
     ):
         """Args: the folder of the images, its files, their objects (see `_objects`), names of the labels."""
         self.num_examples = len(files.names)
-        self.class_names = class_names
+        self.class_names, self.levels = class_names, levels
         # The label of a file is its index in the list, by which its objects are found.
         self._files = FolderSource(root, files, list(range(len(files.names))), ())
         self._objects = {"name": tf.constant([stem(file) for file in files.names]), **objects}
@@ -58,7 +59,11 @@ class VocFolder(DetectionSource):
 
 
 def open_voc_folder(
-    path: str, split: str, cache_dir: str = "", max_megapixels: float = DataConfig.max_megapixels
+    path: str,
+    split: str,
+    cache_dir: str = "",
+    max_megapixels: float = DataConfig.max_megapixels,
+    sixteen_bit: str = DataConfig.sixteen_bit,
 ) -> VocFolder:
     """The images of a split and their objects.
 
@@ -71,8 +76,9 @@ def open_voc_folder(
     Args:
       path: the folder, local or e.g. gs://.
       split: name of a list.
-      cache_dir: where the outcome of decoding each file once is kept; empty: ~/.cache/cpc_tf.
+      cache_dir: where the outcome of decoding each file once is kept; empty: `cache.folder()`.
       max_megapixels: of an image; others are left out before they fill the memory.
+      sixteen_bit: how pictures of more than 8 bits are decoded, see `levels`.
 
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, no boxes, too many unusable images.
@@ -80,15 +86,20 @@ def open_voc_folder(
     folder = _read(path)
     names = _usable(folder.named(split), folder.trouble, folder.dataset)
     files = folder.sound(names, cache_dir, max_megapixels)
+    levels = folder.levels(files, sixteen_bit, cache_dir, max_megapixels)
     found = [folder.annotations[stem(file)] for file in files.names]
     objects = _objects(folder.root, files.names, found, folder.class_names)
     if not len(objects["labels"].flat_values):
         raise SplitError(split, f"no boxes in it, in {folder.dataset}")
-    return VocFolder(folder.pictures, files, objects, folder.class_names)
+    return VocFolder(folder.pictures, files, objects, folder.class_names, levels)
 
 
 def open_voc_images(
-    path: str, split: str, cache_dir: str = "", max_megapixels: float = DataConfig.max_megapixels
+    path: str,
+    split: str,
+    cache_dir: str = "",
+    max_megapixels: float = DataConfig.max_megapixels,
+    sixteen_bit: str = DataConfig.sixteen_bit,
 ) -> FolderSource:
     """The images of a split without labels, to pre-train on; annotations need not be there. See `open_voc_folder`.
 
@@ -100,7 +111,8 @@ def open_voc_images(
     folder = _read(path, annotated=False)
     names = _usable(folder.named(split), folder.without_file, folder.dataset)
     files = folder.sound(names, cache_dir, max_megapixels)
-    return FolderSource(folder.pictures, files, [NO_LABEL] * len(files.names), ())
+    levels = folder.levels(files, sixteen_bit, cache_dir, max_megapixels)
+    return FolderSource(folder.pictures, files, [NO_LABEL] * len(files.names), (), levels)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +157,11 @@ class _Folder:
         """Those of the images that can be decoded."""
         files = [self.images[name] for name in names]
         return folder_check.sound(self.pictures, files, cache_dir, f"voc:{self.path}", max_megapixels)
+
+    def levels(self, split: folder_check.Checked, rule: str, cache_dir: str, max_megapixels: float) -> Levels | None:
+        """How pictures of more than 8 bits are decoded, the same for all splits."""
+        names, dataset = sorted(self.images.values()), f"voc:{self.path}"
+        return levels.of_folder(rule, dataset, self.pictures, names, split, cache_dir, max_megapixels)
 
 
 def _read(path: str, annotated: bool = True) -> _Folder:

@@ -60,7 +60,7 @@ def images_at(source: DetectionSource, indices: Sequence[int]) -> list[np.ndarra
     """The images at these indices of a source, uint8 [H, W, 3] each, in the order of the indices."""
     wanted = tf.constant(indices, tf.int64)
     examples = source.ordered().filter(lambda example: tf.reduce_any(example["counter"] == wanted))
-    pairs = examples.map(lambda e: (e["counter"], decode(e["encoded"]))).as_numpy_iterator()
+    pairs = examples.map(lambda e: (e["counter"], decode(e["encoded"], levels=source.levels))).as_numpy_iterator()
     images = {int(counter): image for counter, image in pairs}
     return [images[index] for index in indices]
 

@@ -18,6 +18,7 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.splits import open_pair
 from cpc_tf.detect.trainee import CLASS_NAMES, DetectorTraining
 from cpc_tf.training import loop
+from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -35,6 +36,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
 def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     training = config.training
     source, test_source, objects, test_objects, summary = open_pair(config)
+    keep(workdir, source.levels)
     names = source.class_names
     if workdir.chief:
         print(summary, flush=True)
@@ -64,6 +66,7 @@ def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strateg
             **scores.result(names),
             "iou": config.scoring.detection_iou,
             "images": source.num_examples,
+            "levels": source.levels,
             "boxes": objects,
             "test_images": test_source.num_examples,
             "test_boxes": test_objects,

@@ -49,9 +49,14 @@ def open_pair(config: DetectConfig) -> Pair:
 def _with_objects(config: DetectConfig, split: str, flag: str) -> tuple[DetectionSource, np.ndarray]:
     """A split, and how many objects of each class it has: as of `scoring.objects_of_classes`."""
     data = config.data
-    megapixels = data.max_megapixels
     source = catalog.open_detection_source(
-        data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag, max_megapixels=megapixels
+        data.dataset,
+        data.data_dir,
+        split,
+        data.shuffle_window,
+        split_flag=flag,
+        max_megapixels=data.max_megapixels,
+        sixteen_bit=data.sixteen_bit,
     )
     objects = scoring.objects_of_classes(source)
     if not objects[0].sum():
@@ -86,7 +91,8 @@ class Renamed(DetectionSource):
     """
 
     def __init__(self, source: DetectionSource, table: np.ndarray, class_names: tuple[str, ...]):
-        self.num_examples, self.class_names, self.about = source.num_examples, class_names, source.about
+        self.num_examples, self.class_names = source.num_examples, class_names
+        self.about, self.levels = source.about, source.levels
         self.changed, self.damaged = source.changed, source.damaged
         self._source, self._table = source, tf.constant(table, tf.int64)
 

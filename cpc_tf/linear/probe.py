@@ -22,6 +22,7 @@ from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
 from cpc_tf.linear.trainee import LinearTraining
 from cpc_tf.training import loop
+from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -40,6 +41,7 @@ def _run(
     config: LinearConfig, source: Source, test_source: Source, workdir: Workdir, strategy: tf.distribute.Strategy
 ) -> dict[str, Any]:
     training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
+    keep(workdir, source.levels)
     with strategy.scope():
         encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
     encode = encoder.patch_latents
@@ -68,6 +70,7 @@ def _run(
             "num_classes": len(source.class_names),
             "num_train_labels": source.num_examples,
             "label_fraction": 1.0,
+            "levels": source.levels,
             "seed": training.seed,
             **scores,
             "steps": outcome.step,

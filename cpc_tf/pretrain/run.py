@@ -19,6 +19,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
+from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -37,9 +38,10 @@ def pretrain(config: PretrainConfig) -> dict:
 
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
-    source = _open(config, config.data.split, "split")
+    source = catalog.source_of(config.data, config.data.split)
     split = config.monitor.probe_split
-    probed = _open(config, split, "probe_split") if config.monitor.probe_every and split else source
+    probed = catalog.source_of(config.data, split, "probe_split") if config.monitor.probe_every and split else source
+    keep(workdir, source.levels)
     if workdir.chief:
         print(_summary(config, source, probed), flush=True)
     train_steps = config.training.steps(source.num_examples)
@@ -75,22 +77,10 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             "identity": identity.to_json(),
             "seed": config.training.seed,
             "images": source.num_examples,
+            "levels": source.levels,
             "parameters": int(sum(np.prod(v.shape) for v in training.model.trainable_variables)),
             **outcome.last,
         }
-    )
-
-
-def _open(config: PretrainConfig, split: str, flag: str) -> Source:
-    data = config.data
-    return catalog.open_source(
-        data.dataset,
-        data.data_dir,
-        split,
-        data.shuffle_window,
-        split_flag=flag,
-        max_megapixels=data.max_megapixels,
-        top_folders=data.top_folders,
     )
 
 

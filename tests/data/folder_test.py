@@ -142,13 +142,13 @@ def test_no_labels_without_two_folders_or_with_stray_images(tmp_path, cache, wri
 
 
 def test_hidden_and_foreign_files_are_left_out(tmp_path, cache, write_folder, warnings):
-    names = ["a.png", ".hidden.png", "._a.png", ".git/b.png", "__MACOSX/c.png", "notes.txt", "d.webp", "v1.0/e.png"]
+    names = ["a.png", ".hidden.png", "._a.png", ".git/b.png", "__MACOSX/c.png", "notes.txt", "d.heic", "v1.0/e.png"]
     root = write_folder(tmp_path / "x", names)
     assert folder_tree.images(root) == ["a.png", "v1.0/e.png"]
     assert warnings == [
         f"{root}: passed over: 2 files in hidden folders or folders of tools, e.g. .git/b.png; "
         "2 hidden files, e.g. ._a.png",
-        f"{root}: left out, since TensorFlow cannot decode them: 1 .webp",
+        f"{root}: left out, since they cannot be decoded here: 1 .heic",
     ]
 
 
@@ -193,7 +193,8 @@ def test_broken_files_are_left_out_with_one_warning(tmp_path, cache, write_folde
     source = open_folder(root, "train", cache)
     assert source.num_examples == 401
     assert warnings == [
-        f"{root}: 4 of 405 files (0.988 %) cannot be decoded and are left out: cut.jpg, cut.png, empty.jpg, text.JPG"
+        f"{root}: 4 of 405 files (0.988 %) cannot be decoded and are left out: cut.jpg (a JPEG that is cut short), "
+        "cut.png (a PNG that is cut short), empty.jpg (empty), text.JPG (text)"
     ]
     assert len(list(source.ordered())) == 401
 
@@ -207,7 +208,7 @@ def test_more_than_one_percent_broken_ends_the_run(tmp_path, cache, write_folder
             open_folder(root, "train", cache)
         assert str(error.value) == (
             f"--dataset=folder:{root}: 3 of 201 files (1.49 %) cannot be decoded, more than 1 %; "
-            "remove or repair them: cut.jpg, empty.jpg, text.JPG"
+            "remove or repair them: cut.jpg (a JPEG that is cut short), empty.jpg (empty), text.JPG (text)"
         )
 
 
@@ -217,7 +218,7 @@ def test_long_lists_of_broken_files_are_cut(tmp_path, cache):
         (tmp_path / "x" / f"{i:02}.jpg").write_bytes(b"")
     with pytest.raises(
         ConfigError,
-        match=r"25 of 25 files \(100 %\).* 19.jpg and 5 more$",
+        match=r"25 of 25 files \(100 %\).* 19.jpg \(empty\) and 5 more$",
     ):
         open_folder(str(tmp_path / "x"), "train", cache)
 
@@ -238,11 +239,31 @@ def test_check_is_remembered_until_a_file_changes(tmp_path, cache, write_folder,
     assert len(checks) == 3
     outcomes = list((tmp_path / "cache" / "checked_folders").iterdir())
     assert len(outcomes) == 3, "nothing left aside"
-    assert json.loads(outcomes[0].read_text()) == {"folder": root, "files": 2, "broken": [], "huge": []}
+    assert json.loads(outcomes[0].read_text())["files"] == 2
     for outcome in outcomes:
         outcome.write_text('{"bro')  # a torn file is as good as none
     open_folder(root, "train", cache)
     assert len(checks) == 4
+
+
+def test_the_cache_is_where_cpc_tf_cache_says(tmp_path, write_folder, monkeypatch):
+    root = write_folder(tmp_path / "x", ["a.png"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    open_folder(root, "train")
+    assert len(list((tmp_path / "xdg/cpc_tf/checked_folders").iterdir())) == 1
+    monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path / "chosen"))
+    open_folder(root, "train")
+    assert len(list((tmp_path / "chosen/checked_folders").iterdir())) == 1
+
+
+def test_of_several_frames_the_first_is_used_and_a_line_says_so(tmp_path, cache, warnings):
+    image = Image.effect_noise((32, 32), 50)
+    for kind in ("gif", "tiff", "webp"):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        image.save(tmp_path / f"x/several.{kind}", save_all=True, append_images=[image.rotate(90)])
+        image.save(tmp_path / f"x/one.{kind}")
+    assert open_folder(str(tmp_path / "x"), "train", cache).num_examples == 6
+    assert warnings == [f"{tmp_path}/x: 3 of 6 files have several frames or pages, of which the first is used"]
 
 
 def test_unwritable_cache_is_no_error(tmp_path, write_folder, warnings):

@@ -21,11 +21,13 @@ HOURS_AGO = time.time() - 2 * 3600
 
 
 OUTCOMES = """
-    [] | 3 | "broken" | null | {"broken": [], "huge": []} | {"files": 2, "broken": []}
-    | {"files": 2, "broken": "train", "huge": []} | {"files": 2, "broken": [], "huge": {}}
-    | {"files": 2, "broken": ["nowhere.png"], "huge": []} | {"files": 2, "broken": [[]], "huge": []}
-    | {"files": 1, "broken": ["train/a/1.png"], "huge": []} | {"files": 2, "broken": [5], "huge": []}
-""".split("|")
+    [] | 3 | "broken" | null | {"broken": [], "huge": [], ZEROS} | {"files": 2, "broken": [], ZEROS}
+    | {"files": 2, "broken": "train", "huge": [], ZEROS} | {"files": 2, "broken": [], "huge": {}, ZEROS}
+    | {"files": 2, "broken": ["nowhere.png"], "huge": [], ZEROS} | {"files": 2, "broken": [[]], "huge": [], ZEROS}
+    | {"files": 1, "broken": ["train/a/1.png"], "huge": [], ZEROS} | {"files": 2, "broken": [5], "huge": [], ZEROS}
+    | {"files": 2, "broken": [], "huge": [], "deep": NaN, "several": 0} | {"files": 2, "broken": [], "huge": []}
+    | {"files": 2, "broken": [], "huge": [], "deep": "1", "several": 0}
+""".replace("ZEROS", '"deep": 0, "several": 0').split("|")
 
 
 @pytest.mark.parametrize("content", [*OUTCOMES, "[" * 100000, "\xff"])
@@ -33,7 +35,8 @@ def test_an_outcome_of_another_shape_is_not_believed(root, tmp_path, content):
     for _ in range(2):
         assert open_folder(str(root), "train", str(tmp_path / "cache")).num_examples == 2
         (outcome,) = (tmp_path / "cache/checked_folders").iterdir()
-        assert json.loads(outcome.read_text()) == {"folder": str(root), "files": 2, "broken": [], "huge": []}
+        found = {"broken": [], "huge": [], "deep": 0, "several": 0}
+        assert json.loads(outcome.read_text()) == {"folder": str(root), "files": 2, **found}
         outcome.write_text(content, "latin-1")
 
 
@@ -93,12 +96,12 @@ def gif_header(width, height, frames=1):
 @pytest.mark.parametrize("header", [png_header, bmp_header, gif_header])
 def test_sizes_come_from_headers(header):
     assert decode.image_size(tf.constant(header(12000, 9000))).numpy().tolist() == [9000, 12000]
-    assert decode.pixels(tf.constant(header(12000, 9000))) == 108_000_000
+    assert decode.header(tf.constant(header(12000, 9000))).pixels == 108_000_000
 
 
 def test_all_frames_of_a_gif_count():
-    assert decode.pixels(tf.constant(gif_header(100, 200, frames=2))) == 20_000
-    assert decode.pixels(tf.constant(gif_header(100, 200, frames=9))) == 60_000
+    assert decode.header(tf.constant(gif_header(100, 200, frames=2))).pixels == 20_000
+    assert decode.header(tf.constant(gif_header(100, 200, frames=9))).pixels == 60_000
     assert len(gif.header(b"GIF89a" + bytes(7))) == 0
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode.image_size(tf.constant(b"GIF89a" + bytes(7)))

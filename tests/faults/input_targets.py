@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import tensorflow as tf
+from PIL import Image
 
 from cpc_tf import cli
 from cpc_tf.data import voc_xml
@@ -27,8 +28,16 @@ class Images(Target):
         super().__init__(room)
         pixels = np.random.default_rng(0).integers(0, 256, [24, 17, 3], dtype=np.uint8)
         grey = pixels[..., 0]
-        self.corpus = [encode(x, kind) for x in (pixels, grey) for kind in ("PNG", "JPEG", "BMP", "GIF")]
-        self.decode = tf.function(decode, input_signature=[tf.TensorSpec([], tf.string)])
+        kinds = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+        self.corpus = [encode(x, kind) for x in (pixels, grey) for kind in kinds]
+        turned = Image.Exif()
+        turned[0x0112] = 6
+        self.corpus += [encode(pixels, kind, exif=turned) for kind in ("JPEG", "PNG", "WEBP", "TIFF")]
+        deep = 256 * grey.astype(np.uint16) + grey.T.ravel().reshape(grey.shape)
+        self.corpus += [encode(deep, "PNG"), encode(deep, "TIFF"), encode(deep, "TIFF", compression="tiff_lzw")]
+        self.decode = tf.function(
+            lambda x: decode(x, 0, (1000.0, 2000.0)), input_signature=[tf.TensorSpec([], tf.string)]
+        )
         self.size = tf.function(image_size, input_signature=[tf.TensorSpec([], tf.string)])
 
     def case(self, random):
