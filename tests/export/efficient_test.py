@@ -195,7 +195,8 @@ def test_a_new_network_sees_the_whole_image_as_one_patch(name, module, tmp_path,
         variable.assign(value)
     assert_same_maps(tmp_path / "hub", in_float32, "feature_map")
     card = json.loads(read(tmp_path / "hub", "encoder.json"))
-    assert card["encoder"] == flatten(EncoderConfig(encoder="tiny", norm="layer" if name == "random" else "batch"))
+    wanted = {"norm": "layer" if name == "random" else "batch", "recompute": name == "random:MODULE"}
+    assert card["encoder"] == flatten(EncoderConfig(encoder="tiny", **wanted))
     sides = {"resize": 18, "image_size": 16, "patch_size": 16, "patch_stride": 16}
     assert GeometryConfig(**card["geometry"]) == GeometryConfig(**sides, mirror=True)
     assert card["began_as"] is None
