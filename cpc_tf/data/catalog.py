@@ -25,7 +25,7 @@ def open_source(
       dataset: 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', 'voc:PATH' (its images without
         labels), or the name of a TFDS builder.
       data_dir: where TFDS keeps its data; empty: its own default.
-      split: part of the dataset; TFDS syntax such as 'train[:10%]', except for folders; of 'voc:PATH' a list's name.
+      split: part of the dataset; TFDS syntax such as 'train[:10%]', except for folders; of 'voc:PATH' a list or folder.
       window: examples shuffled together; folders are always shuffled whole.
       split_flag: the flag that `split` came from.
       max_megapixels: of images in folders; what is prepared by TFDS is taken as it is.
@@ -56,13 +56,15 @@ def open_detection_source(
     *,
     split_flag: str = "split",
     max_megapixels: float = DataConfig.max_megapixels,
+    negatives_without_xml: bool = False,
 ) -> DetectionSource:
     """Opens a dataset with boxes by its name, preparing it if needed.
 
     Args:
       dataset: 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012', or 'voc:PATH'.
       data_dir, window, split_flag, max_megapixels: as of `open_source`.
-      split: part of the dataset; TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list of ImageSets.
+      split: part of the dataset; TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list or a folder.
+      negatives_without_xml: take images of 'voc:PATH' without an annotation for images without objects.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
@@ -71,7 +73,7 @@ def open_detection_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "voc" and colon:
-            return voc_folder.open_voc_folder(rest, split, data_dir, max_megapixels)
+            return voc_folder.open_voc_folder(rest, split, data_dir, max_megapixels, negatives_without_xml)
         if name == "collages":
             config = collages.config(_number(dataset, count, "images to train on", "collages/1000") or collages.TRAIN)
             builder = _embedded(collages.Collages, config, data_dir)

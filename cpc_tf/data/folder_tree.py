@@ -13,8 +13,8 @@ from cpc_tf.data.source import NO_LABEL
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 # Pictures that TensorFlow cannot decode; their owner shall hear of it.
 _FOREIGN = (".webp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2")
-_SPLITS = ("train", "val", "validation", "test")
-_ALSO = {"val": "validation", "validation": "val"}
+# Usual names of splits, in any capitals.
+_SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
 WHOLE = ""  # the top of a tree without splits
 
 
@@ -38,15 +38,22 @@ def splits(names: list[str]) -> dict[str, list[str]]:
         top, slash, _ = name.partition("/")
         parts[top if slash else WHOLE].append(name)
     tops = set(parts) - {WHOLE}
-    known = tops.intersection(_SPLITS)
-    if known and (known == tops or ("train" in known and len(known) > 1)):
+    known = {top for top in tops if split_of(top)}
+    if known and (known == tops or ("train" in map(split_of, known) and len(known) > 1)):
         return {top: parts[top] for top in sorted(tops)}
     return {"train": names} if names else {}
 
 
 def find(split: str, available: dict[str, list[str]]) -> str | None:
     """The split's own spelling: `val` is also found as `validation`. None if it is absent."""
-    return next((name for name in (split, _ALSO.get(split)) if name in available), None)
+    if split in available:
+        return split
+    return next((name for name in available if split_of(split) and split_of(name) == split_of(split)), None)
+
+
+def split_of(name: str) -> str | None:
+    """'train', 'val' or 'test' if a folder or list of this name is usually that split, else None."""
+    return next((split for split, names in _SPLITS.items() if name.lower() in names), None)
 
 
 def labels(available: dict[str, list[str]]) -> tuple[tuple[str, ...], dict[str, int]]:

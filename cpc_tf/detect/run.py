@@ -97,9 +97,14 @@ class LeftOut:
 def _with_objects(config: DetectConfig, split: str, flag: str) -> tuple[DetectionSource, np.ndarray]:
     """A split, and how many objects of each class it has."""
     data = config.data
-    megapixels = data.max_megapixels
     source = catalog.open_detection_source(
-        data.dataset, data.data_dir, split, data.shuffle_window, split_flag=flag, max_megapixels=megapixels
+        data.dataset,
+        data.data_dir,
+        split,
+        data.shuffle_window,
+        split_flag=flag,
+        max_megapixels=data.max_megapixels,
+        negatives_without_xml=config.negatives_without_xml,
     )
     objects = scoring.objects_of_classes(source)
     if not objects.sum():
