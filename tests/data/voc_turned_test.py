@@ -60,7 +60,7 @@ def source_of(write, tmp_path):  # noqa: F811
         files = {}
         for tag in STORE:
             picture, box, size = stored(tag)
-            files |= {f"train/{tag}.jpg": picture, f"train/{tag}.xml": box_of(tag, box, size)}
+            files |= {f"JPEGImages/{tag}.jpg": picture, f"Annotations/{tag}.xml": box_of(tag, box, size)}
         return write(files)
 
     return source_of
@@ -92,7 +92,7 @@ def test_boxes_in_the_stored_picture_are_turned_with_it_where_the_size_tells(sou
         assert_bright_just_inside(image, boxes[0])
     (line,) = [line for line in warnings if "they are stored in" in line]
     assert "4 of 8 images have annotations of the size they are stored in; their boxes are turned with them" in line
-    assert line.endswith("train/5.jpg, train/6.jpg, train/7.jpg, train/8.jpg")
+    assert line.endswith("/5.jpg, JPEGImages/6.jpg, JPEGImages/7.jpg, JPEGImages/8.jpg")
 
 
 def test_without_a_size_boxes_are_as_a_viewer_shows_them(source_of, warnings):  # noqa: F811

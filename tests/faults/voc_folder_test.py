@@ -80,7 +80,7 @@ def test_parts_of_a_voc_folder_that_are_something_else(tmp_path, part, make, mes
     ("part", "message"),
     [
         ("JPEGImages", "--dataset=voc:{root}: no pictures in it; "),
-        ("Annotations", "--dataset=voc:{root}: none of its 4 pictures has an XML file; "),
+        ("Annotations", "--dataset=voc:{root}: none of its 4 pictures has an XML file of its name; "),
         ("ImageSets/Main", "{root}/ImageSets/Main: cannot be read: Permission denied"),
     ],
 )
