@@ -26,6 +26,28 @@ def from_voc(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.concat([low, high], axis=1), finite & area
 
 
+def turn(boxes: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """The boxes of stored images, in the images as they are shown.
+
+    Args:
+      boxes: float32 [n, 4].
+      size: int32 [n, 2], (height, width) of the stored image of each.
+      orientation: int32 [n], 1 to 8: EXIF's tag of each. 1: shown as stored.
+    """
+
+    orientation = tf.convert_to_tensor(orientation)
+
+    def among(*tags):
+        return tf.reduce_any(orientation[:, None] == tf.constant(tags, orientation.dtype), axis=1)
+
+    flipped = tf.stack([among(3, 4, 6, 7), among(2, 3, 7, 8)], axis=1)  # up and down, left and right
+    swapped = among(5, 6, 7, 8)[:, None]  # of what is flipped, rows become columns
+    size, low, high = tf.cast(size, tf.float32), boxes[:, :2], boxes[:, 2:]
+    low, high = tf.where(flipped, size - high, low), tf.where(flipped, size - low, high)
+    low, high = (tf.where(swapped, corner[:, ::-1], corner) for corner in (low, high))
+    return tf.concat([low, high], axis=1)
+
+
 def mirror(boxes: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
     """The boxes of an image of this width after left and right are exchanged."""
     ymin, xmin, ymax, xmax = tf.unstack(boxes, axis=1)

@@ -39,11 +39,11 @@ def open_source(
       dataset: 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', 'voc:PATH' (its images without
         labels), or the name of a TFDS builder.
       data_dir: where TFDS keeps its data; empty: its own default.
-      split: part of the dataset; TFDS syntax such as 'train[:10%]', except for folders; of 'voc:PATH' a list's name.
+      split: part of the dataset; TFDS syntax such as 'train[:10%]', except for folders; of 'voc:PATH' a list or folder.
       window: examples shuffled together; folders are always shuffled whole.
       split_flag: the flag that `split` came from.
       max_megapixels: of images in folders; what is prepared by TFDS is taken as it is.
-      top_folders: what the folders at the top of 'folder:PATH' are, as of `folder_tree.read`.
+      top_folders: what the folders at the top of 'folder:PATH' and 'voc:PATH' are, as of `folder_tree.read`.
       sixteen_bit: how pictures of more than 8 bits are decoded: 'range' or 'full', see `levels`.
 
     Raises:
@@ -55,7 +55,7 @@ def open_source(
         if kind == "folder":
             return folder.open_folder(rest, split, data_dir, max_megapixels, sixteen_bit, top_folders=top_folders)
         if kind == "voc" and colon:
-            return voc_folder.open_voc_images(rest, split, data_dir, max_megapixels, sixteen_bit)
+            return voc_folder.open_voc_images(rest, split, data_dir, max_megapixels, sixteen_bit, top_folders)
         if name == "photos":
             config = photos.config(_number(dataset, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED)
             builder = _embedded(photos.Photos, config, data_dir)
@@ -87,13 +87,16 @@ def open_detection_source(
     split_flag: str = "split",
     max_megapixels: float = DataConfig.max_megapixels,
     sixteen_bit: str = DataConfig.sixteen_bit,
+    top_folders: str = DataConfig.top_folders,
+    negatives_without_xml: bool = False,
 ) -> DetectionSource:
     """Opens a dataset with boxes by its name, preparing it if needed.
 
     Args:
       dataset: 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012', or 'voc:PATH'.
-      data_dir, window, split_flag, max_megapixels, sixteen_bit: as of `open_source`.
-      split: part of the dataset; TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list of ImageSets.
+      data_dir, window, split_flag, max_megapixels, sixteen_bit, top_folders: as of `open_source`.
+      split: part of the dataset; TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list or a folder.
+      negatives_without_xml: take images of 'voc:PATH' without an annotation for images without objects.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
@@ -102,7 +105,8 @@ def open_detection_source(
     name, _, count = dataset.partition("/")
     with _naming(split_flag):
         if kind == "voc" and colon:
-            return voc_folder.open_voc_folder(rest, split, data_dir, max_megapixels, sixteen_bit)
+            rules = data_dir, max_megapixels, sixteen_bit, top_folders
+            return voc_folder.open_voc_folder(rest, split, *rules, negatives_without_xml)
         if name == "collages":
             config = collages.config(_number(dataset, count, "images to train on", "collages/1000") or collages.TRAIN)
             builder = _embedded(collages.Collages, config, data_dir)

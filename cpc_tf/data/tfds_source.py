@@ -14,7 +14,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf import leftovers
+from cpc_tf import leftovers, texts
 from cpc_tf.data import keys, levels
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.source import FOREVER, NO_LABEL, About, Examples, Select, Source, SplitError
@@ -173,7 +173,7 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
     except Exception as error:
         # TFDS prepares aside and renames: whoever comes second cannot rename onto the data of the first, and need not.
         if not builder.is_prepared():
-            raise ConfigError(f"--dataset={builder.name}: cannot be prepared: {_first_line(error)}") from error
+            raise ConfigError(f"--dataset={builder.name}: cannot be prepared: {_told(builder.name, error)}") from error
     # Read back from the disk, for `builder` may describe what another process has prepared.
     with quiet():
         return tfds.builder_from_directory(builder.data_dir)
@@ -219,15 +219,21 @@ def _features(builder):
 
 def _why_not(name, error):
     if not isinstance(error, tfds.core.DatasetNotFoundError):
-        return _first_line(error)
+        return _told(name, error)
     known = tfds.list_builders(with_community_datasets=False)
     close = difflib.get_close_matches(name.split("/")[0].split(":")[0], known, n=3)
     hint = f"did you mean {' or '.join(close)}?" if close else "see tensorflow.org/datasets/catalog"
     return f"no such dataset; {hint} Your own pictures are --dataset=folder:PATH"
 
 
-def _first_line(error):
-    return str(error).strip().split("\n")[0] or type(error).__name__
+def _told(name, error):
+    """What an error says, as one line. A warning shows more than that, such as what to download, whole."""
+    text = str(error).strip()
+    if texts.one_line(text) == text:
+        return text or type(error).__name__
+    lines = [texts.escaped(line.rstrip()) for line in text.split("\n")]
+    logging.warning("--dataset=%s: TensorFlow Datasets says:\n%s", name, "\n".join(lines))
+    return f"{lines[0]} (all of it is above)"
 
 
 @contextlib.contextmanager

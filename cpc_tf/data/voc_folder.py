@@ -1,4 +1,4 @@
-"""`voc:PATH`: any folder in VOC's layout: JPEGImages, Annotations, ImageSets/Main."""
+"""`voc:PATH`: a folder of pictures with boxes in VOC's XML. Its layouts: `voc_layout`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from absl import logging
 from cpc_tf.data import boxes as box
 from cpc_tf.data import folder_check, folder_tree, levels, voc_layout, voc_xml, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.decode import Levels, image_size
+from cpc_tf.data.decode import Levels, image_size, orientation, stored_size
 from cpc_tf.data.folder import FolderSource
-from cpc_tf.data.source import NO_LABEL, DetectionSource, Select, SplitError
-from cpc_tf.data.voc_layout import stem
+from cpc_tf.data.source import NO_LABEL, About, DetectionSource, Select, SplitError
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import escaped, listed
 
-_IMAGES, _ANNOTATIONS = "JPEGImages", "Annotations"
+_NO_ANNOTATION = "no annotation"
 _MOST_LEFT_OUT = 0.01  # of a split's images; above, the data are not what their owner believes
 
 
@@ -30,16 +29,17 @@ class VocFolder(DetectionSource):
         self,
         root: str,
         files: folder_check.Checked,
+        keys: list[str],
         objects: dict[str, tf.RaggedTensor],
         class_names: tuple[str, ...],
         levels: Levels | None = None,
     ):
-        """Args: the folder of the images, its files, their objects (see `_objects`), names of the labels."""
+        """Args: the folder, its files, their keys, their objects (see `_objects`), names of the labels."""
         self.num_examples = len(files.names)
         self.class_names, self.levels = class_names, levels
         # The label of a file is its index in the list, by which its objects are found.
         self._files = FolderSource(root, files, list(range(len(files.names))), ())
-        self._objects = {"name": tf.constant([stem(file) for file in files.names]), **objects}
+        self._objects = {"name": tf.constant(keys), **objects}
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         return self._with_objects(self._files.stream(seed, start, select))
@@ -64,34 +64,54 @@ def open_voc_folder(
     cache_dir: str = "",
     max_megapixels: float = DataConfig.max_megapixels,
     sixteen_bit: str = DataConfig.sixteen_bit,
+    top_folders: str = DataConfig.top_folders,
+    negatives_without_xml: bool = False,
 ) -> VocFolder:
     """The images of a split and their objects.
 
-    The splits are the lists ImageSets/Main/SPLIT.txt, without those of one class (`cat_train.txt`); without any list
-    there is only `train`, all images. The classes are the names found in all annotations, sorted. Boxes are cut off at
-    the border of the image itself, whatever size the annotation gives; those without area or numbers are left out with
-    a warning. So are images without a file or a readable annotation, or with broken or too many pixels; more
-    than 1 % of them is an error.
+    The splits are the lists ImageSets/Main/SPLIT.txt, without those of one class (`cat_train.txt`); without any list,
+    the folders called train, valid and test; without these there is only `train`, all images. The classes are the
+    names found in all annotations, sorted. An image without objects is a negative; a warning says how many there are.
+
+    Boxes are places in the image as it is decoded, turned as EXIF says. If the size in the annotation fits only the
+    image as it is stored, its boxes are turned with it. They are cut off at the border of the image itself, whatever
+    size the annotation gives; those without area or numbers are left out with a warning. So are images without a file
+    or a readable annotation, or with broken or too many pixels; more than 1 % of them is an error.
 
     Args:
       path: the folder, local or e.g. gs://.
-      split: name of a list.
+      split: its name.
       cache_dir: where the outcome of decoding each file once is kept; empty: `cache.folder()`.
       max_megapixels: of an image; others are left out before they fill the memory.
       sixteen_bit: how pictures of more than 8 bits are decoded, see `levels`.
+      top_folders: whether the folders at the top are splits, see `folder_tree.splits`.
+      negatives_without_xml: take images without an annotation for images without objects.
 
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, no boxes, too many unusable images.
     """
-    folder = _read(path)
-    names = _usable(folder.named(split), folder.trouble, folder.dataset)
-    files = folder.sound(names, cache_dir, max_megapixels)
+    folder = _read(path, top_folders)
+    if not folder.images.keys() & folder.annotations.keys():
+        problem = f"none of its {len(folder.images)} pictures has an XML file of its name"
+        raise ConfigError(f"{folder.dataset}: {problem}; {voc_layout.KNOWN}")
+    _warn_of_names(folder)
+    if negatives_without_xml:
+        absent = dict.fromkeys(folder.images, voc_xml.NO_OBJECTS)
+        folder = dataclasses.replace(folder, annotations={**absent, **folder.annotations})
+    usable = _usable(folder.named(split), folder.trouble, folder.dataset)
+    kept, files = folder.sound(usable, cache_dir, max_megapixels)
     levels = folder.levels(files, sixteen_bit, cache_dir, max_megapixels)
-    found = [folder.annotations[stem(file)] for file in files.names]
-    objects = _objects(folder.root, files.names, found, folder.class_names)
-    if not len(objects["labels"].flat_values):
+    objects = _objects(folder.root, files.names, [folder.annotations[key] for key in kept], folder.class_names)
+    counts = objects["labels"].row_lengths().numpy()
+    if not counts.any():
         raise SplitError(split, f"no boxes in it, in {folder.dataset}")
-    return VocFolder(folder.pictures, files, objects, folder.class_names, levels)
+    negatives = [file for file, count in zip(files.names, counts) if not count]
+    absent = sum(folder.annotations[key] is voc_xml.NO_OBJECTS for key in kept)
+    message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
+    _report(folder.root, message, negatives, len(kept))
+    source = VocFolder(folder.root, files, kept, objects, folder.class_names, levels)
+    source.about = folder.about(split)
+    return source
 
 
 def open_voc_images(
@@ -100,6 +120,7 @@ def open_voc_images(
     cache_dir: str = "",
     max_megapixels: float = DataConfig.max_megapixels,
     sixteen_bit: str = DataConfig.sixteen_bit,
+    top_folders: str = DataConfig.top_folders,
 ) -> FolderSource:
     """The images of a split without labels, to pre-train on; annotations need not be there. See `open_voc_folder`.
 
@@ -108,90 +129,117 @@ def open_voc_images(
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
     """
-    folder = _read(path, annotated=False)
-    names = _usable(folder.named(split), folder.without_file, folder.dataset)
-    files = folder.sound(names, cache_dir, max_megapixels)
+    folder = _read(path, top_folders)
+    usable = _usable(folder.named(split), folder.without_file, folder.dataset)
+    _, files = folder.sound(usable, cache_dir, max_megapixels)
     levels = folder.levels(files, sixteen_bit, cache_dir, max_megapixels)
-    return FolderSource(folder.pictures, files, [NO_LABEL] * len(files.names), (), levels)
+    source = FolderSource(folder.root, files, [NO_LABEL] * len(files.names), (), levels)
+    source.about = folder.about(split)
+    return source
 
 
 @dataclasses.dataclass(frozen=True)
 class _Folder:
-    """What lies in a folder of VOC's layout: {stem: file}, {stem: annotation or why there is none}, {split: list}."""
+    """A folder with VOC's XML. Images and annotations have the same keys, see `voc_layout.key`."""
 
     path: str
     root: str
-    images: dict[str, str]
-    annotations: dict[str, voc_xml.Annotation | str]
+    images: dict[str, str]  # {key: file}
+    annotations: dict[str, voc_xml.Annotation | str]  # {key: annotation or why it cannot be read}
     class_names: tuple[str, ...]
-    splits: dict[str, str | None]
+    lists: dict[str, str]  # {split: path of its list}
+    parts: dict[str, list[str]]  # {split: keys}, if there are no lists
 
     @property
     def dataset(self) -> str:
         return f"--dataset=voc:{escaped(self.path)}"
 
-    @property
-    def pictures(self) -> str:
-        return f"{self.root}/{_IMAGES}"
-
     def named(self, split: str) -> list[str]:
-        """The stems of a split's images. Raises SplitError if there are none."""
-        found = folder_tree.find(split, self.splits)
+        """The keys of a split's images. Raises SplitError if there are none."""
+        splits = self.lists or self.parts
+        found = folder_tree.find(split, splits)
         if found is None:
-            raise SplitError(split, f"voc:{self.path} has {listed(sorted(self.splits))}")
-        path = self.splits[found]
-        names = voc_layout.read_list(path) if path else sorted(self.images)
-        if not names:
+            hint = "" if len(splits) > 1 or self.lists else f", all its images; {voc_layout.KNOWN}"
+            raise SplitError(split, f"voc:{self.path} has {listed(sorted(splits))}{hint}")
+        keys = voc_layout.read_list(self.lists[found], self.images) if self.lists else self.parts[found]
+        if not keys:
             raise SplitError(split, f"no image of voc:{self.path} is in it")
-        return names
+        return keys
 
-    def without_file(self, name: str) -> str | None:
-        return None if name in self.images else f"no such file in {_IMAGES}"
+    def about(self, split: str) -> About:
+        """What a user should hear of a split; lists share images, so that other lists are not left out."""
+        splits = self.lists or self.parts
+        counts = {} if self.lists else {name: len(keys) for name, keys in self.parts.items()}
+        return About(folder_tree.find(split, splits) or "", counts)
 
-    def trouble(self, name: str) -> str | None:
+    def without_file(self, key: str) -> str | None:
+        return None if key in self.images else "no such picture"
+
+    def trouble(self, key: str) -> str | None:
         """Why an image cannot be used with its objects."""
-        found = self.annotations.get(name, "no annotation")
-        return self.without_file(name) or (found if isinstance(found, str) else None)
+        found = self.annotations.get(key, _NO_ANNOTATION)
+        return self.without_file(key) or (found if isinstance(found, str) else None)
 
-    def sound(self, names: list[str], cache_dir: str, max_megapixels: float) -> folder_check.Checked:
-        """Those of the images that can be decoded."""
-        files = [self.images[name] for name in names]
-        return folder_check.sound(self.pictures, files, cache_dir, f"voc:{self.path}", max_megapixels)
+    def sound(self, keys: list[str], cache_dir: str, max_megapixels: float) -> tuple[list[str], folder_check.Checked]:
+        """Those of the images that can be decoded, and their files."""
+        key_of = {self.images[key]: key for key in keys}
+        files = folder_check.sound(self.root, list(key_of), cache_dir, f"voc:{self.path}", max_megapixels)
+        return [key_of[file] for file in files.names], files
 
     def levels(self, split: folder_check.Checked, rule: str, cache_dir: str, max_megapixels: float) -> Levels | None:
         """How pictures of more than 8 bits are decoded, the same for all splits."""
         names, dataset = sorted(self.images.values()), f"voc:{self.path}"
-        return levels.of_folder(rule, dataset, self.pictures, names, split, cache_dir, max_megapixels)
+        return levels.of_folder(rule, dataset, self.root, names, split, cache_dir, max_megapixels)
 
 
-def _read(path: str, annotated: bool = True) -> _Folder:
+def _read(path: str, top_folders: str) -> _Folder:
     root = walk.folder_of(f"voc:{path}")
-    for folder in (_IMAGES, _ANNOTATIONS) if annotated else (_IMAGES,):
-        if not tf.io.gfile.isdir(f"{root}/{folder}"):
-            raise ConfigError(
-                f"--dataset=voc:{escaped(path)}: no folder {folder} in it; PATH is e.g. VOCdevkit/VOC2007"
-            )
-    # Of two files of one name, the first: .jpg before .png.
-    images = {stem(file): file for file in reversed(folder_tree.images(f"{root}/{_IMAGES}"))}
-    there = tf.io.gfile.isdir(f"{root}/{_ANNOTATIONS}")
-    annotations = voc_layout.annotations(f"{root}/{_ANNOTATIONS}") if there else {}
+    images, annotations = voc_layout.pictures(root), voc_layout.annotations(root)
     readable = [a for a in annotations.values() if not isinstance(a, str)]
     class_names = tuple(sorted({name for a in readable for name in a.names if name}))
-    splits = voc_layout.splits(root, class_names) or {"train": None}
-    return _Folder(path, root, images, annotations, class_names, splits)
+    if not images:
+        raise ConfigError(f"--dataset=voc:{escaped(path)}: no pictures in it; {voc_layout.KNOWN}")
+    lists = voc_layout.lists(root, class_names, images.values())
+    return _Folder(
+        path,
+        root,
+        images,
+        annotations,
+        class_names,
+        lists,
+        folder_tree.splits(sorted(images), f"voc:{path}", top_folders),
+    )
 
 
-def _usable(names, trouble, dataset):
-    """The names without trouble; the others are named in a warning, or an error if they are too many."""
-    troubles = {name: why for name in names if (why := trouble(name))}
+def _warn_of_names(folder):
+    """Warns of annotations that belong to no image, or that say they belong to another one."""
+    root, images, annotations = folder.root, folder.images, folder.annotations
+    alone = [key for key in annotations if key not in images]
+    _report(root, "%d of %d annotations have the name of no image and are left out: %s", alone, len(annotations))
+    told = {
+        key: "/".join([*key.split("/")[:-1], voc_layout.key(annotation.filename)])
+        for key, annotation in annotations.items()
+        if key in images and not isinstance(annotation, str)
+    }
+    other = [key for key, name in told.items() if name != key and name in images]
+    message = "%d of %d annotations have the <filename> of another image; their own names count: %s"
+    _report(root, message, other, len(annotations))
+
+
+def _usable(keys, trouble, dataset):
+    """The keys without trouble; the others are named in a warning, or an error if they are too many."""
+    troubles = {key: why for key in keys if (why := trouble(key))}
     if not troubles:
-        return names
-    named = listed([f"{name} ({why})" for name, why in troubles.items()])
-    share = f"{len(troubles)} of {len(names)} images ({100 * len(troubles) / len(names):.3g} %) cannot be used"
-    if len(troubles) > _MOST_LEFT_OUT * len(names):
-        raise ConfigError(f"{dataset}: {share}, more than 1 %; remove them from the list or repair them: {named}")
-    logging.warning("%s: %s and are left out: %s", dataset, share, named)
-    return [name for name in names if name not in troubles]
+        return keys
+    named = listed([f"{key} ({why})" for key, why in troubles.items()])
+    share = f"{len(troubles)} of {len(keys)} images ({100 * len(troubles) / len(keys):.3g} %) cannot be used"
+    remedy = "remove them from the list or repair them"
+    if _NO_ANNOTATION in troubles.values():
+        remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
+    if len(troubles) > _MOST_LEFT_OUT * len(keys):
+        raise ConfigError(f"{dataset}: {share}, more than 1 %; {remedy}: {named}")
+    logging.warning("%s: %s and are left out; %s: %s", dataset, share, remedy, named)
+    return [key for key in keys if key not in troubles]
 
 
 def _objects(root, files, annotations, class_names):
@@ -203,31 +251,56 @@ def _objects(root, files, annotations, class_names):
     labels = np.array([numbers.get(name, NO_LABEL) for a in annotations for name in a.names], np.int64)
     difficult = np.array([d for a in annotations for d in a.difficult], bool)
 
-    sizes = _sizes(f"{root}/{_IMAGES}", files)
-    boxes, sound = (tensor.numpy() for tensor in box.from_voc(raw, sizes[owner]))
-    _report(root, files, owner[~sound], len(raw), "%d of %d boxes have no area within the image and are left out: %s")
-    given = np.array([a.size for a in annotations])
-    wrong = np.flatnonzero((given > 0).all(1) & (given != sizes).any(1))
-    _report(root, files, wrong, len(files), "%d of %d images have another size than their annotations say: %s")
+    numbered = np.isfinite(raw).all(1)
+    if numbered.any() and raw[numbered].max() <= 1:
+        raise ConfigError(
+            f"{root}: no number of a box is above 1; VOC's boxes are in pixels, not in parts of the image"
+        )
+    boxes, sound = _placed(root, files, annotations, raw, owner)
+    for bad, what in (
+        (~numbered, "no name or no <bndbox> of four numbers"),
+        (numbered & ~sound, "no area within the image"),
+    ):
+        names = [files[index] for index in owner[bad]]
+        _report(root, f"%d of %d boxes have {what} and are left out: %s", names, len(raw))
     found = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
     counts = np.bincount(owner[sound], minlength=len(files))
     return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}
 
 
-def _report(root, files, indices, total, message):
-    if len(indices):
-        names = list(dict.fromkeys(files[index] for index in indices))
-        logging.warning(f"%s: {message}", root, len(indices), total, listed(names))
+def _placed(root, files, annotations, raw, owner):
+    """VOC's boxes as ours in the decoded images, and whether each is sound; `owner` is the image of each."""
+    shown, stored, tags = _geometry(root, files)
+    given = np.array([a.size for a in annotations])
+    known, as_shown, as_stored = (given > 0).all(1), (given == shown).all(1), (given == stored).all(1)
+    as_stored &= ~as_shown
+    for chosen, what in (
+        (tags > 1, "are turned as their EXIF orientation says; boxes are places in the turned image"),
+        (as_stored, "have annotations of the size they are stored in; their boxes are turned with them"),
+        (known & ~as_shown & ~as_stored, "have another size than their annotations say"),
+    ):
+        _report(root, f"%d of %d images {what}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
+    boxes, sound = box.from_voc(raw, np.where(as_stored[:, None], stored, shown)[owner])
+    boxes = box.turn(boxes, stored[owner], np.where(as_stored, tags, 1)[owner])
+    return boxes.numpy(), sound.numpy()
 
 
-def _sizes(folder, files):
-    """(height, width) of each image, int32 [images, 2]."""
+def _report(root, message, names, total):
+    """Warns of some of a total; their names may repeat."""
+    if names:
+        logging.warning(f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names))))
 
-    def size(name):
-        return image_size(tf.io.read_file(tf.strings.join([folder, name], "/")))
 
-    sizes = tf.data.Dataset.from_tensor_slices(files).map(size, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+def _geometry(root, files):
+    """Of each image: (height, width) as decoded and as stored, int32 [images, 2], and EXIF's orientation, int32."""
+
+    def read(name):
+        encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
+        return image_size(encoded), stored_size(encoded), orientation(encoded)
+
+    names = tf.data.Dataset.from_tensor_slices(files)
+    found = names.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     try:
-        return np.stack(list(sizes.as_numpy_iterator()))
+        return tuple(np.stack(values) for values in zip(*found.as_numpy_iterator()))
     except tf.errors.OpError as error:
-        raise ConfigError(f"{folder}: changed while it was read: {reason(error)}") from error
+        raise ConfigError(f"{root}: changed while it was read: {reason(error)}") from error

@@ -16,7 +16,9 @@ class VocRecords(Records, DetectionSource):
     """A split of a prepared builder with the features of `voc`. See `DetectionSource`.
 
     TFDS divides VOC's numbers by the image's size and leaves them as they are else: the first pixel is 1, and the last
-    belongs to the box. That is undone here, and boxes are cut off at the border; any without area is left out.
+    belongs to the box. That is undone here, and boxes are cut off at the border; any without area is left out. Of an
+    image that EXIF says to turn, boxes are taken for parts of the turned one: TFDS does not keep the annotation's size,
+    which could tell.
     """
 
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):

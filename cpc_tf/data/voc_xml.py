@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 import xml.etree.ElementTree as ET
 from typing import NamedTuple
+from xml.parsers import expat
+
+from cpc_tf.texts import shown
+
+_NAN = float("nan")
 
 
 class Annotation(NamedTuple):
@@ -16,36 +22,65 @@ class Annotation(NamedTuple):
     boxes: list[list[float]]
     difficult: list[bool]
     size: tuple[float, float]  # (height, width) of the image, NaN or 0 if unknown
+    filename: str = ""  # what it says of the picture's name, which need not be true
+
+
+NO_OBJECTS = Annotation([], [], [], (_NAN, _NAN))
 
 
 def parse(text: bytes) -> Annotation:
     """Reads an annotation; whatever is missing in an object makes its box NaN, and no error.
 
+    Namespaces, prefixes and capitals of tags do not matter. Names are put into Unicode's composed form: letters that
+    look the same are the same class.
+
     Raises:
-      ValueError: this is no XML. Nor is what declares entities, a few of which can fill the memory.
+      ValueError: this is no XML, or XML of another kind, or declares entities, a few of which can fill the memory.
     """
     try:
-        root = ET.fromstring(text, ET.XMLParser(target=_Builder()))
-    except (ET.ParseError, LookupError) as error:  # LookupError: of an unknown encoding
+        root = _tree(text)
+    except (expat.ExpatError, LookupError) as error:  # LookupError: of an unknown encoding
         raise ValueError(str(error)) from error
-    annotation = Annotation([], [], [], (_number(root, "size/height"), _number(root, "size/width")))
+    if root.tag != "annotation":
+        # An XML of another kind has no objects for us, and would pass for a picture without objects.
+        raise ValueError(f"<{shown(root.tag)}> in place of <annotation>")
+    size = _number(root, "size/height"), _number(root, "size/width")
+    annotation = Annotation([], [], [], size, _text(root, "filename"))
     # Only objects of the image and what is theirs: an object's parts have names and boxes, too.
     for thing in root.findall("object"):
-        name = (thing.findtext("name") or "").strip()
+        name = unicodedata.normalize("NFC", _text(thing, "name"))
         corners = [_number(thing, f"bndbox/{corner}") for corner in ("ymin", "xmin", "ymax", "xmax")]
         annotation.names.append(name)
-        annotation.boxes.append(corners if name else [float("nan")] * 4)
-        annotation.difficult.append((thing.findtext("difficult") or "").strip().lower() in ("1", "true"))
+        annotation.boxes.append(corners if name else [_NAN] * 4)
+        annotation.difficult.append(_text(thing, "difficult").lower() in ("1", "true"))
     return annotation
 
 
-class _Builder(ET.TreeBuilder):
-    def doctype(self, *declaration):
+def _tree(text):
+    """The elements, with tags in lower case and without prefixes."""
+    builder, parser = ET.TreeBuilder(), expat.ParserCreate()
+
+    def local(tag):
+        return tag.rpartition(":")[2].lower()
+
+    def refuse(*declaration):
         raise ValueError("a document type declaration")
+
+    # This parser leaves namespaces alone, so that prefixes need not be declared.
+    parser.StartElementHandler = lambda tag, attributes: builder.start(local(tag), {})
+    parser.EndElementHandler = lambda tag: builder.end(local(tag))
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = refuse
+    parser.Parse(text, True)
+    return builder.close()
+
+
+def _text(element, path):
+    return (element.findtext(path) or "").strip()
 
 
 def _number(element, path):
     try:
         return float(element.findtext(path) or "nan")
     except ValueError:
-        return float("nan")
+        return _NAN

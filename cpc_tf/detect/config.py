@@ -185,6 +185,9 @@ class DetectConfig(Settings):
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()
+    negatives_without_xml: bool = setting(
+        False, "Take pictures of --dataset=voc:PATH without an XML file for pictures without objects"
+    )
     canvas: CanvasConfig = CanvasConfig()
     detector: DetectorConfig = DetectorConfig()
     sgd: DetectorSgdConfig = DetectorSgdConfig()

@@ -17,7 +17,7 @@ from cpc_tf.data.decode import decode
 from cpc_tf.data.source import DetectionSource
 from cpc_tf.detect.average_precision import Curve, Found, Judged, judge
 from cpc_tf.detect.scoring import Scene, Scores
-from cpc_tf.results import plots
+from cpc_tf.results import glyphs, plots
 
 SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and hide the picture.
 TILES, COLUMNS = 20, 5
@@ -71,10 +71,12 @@ def draw_sheet(
     """Images (uint8 [H, W, 3] each) with their true and detected boxes, as PNG; `iou` as in `verdict`."""
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
+    class_names = glyphs.drawable(tuple(class_names), "class")
+    titles = glyphs.drawable(tuple(scene.name for scene in scenes), "picture")
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for axis, scene, image in zip(plots.grid(canvas, len(scenes), columns), scenes, images):
-            _tile(axis, scene, image, class_names, iou)
+        for axis, title, scene, image in zip(plots.grid(canvas, len(scenes), columns), titles, scenes, images):
+            _tile(axis, title, scene, image, class_names, iou)
         lines = [Line2D([], [], linewidth=2.5, **kind) for kind in KINDS]
         canvas.legend(handles=lines, loc="outside upper left", ncols=len(KINDS))
         title = f"worst misses first; detections of a score of at least {SHOWN}"
@@ -83,9 +85,9 @@ def draw_sheet(
     return plots.png(fill, 3.2 * max(columns, 3), 3 * rows + 0.8)
 
 
-def _tile(axis: Axes, scene: Scene, image: np.ndarray, class_names: Sequence[str], iou: float) -> None:
+def _tile(axis: Axes, title: str, scene: Scene, image: np.ndarray, class_names: Sequence[str], iou: float) -> None:
     found, judged, missed = verdict(scene, iou)
-    plots.tile(axis, image, f"{scene.name}: {missed.sum()} missed, {(judged.right == 0).sum()} wrong")
+    plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(judged.right == 0).sum()} wrong")
     for box, label, lost, difficult in zip(scene.truth.boxes, scene.truth.labels, missed, scene.truth.difficult):
         # Broad, so that a detected box inside remains visible.
         _box(axis, box, MISSED if lost else DIFFICULT if difficult else TRUE, 3.2, class_names[label] if lost else "")
@@ -103,6 +105,7 @@ def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: 
 
 def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
     """Precision over recall of each class that has an object to be found, as PNG."""
+    class_names = glyphs.drawable(tuple(class_names), "class")
     known = [label for label, curve in enumerate(scores.curves) if curve.objects]
     columns = min(COLUMNS, len(known))
 

@@ -57,6 +57,8 @@ def _with_objects(config: DetectConfig, split: str, flag: str) -> tuple[Detectio
         split_flag=flag,
         max_megapixels=data.max_megapixels,
         sixteen_bit=data.sixteen_bit,
+        top_folders=data.top_folders,
+        negatives_without_xml=config.negatives_without_xml,
     )
     objects = scoring.objects_of_classes(source)
     if not objects[0].sum():

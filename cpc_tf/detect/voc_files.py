@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import unicodedata
 from collections.abc import Sequence
 
 from cpc_tf.detect.scoring import Scene
@@ -16,7 +16,8 @@ def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str
     (0, 0, 2, 2) is 1 1 2 2.
 
     Returns:
-      {file name: text}, e.g. 'comp4_det_test_car.txt'. What is no letter, digit, '-' or '.' in a name becomes '_'.
+      {file name: text}, e.g. 'comp4_det_test_car.txt'. In names, what is no letter, mark, digit, '-' or '.' becomes
+      '_', and only the first 100 bytes are there.
     """
     lines = [[] for _ in class_names]
     for scene in scenes:
@@ -56,7 +57,8 @@ def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, s
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^\w.-]", "_", name)
+    short = name.encode()[:100].decode(errors="ignore")  # a file's name has at most 255 bytes
+    return "".join(letter if letter in "-." or unicodedata.category(letter)[0] in "LMN" else "_" for letter in short)
 
 
 def _rounded(boxes) -> list[list[float]]:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.efficient.label_curve import Curves
-from cpc_tf.results import plots
+from cpc_tf.results import glyphs, plots
 from cpc_tf.results.blocks import Block, Figure, Row, Table, percent, spread
 from cpc_tf.results.runs import Run
 
@@ -54,7 +54,8 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 
 def _figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:
     ticks = range(len(names) if len(names) <= MOST_NAMED else 0)
-    short = [name if len(name) <= 16 else f"{name[:15]}…" for name in names][: len(ticks)]
+    drawable = glyphs.drawable(tuple(names), "class")[: len(ticks)]
+    short = [name if len(name) <= 16 else f"{name[:15]}…" for name in drawable]
 
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()

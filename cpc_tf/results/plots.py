@@ -13,7 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
+from cpc_tf.results import glyphs
 from cpc_tf.results.blocks import Figure
 
 
@@ -158,6 +160,8 @@ def png(draw: Draw, width: float, height: float, dpi: int = 120, theme: Theme = 
     with matplotlib.rc_context(style):
         canvas = Canvas(figsize=(width, height), layout="constrained")
         draw(canvas, theme)
+        # The letters that these fonts do not have are sought in the further ones.
+        matplotlib.rcParams["font.sans-serif"] += glyphs.families(text.get_text() for text in canvas.findobj(Text))
         buffer = io.BytesIO()
         canvas.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from PIL import ExifTags, Image, ImageOps
 
 from cpc_tf.data import boxes
 
@@ -49,6 +50,22 @@ def test_from_voc_known_answers(raw, expected):
     assert sound.numpy().tolist() == [expected is not None]
     if expected:
         np.testing.assert_array_equal(converted, [expected])
+
+
+@pytest.mark.parametrize("tag", range(1, 9))
+def test_turn_is_what_pillow_does(tag):
+    random = np.random.default_rng(tag)
+    rows, columns = (np.sort(random.choice(n + 1, 2, replace=False)) for n in SIZE)
+    box = np.float32([[rows[0], columns[0], rows[1], columns[1]]])
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = tag
+    stored = Image.fromarray(pixels(box[0]))
+    stored.info["exif"] = exif.tobytes()
+    shown = np.asarray(ImageOps.exif_transpose(stored))
+    (turned,) = boxes.turn(box, [SIZE], [tag]).numpy()
+    expected = np.zeros(shown.shape, bool)
+    expected[int(turned[0]) : int(turned[2]), int(turned[1]) : int(turned[3])] = True
+    np.testing.assert_array_equal(expected, shown)
 
 
 def test_from_voc_with_a_size_per_box():

@@ -8,6 +8,7 @@ from cpc_tf.data import catalog, collages, tfds_source
 from cpc_tf.data.voc_folder import VocFolder
 from cpc_tf.data.voc_tfds import VocRecords
 from cpc_tf.settings import ConfigError
+from tests import samples
 
 
 def test_collages_with_a_number(tmp_path):
@@ -55,6 +56,15 @@ def test_voc_folder(tmp_path):
     source = catalog.open_detection_source(f"voc:{root}", str(tmp_path / "cache"))
     assert isinstance(source, VocFolder)
     assert next(source.ordered().as_numpy_iterator())["boxes"].tolist() == [[0, 0, 3, 2]]
+
+
+def test_negatives_without_xml_reach_the_folder(tmp_path):
+    root = samples.write_boxes(tmp_path / "voc")
+    (tmp_path / "voc/Annotations/0.xml").unlink()
+    arguments = f"voc:{root}", str(tmp_path / "cache")
+    with pytest.raises(ConfigError, match="1 of 4 images .* by --negatives_without_xml: 0 "):
+        catalog.open_detection_source(*arguments)
+    assert catalog.open_detection_source(*arguments, negatives_without_xml=True).num_examples == 4
 
 
 @pytest.mark.parametrize("dataset", ["photos", "coco/2017", "folder:pictures", ""])

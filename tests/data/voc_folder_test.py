@@ -148,13 +148,13 @@ def test_lists_of_one_class_are_no_splits(write):
 
 def test_without_lists_all_images_are_train(write):
     assert write(many(3)).num_examples == 3
-    with pytest.raises(ConfigError, match=r"^--split=test: voc:.* has train$"):
+    with pytest.raises(ConfigError, match=r"^--split=test: voc:.* has train, all its images; known are JPEGImages and"):
         write({}, "test")
 
 
-@pytest.mark.parametrize("place", ["test.txt", "Segmentation/test.txt", "Main/2007/test.txt", "Main/test.TXT"])
+@pytest.mark.parametrize("place", ["test.txt", "Segmentation/test.txt", "Main/2007/test.txt"])
 def test_lists_in_another_place_are_not_taken_for_none(write, place):
-    with pytest.raises(ConfigError, match=f"/ImageSets/{place}: lists of splits are ImageSets/Main/NAME.txt; "):
+    with pytest.raises(ConfigError, match=f"/ImageSets/{place}: lists of splits are ImageSets/Main/NAME.txt; move"):
         write({**many(3), f"ImageSets/{place}": "000"})
 
 
@@ -163,10 +163,13 @@ def test_empty_list(write):
         write({**many(1), "ImageSets/Main/train.txt": "\n"})
 
 
-@pytest.mark.parametrize("missing", ["JPEGImages", "Annotations"])
-def test_other_layout(write, missing):
-    files = {path: content for path, content in many(1).items() if not path.startswith(missing)}
-    with pytest.raises(ConfigError, match=f"^--dataset=voc:.*/voc: no folder {missing} in it; PATH is e.g. VOCdevkit"):
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [("JPEGImages", "no pictures in it"), ("Annotations", "none of its 2 pictures has an XML file of its name")],
+)
+def test_a_part_is_missing(write, missing, message):
+    files = {path: content for path, content in many(2).items() if not path.startswith(missing)}
+    with pytest.raises(ConfigError, match=f"^--dataset=voc:.*/voc: {message}; known are JPEGImages and Annotations "):
         write(files)
 
 
@@ -194,9 +197,16 @@ def test_boxes_are_cut_off_at_the_real_border_and_bad_ones_left_out(write, warni
         ("a", [[0, 0, 8, 12], [2, 1, 6, 5]], [0, 2], [True, False]),
         ("b", [[2, 1, 6, 5]], [0], [False]),
     ]
-    boxes, sizes = warnings
-    assert boxes.endswith("/voc: 6 of 9 boxes have no area within the image and are left out: a.png")
-    assert sizes.endswith("/voc: 1 of 2 images have another size than their annotations say: a.png")
+    sizes, numbers, areas = warnings
+    assert sizes.endswith("/voc: 1 of 2 images have another size than their annotations say: JPEGImages/a.png")
+    left_out = "and are left out: JPEGImages/a.png"
+    assert numbers.endswith(f"/voc: 3 of 9 boxes have no name or no <bndbox> of four numbers {left_out}")
+    assert areas.endswith(f"/voc: 3 of 9 boxes have no area within the image {left_out}")
+
+
+def test_boxes_in_parts_of_the_image_are_no_pixels(write):
+    with pytest.raises(ConfigError, match=r"/voc: no number of a box is above 1; VOC's boxes are in pixels"):
+        write({"JPEGImages/a.png": picture(1), "Annotations/a.xml": xml(("cat", 0.1, 0.1, 0.5, 0.9))})
 
 
 def test_sound_folder_has_no_warnings(write, warnings):
@@ -236,10 +246,40 @@ def test_images_alone_of_a_list_that_names_others(write, tmp_path):
     write(many(2))
     (tmp_path / "voc/ImageSets/Main").mkdir(parents=True)
     (tmp_path / "voc/ImageSets/Main/train.txt").write_text("000\n001\ngone\n")
-    with pytest.raises(ConfigError, match=r"1 of 3 images .* gone \(no such file in JPEGImages\)"):
+    with pytest.raises(ConfigError, match=r"1 of 3 images .* gone \(no such picture\)"):
         open_voc_images(str(tmp_path / "voc"), "train", str(tmp_path / "cache"))
     with pytest.raises(ConfigError, match=r"^--split=val: voc:.* has train$"):
         open_voc_images(str(tmp_path / "voc"), "val", str(tmp_path / "cache"))
+
+
+def test_negatives(write, warnings, tmp_path):
+    files = {**many(3), "Annotations/001.xml": xml()}
+    assert [len(boxes) for _, boxes, _, _ in contents(write(files))] == [1, 0, 1]
+    assert warnings.pop().endswith("/voc: 1 of 3 images have no objects, 0 of them no annotation: JPEGImages/001.png")
+    (tmp_path / "voc/Annotations/000.xml").unlink()
+    with pytest.raises(
+        ConfigError, match=r"1 of 3 .* or take those .* by --negatives_without_xml: 000 \(no annotation"
+    ):
+        write({})
+    source = open_voc_folder(str(tmp_path / "voc"), "train", str(tmp_path / "cache"), negatives_without_xml=True)
+    assert [len(boxes) for _, boxes, _, _ in contents(source)] == [0, 0, 1]
+    found = "2 of 3 images have no objects, 1 of them no annotation: JPEGImages/000.png, JPEGImages/001.png"
+    assert warnings.pop().endswith(found)
+    assert warnings == []
+    (tmp_path / "voc/Annotations/001.xml").write_text("<annotation>")  # is no negative
+    with pytest.raises(ConfigError, match=r"1 of 3 .* 001 \(broken annotation"):
+        open_voc_folder(str(tmp_path / "voc"), "train", str(tmp_path / "cache"), negatives_without_xml=True)
+
+
+def test_annotations_that_belong_to_no_image_or_say_so(write, warnings):
+    def named(text):
+        return xml(ONE).replace(b"<size>", b"<filename>" + text + b"</filename><size>")
+
+    files = {"Annotations/000.xml": named(b"002.jpg"), "Annotations/001.xml": named(b"as_it_was_called.jpg")}
+    assert write({**many(3), **files, "Annotations/gone.xml": xml(ONE)}).num_examples == 3
+    alone, other = warnings
+    assert alone.endswith("/voc: 1 of 4 annotations have the name of no image and are left out: gone")
+    assert other.endswith("/voc: 1 of 4 annotations have the <filename> of another image; their own names count: 000")
 
 
 def test_no_boxes_at_all(write):
@@ -248,7 +288,7 @@ def test_no_boxes_at_all(write):
 
 
 UNUSABLE = {
-    "no file": ({}, "gone (no such file in JPEGImages)"),
+    "no file": ({}, "gone (no such picture)"),
     "no annotation": ({"JPEGImages/gone.png": picture(0)}, "gone (no annotation)"),
     "broken annotation": (
         {"JPEGImages/gone.png": picture(0), "Annotations/gone.xml": "<annotation>"},
@@ -256,7 +296,7 @@ UNUSABLE = {
     ),
     "broken image": (
         {"JPEGImages/gone.png": picture(0)[:-30], "Annotations/gone.xml": xml(ONE)},
-        "1 of 101 files (0.99 %) cannot be decoded and are left out: gone.png",
+        "1 of 101 files (0.99 %) cannot be decoded and are left out: JPEGImages/gone.png",
     ),
 }
 
@@ -296,6 +336,7 @@ def test_blood_cells(tmp_path, warnings):
     assert source.class_names == ("Platelets", "RBC", "WBC")
     test = open_voc_folder(str(BCCD), "test", str(tmp_path))
     assert sum(len(labels) for s in (source, test) for _, _, labels, _ in contents(s)) == 4888 - 2
+    left_out = "JPEGImages/BloodImage_00338.jpg, JPEGImages/BloodImage_00343.jpg"
     assert [line.partition(": ")[2] for line in warnings] == [
-        "2 of 3943 boxes have no area within the image and are left out: BloodImage_00338.jpg, BloodImage_00343.jpg"
+        f"2 of 3943 boxes have no area within the image and are left out: {left_out}"
     ]

@@ -30,12 +30,43 @@ def test_sound_annotation():
         boxes=[[240, 48, 371, 195], [12, 8, 498, 352.5]],
         difficult=[False, True],
         size=(500, 353),
+        filename="000001.jpg",
     )
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"<annotation>", b"<annotation xmlns='http://host/voc'>"),
+        (b"<annotation>", b"<annotation verified='yes'>"),
+        (b"<name>dog<", b"<name><![CDATA[dog]]><"),
+        (b"<name>dog<", b"<name>&#100;o&#x67;<"),
+        (b"<bndbox>", b"<polygon><x1>1</x1><y1>2</y1></polygon><bndbox>"),
+    ],
+)
+def test_the_same_in_other_words(old, new):
+    assert voc_xml.parse(SOUND.replace(old, new)) == voc_xml.parse(SOUND)
+
+
+@pytest.mark.parametrize("declared", [b"", b" xmlns:v='http://host/voc'"])
+def test_prefixes_and_capitals(declared):
+    prefixed = SOUND.replace(b"</", b"</v:").replace(b"<", b"<v:").replace(b"<v:/v:", b"</v:")
+    prefixed = prefixed.replace(b"<v:annotation>", b"<v:annotation" + declared + b">")
+    assert b"<v:object>" in prefixed
+    assert voc_xml.parse(prefixed) == voc_xml.parse(SOUND)
+    capitals = SOUND.replace(b"object>", b"Object>").replace(b"xmin>", b"XMIN>").replace(b"annotation>", b"ANNOTATION>")
+    assert voc_xml.parse(capitals) == voc_xml.parse(SOUND)
+
+
+def test_one_class_however_its_letters_are_composed():
+    texts = [f"<annotation><object><name>{name}</name></object></annotation>" for name in ("caf\u00e9", "cafe\u0301")]
+    assert {voc_xml.parse(text.encode()).names[0] for text in texts} == {"caf\u00e9"}
+
+
 def test_nothing_in_it():
-    names, boxes, difficult, size = voc_xml.parse(b"<annotation/>")
+    names, boxes, difficult, size, filename = voc_xml.parse(b"<annotation/>")
     assert names == boxes == difficult == []
+    assert filename == ""
     assert all(map(math.isnan, size))
 
 
@@ -67,11 +98,13 @@ def test_what_an_object_lacks_is_not_a_number(content, name, whole):
         SOUND[:-20],
         b"\xff\xd8\xff\xe0",
         b"<annotation>\x00</annotation>",
+        b"<annotations><image name='a.jpg'><box label='dog' xtl='1' ytl='1' xbr='9' ybr='9'/></image></annotations>",
+        b"<html><object/></html>",
         b"<?xml version='1.0' encoding='nonsense'?><annotation/>",
         "<?xml version='1.0' encoding='gbk'?><annotation>图</annotation>".encode("gbk"),
     ],
 )
-def test_no_xml(text):
+def test_no_annotation(text):
     with pytest.raises(ValueError, match="."):
         voc_xml.parse(text)
 

@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 from matplotlib.colors import to_rgb
 from PIL import Image
 
@@ -80,6 +81,19 @@ def test_a_sheet_of_many_images_of_any_shape():
     width, height = Image.open(io.BytesIO(png)).size
     assert width > 1500
     assert height > 700
+
+
+@pytest.mark.filterwarnings("error")  # of letters that a font does not have
+def test_names_in_any_script_are_drawn_as_numbers_where_no_font_has_them(monkeypatch):
+    lines = []
+    monkeypatch.setattr(logging, "warning", lambda message, *values: lines.append(message % values))
+    unknown = "\u0643\u0644\u0628"  # which Matplotlib would write from left to right, whatever the font
+    named = TWO_MISSED._replace(name=unknown)
+    names = (unknown, *NAMES[1:])
+    pictures.draw_sheet([GOOD, named], [BLACK] * 2, names)
+    pictures.draw_curves(scoring.score([GOOD, named], 2), names)
+    said = "numbers are drawn for names that no installed font can show:"
+    assert lines == [f"{said} class 0 is {unknown}", f"{said} picture 1 is {unknown}"]
 
 
 def test_images_come_in_the_order_asked_for():

@@ -43,6 +43,14 @@ def test_a_line_counts_pixels_from_one_the_last_included():
     }
 
 
+def test_classes_in_any_script_have_files():
+    names = ("\u0939\u093f\u0928\u094d\u0926\u0940", "\u7ea2\u7ec6\u80de/a b", "\u7ea2" * 200, "\u7ea2" * 201)
+    files = list(voc_files.result_files([], names, "test"))
+    assert files[:2] == [f"comp4_det_test_{names[0]}.txt", "comp4_det_test_\u7ea2\u7ec6\u80de_a_b.txt"]
+    assert len(set(files)) == 4
+    assert max(len(name.encode()) for name in files) < 255
+
+
 def test_scored_from_the_result_files_it_is_the_same():
     scenes = {scene.name: ([], [], []) for scene in SCENES}
     for label, text in enumerate(voc_files.result_files(SCENES, NAMES, "test").values()):

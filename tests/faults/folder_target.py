@@ -10,19 +10,35 @@ import numpy as np
 
 from cpc_tf.data import folder_check, folder_tree, voc_folder
 from cpc_tf.data.folder import open_folder
-from cpc_tf.data.voc_folder import open_voc_folder
+from cpc_tf.data.voc_folder import open_voc_folder, open_voc_images
 from cpc_tf.settings import ConfigError
 from tests import samples
 from tests.data.samples import encode
 from tests.faults import mutate
 from tests.faults.target import Target, refused
 
-NAMES = ("train", "val", "test", "a", "b.jpg", "c.png", "d.xml", "JPEGImages", "Annotations", "ImageSets", "Main")
+NAMES = (
+    *("train", "val", "test", "valid", "Test", "a", "b.jpg", "c.png", "d.xml", "b.xml", "train.txt", "trainval.txt"),
+    *("JPEGImages", "Annotations", "ImageSets", "Main", "images", "labels", "SegmentationClass"),
+)
+# Places of pictures and of their annotations, of sound folders.
+LAYOUTS = (
+    ("JPEGImages", "Annotations"),
+    ("images", "annotations/xmls"),
+    ("train", "train"),
+    ("train/images", "train/labels"),
+    (".", "."),
+)
+LISTS = (
+    b"0\n1\n",
+    b"JPEGImages/0.png\r\n./1.png 1\r\nc:\\a\\d.jpg 1,2,3\r\n",
+    b"\xef\xbb\xbf/x/images/0.png labels/0.xml\n",
+)
 ODD = ("caf\udce9.jpg", "\udcff", "x\ny.png", " ", "é.gif", "train.txt", ".hidden", "*[?].bmp", "__MACOSX", "0.xml")
 
 
 class Folders(Target):
-    """open_folder and open_voc_folder: sources that can be read whole, or ConfigError.
+    """open_folder, open_voc_folder and open_voc_images: sources that can be read whole, or ConfigError.
 
     A case is the seed of a tree with pictures, damaged ones, annotations, links, pipes, and names of all kinds.
     """
@@ -32,7 +48,7 @@ class Folders(Target):
         pixels = np.random.default_rng(0).integers(0, 256, [24, 17, 3], dtype=np.uint8)
         samples.write_boxes(room / "sound")
         self.images = [encode(pixels, kind) for kind in ("PNG", "JPEG", "BMP", "GIF")]
-        self.texts = [*(path.read_bytes() for path in sorted((room / "sound").glob("Annotations/*"))), b"0\n1\n"]
+        self.texts = [*(path.read_bytes() for path in sorted((room / "sound").glob("Annotations/*"))), *LISTS]
 
     def case(self, random):
         return random.bytes(8)
@@ -41,7 +57,8 @@ class Folders(Target):
         random = np.random.default_rng([*data])
         tree, cache = self.room / "tree", self.room / "cache"
         if random.integers(2):
-            shutil.copytree(self.room / "sound", tree)
+            for place, kind in zip(LAYOUTS[random.integers(len(LAYOUTS))], ("JPEGImages", "Annotations")):
+                shutil.copytree(self.room / "sound" / kind, tree / place, dirs_exist_ok=True)
         else:
             tree.mkdir()
         try:
@@ -50,7 +67,8 @@ class Folders(Target):
             # Most of a tree is damaged; what is left shall be read nevertheless.
             lenient = [mock.patch.object(module, "_MOST_LEFT_OUT", 0.99) for module in (folder_check, voc_folder)]
             with lenient[0], lenient[1]:
-                return any([self._opened(read, tree, cache) for read in (open_folder, open_voc_folder)])
+                reads = open_folder, open_voc_folder, open_voc_images
+                return any([self._opened(read, tree, cache) for read in reads])
         finally:
             shutil.rmtree(tree)
             shutil.rmtree(cache, ignore_errors=True)

@@ -59,7 +59,10 @@ class Annotations(Target):
     def __init__(self, room):
         super().__init__(room)
         samples.write_boxes(room)
-        self.corpus = [path.read_bytes() for path in room.glob("Annotations/*.xml")]
+        sound = [path.read_bytes() for path in room.glob("Annotations/*.xml")]
+        prefixed = sound[0].replace(b"</", b"</v:").replace(b"<", b"<v:").replace(b"<v:/v:", b"</v:")
+        other = sound[0].replace(b"<annotation>", b"<annotation xmlns='http://host/voc'><filename>0.png</filename>")
+        self.corpus = [*sound, prefixed, other.replace(b"<object>", b"<object><polygon><x1>1</x1></polygon>")]
 
     def case(self, random):
         return mutate.damaged(random, self.corpus)

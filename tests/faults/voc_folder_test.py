@@ -40,12 +40,12 @@ def make_folder(path):
 @pytest.mark.parametrize(
     ("part", "make", "message"),
     [
-        ("JPEGImages", make_file, "no folder JPEGImages in it"),
-        ("JPEGImages", link_to_itself, "no folder JPEGImages in it"),
-        ("JPEGImages", make_folder, "no image of voc:"),
+        ("JPEGImages", make_file, "none of its 4 pictures has an XML file"),
+        ("JPEGImages", link_to_itself, "none of its 4 pictures has an XML file"),
+        ("JPEGImages", make_folder, "none of its 4 pictures has an XML file"),
         ("JPEGImages/0.png", os.mkfifo, ""),
-        ("Annotations", make_file, "no folder Annotations in it"),
-        ("Annotations", make_folder, r"\(no annotation\)"),
+        ("Annotations", make_file, "none of its 4 pictures has an XML file"),
+        ("Annotations", make_folder, "none of its 4 pictures has an XML file"),
         ("Annotations/0.xml", make_folder, r"\(no annotation\)"),
         ("Annotations/0.xml", os.mkfifo, r"\(no annotation\)"),
         ("Annotations/0.xml", lambda path: path.write_bytes(b"\xff\xfe<\xd8"), r"\(broken annotation, "),
@@ -59,8 +59,8 @@ def make_folder(path):
         ("ImageSets/Main", make_file, "/ImageSets/Main: is no folder"),
         ("ImageSets/Main/train.txt", make_folder, ""),  # no list
         ("ImageSets/Main/train.txt", os.mkfifo, ""),
-        ("ImageSets/Main/train.txt", lambda path: path.write_bytes(b"0\n\xe9\xff\0\n"), "no such file in JPEGImages"),
-        ("ImageSets/Main/train.txt", lambda path: path.write_text("0", "utf-16"), "no such file in JPEGImages"),
+        ("ImageSets/Main/train.txt", lambda path: path.write_bytes(b"0\n\xe9\xff\0\n"), "no such picture"),
+        ("ImageSets/Main/train.txt", lambda path: path.write_text("0", "utf-16"), "no such picture"),
     ],
 )
 def test_parts_of_a_voc_folder_that_are_something_else(tmp_path, part, make, message):
@@ -76,11 +76,19 @@ def test_parts_of_a_voc_folder_that_are_something_else(tmp_path, part, make, mes
         assert open_voc_folder(str(root), "train", cache).num_examples == 4 - (part == "JPEGImages/0.png")
 
 
-@pytest.mark.parametrize("part", ["JPEGImages", "Annotations", "ImageSets/Main"])
-def test_parts_of_a_voc_folder_that_cannot_be_read(tmp_path, unreadable, refused, part):
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("JPEGImages", "--dataset=voc:{root}: no pictures in it; "),
+        ("Annotations", "--dataset=voc:{root}: none of its 4 pictures has an XML file of its name; "),
+        ("ImageSets/Main", "{root}/ImageSets/Main: cannot be read: Permission denied"),
+    ],
+)
+def test_parts_of_a_voc_folder_that_cannot_be_read(tmp_path, unreadable, refused, caplog, part, message):
     root = tmp_path / "voc"
     samples.write_boxes(root)
     (root / part).mkdir(parents=True, exist_ok=True)
     unreadable(root / part)
-    message = refused(open_voc_folder, str(root), "train", str(tmp_path / "cache"))
-    assert message == f"{root / part}: cannot be read: Permission denied"
+    said = refused(open_voc_folder, str(root), "train", str(tmp_path / "cache"))
+    assert said.startswith(message.format(root=root))
+    assert "cannot be read" in said + caplog.text

@@ -1,0 +1,54 @@
+"""Names of any script in pictures."""
+
+import warnings
+
+import pytest
+from absl import logging
+from matplotlib import font_manager
+
+from cpc_tf.results import glyphs, plots
+
+CHINESE, ARABIC, GREEK = "\u7ea2\u7ec6\u80de", "\u0643\u0644\u0628", "\u03b1\u03b2"
+HINDI, EMOJI = "\u0939\u093f\u0928\u094d\u0926\u0940", "\U0001f415\u200d\U0001f9ba"
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    found = []
+    monkeypatch.setattr(logging, "warning", lambda message, *values: found.append(message % values))
+    monkeypatch.setattr(
+        font_manager.fontManager, "ttflist", [e for e in font_manager.fontManager.ttflist if "DejaVu" in e.name]
+    )
+    for cached in (glyphs.drawable, glyphs._family):
+        cached.cache_clear()
+    yield found
+    for cached in (glyphs.drawable, glyphs._family):
+        cached.cache_clear()
+
+
+def test_names_that_cannot_be_drawn_are_numbers_and_one_line_says_which(lines):
+    names = ("caf\u00e9 $x", CHINESE, ARABIC, GREEK, HINDI, EMOJI, "two\nlines")
+    wanted = ("caf\u00e9 $x", "class 1", "class 2", GREEK, "class 4", "class 5", "class 6")
+    assert glyphs.drawable(names, "class") == glyphs.drawable(names, "class") == wanted
+    (line,) = lines
+    assert line == (
+        f"numbers are drawn for names that no installed font can show: class 1 is {CHINESE}, class 2 is {ARABIC}, "
+        f"class 4 is {HINDI}, class 5 is \U0001f415\\u200d\U0001f9ba, class 6 is two\\nlines"
+    )
+
+
+def test_a_font_that_has_the_letters_is_taken(lines, monkeypatch):
+    monkeypatch.setattr(glyphs, "_OWN", "DejaVu Sans Mono")
+    name = "\u0370"  # a letter that DejaVu Sans and others have, but not this one
+    assert glyphs.drawable((name,), "class") == (name,)
+    assert lines == []
+    (family,) = glyphs.families(["plain", name])
+    assert family.startswith("DejaVu Sans")
+    assert family != "DejaVu Sans Mono"
+
+
+@pytest.mark.parametrize("text", ["plain", GREEK])
+def test_a_picture_without_warnings_of_fonts(lines, text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert plots.png(lambda canvas, theme: canvas.subplots().set_title(text), 2, 2)
