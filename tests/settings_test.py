@@ -96,10 +96,10 @@ def test_every_flag_has_one_owner_and_says_what_it_is(config_class):
 
 
 @pytest.mark.parametrize("config_class", CONFIGS)
-def test_a_binary_has_fewer_than_fifty_flags_whose_help_stands_alone(config_class):
+def test_a_binary_has_at_most_fifty_flags_whose_help_stands_alone(config_class):
     """Help is sorted by name, so a text must not lean on its neighbours."""
     flags = [field for _, field in leaves(config_class) if field.metadata["flag"]]
-    assert len(flags) < 50
+    assert len(flags) <= 50
     for field in flags:
         assert field.metadata["help"][0].isupper(), field.name
         words = field.metadata["help"].lower().split()
