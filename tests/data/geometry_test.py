@@ -32,13 +32,11 @@ def test_resize_does_not_alias():
     np.testing.assert_allclose(geometry.resize(tf.constant(stripes), 16), 128, atol=1)
 
 
-@pytest.mark.parametrize("shape", [(8, 64), (64, 8), (15, 64)])
+@pytest.mark.parametrize("shape", [(8, 48), (48, 8), (15, 48)])
 def test_a_side_that_shrinks_does_not_alias_while_the_other_grows(shape):
     stripes = np.zeros([*shape, 3], np.uint8)
-    np.moveaxis(stripes, shape.index(64), 0)[::2] = 255
-    resized = geometry.resize(tf.constant(stripes), 16)
-    assert resized.shape == (16, 16, 3)
-    np.testing.assert_allclose(resized, 128, atol=1)
+    np.moveaxis(stripes, shape.index(48), 0)[::3] = 255
+    np.testing.assert_array_equal(geometry.resize(tf.constant(stripes), 16), np.full([16, 16, 3], 85))
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (4, 16), (16, 4), (4, 8), (7, 9)])
