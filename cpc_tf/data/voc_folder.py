@@ -200,15 +200,11 @@ def _read(path: str, top_folders: str) -> _Folder:
     if not images:
         raise ConfigError(f"--dataset=voc:{escaped(path)}: no pictures in it; {voc_layout.KNOWN}")
     lists = voc_layout.lists(root, class_names, images.values())
-    return _Folder(
-        path,
-        root,
-        images,
-        annotations,
-        class_names,
-        lists,
-        folder_tree.splits(sorted(images), f"voc:{path}", top_folders),
-    )
+    parts = {} if lists else folder_tree.splits(sorted(images), f"voc:{path}", top_folders)
+    used = {key for keys in parts.values() for key in keys}
+    beside = [images[key] for key in images if parts and key not in used]
+    _report(root, "%d of %d images are beside the folders of the splits and are left out: %s", beside, len(images))
+    return _Folder(path, root, images, annotations, class_names, lists, parts)
 
 
 def _warn_of_names(folder):

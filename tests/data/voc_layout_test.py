@@ -81,6 +81,14 @@ def names(source):
     return [name for name, *_ in contents(source)]
 
 
+def test_pictures_beside_the_folders_of_splits_are_named(write, warnings):  # noqa: F811
+    files = {f"{place}.png": picture(1) for place in ("train/a", "val/a", "b")}
+    files |= {f"{place}.xml": xml(ONE) for place in ("train/a", "val/a", "b")}
+    assert names(write(files)) == ["train/a"]
+    (line,) = warnings
+    assert line.endswith("/voc: 1 of 3 images are beside the folders of the splits and are left out: b.png")
+
+
 def test_lists_at_the_top(write):  # noqa: F811
     lists = {"trainval.txt": "JPEGImages/b.png Annotations/b.xml", "valid.txt": "a.png", "classes.txt": "cat"}
     files = {f"JPEGImages/{n}.png": picture(1) for n in "ab"} | {f"Annotations/{n}.xml": xml(ONE) for n in "ab"}
