@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data import boxes as box
-from cpc_tf.data import folder_check, folder_tree, levels, voc_layout, voc_xml, walk
+from cpc_tf.data import folder_check, folder_tree, levels, voc_layout, voc_objects, voc_xml, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.decode import Levels, image_size, orientation, stored_size
+from cpc_tf.data.decode import Levels
 from cpc_tf.data.folder import FolderSource
 from cpc_tf.data.source import NO_LABEL, About, DetectionSource, Select, SplitError
-from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import escaped, listed
 
@@ -34,7 +31,7 @@ class VocFolder(DetectionSource):
         class_names: tuple[str, ...],
         levels: Levels | None = None,
     ):
-        """Args: the folder, its files, their keys, their objects (see `_objects`), names of the labels."""
+        """Args: the folder, its files, their keys, their objects (see `voc_objects.read`), names of the labels."""
         self.num_examples = len(files.names)
         self.class_names, self.levels = class_names, levels
         # The label of a file is its index in the list, by which its objects are found.
@@ -101,14 +98,14 @@ def open_voc_folder(
     usable = _usable(folder.named(split), folder.trouble, folder.dataset)
     kept, files = folder.sound(usable, cache_dir, max_megapixels)
     levels = folder.levels(files, sixteen_bit, cache_dir, max_megapixels)
-    objects = _objects(folder.root, files.names, [folder.annotations[key] for key in kept], folder.class_names)
+    objects = voc_objects.read(folder.root, files.names, [folder.annotations[key] for key in kept], folder.class_names)
     counts = objects["labels"].row_lengths().numpy()
     if not counts.any():
         raise SplitError(split, f"no boxes in it, in {folder.dataset}")
     negatives = [file for file, count in zip(files.names, counts) if not count]
     absent = sum(folder.annotations[key] is voc_xml.NO_OBJECTS for key in kept)
     message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
-    _report(folder.root, message, negatives, len(kept))
+    voc_objects.report(folder.root, message, negatives, len(kept))
     source = VocFolder(folder.root, files, kept, objects, folder.class_names, levels)
     source.about = folder.about(split)
     return source
@@ -203,7 +200,9 @@ def _read(path: str, top_folders: str) -> _Folder:
     parts = {} if lists else folder_tree.splits(sorted(images), f"voc:{path}", top_folders)
     used = {key for keys in parts.values() for key in keys}
     beside = [images[key] for key in images if parts and key not in used]
-    _report(root, "%d of %d images are beside the folders of the splits and are left out: %s", beside, len(images))
+    voc_objects.report(
+        root, "%d of %d images are beside the folders of the splits and are left out: %s", beside, len(images)
+    )
     return _Folder(path, root, images, annotations, class_names, lists, parts)
 
 
@@ -211,7 +210,9 @@ def _warn_of_names(folder):
     """Warns of annotations that belong to no image, or that say they belong to another one."""
     root, images, annotations = folder.root, folder.images, folder.annotations
     alone = [key for key in annotations if key not in images]
-    _report(root, "%d of %d annotations have the name of no image and are left out: %s", alone, len(annotations))
+    voc_objects.report(
+        root, "%d of %d annotations have the name of no image and are left out: %s", alone, len(annotations)
+    )
     told = {
         key: "/".join([*key.split("/")[:-1], voc_layout.key(annotation.filename)])
         for key, annotation in annotations.items()
@@ -219,7 +220,7 @@ def _warn_of_names(folder):
     }
     other = [key for key, name in told.items() if name != key and name in images]
     message = "%d of %d annotations have the <filename> of another image; their own names count: %s"
-    _report(root, message, other, len(annotations))
+    voc_objects.report(root, message, other, len(annotations))
 
 
 def _usable(keys, trouble, dataset):
@@ -236,67 +237,3 @@ def _usable(keys, trouble, dataset):
         raise ConfigError(f"{dataset}: {share}, more than 1 %; {remedy}: {named}")
     logging.warning("%s: %s and are left out; %s: %s", dataset, share, remedy, named)
     return [key for key in keys if key not in troubles]
-
-
-def _objects(root, files, annotations, class_names):
-    """The sound boxes of these images, their labels, and which are difficult; the others are counted in a warning."""
-    counts = np.array([len(a.names) for a in annotations], np.int64)
-    owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
-    raw = np.array([b for a in annotations for b in a.boxes], np.float32).reshape(-1, 4)
-    numbers = {name: label for label, name in enumerate(class_names)}
-    labels = np.array([numbers.get(name, NO_LABEL) for a in annotations for name in a.names], np.int64)
-    difficult = np.array([d for a in annotations for d in a.difficult], bool)
-
-    numbered = np.isfinite(raw).all(1)
-    if numbered.any() and raw[numbered].max() <= 1:
-        raise ConfigError(
-            f"{root}: no number of a box is above 1; VOC's boxes are in pixels, not in parts of the image"
-        )
-    boxes, sound = _placed(root, files, annotations, raw, owner)
-    for bad, what in (
-        (~numbered, "no name or no <bndbox> of four numbers"),
-        (numbered & ~sound, "no area within the image"),
-    ):
-        names = [files[index] for index in owner[bad]]
-        _report(root, f"%d of %d boxes have {what} and are left out: %s", names, len(raw))
-    found = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
-    counts = np.bincount(owner[sound], minlength=len(files))
-    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}
-
-
-def _placed(root, files, annotations, raw, owner):
-    """VOC's boxes as ours in the decoded images, and whether each is sound; `owner` is the image of each."""
-    shown, stored, tags = _geometry(root, files)
-    given = np.array([a.size for a in annotations])
-    known, as_shown, as_stored = (given > 0).all(1), (given == shown).all(1), (given == stored).all(1)
-    as_stored &= ~as_shown
-    for chosen, what in (
-        (tags > 1, "are turned as their EXIF orientation says; boxes are places in the turned image"),
-        (as_stored, "have annotations of the size they are stored in; their boxes are turned with them"),
-        (known & ~as_shown & ~as_stored, "have another size than their annotations say"),
-    ):
-        _report(root, f"%d of %d images {what}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
-    boxes, sound = box.from_voc(raw, np.where(as_stored[:, None], stored, shown)[owner])
-    boxes = box.turn(boxes, stored[owner], np.where(as_stored, tags, 1)[owner])
-    return boxes.numpy(), sound.numpy()
-
-
-def _report(root, message, names, total):
-    """Warns of some of a total; their names may repeat."""
-    if names:
-        logging.warning(f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names))))
-
-
-def _geometry(root, files):
-    """Of each image: (height, width) as decoded and as stored, int32 [images, 2], and EXIF's orientation, int32."""
-
-    def read(name):
-        encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
-        return image_size(encoded), stored_size(encoded), orientation(encoded)
-
-    names = tf.data.Dataset.from_tensor_slices(files)
-    found = names.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    try:
-        return tuple(np.stack(values) for values in zip(*found.as_numpy_iterator()))
-    except tf.errors.OpError as error:
-        raise ConfigError(f"{root}: changed while it was read: {reason(error)}") from error
