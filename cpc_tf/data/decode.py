@@ -11,6 +11,7 @@ from cpc_tf.data import exif, gif, pillow
 
 # The marks of both orders of bytes; with + for *, files of more than 4 GB.
 _WEBP_OR_TIFF = r"(?s)RIFF\C{4}WEBP|(II[*+]\x00|MM\x00[*+])\C*"
+_PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
 
@@ -38,8 +39,8 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
     with_levels = functools.partial(pillow.pixels, levels=levels)
     image = _by_kind(
         encoded,
-        jpeg=lambda: exif.turn(_jpeg(encoded, least_side), exif.of_jpeg(encoded)),
-        png=lambda: exif.turn(_png(encoded, levels), exif.of_png(encoded)),
+        jpeg=lambda: exif.upright_jpeg(_jpeg(encoded, least_side), encoded),
+        png=lambda: exif.upright_png(_png(encoded, levels), encoded),
         bmp=lambda: _bmp(encoded),
         webp_or_tiff=lambda: _by_pillow(with_levels, encoded, tf.uint8, [None, None, 3]),
         other=lambda: _any(encoded),
@@ -117,21 +118,21 @@ def header(encoded: tf.Tensor) -> Header:
 
 
 def _by_kind(encoded, jpeg, png, bmp, webp_or_tiff, other):
-    """What the function for the kind of a file gives. A file is asked for the next kind if it is not of the last."""
+    """What the function for the kind of a file gives. Most are JPEGs: the others are a call of their own."""
 
     def is_webp_or_tiff():
         return tf.strings.regex_full_match(tf.strings.substr(encoded, 0, 12), _WEBP_OR_TIFF)
 
-    kinds = [
-        (lambda: tf.io.is_jpeg(encoded), jpeg),
-        (lambda: _begins(encoded, b"\x89PNG\r\n\x1a\n", 26), png),
-        (lambda: _begins(encoded, b"BM", 30), bmp),
-        (is_webp_or_tiff, webp_or_tiff),
-    ]
-    found = other
-    for is_it, result in reversed(kinds):
-        found = functools.partial(lambda is_it, result, found: tf.cond(is_it(), result, found), is_it, result, found)
-    return found()
+    def no_jpeg():
+        kinds = [
+            (_begins(encoded, _PNG, 25), png),
+            (_begins(encoded, b"BM", 30), bmp),
+            (is_webp_or_tiff(), webp_or_tiff),
+        ]
+        return tf.case(kinds, default=other)
+
+    apart = no_jpeg if tf.executing_eagerly() else exif.apart(no_jpeg)
+    return tf.cond(tf.io.is_jpeg(encoded), jpeg, apart)
 
 
 def _by_pillow(function, encoded, dtype, shape):

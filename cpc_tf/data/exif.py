@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+
 import tensorflow as tf
 
 _TAG = 0x0112  # Orientation
-_EXIF = b"Exif\0\0"
+_EXIF, _CHUNK = b"Exif\0\0", b"eXIf"  # of a JPEG, of a PNG
 _MOST_PARTS = 100_000  # of a file; one that has more is not searched to its end
+
+
+# A call of its own, not a part of the graph that calls it: nearly all pictures do without, and would pass hundreds of
+# operations that are not executed.
+apart = functools.partial(tf.function, experimental_attributes={"_noinline": True})
 
 
 def of_jpeg(encoded: tf.Tensor) -> tf.Tensor:
@@ -14,7 +21,47 @@ def of_jpeg(encoded: tf.Tensor) -> tf.Tensor:
 
     It is in the first segment with EXIF before the pixels, whatever segments stand before it.
     """
+    return tf.cond(_has(encoded, _EXIF), lambda: _in_jpeg(encoded), lambda: tf.constant(1))
 
+
+def of_png(encoded: tf.Tensor) -> tf.Tensor:
+    """The orientation of a PNG, as of `of_jpeg`: that of the chunk eXIf, before or behind the pixels."""
+    return tf.cond(_has(encoded, _CHUNK), lambda: _in_png(encoded), lambda: tf.constant(1))
+
+
+def upright_jpeg(image: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
+    """The pixels of a JPEG as they are shown: uint8 [H, W, 3] -> [H, W, 3], or [W, H, 3] for orientations 5 to 8."""
+    return tf.cond(_has(encoded, _EXIF), lambda: _turn(image, _in_jpeg(encoded)), lambda: image)
+
+
+def upright_png(image: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
+    """The pixels of a PNG as they are shown, as of `upright_jpeg`."""
+    return tf.cond(_has(encoded, _CHUNK), lambda: _turn(image, _in_png(encoded)), lambda: image)
+
+
+def turned_size(size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """The size [2] of a picture as it is shown, from that of the stored one."""
+    return tf.where(orientation >= 5, size[::-1], size)
+
+
+def _has(encoded, name):
+    """Whether a file can have EXIF, for which its bytes are searched in 5 us for 100 kB."""
+    return tf.size(tf.raw_ops.StringSplitV2(input=[encoded], sep=name, maxsplit=1).values) > 1
+
+
+@functools.partial(apart, input_signature=[tf.TensorSpec([None, None, 3], tf.uint8), tf.TensorSpec([], tf.int32)])
+def _turn(image, orientation):
+    rows, columns = (tf.reduce_any(orientation == those) for those in ([3, 4, 7, 8], [2, 3, 6, 7]))
+    image = tf.cond(orientation >= 5, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
+    return tf.cond(
+        rows | columns,
+        lambda: tf.raw_ops.Reverse(tensor=image, dims=tf.stack([rows, columns, False])),
+        lambda: image,
+    )
+
+
+@functools.partial(apart, input_signature=[tf.TensorSpec([], tf.string)])
+def _in_jpeg(encoded):
     def step(place):
         head = _bytes(encoded, place, 10)
         marker, length = head[1], tf.cast(head[2] * 256 + head[3], tf.int64)
@@ -23,68 +70,43 @@ def of_jpeg(encoded: tf.Tensor) -> tf.Tensor:
         behind = place + tf.where(marker == 0xFF, tf.constant(1, tf.int64), 2 + length)  # 0xFF: fills a gap
         return is_exif, ends, place + 4, place + 2 + length, behind
 
-    return _search(encoded, _EXIF, 2, step)
+    return _search(encoded, 2, step)
 
 
-def of_png(encoded: tf.Tensor) -> tf.Tensor:
-    """The orientation of a PNG, as of `of_jpeg`: that of the chunk eXIf, before or behind the pixels."""
-
+@functools.partial(apart, input_signature=[tf.TensorSpec([], tf.string)])
+def _in_png(encoded):
     def step(place):
         head = _bytes(encoded, place, 8)
         length = _number(head[:4], little=False)
-        is_exif = tf.reduce_all(head[4:] == [*b"eXIf"])
+        is_exif = tf.reduce_all(head[4:] == [*_CHUNK])
         return is_exif, tf.reduce_all(head[4:] == [*b"IEND"]), place + 8, place + 8 + length, place + 12 + length
 
-    return _search(encoded, b"eXIf", 8, step)
+    return _search(encoded, 8, step)
 
 
-def turn(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    """A picture as it is shown: uint8 [H, W, 3] -> [H, W, 3], or [W, H, 3] for the orientations 5 to 8."""
-
-    def turned():
-        rows, columns = (tf.reduce_any(orientation == those) for those in ([3, 4, 7, 8], [2, 3, 6, 7]))
-        axes = tf.where(orientation >= 5, [1, 0, 2], [0, 1, 2])
-        return tf.raw_ops.Reverse(tensor=tf.transpose(image, axes), dims=tf.stack([rows, columns, False]))
-
-    return tf.cond(orientation > 1, turned, lambda: image)
-
-
-def turned_size(size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    """The size [2] of a picture as it is shown, from that of the stored one."""
-    return tf.where(orientation >= 5, size[::-1], size)
-
-
-def _search(encoded, name, start, step):
+def _search(encoded, start, step):
     """The orientation in the part of a file that `step` finds.
 
     Args:
       encoded: the file.
-      name: without these bytes there is no such part. To look for them takes 5 us for 100 kB, a step 15 us.
       start: the place of the first part.
       step: of a place gives whether EXIF is there, whether the search ends there, where its data begin and end, and the
         place of the next part.
     """
+    end = tf.cast(tf.strings.length(encoded), tf.int64)
 
-    def search():
-        end = tf.cast(tf.strings.length(encoded), tf.int64)
+    def body(place, block):
+        is_exif, ends, first, last, behind = step(place)
+        found = tf.strings.substr(encoded, tf.minimum(first, end), tf.maximum(last - first, 0))
+        return tf.where(is_exif | ends, end, behind), tf.where(is_exif, found, block)
 
-        def body(place, block):
-            is_exif, ends, first, last, behind = step(place)
-            block = tf.where(
-                is_exif, tf.strings.substr(encoded, tf.minimum(first, end), tf.maximum(last - first, 0)), block
-            )
-            return tf.where(is_exif | ends, end, behind), block
-
-        _, block = tf.while_loop(
-            lambda place, block: place < end,
-            body,
-            (tf.constant(start, tf.int64), tf.constant(b"")),
-            maximum_iterations=_MOST_PARTS,
-        )
-        return _in_block(block)
-
-    there = tf.size(tf.raw_ops.StringSplitV2(input=[encoded], sep=name, maxsplit=1).values) > 1
-    return tf.cond(there, search, lambda: tf.constant(1))
+    _, block = tf.while_loop(
+        lambda place, block: place < end,
+        body,
+        (tf.constant(start, tf.int64), tf.constant(b"")),
+        maximum_iterations=_MOST_PARTS,
+    )
+    return _in_block(block)
 
 
 def _in_block(block):

@@ -41,7 +41,7 @@ class FolderSource(IndexedSource):
         return self._labels.numpy()  # known without reading a file
 
     def changed(self) -> list[str]:
-        names, stats = self._files
+        names, stats, _ = self._files
         differ = (folder_check.stats(self._root, names) != stats).any(1)
         return [f"{self._root}/{names[index]}" for index in np.flatnonzero(differ)]
 
