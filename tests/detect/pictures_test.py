@@ -98,6 +98,8 @@ def test_names_in_any_script_are_drawn_as_numbers_where_no_font_has_them(monkeyp
 
 def test_images_come_in_the_order_asked_for():
     class Source:
+        levels = None
+
         def ordered(self):
             encoded = [tf.io.encode_png(np.full([10, 20 + i, 3], i, np.uint8)) for i in range(5)]
             return tf.data.Dataset.from_tensor_slices({"counter": np.arange(5), "encoded": encoded})
