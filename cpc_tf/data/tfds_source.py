@@ -172,7 +172,9 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
             builder.download_and_prepare()
     except Exception as error:
         # TFDS prepares aside and renames: whoever comes second cannot rename onto the data of the first, and need not.
-        if not builder.is_prepared():
+        with quiet():
+            prepared = builder.is_prepared()
+        if not prepared:
             raise ConfigError(f"--dataset={builder.name}: cannot be prepared: {_told(builder.name, error)}") from error
     # Read back from the disk, for `builder` may describe what another process has prepared.
     with quiet():
