@@ -22,7 +22,7 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: in
     count, other = now.get("replicas"), before.get("replicas")
     if count and isinstance(other, int) and count != other:
         found.append(
-            f"this run was begun on {_replicas(other)}, goes on on {_replicas(count)}: each batch is divided among "
+            f"this run began on {_replicas(other)} and continues on {_replicas(count)}: each batch is divided among "
             "them, so batch norm and the negatives of --objective see other numbers of images at a time than before"
         )
     rates = []

@@ -101,7 +101,7 @@ def test_it_is_said_once(tmp_path, caplog):
 def test_another_number_of_replicas_is_named(tmp_path, caplog, two_replicas):
     train(tmp_path, cosine(8), 4)
     train(tmp_path, cosine(8), 8, two_replicas)
-    assert "this run was begun on 1 replica, goes on on 2 replicas" in caplog.text
+    assert "this run began on 1 replica and continues on 2 replicas" in caplog.text
 
 
 def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
