@@ -95,8 +95,8 @@ def _dataset(name: str, size: int = PATCH, grid: int = GRID):
 
     from cpc_tf import augment
     from cpc_tf.augment.config import AugmentConfig
-    from cpc_tf.data import geometry
-    from cpc_tf.data.decode import decode
+    from cpc_tf.data.decoding.decode import decode
+    from cpc_tf.data.views import geometry
 
     config, count = AugmentConfig(), grid * grid
 

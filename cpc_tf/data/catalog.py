@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cpc_tf.data import (
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.sources import (
     classes,
     collages,
     folder,
@@ -17,8 +18,7 @@ from cpc_tf.data import (
     voc_folder,
     voc_tfds,
 )
-from cpc_tf.data.config import DataConfig
-from cpc_tf.data.source import DetectionSource, Source, SplitError
+from cpc_tf.data.sources.source import DetectionSource, Source, SplitError
 from cpc_tf.settings import ConfigError
 
 

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from cpc_tf.data.decode import decode
-from cpc_tf.data.source import DetectionSource
+from cpc_tf.data.decoding.decode import decode
+from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect.average_precision import Curve, Found, Judged, judge
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.results import glyphs, plots

@@ -10,9 +10,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.data import detection_pipeline
-from cpc_tf.data.fetch import fetching
-from cpc_tf.data.source import DetectionSource
+from cpc_tf.data.pipeline import detection_pipeline
+from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect import pictures, scoring, voc_files
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.splits import open_pair

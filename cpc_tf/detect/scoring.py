@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import detection_pipeline
 from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.source import DetectionSource
+from cpc_tf.data.pipeline import detection_pipeline
+from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect.average_precision import (
     Curve,
     Found,

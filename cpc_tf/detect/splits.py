@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import catalog, classes, summary
-from cpc_tf.data.source import DetectionSource, Select
+from cpc_tf.data import catalog
+from cpc_tf.data.sources import classes, summary
+from cpc_tf.data.sources.source import DetectionSource, Select
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.settings import ConfigError

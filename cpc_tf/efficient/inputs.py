@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import pipeline
-from cpc_tf.data.source import Source
-from cpc_tf.data.subset import restricted
-from cpc_tf.data.views import RandomSizedCrop
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.sources.source import Source
+from cpc_tf.data.sources.subset import restricted
+from cpc_tf.data.views.views import RandomSizedCrop
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.efficient.trainee import FROZEN

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import catalog
-from cpc_tf.data.fetch import fetching
+from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels

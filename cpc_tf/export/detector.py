@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.data import canvas
 from cpc_tf.data.config import CanvasConfig
+from cpc_tf.data.views import canvas
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import CLASS_NAMES

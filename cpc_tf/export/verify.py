@@ -11,8 +11,8 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import canvas
 from cpc_tf.data.config import CanvasConfig, GeometryConfig
+from cpc_tf.data.views import canvas
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.encoders.network import Network
 from cpc_tf.settings import RunEnded

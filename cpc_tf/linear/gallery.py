@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from cpc_tf.data import catalog, pipeline
-from cpc_tf.data.fetch import fetching
-from cpc_tf.data.source import Source
+from cpc_tf.data import catalog
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.features import Features, encode_dataset
 from cpc_tf.linear.config import LinearConfig

@@ -10,11 +10,12 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data import catalog, pipeline
+from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.data.fetch import fetching
-from cpc_tf.data.source import Source
-from cpc_tf.data.views import PatchGrid
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.sources.source import Source
+from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import EncoderCard
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.name import EncoderName

@@ -14,8 +14,8 @@ from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS
 from cpc_tf.augment.policies import to_text
-from cpc_tf.data import pipeline
-from cpc_tf.data.source import Source
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.sources.source import Source
 from cpc_tf.files import write_file
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError

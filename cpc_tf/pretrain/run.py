@@ -8,9 +8,11 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import catalog, pipeline, summary
-from cpc_tf.data.fetch import fetching
-from cpc_tf.data.source import Source
+from cpc_tf.data import catalog
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.sources import summary
+from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.identity import Identity, module_name
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy

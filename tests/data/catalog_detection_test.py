@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data import catalog, collages, tfds_source
-from cpc_tf.data.voc_folder import VocFolder
-from cpc_tf.data.voc_tfds import VocRecords
+from cpc_tf.data import catalog
+from cpc_tf.data.sources import collages, tfds_source
+from cpc_tf.data.sources.voc_folder import VocFolder
+from cpc_tf.data.sources.voc_tfds import VocRecords
 from cpc_tf.settings import ConfigError
 from tests import samples
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from cpc_tf.data import catalog, photos, tfds_source
+from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.folder import FolderSource
-from cpc_tf.data.tfds_source import TfdsSource
+from cpc_tf.data.sources import photos, tfds_source
+from cpc_tf.data.sources.folder import FolderSource
+from cpc_tf.data.sources.tfds_source import TfdsSource
 from cpc_tf.settings import ConfigError
 
 

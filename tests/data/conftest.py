@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from cpc_tf.data import photos, tfds_source
+from cpc_tf.data.sources import photos, tfds_source
 
 
 @pytest.fixture(scope="session")

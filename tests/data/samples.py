@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf.data.source import FOREVER, DetectionSource
+from cpc_tf.data.sources.source import FOREVER, DetectionSource
 
 
 class Images(DetectionSource):

@@ -6,7 +6,8 @@ import pytest
 from PIL import Image
 
 from cpc_tf import cli
-from cpc_tf.data import catalog, collages
+from cpc_tf.data import catalog
+from cpc_tf.data.sources import collages
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.run import LeftOut, detect
 from cpc_tf.settings import ConfigError

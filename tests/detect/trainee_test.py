@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data import detection_pipeline
+from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.trainee import LOSSES, DetectorTraining, build_detector, rate_of

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.data import detection_pipeline
+from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.detect.trainee import DetectorTraining
 from cpc_tf.export import check_module, exporter, verify
 from cpc_tf.export.config import ExportConfig

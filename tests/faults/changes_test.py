@@ -8,10 +8,11 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data import fetch, folder_check, pipeline
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.data.folder import open_folder
-from cpc_tf.data.views import PatchGrid
+from cpc_tf.data.pipeline import fetch, pipeline
+from cpc_tf.data.sources import folder_check
+from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode
 from tests.faults import mutate

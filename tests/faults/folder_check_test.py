@@ -12,8 +12,9 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import leftovers
-from cpc_tf.data import check_cache, decode, gif, tfds_source
-from cpc_tf.data.folder import open_folder
+from cpc_tf.data.decoding import decode, gif
+from cpc_tf.data.sources import check_cache, tfds_source
+from cpc_tf.data.sources.folder import open_folder
 from tests.data.samples import encode
 
 PIXELS = np.zeros([8, 8, 3], np.uint8)

@@ -8,9 +8,9 @@ from unittest import mock
 
 import numpy as np
 
-from cpc_tf.data import folder_check, folder_tree, voc_folder
-from cpc_tf.data.folder import open_folder
-from cpc_tf.data.voc_folder import open_voc_folder, open_voc_images
+from cpc_tf.data.sources import folder_check, folder_tree, voc_folder
+from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.sources.voc_folder import open_voc_folder, open_voc_images
 from cpc_tf.settings import ConfigError
 from tests import samples
 from tests.data.samples import encode

@@ -6,8 +6,8 @@ import socket
 import numpy as np
 import pytest
 
-from cpc_tf.data import folder_check, folder_tree
-from cpc_tf.data.folder import open_folder
+from cpc_tf.data.sources import folder_check, folder_tree
+from cpc_tf.data.sources.folder import open_folder
 from tests.data.samples import encode
 
 PIXELS = np.zeros([8, 8, 3], np.uint8)

@@ -10,8 +10,8 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf import cli
-from cpc_tf.data import voc_xml
-from cpc_tf.data.decode import decode, image_size
+from cpc_tf.data.decoding.decode import decode, image_size
+from cpc_tf.data.sources import voc_xml
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.settings import ConfigError, flatten, to_flagfile
 from cpc_tf.tasks import TASKS

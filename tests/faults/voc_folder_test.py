@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cpc_tf.data.voc_folder import open_voc_folder
+from cpc_tf.data.sources.voc_folder import open_voc_folder
 from cpc_tf.settings import ConfigError
 from tests import samples
 

@@ -1,0 +1,1 @@
+"""Batches of views, with tf.data."""

@@ -1,0 +1,96 @@
+"""The input pipeline of a detector: a source with boxes in, batches of canvases with boxes out."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from cpc_tf.data import boxes as box
+from cpc_tf.data.config import CanvasConfig
+from cpc_tf.data.decoding.decode import decode, image_size
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.sources.source import NO_LABEL, DetectionSource
+from cpc_tf.data.views import canvas
+
+
+def batches(
+    source: DetectionSource,
+    config: CanvasConfig,
+    *,
+    global_batch: int,
+    seed: int,
+    start_step: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    per_batch: int | None = None,
+) -> tf.data.Dataset:
+    """Batches of augmented images with boxes without end; steps, hosts and arguments as of `pipeline.batches`.
+
+    Returns:
+      Infinite, shapes static, with B = per_batch, M = config.max_boxes:
+        image: uint8 [B, canvas_height, canvas_width, 3], the picture at the top left, grey 128 beside it.
+        size: int32 [B, 2], (height, width) of the picture.
+        boxes: float32 [B, M, 4], (ymin, xmin, ymax, xmax) in pixels of the canvas, half-open; behind them zeros.
+        labels: int64 [B, M]; behind them -1.
+        difficult: bool [B, M].
+        left_out: int32 [B], objects that are too small now, or more than M: those remain the largest.
+
+    Raises:
+      ValueError: global_batch, the hosts and per_batch do not divide.
+    """
+
+    def prepare(example):
+        view = canvas.draw(config, seed, example["counter"])
+        shown, scale = _shown(example, view, config, source.levels)
+        boxes = example["boxes"] * tf.tile(scale, [2])
+        width = tf.cast(shown["size"][1], tf.float32)
+        boxes = tf.cond(view.mirrored, lambda: box.mirror(boxes, width), lambda: boxes)
+        places = box.choose(boxes, config.smallest_box, config.max_boxes)
+        return {
+            **shown,
+            "boxes": _padded(tf.gather(boxes, places), config.max_boxes, 0.0),
+            "labels": _padded(tf.gather(example["labels"], places), config.max_boxes, NO_LABEL),
+            "difficult": _padded(tf.gather(example["difficult"], places), config.max_boxes, False),
+            "left_out": tf.size(example["labels"]) - tf.size(places),
+        }
+
+    return pipeline.endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
+
+
+def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
+    """Each image of a source once (or every so many-th), in order, at the test area, with its objects as they are.
+
+    Returns:
+      With n the most objects of an image of the batch; the last batch may be smaller:
+        image, size: as of `batches`.
+        scale: float32 [B, 2], canvas pixels per pixel of the image, (vertical, horizontal): a box found on the canvas,
+          divided by it, is one of the image.
+        name: string [B], what VOC's result files call the image.
+        boxes: float32 [B, n, 4], all of them, in pixels of the image, not of the canvas; behind them zeros.
+        labels: int64 [B, n]; behind them -1.
+        difficult: bool [B, n].
+    """
+    view = canvas.plain(config)
+
+    def prepare(example):
+        shown, scale = _shown(example, view, config, source.levels)
+        return {**shown, "scale": scale, **{name: example[name] for name in ("name", "boxes", "labels", "difficult")}}
+
+    examples = source.ordered().shard(every, 0)
+    examples = examples.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    fill = {**dict.fromkeys(examples.element_spec), "labels": tf.constant(NO_LABEL, tf.int64)}
+    return examples.padded_batch(batch_size, padding_values=fill).prefetch(tf.data.AUTOTUNE)
+
+
+def _shown(example, view, config, levels):
+    """{'image', 'size'} of an example on the canvas, and its scale, float32 [2]."""
+    full = image_size(example["encoded"])
+    size = canvas.fitted(full, view.area, config)
+    image = decode(example["encoded"], canvas.enough(config), levels)
+    image = canvas.show(image, size, view, config)
+    return {"image": image, "size": size}, tf.cast(size, tf.float32) / tf.cast(full, tf.float32)
+
+
+def _padded(values, length, fill):
+    """[n, ...] -> [length, ...]."""
+    rest = [[0, 0]] * (values.shape.rank - 1)
+    padded = tf.pad(values, [[0, length - tf.shape(values)[0]], *rest], constant_values=fill)
+    return tf.ensure_shape(padded, [length, *values.shape[1:]])

@@ -1,0 +1,40 @@
+"""Names the files behind an error over data: changed since they were checked, or damaged."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from cpc_tf.data.sources.source import Examples
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
+
+
+@contextlib.contextmanager
+def fetching(*sources: Examples) -> Iterator[None]:
+    """Within it, what fails after files of these sources have changed, or over damaged records, names those files.
+
+    What has another cause is raised as it is, so that a whole training can stand in it.
+
+    Raises:
+      ConfigError: the run cannot go on: its order of examples is a function of the files that it found at its start.
+    """
+    try:
+        yield
+    # UnicodeDecodeError: an error of TensorFlow's whose text shows bytes of a file.
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        if changed := [path for source in sources for path in source.changed()]:
+            raise ConfigError(
+                f"{listed(changed)}: changed or gone since this run checked the folder of --dataset; put it back, or "
+                "leave it so: the same command checks the folder again and goes on"
+            ) from error
+        if not isinstance(error, (tf.errors.DataLossError, tf.errors.NotFoundError)):
+            raise
+        if damaged := [path for source in sources for path in source.damaged()]:
+            raise ConfigError(
+                f"{listed(damaged)}: cannot be read to the end; move the folder away, and the same command prepares "
+                "--dataset again and goes on"
+            ) from error
+        raise

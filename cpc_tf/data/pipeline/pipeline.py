@@ -1,0 +1,126 @@
+"""The input pipeline: a source in, batches of views out."""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow as tf
+
+from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data.config import GeometryConfig, ImageConfig
+from cpc_tf.data.decoding.decode import decode
+from cpc_tf.data.sources.source import Source
+from cpc_tf.data.views import geometry as geo
+from cpc_tf.data.views.views import RandomSizedCrop, View
+
+_PREFETCH = 4  # batches: enough to hide the jitter of decoding, little enough memory
+
+
+def batches(
+    source: Source,
+    view: View,
+    geometry: GeometryConfig | ImageConfig,
+    augmentation: AugmentConfig,
+    *,
+    global_batch: int,
+    seed: int,
+    start_step: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    per_batch: int | None = None,
+) -> tf.data.Dataset:
+    """Batches of augmented views without end; the same bits for the same (seed, step) on any machine.
+
+    The global batch of step s is the counters [s * global_batch, (s + 1) * global_batch) of `source.stream(seed)`,
+    whatever the number of hosts. Host h of n gets rows [h * global_batch / n, (h + 1) * global_batch / n) of it. Its
+    cost: each host reads all encoded records of TFDS (folders: only the files it needs), and decodes only its own.
+
+    Args:
+      source: where the images come from.
+      view: what is cut from an image.
+      geometry: resize, crop, mirror, grid, as the view wants it.
+      augmentation: what is done to each patch of the view.
+      global_batch: images per step over all replicas of all hosts.
+      seed: of order, crops, mirroring and augmentation.
+      start_step: the first step.
+      shard: (index of this host, number of hosts).
+      per_batch: images per element of the dataset, e.g. of one replica; it divides this host's rows, which come out in
+        order over several elements. Default: all of this host's rows.
+
+    Returns:
+      {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite.
+
+    Raises:
+      ValueError: global_batch, the hosts and per_batch do not divide.
+    """
+    prepare = _prepare(view, geometry, augmentation, seed, source.levels)
+    return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
+
+
+def image_views(
+    source: Source, geometry: ImageConfig, augmentation: AugmentConfig, batch_size: int, views: int, seed: int
+) -> tf.data.Dataset:
+    """Each image of a source in order, as a RandomSizedCrop, and all of them again, `views` times, each time another.
+
+    Returns:
+      {'image': uint8 [B, S, S, 3], 'label': int64 [B]}; the last batch may be smaller.
+    """
+
+    def once(view):
+        return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
+
+    prepare = _prepare(RandomSizedCrop(), geometry, augmentation, seed, source.levels)
+    return _batched(tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False)
+
+
+def _prepare(view, geometry, augmentation, seed, levels):
+    def prepare(example):
+        cut = view.cut(example["encoded"], example["counter"], geometry, augmentation, seed, levels)
+        return {view.key: cut, "label": example["label"]}
+
+    return prepare
+
+
+def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
+    """Each image of a source once (or every so many-th), in order, as the centre crop's patches, for evaluation.
+
+    Returns:
+      {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
+    """
+    patches = functools.partial(geo.grid_of_patches, patch=geometry.patch_size, stride=geometry.patch_stride)
+    return _plain(source, geometry, batch_size, every, "patches", patches)
+
+
+def plain_images(
+    source: Source, geometry: GeometryConfig | ImageConfig, batch_size: int, every: int = 1
+) -> tf.data.Dataset:
+    """Each image of a source once (or every so many-th), in order, as its centre crop.
+
+    Returns:
+      {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
+    """
+    return _plain(source, geometry, batch_size, every, "image", tf.identity)
+
+
+def _plain(source, geometry, batch_size, every, key, cut):
+    def prepare(example):
+        image = geo.resize(decode(example["encoded"], geometry.resize, source.levels), geometry.resize)
+        return {key: cut(geo.centre_crop(image, geometry.image_size)), "label": example["label"]}
+
+    return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
+
+
+def endless(source, prepare, global_batch, seed, start_step, shard, per_batch):
+    """The rows of one host, prepared, from a step on: see `batches`."""
+    host, hosts = shard
+    rows, rest = divmod(global_batch, hosts)
+    per_batch = per_batch or rows
+    if rest or rows % per_batch:
+        raise ValueError(f"--batch_size={global_batch} is not a multiple of {hosts} hosts x {per_batch} images")
+    select = None if hosts == 1 else (lambda counter: counter % global_batch // rows == host)
+    examples = source.stream(seed, start_step * global_batch, select)
+    return _batched(examples, prepare, per_batch, drop_remainder=True)
+
+
+def _batched(examples, prepare, batch_size, drop_remainder):
+    examples = examples.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return examples.batch(batch_size, drop_remainder=drop_remainder).prefetch(_PREFETCH)

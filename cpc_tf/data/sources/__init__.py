@@ -1,0 +1,1 @@
+"""Data sets: encoded images, and labels or boxes, by name or path."""

@@ -1,0 +1,134 @@
+"""The interface of all datasets: encoded images in an order that is a function of (seed, counter)."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Callable, NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.data import keys
+from cpc_tf.data.decoding.decode import Levels
+from cpc_tf.settings import ConfigError
+
+NO_LABEL = -1
+# Counters never end within a run; tf.data wants a number.
+FOREVER = tf.int64.max
+# Picks examples by their counter, before anything is read or parsed: int64 scalar -> bool scalar.
+Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
+
+
+class SplitError(ConfigError):
+    """A split that cannot be opened.
+
+    Args:
+      split: its name.
+      reason: why not.
+      flag: the flag that it came from. Whoever opens a dataset for a flag of another name raises it anew.
+    """
+
+    def __init__(self, split: str, reason: str, flag: str = "split"):
+        super().__init__(f"--{flag}={split}: {reason}")
+        self.split, self.reason = split, reason
+
+
+class About(NamedTuple):
+    """What a user should hear of a split beside its examples."""
+
+    split: str = ""  # its name in the dataset, if it may be another than the one asked for
+    splits: Mapping[str, int] = {}  # all splits of the dataset, as far as they are known -> examples in each
+    notes: tuple[str, ...] = ()  # what of the dataset is not used or taken for something else, a line each
+    unlabelled: str = ""  # why there are no labels
+
+
+class Examples(abc.ABC):
+    """A dataset, whatever its examples hold of an image: `stream` and `ordered` give dicts with a `counter`, int64."""
+
+    num_examples: int
+    class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
+    about = About()  # what a user should hear of it
+    levels: Levels | None = None  # how pictures of more than 8 bits are decoded, see `decode`
+
+    @abc.abstractmethod
+    def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
+        """Shuffled examples without end, from the global counter `start` on.
+
+        An epoch is the counters [e * num_examples, (e + 1) * num_examples): each example once, in an order that is a
+        function of (seed, e). `stream(seed, start)` equals `stream(seed).skip(start)` without replaying the data: this
+        is how training resumes exactly. `select` keeps some counters only, the order of the others stays.
+        """
+
+    @abc.abstractmethod
+    def ordered(self) -> tf.data.Dataset:
+        """Each example once, in the order of the files; `counter` is the position."""
+
+    def changed(self) -> list[str]:
+        """Paths of the files that have changed or vanished since this was opened, as far as that is known."""
+        return []
+
+    def damaged(self) -> list[str]:
+        """Paths of the files of records that cannot be read to their ends. It reads all of them."""
+        return []
+
+
+class Source(Examples):
+    """A dataset of encoded images.
+
+    `stream` and `ordered` give dicts of scalars: `counter` int64, `encoded` string (the bytes of an image file) and
+    `label` int64 (-1 where there is none).
+    """
+
+    def labels(self) -> np.ndarray:
+        """The label of each example, in the order of `ordered`: int64 [num_examples]."""
+        batches = self.ordered().map(lambda example: example["label"]).batch(4096)
+        return np.concatenate(list(batches.as_numpy_iterator()))
+
+    def class_counts(self) -> np.ndarray | None:
+        """How many examples each class has, int64 [classes]; None if too much would have to be read for that."""
+        labels = self.labels()
+        return np.bincount(labels[labels != NO_LABEL], minlength=len(self.class_names))
+
+
+class IndexedSource(Source):
+    """A source that can read any example by itself: its orders are computed, there is no list to shuffle or to keep."""
+
+    @abc.abstractmethod
+    def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        """`encoded` and `label` of an example, in the order of `ordered`; for use in a tf.data function."""
+
+    def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
+        counters = tf.data.Dataset.range(start, FOREVER)
+        if select is not None:
+            counters = counters.filter(select)
+        n = self.num_examples
+
+        def shuffled(counter):
+            order = keys.key(seed, keys.ORDER, counter // n)
+            index = tf.random.experimental.index_shuffle(counter % n, order, n - 1)
+            return {"counter": counter, **self.read(index)}
+
+        return counters.map(shuffled, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+    def ordered(self) -> tf.data.Dataset:
+        indices = tf.data.Dataset.range(self.num_examples)
+        return indices.map(
+            lambda index: {"counter": index, **self.read(index)},
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+
+
+class DetectionSource(Examples):
+    """A dataset of encoded images with objects in them.
+
+    `stream` and `ordered` give dicts:
+      counter: int64.
+      encoded: string, the bytes of an image file.
+      name: string, what VOC's result files call the image.
+      boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) in pixels of the decoded image, from 0 and half-open: the first
+        pixel's is (0, 0, 1, 1). They lie within the image and have an area.
+      labels: int64 [n], indices of class_names.
+      difficult: bool [n], VOC's mark of objects that need not be found.
+    """

@@ -1,0 +1,1 @@
+"""What a network sees of an image: patch grids, crops, canvases."""

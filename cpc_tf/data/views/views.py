@@ -1,0 +1,146 @@
+"""Views: what an encoder in training sees of an image. Random choices are keyed by (seed, counter of the example)."""
+
+from __future__ import annotations
+
+import abc
+from typing import Union
+
+import tensorflow as tf
+
+from cpc_tf import augment
+from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data.config import GeometryConfig, ImageConfig
+from cpc_tf.data.decoding.decode import Levels, decode
+from cpc_tf.data.views import geometry as geo
+from cpc_tf.settings import ConfigError
+
+# What a view needs to know; each takes one of the two.
+Geometry = Union[GeometryConfig, ImageConfig]
+
+
+class View(abc.ABC):
+    """What is cut from one image."""
+
+    key: str  # its name in a batch
+    seen: str  # what an encoder sees of an image in it, behind "it saw"
+    whole = True  # whether the encoder sees images or crops of them instead of patches of a grid
+
+    @abc.abstractmethod
+    def shape(self, geometry: Geometry) -> list[int]:
+        """The static shape of one image's view."""
+
+    @abc.abstractmethod
+    def cut(
+        self,
+        encoded: tf.Tensor,
+        counter: tf.Tensor,
+        geometry: Geometry,
+        augmentation: AugmentConfig,
+        seed: int,
+        levels: Levels | None = None,
+    ) -> tf.Tensor:
+        """The augmented view of an encoded image, uint8 of `shape`; `levels` as of `decode`."""
+
+    def check(self, geometry: GeometryConfig) -> None:
+        """Raises ConfigError if images of this geometry have no such view."""
+        # An exported module has a geometry for all that is built on it: here a grid of one patch, the image.
+        if self.whole and geometry.patch_size != geometry.image_size:
+            raise ConfigError(
+                f"--patch_size={geometry.patch_size}: this objective sees whole images, as a grid of one patch; use "
+                f"--patch_size={geometry.image_size}, the --image_size"
+            )
+
+
+class PatchGrid(View):
+    """The grid of overlapping patches of a random crop, each augmented on its own: [R, C, P, P, 3]."""
+
+    key = "patches"
+    seen = "the patches of the grid, each on its own"
+    whole = False
+
+    def shape(self, geometry: GeometryConfig) -> list[int]:
+        return [geometry.grid, geometry.grid, geometry.patch_size, geometry.patch_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+        image = geo.resize(decode(encoded, geometry.resize, levels), geometry.resize)
+        image = geo.random_crop(image, geometry.image_size, seed, counter)
+        if geometry.mirror:
+            image = geo.mirror(image, seed, counter)
+        grid = geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)
+        return _augmented(grid, augmentation, seed, counter)
+
+
+class WholeImage(View):
+    """A random crop, augmented as one patch: [S, S, 3]."""
+
+    key = "image"
+    seen = "whole images"
+
+    def shape(self, geometry: GeometryConfig) -> list[int]:
+        return [geometry.image_size, geometry.image_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+        return PatchGrid().cut(encoded, counter, geometry, augmentation, seed, levels)[0, 0]  # the only patch
+
+
+class RandomSizedCrop(View):
+    """A part of random size and shape, augmented as one patch: [S, S, 3].
+
+    Appendix C: "We extract a randomly sized crop [...] We follow this with the same image transformations as for
+    self-supervised pre-training".
+    """
+
+    key = "image"
+    seen = "crops of images, each of a random size and shape"
+
+    def shape(self, geometry: ImageConfig) -> list[int]:
+        return [geometry.image_size, geometry.image_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+        crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, levels, [[counter]])
+        return _augmented(crop, augmentation, seed, counter)[0, 0]
+
+
+class SeveralCrops(View):
+    """Several parts of random size and shape, each augmented on its own: [V, S, S, 3].
+
+    Args:
+      count: how many.
+      least_area: a crop has at least this part of the image's area.
+      stretch: its aspect ratio is between 1 / stretch and stretch.
+    """
+
+    key = "views"
+    seen = "crops of images, each of a random size and shape"
+
+    def __init__(self, count: int, least_area: float = 0.2, stretch: float = 4 / 3):
+        self.count, self.least_area, self.stretch = count, least_area, stretch
+
+    def shape(self, geometry: GeometryConfig) -> list[int]:
+        return [self.count, geometry.image_size, geometry.image_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+        keys = [[counter, view] for view in range(self.count)]
+        crops = _crops(encoded, geometry, self.least_area, self.stretch, seed, levels, keys)
+        return _augmented(crops, augmentation, seed, counter)[0]
+
+
+def _crops(encoded, geometry, least_area, stretch, seed, levels, keys):
+    """A random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K, S, S, 3]."""
+    side = geometry.image_size
+    image = decode(encoded, int(side / least_area**0.5), levels)  # a crop of the least area is not enlarged
+    crops = [geo.random_sized_crop(image, side, least_area, stretch, seed, *counters) for counters in keys]
+    if geometry.mirror:
+        crops = [geo.mirror(crop, seed, *counters) for crop, counters in zip(crops, keys)]
+    return tf.stack(crops)[None]
+
+
+def _augmented(grid, augmentation, seed, counter):
+    """Each patch of uint8 [R, C, P, P, 3] augmented on its own."""
+    if not augmentation.policy.used:
+        return grid
+    rows, columns, side = grid.shape[:3]
+    recipe = augment.draw(augmentation, seed, counter, rows * columns, side)
+    flat = tf.reshape(grid, [rows * columns, side, side, 3])  # [R*C, P, P, 3]
+    flat = augment.apply(flat, recipe, engine=augmentation.engine)
+    return tf.reshape(flat, grid.shape)

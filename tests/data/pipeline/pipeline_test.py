@@ -1,0 +1,216 @@
+"""Batches of patches: shapes, replay, hosts, evaluation views."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import augment
+from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data.config import GeometryConfig, ImageConfig
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.views import geometry as geo
+from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop
+
+NONE = AugmentConfig(augment="none")
+GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2)
+MIRRORED = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2, mirror=True)
+IMAGES = np.random.default_rng(0).integers(0, 256, [10, 12, 12, 3], dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """10 pictures [12, 12, 3], number i of class i % 2."""
+    root = tmp_path_factory.mktemp("pictures")
+    for number, image in enumerate(IMAGES):
+        path = root / str(number % 2) / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(tf.io.encode_png(image).numpy())
+    return open_folder(str(root), "train", str(tmp_path_factory.mktemp("cache")))
+
+
+def take(dataset, count):
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def batches(source, count, geometry=GEOMETRY, **options):
+    return take(
+        pipeline.batches(source, PatchGrid(), geometry, NONE, **{"global_batch": 4, "seed": 1, **options}), count
+    )
+
+
+def assert_same(these, those):
+    assert len(these) == len(those)
+    for this, that in zip(these, those):
+        np.testing.assert_array_equal(this["patches"], that["patches"])
+        np.testing.assert_array_equal(this["label"], that["label"])
+
+
+def test_shapes_are_static(source):
+    spec = pipeline.batches(source, PatchGrid(), GEOMETRY, NONE, global_batch=4, seed=0).element_spec
+    assert spec["patches"] == tf.TensorSpec([4, 3, 3, 4, 4, 3], tf.uint8)
+    assert spec["label"] == tf.TensorSpec([4], tf.int64)
+
+
+@pytest.mark.parametrize("geometry", [GEOMETRY, MIRRORED])
+def test_patches_are_those_of_the_stream(source, geometry):
+    got = batches(source, 3, geometry)
+    for number, example in enumerate(source.stream(seed=1).take(12)):
+        image = geo.random_crop(tf.io.decode_png(example["encoded"]), 8, 1, example["counter"])
+        if geometry.mirror:
+            image = geo.mirror(image, 1, example["counter"])
+        batch, row = divmod(number, 4)
+        np.testing.assert_array_equal(got[batch]["patches"][row], geo.grid_of_patches(image, 4, 2))
+        assert got[batch]["label"][row] == example["label"]
+
+
+def test_start_step_continues_exactly(source):
+    whole = batches(source, 7)
+    for start in (1, 3, 5):
+        assert_same(batches(source, 7 - start, start_step=start), whole[start:])
+
+
+def test_seed_changes_the_batches(source):
+    one, other = (batches(source, 1, seed=seed)[0]["patches"] for seed in (1, 2))
+    assert (one != other).any()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_thread_count_does_not_matter(source, threads):
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = threads
+    dataset = pipeline.batches(source, PatchGrid(), MIRRORED, NONE, global_batch=4, seed=1).with_options(options)
+    assert_same(take(dataset, 6), batches(source, 6, MIRRORED))
+
+
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_hosts_share_the_global_batch_in_rows(source, hosts):
+    whole = batches(source, 4, start_step=2)
+    parts = [batches(source, 4, start_step=2, shard=(host, hosts)) for host in range(hosts)]
+    joined = [
+        {name: np.concatenate([part[step][name] for part in parts]) for name in ("patches", "label")}
+        for step in range(4)
+    ]
+    assert_same(joined, whole)
+
+
+def test_hosts_share_sharded_records_in_rows(sharded):
+    from cpc_tf.data.sources.tfds_source import TfdsSource
+
+    records = TfdsSource(sharded(3, 4), "train", window=4)
+    geometry = GeometryConfig(resize=2, image_size=2, patch_size=2, patch_stride=1)
+    whole = batches(records, 4, geometry)
+    parts = [batches(records, 4, geometry, shard=(host, 2)) for host in range(2)]
+    assert_same([{k: np.concatenate([a[k], b[k]]) for k in a} for a, b in zip(*parts)], whole)
+
+
+def test_rows_of_replicas_follow_each_other(source):
+    host = batches(source, 2, global_batch=8, shard=(1, 2))
+    replicas = batches(source, 4, global_batch=8, shard=(1, 2), per_batch=2)
+    pairs = [(replicas[0], replicas[1]), (replicas[2], replicas[3])]
+    assert_same([{k: np.concatenate([a[k], b[k]]) for k in a} for a, b in pairs], host)
+
+
+@pytest.mark.parametrize("options", [{"shard": (0, 3)}, {"per_batch": 3}, {"shard": (0, 2), "per_batch": 4}])
+def test_what_does_not_divide_is_an_error(source, options):
+    with pytest.raises(ValueError, match="^--batch_size=4 is not a multiple of"):
+        batches(source, 1, **options)
+
+
+def test_each_image_is_augmented_by_its_own_counter(source, monkeypatch):
+    def draw(config, seed, counter, num_patches, patch_size):
+        assert (config.augment, seed, num_patches, patch_size) == ("full", 1, 9, 4)
+        return {"counter": tf.fill([num_patches], counter)}
+
+    def add(patches, recipe, engine):
+        assert patches.shape == (9, 4, 4, 3)
+        assert engine == "reference"
+        return patches + tf.cast(recipe["counter"], tf.uint8)[:, None, None, None]
+
+    monkeypatch.setattr(augment, "draw", draw)
+    monkeypatch.setattr(augment, "apply", add)
+    config = AugmentConfig(augment="full", augment_engine="reference")
+    dataset = pipeline.batches(source, PatchGrid(), GEOMETRY, config, global_batch=4, seed=1, start_step=1)
+    plain = batches(source, 2, start_step=1)
+    for step, batch in enumerate(take(dataset, 2)):
+        counters = np.arange(4 * (step + 1), 4 * (step + 2), dtype=np.uint8)
+        expected = plain[step]["patches"] + counters[:, None, None, None, None, None]
+        np.testing.assert_array_equal(batch["patches"], expected)
+
+
+def test_plain_views_are_ordered_centre_crops(source):
+    whole = take(pipeline.plain_images(source, GEOMETRY, 4), 9)
+    assert [len(batch["label"]) for batch in whole] == [4, 4, 2]
+    order = [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]  # by class folder
+    images = np.concatenate([batch["image"] for batch in whole])
+    np.testing.assert_array_equal(images, IMAGES[order, 2:10, 2:10])
+    assert np.concatenate([batch["label"] for batch in whole]).tolist() == [0] * 5 + [1] * 5
+    grids = np.concatenate([batch["patches"] for batch in take(pipeline.plain_patches(source, GEOMETRY, 3), 9)])
+    np.testing.assert_array_equal(grids, [geo.grid_of_patches(tf.constant(image), 4, 2) for image in images])
+
+
+def test_every_so_many_th_of_the_plain_patches(source):
+    whole = take(pipeline.plain_patches(source, GEOMETRY, 10), 1)[0]
+    some = take(pipeline.plain_patches(source, GEOMETRY, 10, every=3), 2)
+    assert_same(some, [{name: values[::3] for name, values in whole.items()}])
+
+
+def test_a_file_that_vanishes_is_named(source, tmp_path, write_folder):
+    vanishing = open_folder(write_folder(tmp_path / "x", ["here.png", "gone.png"]), "train", str(tmp_path / "cache"))
+    (tmp_path / "x" / "gone.png").unlink()
+    with pytest.raises(tf.errors.NotFoundError, match="gone.png"):
+        take(vanishing.ordered(), 2)
+
+
+WHOLE = ImageConfig(resize=12, image_size=8, crop_area=0.3)
+
+
+def images(source, count, augmentation=NONE, **options):
+    return take(
+        pipeline.batches(source, RandomSizedCrop(), WHOLE, augmentation, **{"global_batch": 4, "seed": 1, **options}),
+        count,
+    )
+
+
+def test_whole_images_are_random_crops_of_the_stream(source):
+    for number, example in enumerate(source.stream(seed=1).take(8)):
+        image = tf.io.decode_png(example["encoded"])
+        image = geo.random_sized_crop(image, 8, 0.3, 4 / 3, 1, example["counter"])
+        batch, row = divmod(number, 4)
+        got = images(source, 2)[batch]
+        np.testing.assert_array_equal(got["image"][row], geo.mirror(image, 1, example["counter"]))
+        assert got["label"][row] == example["label"]
+
+
+def test_whole_images_resume_and_spread_over_hosts(source):
+    whole = images(source, 5)
+    for this, that in zip(images(source, 2, start_step=3), whole[3:]):
+        np.testing.assert_array_equal(this["image"], that["image"])
+    halves = [images(source, 2, shard=(host, 2)) for host in range(2)]
+    for step in range(2):
+        np.testing.assert_array_equal(np.concatenate([half[step]["image"] for half in halves]), whole[step]["image"])
+
+
+def test_whole_images_get_the_transformations_of_a_patch(source):
+    config = AugmentConfig()
+    plain, changed = images(source, 1)[0]["image"], images(source, 1, config)[0]["image"]
+    counters = [int(example["counter"]) for example in source.stream(seed=1).take(4)]
+    for image, found, counter in zip(plain, changed, counters):
+        wanted = augment.apply(image[None], augment.draw(config, 1, counter, 1, 8), "auto")[0]
+        np.testing.assert_array_equal(found, wanted)
+    assert (plain != changed).any()
+
+
+def test_views_are_the_images_in_order_each_time_differently(source):
+    got = list(pipeline.image_views(source, WHOLE, NONE, 4, views=2, seed=1).as_numpy_iterator())
+    pixels, labels = (np.concatenate([batch[name] for batch in got]) for name in ("image", "label"))
+    assert len(pixels) == 20
+    np.testing.assert_array_equal(labels, np.tile(source.labels(), 2))
+    for place, example in enumerate(source.ordered()):
+        for view in range(2):
+            counter = example["counter"] + 10 * view
+            image = geo.random_sized_crop(tf.io.decode_png(example["encoded"]), 8, 0.3, 4 / 3, 1, counter)
+            np.testing.assert_array_equal(pixels[10 * view + place], geo.mirror(image, 1, counter))
+    assert (pixels[:10] != pixels[10:]).any()

@@ -1,0 +1,133 @@
+"""The embedded collages: boxes on their objects, splits that share no pixel, the same pixels always."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from PIL import Image
+
+from cpc_tf.data.sources import collages, photos, tfds_source
+from cpc_tf.data.sources.voc_tfds import VocRecords
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory):
+    with tfds_source.quiet():
+        made = collages.Collages(config=collages.config(39, 13), data_dir=str(tmp_path_factory.mktemp("tfds")))
+    return tfds_source.prepare(made, progress=False)
+
+
+def plain_colours(split):
+    """Stands in for photos.regions: a colour for each photograph, red in training and green in testing."""
+    channel = ["train", "test"].index(split)
+    for number in range(len(photos.CLASSES)):
+        colour = [0, 0, 255]
+        colour[channel] = 10 * number + 10
+        yield Image.new("RGB", (300, 300), tuple(colour))
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_objects_are_in_their_boxes_and_nowhere_else(monkeypatch, split):
+    monkeypatch.setattr(photos, "regions", lambda split: list(plain_colours(split)))
+    channel = ["train", "test"].index(split)
+    counts, sides = [], []
+    for number, (key, example) in enumerate(collages._examples(split, 60, seed=3)):
+        assert key == number
+        assert example["image/filename"] == f"{split}_{number:05}.png"
+        image = tf.io.decode_png(example["image"]).numpy()
+        assert (image[..., 1 - channel] == 0).all(), "nothing of the other split"
+        assert (image[..., 2] == 255).all()
+        height, width = image.shape[:2]
+        assert 128 <= height <= 160 <= width <= 200
+        expected = np.zeros([height, width], int)
+        y, x = np.mgrid[1 : height + 1, 1 : width + 1]  # VOC counts from 1
+        for thing in example["objects"]:
+            box = np.array(thing["bbox"]) * [height, width, height, width]
+            ymin, xmin, ymax, xmax = np.round(box).astype(int)
+            np.testing.assert_allclose(box, [ymin, xmin, ymax, xmax], atol=1e-9)
+            name = collages.CLASSES[thing["label"]]
+            inside = (y >= ymin) & (y <= ymax) & (x >= xmin) & (x <= xmax)
+            assert (expected[inside] > 0).sum() <= 0.2 * 3 * inside.sum()
+            expected[inside] = 10 * photos.CLASSES.index(name) + 10
+            sides.append((ymax - ymin + 1, xmax - xmin + 1))
+        found = image[..., channel]
+        np.testing.assert_array_equal(found[expected > 0], expected[expected > 0])
+        background = np.unique(found[expected == 0])
+        assert len(background) == 1
+        assert photos.CLASSES[background[0] // 10 - 1] in collages.BACKGROUNDS
+        assert collages.CLASSES[example["objects"][0]["label"]] == collages.CLASSES[number % 13]
+        counts.append(len(example["objects"]))
+    assert set(counts) == {1, 2, 3, 4}
+    longer, shorter = np.max(sides, axis=1), np.min(sides, axis=1)
+    assert longer.min() >= 32
+    assert longer.min() < 40
+    assert 105 < longer.max() <= 112
+    assert (shorter / longer).min() > 0.48
+    assert 0.3 < np.mean([height < width for height, width in sides]) < 0.7
+
+
+def test_classes_and_backgrounds_are_the_photographs():
+    assert sorted(collages.CLASSES + collages.BACKGROUNDS) == sorted(photos.CLASSES)
+    assert len(collages.CLASSES) == 13
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_every_cut_fits(split):
+    for part in photos.regions(split):
+        assert min(part.size) >= collages._CUTS[1]
+
+
+def test_cuts_are_random_parts_not_enlarged_and_mirrored_in_half_of_the_cases():
+    ramp = Image.fromarray(np.tile(np.arange(250, dtype=np.uint8), [200, 1])).convert("RGB")
+    random = np.random.default_rng(0)
+    things = [np.asarray(collages._thing(ramp, random)).astype(int)[..., 0] for _ in range(150)]
+    slopes = np.array([(thing[0, -3] - thing[0, 2]) / (thing.shape[1] - 5) for thing in things])
+    assert 0.35 < (slopes > 0).mean() < 0.65
+    assert abs(slopes).min() > 0.9
+    assert abs(slopes).max() < 134 / 32 * 1.15
+    assert min(thing.min() for thing in things) < 15
+    assert max(thing.max() for thing in things) > 235
+
+
+def test_a_cut_shows_something_if_it_can():
+    dark = Image.new("RGB", (200, 200))
+    dark.paste((255, 255, 255), (80, 80, 120, 120))
+    random = np.random.default_rng(0)
+    assert min(np.asarray(collages._thing(dark, random)).std() for _ in range(40)) > 5
+    assert np.asarray(collages._thing(Image.new("RGB", (200, 200)), random)).std() == 0  # nothing to be had
+
+
+def test_covered():
+    assert collages._covered((0, 0, 10, 10), (5, 5, 15, 15)) == 0.25
+    assert collages._covered((0, 0, 10, 10), (2, 2, 4, 4)) == 1
+    assert collages._covered((0, 0, 10, 10), (10, 0, 20, 10)) == 0
+    assert collages._covered((0, 0, 10, 10), (20, 20, 30, 30)) == 0
+
+
+def test_prepared_splits(builder):
+    train, test = (VocRecords(builder, split, window=100) for split in ("train", "test"))
+    assert (train.num_examples, test.num_examples) == (39, 13)
+    assert train.class_names == collages.CLASSES
+    labels = [label for source in (train, test) for e in source.ordered() for label in e["labels"].numpy()]
+    assert set(labels) == set(range(13))
+    assert not any(e["difficult"].numpy().any() for e in train.ordered())
+    assert isinstance(builder.info.features["objects"].feature["bbox"], tfds.features.BBoxFeature)
+
+
+def test_images_are_the_same_always(builder):
+    digest = hashlib.sha256()
+    for split in ("train", "test"):
+        for example in VocRecords(builder, split, window=100).ordered():
+            digest.update(tf.io.decode_png(example["encoded"]).numpy().tobytes())
+            digest.update(np.round(example["boxes"]).astype(np.int32).tobytes())
+    assert digest.hexdigest()[:16] == "1ea892c6eb6c4b9a", "new pixels need a new VERSION"
+
+
+def test_size_of_one_split_does_not_change_the_other(builder):
+    few = [example for _, example in collages._examples("train", 5, seed=0)]
+    wanted = {example["image/filename"][:-4]: example["image"] for example in few}
+    found = {e["name"].numpy().decode(): e["encoded"].numpy() for e in VocRecords(builder, "train", 9).ordered()}
+    assert {name: found[name] for name in wanted} == wanted
+    assert (collages.config().train, collages.config().test) == (600, 200)

@@ -1,0 +1,202 @@
+"""Pictures of more than 8 bits: scaled by the range of the data set, or by all 16 bits."""
+
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+import tifffile
+from absl import logging
+from PIL import Image
+
+from cpc_tf.data import catalog
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.decoding import decode
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.sources import levels
+from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.sources.subset import restricted
+from cpc_tf.data.sources.voc_folder import open_voc_folder, open_voc_images
+from cpc_tf.settings import ConfigError
+from tests import samples
+from tests.data.samples import encode
+
+RANDOM = np.random.default_rng(0)
+GREY = RANDOM.integers(1000, 1401, [9, 7], dtype=np.uint16)
+COLOUR = RANDOM.integers(1000, 1401, [9, 7, 3], dtype=np.uint16)
+DECODE = tf.function(lambda x: decode.decode(x, 0, (1000.0, 1400.0)))
+DECODE_FULL = tf.function(decode.decode)
+
+
+def tiff(pixels, **options):
+    stream = io.BytesIO()
+    tifffile.imwrite(stream, pixels, **options)
+    return stream.getvalue()
+
+
+def png(pixels):
+    return tf.io.encode_png(pixels if pixels.ndim == 3 else pixels[..., None]).numpy()
+
+
+def with_alpha(pixels):
+    return np.concatenate([pixels, RANDOM.integers(0, 65536, [9, 7, 1], dtype=np.uint16)], -1)
+
+
+def scaled(pixels, low=1000, high=1400):
+    """uint8 [H, W, 3]."""
+    found = np.clip(np.round((pixels.astype(np.float64) - low) * 255 / (high - low)), 0, 255).astype(np.uint8)
+    return found if found.ndim == 3 else np.stack([found] * 3, -1)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "pixels"),
+    [
+        (png(GREY), GREY),
+        (png(COLOUR), COLOUR),
+        (png(with_alpha(COLOUR)), COLOUR),
+        (png(with_alpha(GREY[..., None])), GREY),
+        (encode(GREY, "PNG"), GREY),
+        (tiff(GREY), GREY),
+        (tiff(GREY, byteorder=">"), GREY),
+        (tiff(GREY, photometric="miniswhite"), 65535 - GREY),
+        (encode(GREY, "TIFF", compression="tiff_lzw"), GREY),
+        (tiff(GREY, tile=(16, 16), compression="zlib"), GREY),
+        (tiff(COLOUR, photometric="rgb"), COLOUR),
+        (tiff(COLOUR, photometric="rgb", byteorder=">"), COLOUR),
+        (tiff(COLOUR, photometric="rgb", compression="zlib", byteorder=">"), COLOUR),
+        (tiff(with_alpha(COLOUR), photometric="rgb", extrasamples=["unassalpha"]), COLOUR),
+        (tiff(GREY.astype(np.int16)), GREY),
+        (tiff(-GREY.astype(np.int16)), -GREY.astype(np.int16)),
+        (tiff(GREY.astype(np.int32)), GREY),
+        (tiff(GREY.astype(np.float32) + 0.25), GREY + 0.25),
+        (tiff(np.stack([GREY, GREY[::-1]])), GREY),  # pages
+    ],
+)
+def test_values_are_scaled(encoded, pixels):
+    np.testing.assert_array_equal(DECODE(encoded), scaled(pixels))
+    upper = np.clip(np.floor(pixels / 256), 0, 255).astype(np.uint8)
+    np.testing.assert_array_equal(DECODE_FULL(encoded), upper if upper.ndim == 3 else np.stack([upper] * 3, -1))
+    about = decode.header(tf.constant(encoded))
+    assert (about.size.numpy().tolist(), int(about.pixels), int(about.bits) > 8) == ([9, 7], 63, True)
+
+
+def test_pictures_of_8_bits_are_not_scaled():
+    pixels = RANDOM.integers(0, 256, [9, 7, 3], dtype=np.uint8)
+    for encoded in (
+        encode(pixels),
+        encode(pixels, "TIFF"),
+        encode(pixels, "WEBP", lossless=True),
+        encode(pixels, "BMP"),
+    ):
+        np.testing.assert_array_equal(DECODE(encoded), pixels)
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [tiff(COLOUR, photometric="rgb", planarconfig="separate"), tiff(with_alpha(COLOUR), photometric="separated")],
+)
+def test_what_pillow_halves_is_refused(encoded):
+    for function in (DECODE, DECODE_FULL):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            function(encoded)
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    found = []
+    monkeypatch.setattr(logging, "warning", lambda message, *values: found.append(message % values))
+    levels._say.cache_clear()
+    return found
+
+
+def write_tomography(root, splits=("train", "val"), low=1000, high=1400, count=20):
+    random = np.random.default_rng(1)
+    for number, split in enumerate(splits):
+        for name in ("a", "b"):
+            (root / split / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = random.integers(low + 100 * number, high + 1, [20, 20], dtype=np.uint16)
+                (root / split / name / f"{i}.png").write_bytes(png(pixels))
+    return str(root)
+
+
+def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, lines, monkeypatch):
+    root, cache = write_tomography(tmp_path / "ct"), str(tmp_path / "cache")
+    (tmp_path / "ct/train/a/8bit.png").write_bytes(encode(np.zeros([5, 5], np.uint8)))
+    (tmp_path / "ct/val/a/fault.png").write_bytes(
+        png(np.where(np.arange(400) < 3, 65535, 1200).astype(np.uint16).reshape(20, 20))
+    )
+    train, val = (open_folder(root, split, cache).levels for split in ("train", "val"))
+    assert train == val
+    assert abs(train[0] - 1000) <= 2
+    assert abs(train[1] - 1400) <= 2
+    assert lines == [
+        f"folder:{root}: 81 of 82 pictures have more than 8 bits; values {train[0]:g} to {train[1]:g} are scaled "
+        "to 0 to 255 (--sixteen_bit=range)"
+    ]
+    monkeypatch.setattr(levels, "measured", None)  # remembered
+    assert open_folder(root, "val", cache).levels == val
+    assert open_folder(root, "val", cache, sixteen_bit="full").levels is None
+    assert lines[1:] == [
+        f"folder:{root}: 41 of 41 pictures have more than 8 bits; their upper 8 bits are used (--sixteen_bit=full)"
+    ]
+
+
+def test_folders_of_8_bits_have_no_levels_and_no_line(tmp_path, lines):
+    root = samples.write_pictures(tmp_path / "x", {"train": 2})
+    assert open_folder(root, "train", str(tmp_path / "cache")).levels is None
+    assert not lines
+
+
+def test_training_and_evaluation_see_the_scaled_pictures(tmp_path):
+    source = open_folder(write_tomography(tmp_path / "ct"), "train", str(tmp_path / "cache"))
+    geometry = GeometryConfig(resize=20, image_size=20, patch_size=20, patch_stride=20)
+    for part in (source, restricted(source, np.arange(3))):
+        (batch,) = pipeline.plain_images(part, geometry, 3).take(1)
+        assert batch["image"].numpy().min() < 5
+        assert batch["image"].numpy().max() > 250
+
+
+def test_pictures_with_boxes_are_scaled_alike(tmp_path):
+    root = samples.write_boxes(tmp_path / "voc")
+    for path in (tmp_path / "voc/JPEGImages").iterdir():
+        pixels = np.asarray(Image.open(path)).astype(np.uint16)
+        path.write_bytes(png(1000 + pixels))
+    for opened in (open_voc_folder, open_voc_images):
+        assert opened(root, "train", str(tmp_path / "cache")).levels == (1000, 1255)
+
+
+class Deep(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """Records of 16 bits."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        image = tfds.features.Image(shape=(9, 7, 1), dtype=np.uint16, encoding_format="png")
+        return self.dataset_info_from_configs(features=tfds.features.FeaturesDict({"image": image}))
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples(), "test": self._generate_examples()}
+
+    def _generate_examples(self):
+        yield from ((i, {"image": GREY[..., None]}) for i in range(3))
+
+
+@pytest.mark.parametrize("rule", ["range", "full"])
+def test_records_of_16_bits(tmp_path, rule, lines):
+    builder = Deep(data_dir=str(tmp_path))
+    builder.download_and_prepare()
+    source = catalog.tfds_source.TfdsSource(builder, "train", 10, rule)
+    assert (source.levels is None) == (rule == "full")
+    assert lines[0].startswith("deep: 3 of 3 pictures have more than 8 bits; ")
+    if source.levels:
+        np.testing.assert_allclose(source.levels, np.percentile(GREY, [0.1, 99.9]), atol=2)
+
+
+def test_images_of_floats_are_refused(tmp_path):
+    image = tfds.features.Image(shape=(9, 7, 1), dtype=np.float32)
+    builder = tfds.testing.DummyDataset(data_dir=str(tmp_path))
+    builder.info.features._feature_dict = {"image": image}
+    with pytest.raises(ConfigError, match="its images are of float32; what is read is uint8 and uint16$"):
+        catalog.tfds_source._features(builder)

@@ -1,0 +1,72 @@
+"""The embedded photographs: counts, regions that share no pixel, the same pixels always."""
+
+import collections
+import hashlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from cpc_tf.data import catalog
+from cpc_tf.data.sources import photos
+
+
+def pixels(source, count):
+    return [tf.io.decode_image(e["encoded"]).numpy() for e in source.ordered().take(count)]
+
+
+@pytest.mark.parametrize(("split", "per_class"), [("train", photos.TRAIN_PER_CLASS), ("test", photos.TEST_PER_CLASS)])
+def test_labelled_splits_are_balanced(photos_dir, split, per_class):
+    source = catalog.open_source("photos/19", photos_dir, split)
+    assert len(photos.CLASSES) == 19
+    assert source.class_names == photos.CLASSES
+    counts = collections.Counter(int(example["label"]) for example in source.ordered())
+    assert counts == dict.fromkeys(range(19), per_class)
+
+
+def test_unlabelled_split_has_as_many_as_asked_for(photos_dir):
+    source = catalog.open_source("photos/19", photos_dir, "unlabelled")
+    assert source.num_examples == 19
+    assert source.class_names == ()
+
+
+def test_images_are_the_same_always(photos_dir):
+    digest = hashlib.sha256()
+    for split in ("train", "test", "unlabelled"):
+        for image in pixels(catalog.open_source("photos/19", photos_dir, split), 19):
+            assert image.shape == (64, 64, 3)
+            assert image.dtype == np.uint8
+            digest.update(image.tobytes())
+    assert digest.hexdigest()[:16] == "a37f0ceac576a070", "new pixels need a new VERSION"
+
+
+def test_splits_share_no_pixel():
+    for size in ((100, 60), (60, 100), (80, 80)):
+        # Each pixel holds its place along the longer side, of a square along its width.
+        wide = size[0] >= size[1]
+        ramp = np.tile(np.arange(max(size), dtype=np.uint8), [min(size), 1])
+        photo = Image.fromarray(ramp if wide else ramp.T)
+        assert photo.size == size
+        train = np.asarray(photos.region(photo, photos._TRAIN_PART))
+        test = np.asarray(photos.region(photo, photos._TEST_PART))
+        assert train.max() == round(0.6 * max(size)) - 1
+        assert test.min() == round(0.65 * max(size))
+        assert test.max() == max(size) - 1
+
+
+def test_largest_square_fits_into_every_part():
+    for package, file in photos._FILES:
+        for part in (photos._TRAIN_PART, photos._TEST_PART):
+            region = photos.region(photos._photo(package, file), part)
+            assert min(region.size) >= photos._LARGEST_SQUARE, file
+
+
+def test_crop_sees_the_whole_region_and_is_mirrored_in_half_of_the_cases():
+    ramp = Image.fromarray(np.tile(np.arange(112, dtype=np.uint8) * 2, [112, 1])).convert("RGB")
+    random = np.random.default_rng(0)
+    crops = [photos._crop(ramp, random) for _ in range(200)]
+    rising = np.mean([crop[0, 0, 0] < crop[0, -1, 0] for crop in crops])
+    assert 0.4 < rising < 0.6
+    assert min(crop.min() for crop in crops) <= 2
+    assert max(crop.max() for crop in crops) >= 220

@@ -1,0 +1,102 @@
+"""TFDS's VOC, from a builder that writes as it does."""
+
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from PIL import Image
+from tensorflow_datasets.object_detection import voc
+
+from cpc_tf.data import catalog
+from cpc_tf.data.sources import tfds_source
+from cpc_tf.data.sources.voc_tfds import VocRecords
+from cpc_tf.settings import ConfigError
+
+XML = """<annotation><size><width>{width}</width><height>{height}</height></size>{objects}</annotation>"""
+OBJECT = """<object><name>{}</name><pose>Left</pose><truncated>0</truncated><difficult>{}</difficult><bndbox>
+<xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"""
+# VOC's own numbers and what is meant.
+IMAGES = {
+    "000005": ((30, 40), [("dog", 0, 1, 1, 40, 30), ("Person", 1, 3, 5, 8, 6)]),
+    "000007": ((50, 20), [("car", 0, 20, 49, 20, 50), ("cat", 0, 19, 49, 20, 50)]),  # the first has no width
+    "2008_000008": ((33, 37), []),
+    "000009": ((333, 500), [("bird", 0, 123, 45, 456, 300)]),
+}
+MEANT = {
+    b"000005": ([[0, 0, 30, 40], [4, 2, 6, 8]], ["dog", "person"], [False, True]),
+    b"000007": ([[48, 18, 50, 20]], ["cat"], [False]),
+    b"2008_000008": ([], [], []),
+    b"000009": ([[44, 122, 300, 456]], ["bird"], [False]),
+}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """voc/2007 prepared by TFDS's own builder from an archive of four images, the same for each split."""
+    root = tmp_path_factory.mktemp("archive")
+    devkit = root / "VOCdevkit" / "VOC2007"
+    for name in ("ImageSets/Main", "Annotations", "JPEGImages"):
+        (devkit / name).mkdir(parents=True)
+    for name, (size, objects) in IMAGES.items():
+        stream = io.BytesIO()
+        Image.effect_noise(size[::-1], 50).save(stream, "JPEG")
+        (devkit / f"JPEGImages/{name}.jpg").write_bytes(stream.getvalue())
+        text = XML.format(height=size[0], width=size[1], objects="".join(OBJECT.format(*o) for o in objects))
+        (devkit / f"Annotations/{name}.xml").write_text(text)
+    for split in ("train", "val", "test"):
+        (devkit / f"ImageSets/Main/{split}.txt").write_text("\n".join(IMAGES) + "\n")
+    data_dir = str(tmp_path_factory.mktemp("tfds"))
+    with pytest.MonkeyPatch.context() as patch, tfds_source.quiet():
+        archive = {"trainval": str(root), "test": str(root)}
+        patch.setattr(tfds.download.DownloadManager, "download_and_extract", lambda self, urls: archive)
+        voc.Voc(config="2007", data_dir=data_dir).download_and_prepare()
+    return data_dir
+
+
+def test_boxes_are_ours(data_dir):
+    source = catalog.open_detection_source("voc/2007", data_dir, "train")
+    assert source.class_names == voc._VOC_LABELS
+    found = {}
+    for example in source.ordered().as_numpy_iterator():
+        names = [source.class_names[label] for label in example["labels"]]
+        found[example["name"]] = example["boxes"], names, example["difficult"].tolist()
+        decoded = tf.io.decode_jpeg(example["encoded"])
+        assert tuple(decoded.shape[:2]) == IMAGES[example["name"].decode()][0]
+    assert found.keys() == MEANT.keys()
+    for name, (boxes, names, difficult) in MEANT.items():
+        np.testing.assert_allclose(found[name][0], np.reshape(boxes, [-1, 4]), atol=1e-4)
+        assert found[name][1:] == (names, difficult)
+
+
+def test_elements(data_dir):
+    source = catalog.open_detection_source("voc/2007", data_dir, "test")
+    for dataset in (source.stream(seed=0), source.ordered()):
+        assert {name: (s.dtype, s.shape.as_list()) for name, s in dataset.element_spec.items()} == {
+            "counter": (tf.int64, []),
+            "encoded": (tf.string, []),
+            "name": (tf.string, []),
+            "boxes": (tf.float32, [None, 4]),
+            "labels": (tf.int64, [None]),
+            "difficult": (tf.bool, [None]),
+        }
+
+
+def test_stream_goes_on_where_it_was(data_dir):
+    source = catalog.open_detection_source("voc/2007", data_dir, "train+validation", window=3)
+    assert source.num_examples == 8
+
+    def read(start, count):
+        examples = source.stream(seed=1, start=start).take(count).as_numpy_iterator()
+        return [(int(e["counter"]), e["name"], e["boxes"].tolist()) for e in examples]
+
+    whole = read(0, 20)
+    assert sorted(name for _, name, _ in whole[:8]) == sorted([*MEANT, *MEANT])
+    for start in (1, 5, 9):
+        assert read(start, 6) == whole[start : start + 6]
+
+
+def test_other_features(sharded):
+    with pytest.raises(ConfigError, match=r"^--dataset=sharded: has not the features of voc, 'objects' is missing$"):
+        VocRecords(sharded(3), "train", window=2)

@@ -1,0 +1,117 @@
+"""Annotations, sound and hostile."""
+
+import math
+
+import pytest
+
+from cpc_tf.data.sources import voc_xml
+
+# As VOC has it: a person with parts, which have names and boxes of their own.
+SOUND = b"""<annotation>
+  <folder>VOC2007</folder><filename>000001.jpg</filename>
+  <owner><name>nobody</name></owner>
+  <size><width>353</width><height>500</height><depth>3</depth></size>
+  <object>
+    <name>dog</name><pose>Left</pose><truncated>1</truncated><difficult>0</difficult>
+    <bndbox><xmin>48</xmin><ymin>240</ymin><xmax>195</xmax><ymax>371</ymax></bndbox>
+  </object>
+  <object>
+    <part><name>head</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></part>
+    <bndbox><xmax>352.5</xmax><xmin> 8 </xmin><ymax>498</ymax><ymin>12</ymin></bndbox>
+    <difficult>1</difficult><name> person
+    </name>
+  </object>
+</annotation>"""
+
+
+def test_sound_annotation():
+    assert voc_xml.parse(SOUND) == voc_xml.Annotation(
+        names=["dog", "person"],
+        boxes=[[240, 48, 371, 195], [12, 8, 498, 352.5]],
+        difficult=[False, True],
+        size=(500, 353),
+        filename="000001.jpg",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"<annotation>", b"<annotation xmlns='http://host/voc'>"),
+        (b"<annotation>", b"<annotation verified='yes'>"),
+        (b"<name>dog<", b"<name><![CDATA[dog]]><"),
+        (b"<name>dog<", b"<name>&#100;o&#x67;<"),
+        (b"<bndbox>", b"<polygon><x1>1</x1><y1>2</y1></polygon><bndbox>"),
+    ],
+)
+def test_the_same_in_other_words(old, new):
+    assert voc_xml.parse(SOUND.replace(old, new)) == voc_xml.parse(SOUND)
+
+
+@pytest.mark.parametrize("declared", [b"", b" xmlns:v='http://host/voc'"])
+def test_prefixes_and_capitals(declared):
+    prefixed = SOUND.replace(b"</", b"</v:").replace(b"<", b"<v:").replace(b"<v:/v:", b"</v:")
+    prefixed = prefixed.replace(b"<v:annotation>", b"<v:annotation" + declared + b">")
+    assert b"<v:object>" in prefixed
+    assert voc_xml.parse(prefixed) == voc_xml.parse(SOUND)
+    capitals = SOUND.replace(b"object>", b"Object>").replace(b"xmin>", b"XMIN>").replace(b"annotation>", b"ANNOTATION>")
+    assert voc_xml.parse(capitals) == voc_xml.parse(SOUND)
+
+
+def test_one_class_however_its_letters_are_composed():
+    texts = [f"<annotation><object><name>{name}</name></object></annotation>" for name in ("caf\u00e9", "cafe\u0301")]
+    assert {voc_xml.parse(text.encode()).names[0] for text in texts} == {"caf\u00e9"}
+
+
+def test_nothing_in_it():
+    names, boxes, difficult, size, filename = voc_xml.parse(b"<annotation/>")
+    assert names == boxes == difficult == []
+    assert filename == ""
+    assert all(map(math.isnan, size))
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "whole"),
+    [
+        (b"<name>a</name>", "a", False),
+        (b"<name>a</name><bndbox/>", "a", False),
+        (b"<name>a</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax></bndbox>", "a", False),
+        (b"<name>a</name><bndbox><xmin>1</xmin><ymin>one</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>", "a", False),
+        (b"<name>a</name><bndbox><xmin>1</xmin><ymin/><xmax>9</xmax><ymax>9</ymax></bndbox>", "a", False),
+        (b"<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>", "", False),
+        (b"<name> </name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>", "", False),
+        (b"<name>a</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>", "a", True),
+    ],
+)
+def test_what_an_object_lacks_is_not_a_number(content, name, whole):
+    annotation = voc_xml.parse(b"<annotation><object>" + content + b"</object></annotation>")
+    assert annotation.names == [name]
+    assert annotation.difficult == [False]
+    assert any(map(math.isnan, annotation.boxes[0])) is not whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"no XML",
+        SOUND[:-20],
+        b"\xff\xd8\xff\xe0",
+        b"<annotation>\x00</annotation>",
+        b"<annotations><image name='a.jpg'><box label='dog' xtl='1' ytl='1' xbr='9' ybr='9'/></image></annotations>",
+        b"<html><object/></html>",
+        b"<?xml version='1.0' encoding='nonsense'?><annotation/>",
+        "<?xml version='1.0' encoding='gbk'?><annotation>图</annotation>".encode("gbk"),
+    ],
+)
+def test_no_annotation(text):
+    with pytest.raises(ValueError, match="."):
+        voc_xml.parse(text)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_entities_are_not_expanded(encoding):
+    entities = '<!ENTITY b "xx"><!ENTITY c "&b;&b;">'
+    bomb = f"<!DOCTYPE a [{entities}]><annotation><object><name>&c;</name></object></annotation>"
+    with pytest.raises(ValueError, match="document type declaration"):
+        voc_xml.parse(bomb.encode(encoding))

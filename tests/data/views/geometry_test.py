@@ -1,0 +1,147 @@
+"""Resize, crop, mirror and grid against numpy."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.data.views import geometry
+
+RANDOM = np.random.default_rng(0)
+
+
+def image(height, width=None):
+    return RANDOM.integers(0, 256, [height, width or height, 3], dtype=np.uint8)
+
+
+def test_resize_leaves_the_right_size_alone():
+    pixels = image(8)
+    np.testing.assert_array_equal(geometry.resize(tf.constant(pixels), 8), pixels)
+
+
+def test_resize_shrinks_to_the_mean_of_the_footprint():
+    pixels = image(8, 12)
+    expected = np.round(pixels.reshape(4, 2, 4, 3, 3).mean(axis=(1, 3)))
+    np.testing.assert_allclose(geometry.resize(tf.constant(pixels), 4), expected, atol=1)
+
+
+def test_resize_does_not_alias():
+    stripes = np.zeros([64, 64, 3], np.uint8)
+    stripes[:, ::2] = 255
+    np.testing.assert_allclose(geometry.resize(tf.constant(stripes), 16), 128, atol=1)
+
+
+@pytest.mark.parametrize("shape", [(8, 48), (48, 8), (15, 48)])
+def test_a_side_that_shrinks_does_not_alias_while_the_other_grows(shape):
+    stripes = np.zeros([*shape, 3], np.uint8)
+    np.moveaxis(stripes, shape.index(48), 0)[::3] = 255
+    np.testing.assert_array_equal(geometry.resize(tf.constant(stripes), 16), np.full([16, 16, 3], 85))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 16), (16, 4), (4, 8), (7, 9)])
+def test_resize_enlarges_a_ramp_to_a_ramp(shape):
+    ramp = np.broadcast_to(np.linspace(0, 200, shape[1])[:, None], [*shape, 3]).astype(np.uint8)
+    pixels = geometry.resize(tf.constant(ramp), 8)
+    assert pixels.dtype == tf.uint8
+    assert pixels.shape == (8, 8, 3)
+    assert (np.diff(pixels.numpy().astype(int), axis=1) >= 0).all()
+    assert np.ptp(pixels.numpy(), axis=0).max() == 0
+
+
+def test_resize_of_unknown_size_has_a_static_shape():
+    traced = tf.function(lambda x: geometry.resize(x, 8)).get_concrete_function(
+        tf.TensorSpec([None, None, 3], tf.uint8)
+    )
+    assert traced.output_shapes == (8, 8, 3)
+
+
+def test_random_crop_is_a_part_of_the_image_keyed_by_seed_and_counter():
+    pixels = tf.constant(np.arange(6 * 6 * 3, dtype=np.uint8).reshape(6, 6, 3))
+    again = [geometry.random_crop(pixels, 4, seed=7, counter=3) for _ in range(2)]
+    np.testing.assert_array_equal(*again)
+    corners = collections.Counter()
+    for counter in range(900):
+        crop = geometry.random_crop(pixels, 4, seed=7, counter=counter).numpy()
+        top, left = divmod(crop[0, 0, 0] // 3, 6)
+        np.testing.assert_array_equal(crop, pixels[top : top + 4, left : left + 4])
+        corners[top, left] += 1
+    assert len(corners) == 9
+    assert min(corners.values()) > 60
+    assert max(corners.values()) < 140
+    others = [geometry.random_crop(pixels, 4, seed=8, counter=i).numpy().tobytes() for i in range(20)]
+    assert others != [geometry.random_crop(pixels, 4, seed=7, counter=i).numpy().tobytes() for i in range(20)]
+
+
+def test_random_crop_of_the_whole_image_is_the_image():
+    pixels = image(5)
+    np.testing.assert_array_equal(geometry.random_crop(tf.constant(pixels), 5, seed=0, counter=0), pixels)
+
+
+@pytest.mark.parametrize(("side", "start"), [(6, 0), (5, 0), (4, 1), (3, 1), (1, 2)])
+def test_centre_crop(side, start):
+    pixels = image(6)
+    expected = pixels[start : start + side, start : start + side]
+    np.testing.assert_array_equal(geometry.centre_crop(tf.constant(pixels), side), expected)
+
+
+def test_mirror_exchanges_left_and_right_in_half_of_the_cases():
+    pixels = image(3, 4)
+    mirrored = 0
+    for counter in range(400):
+        result = geometry.mirror(tf.constant(pixels), 1, counter).numpy()
+        flipped = (result == pixels[:, ::-1]).all()
+        assert flipped or (result == pixels).all()
+        mirrored += flipped
+    assert 160 < mirrored < 240
+
+
+@pytest.mark.parametrize(("side", "patch", "stride"), [(260, 80, 36), (64, 16, 8), (8, 4, 4), (7, 3, 2), (5, 5, 1)])
+def test_grid_of_patches(side, patch, stride):
+    pixels = image(side)
+    grid = geometry.grid_of_patches(tf.constant(pixels), patch, stride)
+    count = (side - patch) // stride + 1
+    assert grid.shape == (count, count, patch, patch, 3)
+    for row in range(count):
+        for column in range(count):
+            top, left = row * stride, column * stride
+            np.testing.assert_array_equal(grid[row, column], pixels[top : top + patch, left : left + patch])
+
+
+def _coordinates(height, width):
+    """A picture whose red says the row and whose green says the column, from 0 to 200."""
+    rows, columns = np.meshgrid(np.linspace(0, 200, height), np.linspace(0, 200, width), indexing="ij")
+    return np.stack([rows, columns, 0 * rows], -1).round().astype(np.uint8)
+
+
+def test_random_sized_crops_keep_area_and_aspect_within_bounds():
+    pixels, height, width = _coordinates(120, 160), 120, 160
+    crop = tf.function(lambda counter: geometry.random_sized_crop(tf.constant(pixels), 100, 0.25, 4 / 3, 5, counter))
+    areas, aspects = [], []
+    for counter in range(150):
+        found = crop(tf.constant(counter, tf.int64)).numpy()
+        assert found.shape == (100, 100, 3)
+        rows = (int(found[-1, :, 0].mean()) - int(found[0, :, 0].mean())) / 200 * height
+        columns = (int(found[:, -1, 1].mean()) - int(found[:, 0, 1].mean())) / 200 * width
+        areas.append(rows * columns / (height * width))
+        aspects.append(columns / rows)
+    assert 0.22 < min(areas) < 0.35
+    assert max(areas) > 0.8
+    assert 0.72 < min(aspects) < 0.9
+    assert 1.1 < max(aspects) < 1.42
+
+
+def test_a_crop_of_everything_is_the_resized_image():
+    pixels = tf.constant(image(24))
+    found = geometry.random_sized_crop(pixels, 8, 1.0, 1.0, 0, tf.constant(3, tf.int64))
+    np.testing.assert_array_equal(found, geometry.resize(pixels, 8))
+
+
+def test_random_sized_crops_are_a_function_of_seed_and_counter():
+    pixels = tf.constant(image(32))
+    crops = [
+        geometry.random_sized_crop(pixels, 8, 0.1, 4 / 3, seed, tf.constant(counter, tf.int64)).numpy().tobytes()
+        for seed, counter in ((0, 0), (0, 0), (0, 1), (1, 0))
+    ]
+    assert crops[0] == crops[1]
+    assert len(set(crops)) == 3

@@ -1,0 +1,78 @@
+"""What is cut from an image: shapes, independent draws of each view, and that one view is the pipeline's."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.views import geometry as geo
+from cpc_tf.data.views.views import PatchGrid, SeveralCrops, WholeImage
+from cpc_tf.settings import ConfigError
+
+NONE = AugmentConfig(augment="none")
+GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=8, patch_stride=1, mirror=True)
+PIXELS = np.random.default_rng(0).integers(0, 256, [20, 16, 3], dtype=np.uint8)
+ENCODED = tf.io.encode_png(PIXELS)
+
+
+def cut(view, counter=3, augmentation=NONE, geometry=GEOMETRY, seed=1):
+    result = view.cut(ENCODED, tf.constant(counter, tf.int64), geometry, augmentation, seed)
+    assert result.shape == view.shape(geometry)
+    assert result.dtype == tf.uint8
+    return result.numpy()
+
+
+def test_a_whole_image_is_the_only_patch_of_the_grid():
+    np.testing.assert_array_equal(cut(WholeImage()), cut(PatchGrid())[0, 0])
+    full = AugmentConfig()
+    np.testing.assert_array_equal(cut(WholeImage(), augmentation=full), cut(PatchGrid(), augmentation=full)[0, 0])
+
+
+def test_crops_are_those_of_their_keys():
+    for index, crop in enumerate(cut(SeveralCrops(3, least_area=0.3))):
+        wanted = geo.random_sized_crop(tf.constant(PIXELS), 8, 0.3, 4 / 3, 1, 3, index)
+        np.testing.assert_array_equal(crop, geo.mirror(wanted, 1, 3, index))
+
+
+@pytest.mark.parametrize("augmentation", [NONE, AugmentConfig()])
+def test_crops_differ_from_each_other_by_counter_and_by_seed(augmentation):
+    crops = cut(SeveralCrops(2), augmentation=augmentation)
+    assert (crops[0] != crops[1]).any()
+    np.testing.assert_array_equal(crops, cut(SeveralCrops(2), augmentation=augmentation))
+    for other in (cut(SeveralCrops(2), counter=4), cut(SeveralCrops(2), seed=2)):
+        assert (crops != other).any()
+
+
+def test_each_crop_is_augmented_on_its_own():
+    grey = np.full([12, 12, 3], 100, np.uint8)
+    view = SeveralCrops(2)
+    crops = view.cut(tf.io.encode_png(grey), tf.constant(0, tf.int64), GEOMETRY, AugmentConfig(), 1).numpy()
+    assert (crops[0] != crops[1]).any()  # all crops of a grey image are alike
+
+
+@pytest.mark.parametrize("view", [WholeImage(), SeveralCrops(2)])
+def test_whole_images_have_a_geometry_of_one_patch(view):
+    view.check(GEOMETRY)
+    with pytest.raises(ConfigError, match="--patch_size=4: .*use --patch_size=8"):
+        view.check(GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2))
+
+
+@pytest.mark.parametrize("view", [WholeImage(), SeveralCrops(2)])
+def test_batches_resume_and_spread_over_hosts(view, tmp_path):
+    for number in range(6):
+        (tmp_path / f"{number}.png").write_bytes(tf.io.encode_png(np.roll(PIXELS, number, axis=0)).numpy())
+    source = open_folder(str(tmp_path), "train", str(tmp_path / "cache"))
+
+    def batches(count, **options):
+        options = {"global_batch": 4, "seed": 1, **options}
+        dataset = pipeline.batches(source, view, GEOMETRY, AugmentConfig(), **options)
+        assert dataset.element_spec[view.key].shape[1:] == view.shape(GEOMETRY)
+        return [batch[view.key] for batch in dataset.take(count).as_numpy_iterator()]
+
+    whole = batches(4)
+    np.testing.assert_array_equal(batches(2, start_step=2), whole[2:])
+    halves = [batches(4, shard=(host, 2)) for host in range(2)]
+    np.testing.assert_array_equal(np.concatenate(halves, axis=1), whole)
