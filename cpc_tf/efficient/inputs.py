@@ -16,7 +16,7 @@ from cpc_tf.data.views.views import RandomSizedCrop
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.efficient.trainee import FROZEN
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.training.strategy import replica_batches
 

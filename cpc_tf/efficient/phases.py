@@ -12,8 +12,8 @@ from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs, Part
 from cpc_tf.efficient.trainee import FINE_TUNED, FROZEN, SUPERVISED, Classification
-from cpc_tf.encoders.identity import PIXELS
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.card import PIXELS
+from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import scores
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from cpc_tf.efficient.classifier import ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.schedules import warm_up

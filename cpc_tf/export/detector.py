@@ -13,7 +13,7 @@ from cpc_tf.data.views import canvas
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import CLASS_NAMES
-from cpc_tf.encoders.identity import module_name
+from cpc_tf.encoders.card import module_name
 from cpc_tf.export import readme
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.module import or_black

@@ -9,10 +9,8 @@ from typing import Any
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.trainee import FINE_TUNED, SUPERVISED
-from cpc_tf.encoders.card import EncoderCard, Training
-from cpc_tf.encoders.identity import module_name
-from cpc_tf.encoders.loaded import LATENTS
-from cpc_tf.encoders.name import EncoderName
+from cpc_tf.encoders.card import EncoderCard, Training, module_name
+from cpc_tf.encoders.load import LATENTS, EncoderName
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.encoder import History, labels_of, past, run_row, write_encoder
 from cpc_tf.export.readme import dataset_name, measured_at, table, without_folders

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from cpc_tf.encoders.card import Training
-from cpc_tf.encoders.identity import module_name
+from cpc_tf.encoders.card import Training, module_name
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.encoder import History, past, run_row, write_encoder
 from cpc_tf.export.readme import NO_FIGURES, dataset_name, measured_at, table, without_folders

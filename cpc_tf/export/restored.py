@@ -20,8 +20,7 @@ from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import build_detector
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import EncoderCard
-from cpc_tf.encoders.load import load_feature_maps, with_values
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps, with_values
 from cpc_tf.encoders.network import Network
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import read_json

@@ -17,8 +17,7 @@ from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import EncoderCard
-from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.name import EncoderName
+from cpc_tf.encoders.load import EncoderName, load_patch_encoder
 from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
 from cpc_tf.linear.trainee import LinearTraining

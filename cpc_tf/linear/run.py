@@ -7,8 +7,8 @@ import os
 from typing import Any
 
 from cpc_tf.data import catalog
-from cpc_tf.encoders.identity import PIXELS
-from cpc_tf.encoders.name import COPY, EncoderName
+from cpc_tf.encoders.card import PIXELS
+from cpc_tf.encoders.load import COPY, EncoderName
 from cpc_tf.files import write_file
 from cpc_tf.linear import gallery, picture
 from cpc_tf.linear.config import LinearConfig

@@ -13,7 +13,7 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources import summary
 from cpc_tf.data.sources.source import Source
-from cpc_tf.encoders.identity import Identity, module_name
+from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.pretrain import patch_sheet

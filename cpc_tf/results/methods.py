@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cpc_tf.encoders.identity import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity, module_name
+from cpc_tf.encoders.card import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity, module_name
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.blocks import Spread, spread
 from cpc_tf.results.datasets import dataset_name

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.encoders.identity import Identity
+from cpc_tf.encoders.card import Identity
 from cpc_tf.results.datasets import dataset_name
 from cpc_tf.settings import ConfigError
 

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from cpc_tf.encoders.card import EncoderCard, Training, find_card, read_card
+from cpc_tf.encoders.card import EncoderCard, Identity, Training, find_card, read_card
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.identity import Identity
 from cpc_tf.settings import ConfigError, flatten
 from tests.modules import GEOMETRY, PRETRAINED
 

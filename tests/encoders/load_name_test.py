@@ -1,7 +1,7 @@
 import pytest
 
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.name import EncoderName
+from cpc_tf.encoders.load import EncoderName
 from cpc_tf.settings import ConfigError
 from tests.modules import write_card
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from cpc_tf.encoders.identity import Identity, module_name
+from cpc_tf.encoders.card import Identity, module_name
 
 
 def test_survives_json():
