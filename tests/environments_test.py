@@ -1,6 +1,6 @@
-"""The two lanes: which Python makes which, and what one made in the other.
+"""The two environments: which Python goes with which, and what one of them made, used in the other.
 
-What needs both is run where CPC_TF_OTHER_LANE names the Python of an environment of the other lane, as .ci/run does.
+Tests that need both run only where CPC_TF_OTHER_PYTHON names the Python of the other environment, as .ci/run does.
 """
 
 import os
@@ -17,8 +17,8 @@ from tests import samples
 from tests.binaries import ROOT
 from tests.modules import GEOMETRY, write_module
 
-OTHER = os.environ.get("CPC_TF_OTHER_LANE", "")
-needs_both = pytest.mark.skipif(not OTHER, reason="CPC_TF_OTHER_LANE names no Python of the other lane")
+OTHER = os.environ.get("CPC_TF_OTHER_PYTHON", "")
+needs_both = pytest.mark.skipif(not OTHER, reason="CPC_TF_OTHER_PYTHON does not name the Python of the other environment")
 
 
 @pytest.fixture
@@ -43,21 +43,21 @@ def setup(tmp_path):
 @pytest.mark.parametrize(
     ("versions", "arguments", "chosen"),
     [
-        ({"python3": "3.9"}, [], "classic lane with Python 3.9"),
-        ({"python3": "3.11"}, [], "classic lane with Python 3.11"),
-        ({"python3": "3.12"}, [], "current lane with Python 3.12"),
-        ({"python3": "3.13"}, [], "current lane with Python 3.13"),
-        ({"python3": "3.11"}, ["current"], "current lane with Python 3.11"),
-        ({"python3": "3.9", "python3.13": "3.13"}, ["current"], "current lane with Python 3.13"),
-        ({"python3": "3.12", "python3.10": "3.10"}, ["classic"], "classic lane with Python 3.10"),
-        ({"python3": "3.14", "python3.11": "3.11", "python3.12": "3.12"}, [], "current lane with Python 3.12"),
-        ({"python3": "3.8", "python3.13": None, "python3.10": "3.10"}, [], "classic lane with Python 3.10"),
-        ({"python3": "3.12", "mine": "3.10"}, ["", "mine"], "classic lane with Python 3.10"),
-        ({"python": "3.10"}, [], "classic lane with Python 3.10"),
-        ({"python3": "3.8", "my python": "3.12"}, ["", "my python"], "current lane with Python 3.12"),
+        ({"python3": "3.9"}, [], "classic environment with Python 3.9"),
+        ({"python3": "3.11"}, [], "classic environment with Python 3.11"),
+        ({"python3": "3.12"}, [], "current environment with Python 3.12"),
+        ({"python3": "3.13"}, [], "current environment with Python 3.13"),
+        ({"python3": "3.11"}, ["current"], "current environment with Python 3.11"),
+        ({"python3": "3.9", "python3.13": "3.13"}, ["current"], "current environment with Python 3.13"),
+        ({"python3": "3.12", "python3.10": "3.10"}, ["classic"], "classic environment with Python 3.10"),
+        ({"python3": "3.14", "python3.11": "3.11", "python3.12": "3.12"}, [], "current environment with Python 3.12"),
+        ({"python3": "3.8", "python3.13": None, "python3.10": "3.10"}, [], "classic environment with Python 3.10"),
+        ({"python3": "3.12", "mine": "3.10"}, ["", "mine"], "classic environment with Python 3.10"),
+        ({"python": "3.10"}, [], "classic environment with Python 3.10"),
+        ({"python3": "3.8", "my python": "3.12"}, ["", "my python"], "current environment with Python 3.12"),
     ],
 )
-def test_the_lane_is_that_of_the_python(setup, versions, arguments, chosen):
+def test_the_environment_is_that_of_the_python(setup, versions, arguments, chosen):
     assert f"the {chosen} " in setup(versions, *arguments).stdout
 
 
@@ -74,10 +74,10 @@ def test_the_lane_is_that_of_the_python(setup, versions, arguments, chosen):
         ({"python3": "3.9"}, ["current"], "needs Python 3.10 - 3.13: python3 is 3.9; name one: make PYTHON=python3.12"),
         ({"python3": "3.11", "old": "3.8"}, ["", "old"], "needs Python 3.9 - 3.13: old is 3.8; name one:"),
         ({"python3": "3.11"}, ["", "none"], "there is no none; name one:"),
-        ({"python3": "3.11"}, ["new"], "LANE=new: must be classic (TensorFlow 2.15) or current (TensorFlow 2.21)"),
+        ({"python3": "3.11"}, ["new"], "ENVIRONMENT=new: must be classic (TensorFlow 2.15) or current (TensorFlow 2.21)"),
     ],
 )
-def test_a_python_of_no_lane_is_one_line(setup, versions, arguments, message):
+def test_a_python_of_no_environment_is_one_line(setup, versions, arguments, message):
     done = setup(versions, *arguments)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")
@@ -86,7 +86,7 @@ def test_a_python_of_no_lane_is_one_line(setup, versions, arguments, message):
 
 
 @needs_both
-def test_a_module_works_in_the_other_lane(tmp_path, monkeypatch):
+def test_a_module_works_in_the_other_environment(tmp_path, monkeypatch):
     """Its outputs of all sizes, and the gradients that fine-tuning with hub.KerasLayer needs."""
     encoder = write_module(tmp_path)
     monkeypatch.setattr(sys, "executable", OTHER)
@@ -95,7 +95,7 @@ def test_a_module_works_in_the_other_lane(tmp_path, monkeypatch):
 
 
 @needs_both
-def test_a_run_goes_on_in_the_other_lane_with_one_line(tmp_path):
+def test_a_run_goes_on_in_the_other_environment_with_one_line(tmp_path):
     def train(python, steps):
         settings = [
             *samples.PRETRAIN,
