@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/*.md, and the pictures of docs/images, from the studies' records.
+"""Writes the tables of README.md, docs/*.md and studies/*/README.md, and the pictures of docs/images, from the studies' records.
 
     python -m studies.results              # tables: what stands between <!-- results:NAME --> and <!-- /results -->
     python -m studies.results --pictures   # these, too
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 
@@ -218,17 +219,20 @@ PICTURES: dict[str, Callable[[], bytes]] = {
 }
 
 
-def filled(text: str, folder: str) -> str:
-    """A document in '' or 'docs' with its marked tables as the records have them.
+def documents() -> list[pathlib.Path]:
+    """The files that may have marked tables."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(records.FOLDER.glob("*/README.md"))]
+
+
+def filled(text: str, depth: int) -> str:
+    """A document so many folders below the repository with its marked tables as the records have them.
 
     Raises:
       KeyError: there is no table of that name.
     """
 
     def fill(marked: re.Match) -> str:
-        table = TABLES[marked[2]]()
-        if folder:
-            table = table.replace("](docs/", "](").replace("](studies/", "](../studies/")
+        table = re.sub(r"\]\((docs|studies)/", rf"]({'../' * depth}\1/", TABLES[marked[2]]())
         return f"{marked[1]}{table}\n{marked[4]}"
 
     return MARKED.sub(fill, text)
@@ -236,9 +240,9 @@ def filled(text: str, folder: str) -> str:
 
 def main(_) -> None:
     """Writes what has changed."""
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in documents():
         before = path.read_text()
-        after = filled(before, "docs" if path.parent.name == "docs" else "")
+        after = filled(before, len(path.relative_to(ROOT).parts) - 1)
         if after != before:
             write_file(str(path), after)
             print(path.relative_to(ROOT))

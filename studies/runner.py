@@ -88,7 +88,7 @@ def carry_out(
       cores: runs at a time, each bound to a core; 0: as many as there are.
       keep: makes a record of a result and its path; None: the result is the record.
     """
-    _commit()  # of the code as the study begins
+    commit()  # of the code as the study begins
     todo = []
     for run in runs:
         known, other = records.find(run.fields, run.steps, records.read(study))
@@ -166,14 +166,14 @@ def _record(run: Run, keep: Callable[[dict, str], dict] | None) -> dict:
         "commands": [f"python -m {shlex.join(command)}" for command in commands],
         "settings": list(map(records.as_line, commands)),
         "weights": records.weights(run.steps),
-        "commit": _commit(),
+        "commit": commit(),
         "date": f"{datetime.date.today()}",
         "machine": _machine(),
     }
 
 
 @functools.cache
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit of the code, with '-dirty' if files other than records differ from it; None outside of git."""
 
     def git(*words: str) -> str:

@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 def test_no_file_needs_a_later_python():
     """Syntax, and zip(strict=), which ends a program only when it gets there."""
-    found = [path for folder in ("benchmarks", "cpc_tf", "experiments", "export", "tests")
+    found = [path for folder in ("benchmarks", "cpc_tf", "studies", "export", "tests")
              for path in sorted((ROOT / folder).rglob("*.py"))]  # fmt: skip
     assert len(found) > 100
     for path in found:
