@@ -2,7 +2,7 @@
 
     python -m studies                 # of all studies: done, of other settings, missing; nothing is run
     python -m studies ladder
-    python -m studies label_curve --only=dataset=photos,features=pixels
+    python -m studies label_curve --only=dataset=photos --only=features=pixels
 
 Each study is a folder here; its README.md says what was asked and what the answer was.
 """
@@ -41,12 +41,11 @@ def main(argv: Sequence[str]) -> None:
     if argv[1] not in runner.STUDIES:
         sys.exit(f"'{argv[1]}' is none of the studies {', '.join(runner.STUDIES)}")
     study = runner.load(argv[1])
-    wanted = dict(part.split("=", 1) for part in given.only)
+    wanted = dict(part.partition("=")[::2] for part in given.only)
     runs = [run for run in study.runs(places) if wanted.items() <= {k: str(v) for k, v in run.fields.items()}.items()]
     if not runs:
-        sys.exit(
-            f"--only={','.join(given.only)}: no run of {argv[1]} has these; fields: {', '.join(study.runs(places)[0].fields)}"
-        )
+        fields = ", ".join(study.runs(places)[0].fields)
+        sys.exit(f"--only={' '.join(given.only)}: no run of {argv[1]} has these; fields: {fields}")
     print(study.table(runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None))))
 
 
@@ -54,6 +53,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("work", Places().work, "folder of the runs")
     flags.DEFINE_string("pictures", Places().pictures, "folder of imagenette-224: train/CLASS and val/CLASS")
     flags.DEFINE_string("boxes", Places().boxes, "folder of bccd-voc")
-    flags.DEFINE_list("only", [], "FIELD=VALUE,...: only runs whose record has these")
+    flags.DEFINE_multi_string("only", [], "FIELD=VALUE: only runs whose record has it; may be repeated")
     flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
     app.run(main)

@@ -63,17 +63,12 @@ def read_off(train: Labelled, test: Labelled) -> dict[str, float]:
     for part, inverse_penalty in PARTS.items():
         scores = []
         for seed in range(SEEDS if part < 1 else 1):
-            chosen = some(train[1], part, seed)
+            labels = LabelsConfig(label_fraction=part, held_out=0.0)
+            chosen = choose_labels(train[1], tuple(map(str, range(train[1].max() + 1))), labels, seed).chosen
             model = LogisticRegression(C=inverse_penalty, max_iter=2000).fit(features[chosen], train[1][chosen])
             scores.append(model.score(tested, test[1]))
         found[f"{part:g}"] = float(np.mean(scores))
     return found
-
-
-def some(labels: np.ndarray, part: float, seed: int) -> np.ndarray:
-    """Indices of a part of each class."""
-    names = tuple(map(str, range(labels.max() + 1)))
-    return choose_labels(labels, names, LabelsConfig(label_fraction=part, held_out=0.0), seed).chosen
 
 
 def main(_) -> None:

@@ -49,7 +49,7 @@ def add(study: str, record: dict, fields: dict) -> None:
 
 
 def find(fields: dict, steps: Steps, records: Sequence[dict]) -> tuple[dict | None, str]:
-    """The record of a run if its settings are those of the steps; else how the settings of the last candidate differ."""
+    """The record of a run with the settings of these steps; else how the last one with its fields differs."""
     commands, values, other = [command for command, _ in steps], weights(steps), ""
     for record in records:
         if fields.items() <= record.items():

@@ -1,4 +1,4 @@
-"""Writes the tables of README.md, docs/*.md and studies/*/README.md, and the pictures of docs/images, from the studies' records.
+"""Writes tables (README.md, docs/*.md, studies/*/README.md) and pictures (docs/images) from the studies' records.
 
     python -m studies.results              # tables: what stands between <!-- results:NAME --> and <!-- /results -->
     python -m studies.results --pictures   # these, too
@@ -62,9 +62,10 @@ def origin(found: Sequence[dict], study: str, only: str = "") -> str:
     days = sorted({record["date"] for record in found})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     processors = ", ".join(sorted({record["machine"].rpartition(", ")[2] for record in found}))
+    cores = "one core a run, " if all(record["machine"].startswith("one core") for record in found) else ""
     command = f"python -m studies {study}{only and f' --only={only}'}"
     link = f"[{len(found)} records](studies/{study}/records.json)"
-    return f"\n\n`measured:` `{command}`; {link}; one core a run, {processors}, {when}."
+    return f"\n\n`measured:` `{command}`; {link}; {cores}{processors}, {when}."
 
 
 def label_curve(dataset: str) -> str:

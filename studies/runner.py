@@ -17,7 +17,6 @@ import platform
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import Queue
@@ -110,20 +109,10 @@ def carry_out(
         records.add(study, _record(run, keep), run.fields)
         return ""
 
-    start = time.monotonic()
     with ThreadPoolExecutor(free.qsize()) as pool:
         for done, outcome in enumerate(as_completed([pool.submit(carry_out_one, run) for run in todo]), 1):
-            minutes = (time.monotonic() - start) / 60
-            left = minutes / done * (len(todo) - done)
-            line = f"{study}: {done}/{len(todo)}  {minutes:.0f} min, {left:.0f} left  {outcome.result()}"
-            print(line.rstrip(), flush=True)
-    return recorded(study, runs)
-
-
-def recorded(study: str, runs: Sequence[Run]) -> list[dict]:
-    """The records of those runs that are recorded with the settings of today."""
-    known = records.read(study)
-    found = [records.find(run.fields, run.steps, known)[0] for run in runs]
+            print(f"{study}: {done}/{len(todo)}  {outcome.result()}".rstrip(), flush=True)
+    found = [records.find(run.fields, run.steps, records.read(study))[0] for run in runs]
     return [record for record in found if record]
 
 

@@ -1,7 +1,7 @@
 """Settings for studies/label_curve at 128 px, chosen on held-out training images: one changed at a time.
 
-    python -m studies.thirds --pictures=../shared/data/imagenette-224 --output=runs/thirds
-    python -m studies choices --only=labels=0.1,features=pixels
+    python -m studies.thirds ../shared/data/imagenette-224 runs/thirds
+    python -m studies choices --only=labels=0.1 --only=features=pixels
 
 The encoder has as many trials as the baseline. There are as many labels as studies/label_curve has for the same
 fraction, of a seed that it does not use.
@@ -18,32 +18,26 @@ from studies.tables import markdown, spread
 DATASET = "imagenette-224, a third held out"
 SEED = 100
 KEPT = 2 / 3  # of the training images have labels here, the others are tested on
-SIDES = {
-    "CPC": "flags/imagenette/efficient_128px.flags",
-    "pixels": "flags/imagenette/efficient_pixels_128px.flags",
-}
+SIDES = {"CPC": "efficient_128px", "pixels": "efficient_pixels_128px"}  # preset
+SHORT = "--finetune_steps=500"
 VIEWS = "--cached_views=8"  # maps of 16 would take 4 GB
 # Fraction of the labels -> (features, what is changed, flags after the preset), the presets first, both sides in turn.
 CHOICES = {
     0.01: [
-        ("CPC", "500 steps of fine-tuning", ["--finetune_steps=500"]),
+        ("CPC", "500 steps of fine-tuning", [SHORT]),
         ("pixels", "3,000 steps", []),
-        ("CPC", "the paper's Adam", ["--finetune_steps=500", "--encoder_adam=paper"]),
+        ("CPC", "the paper's Adam", [SHORT, "--encoder_adam=paper"]),
         ("pixels", "6,000 steps", ["--train_steps=6000"]),
         ("CPC", "1,500 steps of fine-tuning", ["--finetune_steps=1500"]),
         ("pixels", "the paper's augmentation", ["--augment=full"]),
-        ("CPC", "latents of the patch grid", ["--finetune_steps=500", "--endpoint=latents"]),
+        ("CPC", "latents of the patch grid", [SHORT, "--endpoint=latents"]),
         ("pixels", "dropout 0.5", ["--dropout=0.5"]),
-        ("CPC", "no blocks in the classifier", ["--finetune_steps=500", "--head_blocks=0"]),
+        ("CPC", "no blocks in the classifier", [SHORT, "--head_blocks=0"]),
         ("pixels", "crops of 60 % or more", ["--crop_area=0.6"]),
-        ("CPC", "the paper's augmentation", ["--finetune_steps=500", "--augment=full"]),
+        ("CPC", "the paper's augmentation", [SHORT, "--augment=full"]),
         ("pixels", "rate 0.02", ["--learning_rate=0.02"]),
         # Two changes together.
-        (
-            "CPC",
-            "the paper's augmentation, its Adam",
-            ["--finetune_steps=500", "--augment=full", "--encoder_adam=paper"],
-        ),
+        ("CPC", "the paper's augmentation, its Adam", [SHORT, "--augment=full", "--encoder_adam=paper"]),
         ("pixels", "6,000 steps, the paper's augmentation", ["--train_steps=6000", "--augment=full"]),
     ],
     0.1: [
@@ -69,7 +63,7 @@ def _run(work: str, part: float, side: str, choice: str, more: list[str]) -> run
     workdir = f"{work}/choices/{side.lower()}_{part:g}/{name}"
     command = [
         "cpc_tf.efficient",
-        f"--flagfile={SIDES[side]}",
+        f"--flagfile=flags/imagenette/{SIDES[side]}.flags",
         f"--dataset=folder:{work}/thirds",
         f"--encoder={runner.MODULE if side == 'CPC' else 'pixels'}",
         f"--label_fraction={math.ceil(1000 * part / KEPT) / 1000:g}",

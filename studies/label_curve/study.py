@@ -2,7 +2,7 @@
 
     python -m studies label_curve --only=dataset=photos
     python -m studies label_curve --only=dataset=imagenette-128px
-    python -m studies label_curve --only=dataset=photos-128px,features=pixels
+    python -m studies label_curve --only=dataset=photos-128px --only=features=pixels
 
 At 64 px each seed pre-trains an encoder; at 128 px all seeds use one, and a seed is that of labels and classifier. Two
 hours on two cores for `photos` or imagenette-224.
@@ -23,7 +23,7 @@ FEATURES = ("CPC", "pixels")
 METHODS = {"CPC, fine-tuned": ("CPC", ""), "CPC, frozen": ("CPC", "frozen"), "supervised baseline": ("pixels", "")}
 CURVE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 FRACTIONS = {"photos": CURVE, "photos-128px": CURVE, "imagenette-224": (0.01, 0.1, 1.0), "imagenette-128px": CURVE}
-# Dataset -> the module for all seeds. The first one is MODULE adapted to `photos` with flags/photos/pretrain_128px.flags.
+# Dataset -> the module for all seeds; the first one is adapted to `photos` with flags/photos/pretrain_128px.flags.
 GIVEN = {"photos-128px": "runs/photos_hub", "imagenette-128px": runner.MODULE}
 # Dataset -> the ending of its presets' names in flags/.
 ENDING = {"photos-128px": "_128px", "imagenette-128px": "_128px"}
