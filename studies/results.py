@@ -127,24 +127,24 @@ def ladder() -> str:
     return markdown(["", *names], lines) + origin(of("ladder"), "ladder")
 
 
+def accuracy(dataset: str, features: str, fraction: float, phase: str = "") -> str:
+    """Top-1 at one point of a label curve."""
+    return spread(curves.top1(curves.at(of("label_curve", dataset=dataset), features, fraction), phase))
+
+
 def transfer() -> str:
     """1 % of the labels of `photos`, on the module adapted to them and without it."""
-
-    def top1(dataset: str, features: str, phase: str = "") -> str:
-        return spread(curves.top1(curves.at(of("label_curve", dataset=dataset), features, 0.01), phase))
-
     rows = [
-        ["**the module, adapted for 12 epochs, frozen**", f"**{top1('photos-128px', 'CPC', 'frozen')}**"],
-        ["the same, fine-tuned", top1("photos-128px", "CPC")],
-        ["`small` at 64 px, pre-trained on `photos`, fine-tuned", top1("photos", "CPC")],
-        ["supervised baseline, `small` at 64 px", top1("photos", "pixels")],
-        ["supervised baseline, `base` at 128 px", top1("photos-128px", "pixels")],
+        ["**the module, adapted for 12 epochs, frozen**", f"**{accuracy('photos-128px', 'CPC', 0.01, 'frozen')}**"],
+        ["the same, fine-tuned", accuracy("photos-128px", "CPC", 0.01)],
+        ["`small` at 64 px, pre-trained on `photos`, fine-tuned", accuracy("photos", "CPC", 0.01)],
+        ["supervised baseline, `small` at 64 px", accuracy("photos", "pixels", 0.01)],
+        ["supervised baseline, `base` at 128 px", accuracy("photos-128px", "pixels", 0.01)],
     ]
     found = [r for name in ("photos-128px", "photos") for r in of("label_curve", dataset=name)]
     found = [record for record in found if record["label_fraction"] == 0.01]
-    return markdown(["`photos`, 1 % of the labels (38)", "top-1, %"], rows) + origin(
-        found, "label_curve", "label_fraction=0.01"
-    )
+    table = markdown(["`photos`, 1 % of the labels (38)", "top-1, %"], rows)
+    return table + origin(found, "label_curve", "label_fraction=0.01")
 
 
 def paper_table(columns: Sequence[str], lines: Iterable[Sequence]) -> str:
@@ -155,13 +155,9 @@ def paper_table(columns: Sequence[str], lines: Iterable[Sequence]) -> str:
 
 def summary() -> str:
     """A line for each claim."""
-    large = of("label_curve", dataset="imagenette-128px")
-    small = {name: of("label_curve", dataset=name) for name in ("photos", "photos-128px")}
+    large = "imagenette-128px"
     step, torch = (by_hand()["speed"]["rows"][row][1].strip("*") for row in (0, 2))
     native, reference = (by_hand()["augmentation_speed"]["rows"][row][1].strip("*") for row in (0, 1))
-
-    def label(found: Sequence[dict], features: str, fraction: float, phase: str = "") -> str:
-        return spread(curves.top1(curves.at(found, features, fraction), phase))
 
     def boxes(dataset: str, features: str) -> str:
         return spread(record["map11"] for record in of("detection", dataset=dataset, features=features))
@@ -171,15 +167,16 @@ def summary() -> str:
 
     labels, other = "supervised baseline", "trained on other labels"
     rows = [
-        ["label-curve", "1 % of the labels (97), top-1, %", label(large, "CPC", 0.01, "frozen"),
-         f"{label(large, 'pixels', 0.01)}, {labels}"],
-        ["label-curve", "all labels, top-1, %", label(large, "CPC", 1.0), f"{label(large, 'pixels', 1.0)}, {labels}"],
-        ["gain", "labels for what CPC has with 1 %", "1 x", f"{gain('imagenette-128px', 'frozen', 0.01)} x, {labels}"],
+        ["label-curve", "1 % of the labels (97), top-1, %", accuracy(large, "CPC", 0.01, "frozen"),
+         f"{accuracy(large, 'pixels', 0.01)}, {labels}"],
+        ["label-curve", "all labels, top-1, %", accuracy(large, "CPC", 1.0),
+         f"{accuracy(large, 'pixels', 1.0)}, {labels}"],
+        ["gain", "labels for what CPC has with 1 %", "1 x", f"{gain(large, 'frozen', 0.01)} x, {labels}"],
         ["linear", "linear classifier on frozen features, top-1, %",
          by_hand()["linear_imagenette"]["rows"][0][2].strip("*"), "-"],
         ["ladder", "`photos`, CPC v2, linear, top-1, %", rung("PA"), f"{rung('v1')}, CPC v1"],
         ["transfer", "`photos`, 1 % of the labels (38), adapted encoder, top-1, %",
-         label(small["photos-128px"], "CPC", 0.01, "frozen"), f"{label(small['photos'], 'pixels', 0.01)}, {labels}"],
+         accuracy("photos-128px", "CPC", 0.01, "frozen"), f"{accuracy('photos', 'pixels', 0.01)}, {labels}"],
         ["detection", "collages, mAP, %", boxes("collages-128px", "CPC"),
          f"{boxes('collages-128px', 'supervised')}, {other}"],
         ["detection", "blood cells, mAP, %", boxes("bccd-voc-128px", "CPC"),
@@ -187,7 +184,9 @@ def summary() -> str:
         ["speed", "training step on two cores, bfloat16, ms", step, f"{torch}, PyTorch"],
         ["augmentation", "augmentation on one core, images/s", native, f"{reference}, TensorFlow's operations"],
     ]  # fmt: skip
-    return markdown(["", "CPC here", "beside"], [[f"[{text}](docs/results.md#{a})", *more] for a, text, *more in rows])
+    return markdown(
+        ["", "CPC", "compared with"], [[f"[{text}](docs/results.md#{a})", *more] for a, text, *more in rows]
+    )
 
 
 TABLES: dict[str, Callable[[], str]] = {
