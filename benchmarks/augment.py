@@ -31,7 +31,6 @@ WAYS = {
     "decode": "decode + resize + crop",
     "native": "augment 36 patches, native",
     "reference": "augment 36 patches, reference",
-    "map_fn": "augment 36 patches, map_fn over patches",
     "opencv": "augment 36 patches, OpenCV from Python (recipe given)",
     "pipeline": "file bytes -> batch, native",
 }
@@ -56,7 +55,6 @@ def main(argv) -> None:
     print(f"pipeline cost / decode + resize cost, one core: {_divide(rate['decode'], rate['pipeline'])}\n")
     _print_child("primitives", "us per 80 px patch, one core", ("native", "reference", "OpenCV"))
     _print_child("sizes", "side of a patch, native, one core", ("us per patch", "ns per pixel"))
-    _print_child("grids", "grid of 80 px patches, native, one core", ("images/s", "us per patch"))
 
 
 def _print_child(name: str, title: str, columns: tuple[str, ...]) -> None:
@@ -83,8 +81,8 @@ def _measure(name: str, cores: int) -> dict:
 
     tf.config.threading.set_intra_op_parallelism_threads(cores)
     tf.config.threading.set_inter_op_parallelism_threads(cores)
-    if name in ("primitives", "sizes", "grids"):
-        return {"primitives": _primitives, "sizes": _sizes, "grids": _grids}[name]()
+    if name in ("primitives", "sizes"):
+        return _primitives() if name == "primitives" else _sizes()
     rate = _opencv_rate(cores) if name == "opencv" else _dataset_rate(_dataset(name), cores)
     return {"rate": rate, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
@@ -114,32 +112,7 @@ def _dataset(name: str, size: int = PATCH, grid: int = GRID):
         files = tf.data.Dataset.from_tensor_slices([path.read_bytes() for path in _jpegs()]).cache()
         return files.repeat().enumerate(), crop if name == "decode" else pipeline
     ready = tf.data.Dataset.from_tensor_slices(_patches(size, grid)).cache().repeat().enumerate()
-    if name == "map_fn":
-        return ready, lambda n, patches: map_fn(patches, augment.draw(config, 0, n, count, size))
     return ready, lambda n, patches: augmented(n, patches, name)
-
-
-def map_fn(patches, recipe):
-    """The naive way: patch after patch, a switch for each primitive."""
-    import tensorflow as tf
-
-    from cpc_tf.augment.operations import OPERATIONS, all_primitives
-
-    def step(name, x, *fields):
-        return OPERATIONS[name].function(x, *fields)
-
-    def one(row):
-        x, recipe = row[0][None], type(recipe_)(*(field[None] for field in row[1]))
-        for slot in range(recipe.op.shape[1]):
-            m = recipe.magnitude[:, slot]
-            x = tf.switch_case(recipe.op[0, slot], [lambda f=f.function, x=x, m=m: f(x, m) for f in all_primitives()])
-        x = tf.cond(recipe.elastic[0], lambda: step("elastic", x, recipe.displacement, recipe.shear), lambda: x)
-        x = tf.cond(recipe.histogram[0], lambda: step("histogram", x, recipe.curve), lambda: x)
-        x = tf.cond(recipe.distort[0], lambda: step("distort", x, recipe.order, recipe.color), lambda: x)
-        return tf.cond(recipe.grey[0], lambda: step("grey", x), lambda: x)[0]
-
-    recipe_ = recipe
-    return tf.map_fn(one, (patches, recipe), fn_output_signature=tf.TensorSpec(patches.shape[1:], tf.uint8))
 
 
 def _dataset_rate(dataset_and_function, cores: int) -> float:
@@ -190,9 +163,9 @@ def _primitives() -> dict:
     import tensorflow as tf
 
     from cpc_tf import augment
-    from cpc_tf.augment.color import COLOR_ORDERS
     from cpc_tf.augment.config import AugmentConfig
     from cpc_tf.augment.operations import all_primitives
+    from cpc_tf.augment.steps import COLOR_ORDERS
 
     patches, config = _patches(PATCH, GRID)[0], AugmentConfig()
     n = len(patches)
@@ -247,11 +220,6 @@ def _sizes() -> dict:
         per_patch = 1e6 / _dataset_rate(_dataset("native", size, 3), 1) / 9
         table[f"{size} px"] = [per_patch, 1e3 * per_patch / size**2]
     return table
-
-
-def _grids() -> dict:
-    rates = {grid: _dataset_rate(_dataset("native", PATCH, grid), 1) for grid in (1, 3, 5, 6, 7, 10)}
-    return {f"{grid} x {grid}": [rate, 1e6 / rate / grid**2] for grid, rate in rates.items()}
 
 
 def _jpegs() -> list[pathlib.Path]:

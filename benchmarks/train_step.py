@@ -2,8 +2,7 @@
 
 The step is that of flags/photos/pretrain.flags on random patches: loss, gradient, clip, Adam, running average. Each
 figure comes from a fresh process; the ways take turns, and ratios are within a round, since machines are noisy. The
-peer needs PyTorch (`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`. With
-`--profile=step.png` the operations of a step are listed and drawn.
+peer needs PyTorch (`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ _TORCH = flags.DEFINE_string("torch", sys.executable, "a Python that has PyTorch
 _ENCODERS = flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
 _SET = flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--directions=1")
 _DATA = flags.DEFINE_string("data_dir", "", "where the prepared photographs are kept; empty: nowhere")
-_PROFILE = flags.DEFINE_string("profile", "", "a PNG to draw the operations of one step into, in place of the table")
 _CHILD = flags.DEFINE_string("child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself")
 
 PRESET = pathlib.Path(__file__).parents[1] / "flags/photos/pretrain.flags"
@@ -47,8 +45,6 @@ def main(argv) -> None:
         print(json.dumps(_peak(precision) if what == "peak" else measure(what, precision, _SET.value)))
         return
     for encoder in _ENCODERS.value:
-        if _PROFILE.value:
-            return _profile(encoder)
         _table(encoder)
 
 
@@ -139,19 +135,6 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
     patches = tf.constant(np.random.default_rng(0).integers(0, 256, shape, np.uint8))
     run = tf.function(lambda: strategy.run(training.train_step, ({"patches": patches},)), autograph=False)
     return lambda: float(run()["loss"]), run.get_concrete_function().graph
-
-
-def _profile(encoder: str) -> None:
-    from benchmarks import step_profile
-
-    step, _ = make_step(encoder, "bfloat16", _SET.value)
-    for _ in range(WARM_UP):
-        step()
-    costs = step_profile.profile(step)
-    step_profile.draw(costs, f"A step of {BATCH} images, encoder {encoder}, bfloat16", _PROFILE.value)
-    print("| operation | ms | count |\n|---|---|---|")
-    for cost in costs[: step_profile.SHOWN]:
-        print(f"| {cost.kind} | {cost.milliseconds:.1f} | {cost.count:.0f} |")
 
 
 def _median_seconds(function) -> float:

@@ -1,12 +1,12 @@
-"""The reference engine: applies a recipe operation by operation with TensorFlow, to be read beside appendix A.
+"""The reference engine: applies a recipe operation by operation in TensorFlow, in the order of appendix A.
 
-Each operation takes the patches that the recipe chose for it and puts them back changed, as uint8: none ever sees more
-precision than the image file had.
+Each operation gets the patches that the recipe chose for it and returns them as uint8: none sees more precision than an
+image file has.
 """
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -15,7 +15,7 @@ from cpc_tf.augment.recipe import Recipe
 
 
 def apply(patches: tf.Tensor, recipe: Recipe) -> tf.Tensor:
-    """uint8 [N, P, P, 3] -> uint8 [N, P, P, 3]."""
+    """Applies a recipe, uint8 [N, P, P, 3] -> uint8 [N, P, P, 3]."""
 
     def step(name: str, chosen: tf.Tensor, *fields: tf.Tensor) -> tf.Tensor:
         return _where(chosen, OPERATIONS[name].function, patches, *fields)
@@ -37,7 +37,7 @@ def apply(patches: tf.Tensor, recipe: Recipe) -> tf.Tensor:
 
 
 def _where(chosen: tf.Tensor, step: Callable, patches: tf.Tensor, *parameters: tf.Tensor) -> tf.Tensor:
-    """Replaces the chosen patches by step(those patches, *their parameters)."""
+    """Replaces the chosen patches by step(chosen patches, *their parameters)."""
     index = tf.where(chosen)  # [M, 1]
     changed = step(tf.gather_nd(patches, index), *(tf.gather_nd(x, index) for x in parameters))
     return tf.tensor_scatter_nd_update(patches, index, changed)

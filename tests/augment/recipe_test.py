@@ -6,9 +6,9 @@ import tensorflow as tf
 from scipy import stats
 
 from cpc_tf import augment
-from cpc_tf.augment.color import COLOR_ORDERS
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.policies import AUTOAUGMENT
+from cpc_tf.augment.steps import COLOR_ORDERS
 
 N = 20_000
 FULL = AugmentConfig()

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import leftovers
-from cpc_tf.data.decoding import decode, gif
+from cpc_tf.data.decoding import decode, pillow
 from cpc_tf.data.sources import check_cache, tfds_source
 from cpc_tf.data.sources.folder import open_folder
 from tests.data.samples import encode
@@ -103,7 +103,7 @@ def test_sizes_come_from_headers(header):
 def test_all_frames_of_a_gif_count():
     assert decode.header(tf.constant(gif_header(100, 200, frames=2))).pixels == 20_000
     assert decode.header(tf.constant(gif_header(100, 200, frames=9))).pixels == 60_000
-    assert len(gif.header(b"GIF89a" + bytes(7))) == 0
+    assert len(pillow.header(b"GIF89a" + bytes(7))) == 0
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode.image_size(tf.constant(b"GIF89a" + bytes(7)))
 

@@ -11,12 +11,14 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.sources.tfds_source import TfdsSource
 from cpc_tf.data.views import geometry as geo
-from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop
+from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop, SeveralCrops, WholeImage
 
 NONE = AugmentConfig(augment="none")
 GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2)
 MIRRORED = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2, mirror=True)
+WHOLE = ImageConfig(resize=12, image_size=8, crop_area=0.3)
 IMAGES = np.random.default_rng(0).integers(0, 256, [10, 12, 12, 3], dtype=np.uint8)
 
 
@@ -44,8 +46,14 @@ def batches(source, count, geometry=GEOMETRY, **options):
 def assert_same(these, those):
     assert len(these) == len(those)
     for this, that in zip(these, those):
-        np.testing.assert_array_equal(this["patches"], that["patches"])
-        np.testing.assert_array_equal(this["label"], that["label"])
+        assert this.keys() == that.keys()
+        for key in this:
+            np.testing.assert_array_equal(this[key], that[key], key)
+
+
+def joined(parts):
+    """The rows of several hosts' batches, one after another."""
+    return [{key: np.concatenate([part[key] for part in row]) for key in row[0]} for row in zip(*parts)]
 
 
 def test_shapes_are_static(source):
@@ -66,51 +74,48 @@ def test_patches_are_those_of_the_stream(source, geometry):
         assert got[batch]["label"][row] == example["label"]
 
 
-def test_start_step_continues_exactly(source):
-    whole = batches(source, 7)
-    for start in (1, 3, 5):
-        assert_same(batches(source, 7 - start, start_step=start), whole[start:])
-
-
 def test_seed_changes_the_batches(source):
     one, other = (batches(source, 1, seed=seed)[0]["patches"] for seed in (1, 2))
     assert (one != other).any()
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_thread_count_does_not_matter(source, threads):
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = threads
-    dataset = pipeline.batches(source, PatchGrid(), MIRRORED, NONE, global_batch=4, seed=1).with_options(options)
-    assert_same(take(dataset, 6), batches(source, 6, MIRRORED))
+def test_thread_count_does_not_matter(source):
+    expected = batches(source, 6, MIRRORED)
+    for threads in (1, 5):
+        options = tf.data.Options()
+        options.threading.private_threadpool_size = threads
+        dataset = pipeline.batches(source, PatchGrid(), MIRRORED, NONE, global_batch=4, seed=1).with_options(options)
+        assert_same(take(dataset, 6), expected)
 
 
-@pytest.mark.parametrize("hosts", [2, 4])
-def test_hosts_share_the_global_batch_in_rows(source, hosts):
-    whole = batches(source, 4, start_step=2)
-    parts = [batches(source, 4, start_step=2, shard=(host, hosts)) for host in range(hosts)]
-    joined = [
-        {name: np.concatenate([part[step][name] for part in parts]) for name in ("patches", "label")}
-        for step in range(4)
-    ]
-    assert_same(joined, whole)
+ONE_PATCH = GeometryConfig(resize=12, image_size=8, patch_size=8, patch_stride=1, mirror=True)
+
+
+@pytest.mark.parametrize(
+    ("view", "geometry"),
+    [(PatchGrid(), MIRRORED), (RandomSizedCrop(), WHOLE), (WholeImage(), ONE_PATCH), (SeveralCrops(2), ONE_PATCH)],
+)
+def test_views_resume_and_spread_over_hosts(source, view, geometry):
+    def get(count, **options):
+        options = {"global_batch": 4, "seed": 1, **options}
+        dataset = pipeline.batches(source, view, geometry, AugmentConfig(), **options)
+        assert dataset.element_spec[view.key].shape[1:] == view.shape(geometry)
+        return take(dataset, count)
+
+    whole = get(7)
+    assert_same(get(4, start_step=3), whole[3:])
+    for hosts in (2, 4):
+        assert_same(joined([get(4, start_step=2, shard=(host, hosts)) for host in range(hosts)]), whole[2:6])
+    replicas = get(4, global_batch=8, shard=(1, 2), per_batch=2)
+    assert_same(joined([replicas[::2], replicas[1::2]]), get(2, global_batch=8, shard=(1, 2)))
 
 
 def test_hosts_share_sharded_records_in_rows(sharded):
-    from cpc_tf.data.sources.tfds_source import TfdsSource
-
     records = TfdsSource(sharded(3, 4), "train", window=4)
     geometry = GeometryConfig(resize=2, image_size=2, patch_size=2, patch_stride=1)
     whole = batches(records, 4, geometry)
     parts = [batches(records, 4, geometry, shard=(host, 2)) for host in range(2)]
-    assert_same([{k: np.concatenate([a[k], b[k]]) for k in a} for a, b in zip(*parts)], whole)
-
-
-def test_rows_of_replicas_follow_each_other(source):
-    host = batches(source, 2, global_batch=8, shard=(1, 2))
-    replicas = batches(source, 4, global_batch=8, shard=(1, 2), per_batch=2)
-    pairs = [(replicas[0], replicas[1]), (replicas[2], replicas[3])]
-    assert_same([{k: np.concatenate([a[k], b[k]]) for k in a} for a, b in pairs], host)
+    assert_same(joined(parts), whole)
 
 
 @pytest.mark.parametrize("options", [{"shard": (0, 3)}, {"per_batch": 3}, {"shard": (0, 2), "per_batch": 4}])
@@ -164,9 +169,6 @@ def test_a_file_that_vanishes_is_named(source, tmp_path, write_folder):
         take(vanishing.ordered(), 2)
 
 
-WHOLE = ImageConfig(resize=12, image_size=8, crop_area=0.3)
-
-
 def images(source, count, augmentation=NONE, **options):
     return take(
         pipeline.batches(source, RandomSizedCrop(), WHOLE, augmentation, **{"global_batch": 4, "seed": 1, **options}),
@@ -175,22 +177,13 @@ def images(source, count, augmentation=NONE, **options):
 
 
 def test_whole_images_are_random_crops_of_the_stream(source):
+    got = images(source, 2)
     for number, example in enumerate(source.stream(seed=1).take(8)):
         image = tf.io.decode_png(example["encoded"])
         image = geo.random_sized_crop(image, 8, 0.3, 4 / 3, 1, example["counter"])
         batch, row = divmod(number, 4)
-        got = images(source, 2)[batch]
-        np.testing.assert_array_equal(got["image"][row], geo.mirror(image, 1, example["counter"]))
-        assert got["label"][row] == example["label"]
-
-
-def test_whole_images_resume_and_spread_over_hosts(source):
-    whole = images(source, 5)
-    for this, that in zip(images(source, 2, start_step=3), whole[3:]):
-        np.testing.assert_array_equal(this["image"], that["image"])
-    halves = [images(source, 2, shard=(host, 2)) for host in range(2)]
-    for step in range(2):
-        np.testing.assert_array_equal(np.concatenate([half[step]["image"] for half in halves]), whole[step]["image"])
+        np.testing.assert_array_equal(got[batch]["image"][row], geo.mirror(image, 1, example["counter"]))
+        assert got[batch]["label"][row] == example["label"]
 
 
 def test_whole_images_get_the_transformations_of_a_patch(source):
