@@ -1,4 +1,4 @@
-// The steps of reference.py on one patch, in plain C++ without TensorFlow.
+// The operations on one patch, in plain C++ without TensorFlow.
 //
 // A patch lies in the processor's cache as one 32-bit word per pixel, so that a warp moves a
 // pixel at once and the compiler can treat the channels of many pixels side by side. Each step maps grey levels to grey

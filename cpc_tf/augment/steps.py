@@ -78,12 +78,8 @@ def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf
 def warp(images: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
     """Takes each pixel from a place in the image, bilinear; `dense_image_warp` of tensorflow-addons.
 
-    Args:
-      images: float32 [N, H, W, C], H and W at least 2.
-      position: float32 [N, H, W, 2], row and column in px; places outside are moved to the border.
-
-    Returns:
-      float32 [N, H, W, C].
+    float32 [N, H, W, C] -> [N, H, W, C], H and W at least 2. `position`, float32 [N, H, W, 2], is row and column in px;
+    places outside are moved to the border.
     """
     corner, weights = [], []
     for place, side in zip(tf.unstack(position, axis=-1), images.shape[1:3]):

@@ -22,6 +22,7 @@ def _many(size, count):
     return np.resize(some, (count, *some.shape[1:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 9, 16, 31, 64, 80, 96, 256])
 def test_native_is_the_reference(size):
     count = 4 if size == 256 else 300  # whole images, too

@@ -100,6 +100,7 @@ def test_elastic_against_a_numpy_loop(size, strength, engine):
     np.testing.assert_allclose(ours, theirs, atol=0.51 if strength else 0)
 
 
+@pytest.mark.slow
 def test_warp_is_that_of_addons():
     """Where they can be imported; at places inside, on pixels, and outside on all sides."""
     addons = pytest.importorskip("tensorflow_addons", reason="no tensorflow-addons for TensorFlow after 2.15")

@@ -47,13 +47,6 @@ def test_resize_enlarges_a_ramp_to_a_ramp(shape):
     assert np.ptp(pixels.numpy(), axis=0).max() == 0
 
 
-def test_resize_of_unknown_size_has_a_static_shape():
-    traced = tf.function(lambda x: geometry.resize(x, 8)).get_concrete_function(
-        tf.TensorSpec([None, None, 3], tf.uint8)
-    )
-    assert traced.output_shapes == (8, 8, 3)
-
-
 def test_random_crop_is_a_part_of_the_image():
     pixels = tf.constant(np.arange(6 * 6 * 3, dtype=np.uint8).reshape(6, 6, 3))
     corners = collections.Counter()
@@ -65,7 +58,7 @@ def test_random_crop_is_a_part_of_the_image():
     assert len(corners) == 9
     assert min(corners.values()) > 60
     assert max(corners.values()) < 140
-    assert (geometry.random_crop(pixels, 6, seed=7, counter=0).numpy() == pixels).all()
+    np.testing.assert_array_equal(geometry.random_crop(pixels, 6, seed=7, counter=0), pixels)
 
 
 @pytest.mark.parametrize(("side", "start"), [(6, 0), (5, 0), (4, 1), (3, 1), (1, 2)])
