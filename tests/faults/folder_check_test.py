@@ -91,7 +91,8 @@ def bmp_header(width, height):
 
 def gif_header(width, height, frames=1):
     frame = b"," + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x02\x01\x00\x00"
-    return b"GIF89a" + struct.pack("<HHBBB", 9, 9, 0, 0, 0) + b"!\xf9\x01\x00\x00" + frame * frames + b";"
+    control = b"!\xf9\x04" + bytes(5)
+    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + control + frame * frames + b";"
 
 
 @pytest.mark.parametrize("header", [png_header, bmp_header, gif_header])

@@ -9,15 +9,13 @@ import tensorflow as tf
 from PIL import Image, ImageOps
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import CanvasConfig, GeometryConfig, ImageConfig
+from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decoding import decode
-from cpc_tf.data.pipeline import detection_pipeline, pipeline
+from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.folder import open_folder
 from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop
-from cpc_tf.detect import pictures
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
-from tests.data.samples import Images
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, [6, 4, 3], dtype=np.uint8)).resize((44, 66))
 TURNS = range(1, 9)
@@ -170,19 +168,3 @@ def test_training_and_evaluation_see_turned_pictures_upright(turned_and_upright)
     config = PretrainConfig(geometry=GRID)
     sheets = [patch_sheet.draw(config, source, picture=5, draws=0) for source in turned_and_upright]
     np.testing.assert_array_equal(*sheets)
-
-
-@pytest.mark.slow
-def test_boxes_are_in_the_turned_picture():
-    box, canvas = [10, 4, 30, 24], CanvasConfig(canvas_height=80, canvas_width=80, area_scale=0.01)
-    turned = Images([(save(PICTURE.transpose(UNDO[n]), "PNG", n), [box], [1], [False]) for n in UNDO])
-    upright = Images([(save(PICTURE, "PNG"), [box], [1], [False])] * len(UNDO))
-    for make in (
-        lambda source: detection_pipeline.batches(source, canvas, global_batch=len(UNDO), seed=0).take(1),
-        lambda source: detection_pipeline.plain_batches(source, canvas, len(UNDO)),
-    ):
-        for found, expected in zip(make(turned), make(upright)):
-            for key, values in expected.items():
-                np.testing.assert_array_equal(found[key], values)
-    for image in pictures.images_at(turned, range(len(UNDO))):
-        np.testing.assert_array_equal(image, np.asarray(PICTURE))
