@@ -97,7 +97,7 @@ def _run_child(what: str, precision: str) -> dict:
 
 
 class ChildFailed(RuntimeError):
-    """A process that measures has failed."""
+    """A measuring process has failed."""
 
 
 def _run(command: list[str], parse: bool = True) -> dict:
@@ -109,16 +109,18 @@ def _run(command: list[str], parse: bool = True) -> dict:
 
 
 def measure(encoder: str, precision: str, lines: Sequence[str] = ()) -> dict[str, float]:
-    """Median milliseconds of a step of ours, and its arithmetic; `lines`: flags that differ from the preset."""
+    """Returns the median milliseconds of our step, and its arithmetic; `lines`: flags that differ from the preset."""
     step, graph = make_step(encoder, precision, lines)
-    gflop = arithmetic(graph) / 1e9
-    for _ in range(WARM_UP):
+    seconds = []
+    for _ in range(WARM_UP + STEPS):
+        start = time.perf_counter()
         step()
-    return {"ms": 1000 * _median_seconds(step), "gflop": gflop}
+        seconds.append(time.perf_counter() - start)
+    return {"ms": 1000 * statistics.median(seconds[WARM_UP:]), "gflop": arithmetic(graph) / 1e9}
 
 
 def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
-    """A function of no arguments that makes a step of pre-training, and the step's graph."""
+    """Returns a function that makes a step of pre-training, and the step's graph."""
     import tensorflow as tf
 
     from cpc_tf import cli
@@ -137,17 +139,8 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
     return lambda: float(run()["loss"]), run.get_concrete_function().graph
 
 
-def _median_seconds(function) -> float:
-    seconds = []
-    for _ in range(STEPS):
-        start = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
-
-
 def arithmetic(graph) -> float:
-    """Multiplications and additions of all convolutions and matrix products of a graph, their gradients included."""
+    """Counts the multiplications and additions of all convolutions and matrix products of a graph, their gradients included."""
     total = 0
     for operation in graph.get_operations():
         shapes = [list(x.shape) for x in (*operation.inputs, *operation.outputs)]
@@ -156,16 +149,13 @@ def arithmetic(graph) -> float:
         elif operation.type == "Conv2DBackpropFilter":
             total += 2 * np.prod(shapes[2]) * np.prod(shapes[3][:3])
         elif operation.type in ("MatMul", "BatchMatMulV2"):
-            total += 2 * np.prod(shapes[2]) * shapes[0][-2 if operation.get_attr(_transposed(operation)) else -1]
+            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+            total += 2 * np.prod(shapes[2]) * shapes[0][-2 if transposed else -1]
     return float(total)
 
 
-def _transposed(operation) -> str:
-    return "transpose_a" if operation.type == "MatMul" else "adj_x"
-
-
 def _peak(precision: str) -> dict[str, float]:
-    """The best rate of a product of large matrices, GFLOP/s."""
+    """Returns the best rate of a product of large matrices, GFLOP/s."""
     import tensorflow as tf
 
     side = 2048
