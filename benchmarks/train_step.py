@@ -140,7 +140,7 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
 
 
 def arithmetic(graph) -> float:
-    """Counts the multiplications and additions of all convolutions and matrix products of a graph, their gradients included."""
+    """Counts multiplications and additions of the convolutions and matrix products of a graph with its gradients."""
     total = 0
     for operation in graph.get_operations():
         shapes = [list(x.shape) for x in (*operation.inputs, *operation.outputs)]
