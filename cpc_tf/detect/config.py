@@ -28,7 +28,7 @@ class BackboneConfig(Settings):
     encoder: str = setting(
         "",
         "Encoder to fine-tune: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
-        "'random:MODULE': the untrained copy of one of our modules; 'network:MODULE': one of ours, in --precision",
+        "'random:MODULE': the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
         path=True,
     )
     backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
@@ -41,7 +41,7 @@ class BackboneConfig(Settings):
         choices=("none", "layer", "channel"),
     )
     restore_kernel_norms: bool = constant(
-        True, "Bring grown kernels before a norm of --encoder=network:MODULE back to the norm that they were drawn with"
+        True, "Scale grown kernels before a norm, of an --encoder of ours, back to the norm that they were drawn with"
     )
     backbone_statistics: bool = constant(False, "Go on averaging statistics of the encoder's batch norm")
 

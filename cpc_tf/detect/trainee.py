@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tensorflow as tf
-from absl import logging
 
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.detections import Detections
 from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN
-from cpc_tf.encoders.card import PIXELS, find_card
+from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.kernel_norms import restore_kernel_norms
-from cpc_tf.encoders.load import MODULE, REBUILT, EncoderName, load_feature_maps
+from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import sgd
 from cpc_tf.training.schedules import Schedule
@@ -28,8 +27,7 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
       ConfigError: if there is no such encoder, or it does not fit.
     """
     chosen, precision = config.detector.backbone, config.numerics.precision
-    kind = EncoderName.parse(chosen.encoder).kind
-    if kind == PIXELS:
+    if chosen.encoder == PIXELS:
         raise ConfigError(
             "--encoder=pixels: a detector needs an encoder; --encoder=random trains a new --backbone from the pixels on"
         )
@@ -44,7 +42,7 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
         vectors=False,
         update_statistics=chosen.backbone_statistics,
     )
-    if chosen.restore_kernel_norms and kind == REBUILT:
+    if chosen.restore_kernel_norms and backbone.is_rebuilt:
         restore_kernel_norms(backbone.encoder)
     try:
         model = FasterRCNN(backbone, num_classes, config.detector, precision)
@@ -59,19 +57,6 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
                 f"{chosen.backbone_endpoint}; {side + -side % model.stride} would do"
             )
     return model
-
-
-def _warn_of_exported(encoder: str) -> None:
-    """One line if --encoder is a module of ours, which a detector trains worse than the network rebuilt from it."""
-    name = EncoderName.parse(encoder)
-    if name.kind == MODULE and find_card(name.module):
-        logging.warning(
-            "--encoder=%s: trained as it was exported; --encoder=%s%s restores the norms of its kernels, computes in "
-            "--precision, and gives other figures (docs/detection.md)",
-            encoder,
-            REBUILT,
-            encoder,
-        )
 
 
 def rate_of(config: DetectorSgdConfig, batch_size: int, train_steps: int) -> Schedule:
@@ -103,7 +88,6 @@ class DetectorTraining(Trainee):
         batch, chosen = config.training.batch_size, config.sgd
         super().__init__(strategy, batch, config.numerics.xla)
         self.config = config
-        _warn_of_exported(config.detector.backbone.encoder)
         with strategy.scope():
             self.model = build_detector(config, num_classes)
             self.optimizer = sgd(rate_of(chosen, batch, train_steps), chosen.momentum)

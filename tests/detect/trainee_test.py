@@ -74,7 +74,7 @@ def moved(step):
     return list(zip(training.trained, (momentum.numpy() for momentum in training.optimizer.momentums)))
 
 
-@pytest.mark.parametrize(("kind", "factor"), [("network:", 1 / 3), ("", 1)])
+@pytest.mark.parametrize(("kind", "factor"), [("", 1 / 3), ("graph:", 1)])
 def test_kernels_that_grew_are_brought_back_in_a_network_of_ours(kind, factor, tmp_path):
     encoder = write_module(tmp_path / "hub", growth=3.0)
     kernels = [layer.kernel for layer, _ in encoder.normalized()]
@@ -85,17 +85,11 @@ def test_kernels_that_grew_are_brought_back_in_a_network_of_ours(kind, factor, t
         assert float(tf.norm(variable)) == pytest.approx(float(expected), rel=0.3 if shrunk else 1e-6)
 
 
-@pytest.mark.parametrize(("kind", "said"), [("", True), ("network:", False)])
-def test_a_module_of_ours_that_is_trained_as_exported_is_named(kind, said, tmp_path, caplog):
+@pytest.mark.parametrize(("kind", "said"), [("graph:", True), ("", False)])
+def test_only_a_saved_model_does_not_compute_in_the_precision_asked_for(kind, said, tmp_path, caplog):
     write_module(tmp_path / "hub")
-    config = replace(SMALL, encoder=f"{kind}{tmp_path}/hub", precision="bfloat16")
-    DetectorTraining(config, 3, tf.distribute.get_strategy(), 10)
-    advice = f"--encoder=network:{tmp_path}/hub restores the norms of its kernels, computes in --precision"
-    assert (advice in caplog.text) is said
-    assert ("--precision=bfloat16: not used by --encoder=" in caplog.text) is said
-    caplog.clear()
-    build_detector(config, 3)  # as an export does, which trains nothing
-    assert advice not in caplog.text
+    build_detector(replace(SMALL, encoder=f"{kind}{tmp_path}/hub", precision="bfloat16"), 3)
+    assert ("--precision=bfloat16: not used by --encoder=graph:" in caplog.text) is said
 
 
 def test_metrics_are_the_losses_and_what_is_left_out(steps):
