@@ -1,4 +1,4 @@
-"""Pictures of a test: precision over recall of each class, and images with true and detected boxes, worst first."""
+"""Pictures of a test: precision over recall of each class, and images with true and detected boxes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from cpc_tf.detect.average_precision import Curve, Found, Judged, judge
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.results import glyphs, plots
 
-SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and hide the picture.
+SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and would hide the image.
 TILES, COLUMNS = 20, 5
-
-
-# What became of a box, and how it is drawn: the dashes tell kinds apart for the colour-blind.
+# How each kind of box is drawn. Dashes help colour-blind readers.
 KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
     {"color": plots.TRUE, "linestyle": "-", "label": "true, found"},
     {"color": plots.MISSED, "linestyle": "--", "label": "true, missed"},
@@ -34,7 +32,7 @@ KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
 
 
 class Verdict(NamedTuple):
-    """The detections of an image from the score SHOWN on, which of them are right, and the objects they missed."""
+    """The detections of an image with a score of at least SHOWN, which are right, and the objects they missed."""
 
     found: Found
     judged: Judged
@@ -42,7 +40,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(scene: Scene, iou: float) -> Verdict:
-    """How good the detections of an image are; `iou` is the overlap from which on one is right."""
+    """Judges the shown detections of an image; `iou` is the least overlap of a right one."""
     shown = scene.found.scores >= SHOWN
     found = Found(*(values[shown] for values in scene.found))
     judged = judge(scene.truth, found, iou)
@@ -50,7 +48,7 @@ def verdict(scene: Scene, iou: float) -> Verdict:
 
 
 def worst(scenes: Sequence[Scene], iou: float, count: int = TILES) -> list[int]:
-    """Indices of the images with most objects missed, and among equals with the surest wrong detections."""
+    """Indices of the images with the most missed objects, and among equals with the surest wrong detections."""
     verdicts = [verdict(scene, iou) for scene in scenes]
     badness = [(v.missed.sum(), v.found.scores[v.judged.right == 0].sum()) for v in verdicts]
     return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:count]
@@ -89,14 +87,14 @@ def _tile(axis: Axes, title: str, scene: Scene, image: np.ndarray, class_names: 
     found, judged, missed = verdict(scene, iou)
     plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(judged.right == 0).sum()} wrong")
     for box, label, lost, difficult in zip(scene.truth.boxes, scene.truth.labels, missed, scene.truth.difficult):
-        # Broad, so that a detected box inside remains visible.
+        # Broad, so that a detected box on top leaves it visible.
         _box(axis, box, MISSED if lost else DIFFICULT if difficult else TRUE, 3.2, class_names[label] if lost else "")
     for box, score, label, right in zip(*found, judged.right):
         _box(axis, box, (WRONG, RIGHT, DIFFICULT)[int(right)], 1.4, f"{class_names[label]} {score:.2f}")
 
 
 def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: str) -> None:
-    y1, x1, y2, x2 = box - 0.5  # the centre of the first pixel is at 0 in the picture, and at 0.5 in our boxes
+    y1, x1, y2, x2 = box - 0.5  # Matplotlib has the centre of the first pixel at 0, our boxes at 0.5
     axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, linewidth=width, **kind))
     y, side = (y2, "bottom") if kind is MISSED else (y1, "top")
     back = {"facecolor": kind["color"], "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
@@ -124,6 +122,6 @@ def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
 def _draw_curve(axis: Axes, curve: Curve, theme: plots.Theme) -> None:
     recall = [0.0, *curve.recall]
     plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
-    # The area that is the average precision over all points.
+    # This area is the average precision over all points.
     best = np.append(np.maximum.accumulate(curve.precision[::-1])[::-1], 0)
     axis.fill_between(recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)

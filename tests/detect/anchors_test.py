@@ -1,6 +1,6 @@
 import numpy as np
 
-from cpc_tf.detect.anchors import anchor_grid
+from cpc_tf.detect.boxes import anchor_grid
 
 
 def xyxy(boxes):

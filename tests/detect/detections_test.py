@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.detect.config import InferenceConfig
-from cpc_tf.detect.detections import detect
+from cpc_tf.detect.suppression import detect
 from tests.detect.samples import oracle, random_boxes
 
 SIZES = tf.constant([[90, 80], [100, 100]])

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.detect.config import HeadConfig
-from cpc_tf.detect.head import RegionHead
+from cpc_tf.detect.networks import RegionHead
 
 FEATURES = tf.constant(np.random.default_rng(0).normal(size=[2, 6, 8, 10]), tf.float32)
 BOXES = tf.constant(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.losses import region_losses, rpn_losses
+from cpc_tf.detect.targets import region_losses, rpn_losses
 from cpc_tf.detect.targets import Samples
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.matching import IGNORED, NEGATIVE, POSITIVE, match, sample
+from cpc_tf.detect.targets import IGNORED, NEGATIVE, POSITIVE, match, sample
 
 
 def matched(iou, learned=None, ignored=None, **kwargs):

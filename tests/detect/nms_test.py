@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.nms import non_max_suppression
+from cpc_tf.detect.suppression import non_max_suppression
 from tests.detect.samples import oracle, random_boxes
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.detect.anchors import anchor_grid
+from cpc_tf.detect.boxes import anchor_grid
 from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, encode
 from cpc_tf.detect.rpn import RegionProposalNetwork, inside, propose
 

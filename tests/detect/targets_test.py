@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.anchors import anchor_grid
+from cpc_tf.detect.boxes import anchor_grid
 from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, decode
 from cpc_tf.detect.config import HeadConfig, RpnConfig
 from cpc_tf.detect.targets import anchor_samples, make_objects, region_samples

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from cpc_tf.detect import scoring, voc_files
+from cpc_tf.detect import scoring
 from cpc_tf.detect.average_precision import Found, Truth
 from cpc_tf.detect.scoring import Scene
 
@@ -36,7 +36,7 @@ WANTED = scoring.score(SCENES, 2).result(NAMES)
 def test_a_line_counts_pixels_from_one_the_last_included():
     found = Found(np.array([[0, 10, 2, 30.5]], np.float32), np.array([0.123456789], np.float32), np.array([1]))
     nothing = Truth(np.zeros([0, 4]), np.zeros(0, int), np.zeros(0, bool))
-    files = voc_files.result_files([Scene("2007_1", nothing, found)], NAMES, "test")
+    files = scoring.result_files([Scene("2007_1", nothing, found)], NAMES, "test")
     assert files == {
         "comp4_det_test_car.txt": "",
         "comp4_det_test_traffic_light.txt": "2007_1 0.123456791 11.000 1.000 30.500 2.000\n",
@@ -45,7 +45,7 @@ def test_a_line_counts_pixels_from_one_the_last_included():
 
 def test_classes_in_any_script_have_files():
     names = ("\u0939\u093f\u0928\u094d\u0926\u0940", "\u7ea2\u7ec6\u80de/a b", "\u7ea2" * 200, "\u7ea2" * 201)
-    files = list(voc_files.result_files([], names, "test"))
+    files = list(scoring.result_files([], names, "test"))
     assert files[:2] == [f"comp4_det_test_{names[0]}.txt", "comp4_det_test_\u7ea2\u7ec6\u80de_a_b.txt"]
     assert len(set(files)) == 4
     assert max(len(name.encode()) for name in files) < 255
@@ -53,7 +53,7 @@ def test_classes_in_any_script_have_files():
 
 def test_scored_from_the_result_files_it_is_the_same():
     scenes = {scene.name: ([], [], []) for scene in SCENES}
-    for label, text in enumerate(voc_files.result_files(SCENES, NAMES, "test").values()):
+    for label, text in enumerate(scoring.result_files(SCENES, NAMES, "test").values()):
         for name, *numbers in map(str.split, text.splitlines()):
             score, xmin, ymin, xmax, ymax = map(float, numbers)
             boxes, scores, labels = scenes[name]
@@ -65,7 +65,7 @@ def test_scored_from_the_result_files_it_is_the_same():
 
 
 def test_scored_from_the_json_alone_it_is_the_same():
-    content = json.loads(voc_files.to_json(SCENES, NAMES, "voc/2007", "test"))
+    content = json.loads(scoring.to_json(SCENES, NAMES, "voc/2007", "test"))
     assert (content["dataset"], content["split"], content["class_names"]) == ("voc/2007", "test", list(NAMES))
     read = [
         Scene(
@@ -86,4 +86,4 @@ def test_scored_from_the_json_alone_it_is_the_same():
     ],
 )
 def test_names_of_files(names, split, wanted):
-    assert list(voc_files.result_files([], names, split)) == [f"{name}.txt" for name in wanted]
+    assert list(scoring.result_files([], names, split)) == [f"{name}.txt" for name in wanted]
