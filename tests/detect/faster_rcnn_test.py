@@ -1,3 +1,5 @@
+"""The detector: losses, extremes, bfloat16, and that it learns."""
+
 import dataclasses
 
 import numpy as np
@@ -129,7 +131,7 @@ def test_canvas_must_fit_the_stride(model, shape):
 
 
 def test_backbone_must_give_a_feature_map():
-    with pytest.raises(ValueError, match="no feature map"):
+    with pytest.raises(ValueError, match="not a feature map"):
         FasterRCNN(lambda images, training: tf.reduce_mean(images, [1, 2]), 3, TINY)
 
 
