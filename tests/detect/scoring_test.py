@@ -40,7 +40,8 @@ def whole_image(images, sizes):
     )
 
 
-@pytest.mark.parametrize("batch", [1, 3, 16])
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [3, 16])
 def test_boxes_come_back_to_the_images_own_pixels(batch):
     seen = []
 
@@ -60,6 +61,7 @@ def test_boxes_come_back_to_the_images_own_pixels(batch):
         assert scene.truth.difficult.tolist() == list(example[3])
 
 
+@pytest.mark.slow
 def test_two_replicas_share_the_work(two_replicas, capsys):
     one, two = (
         scoring.find(Images(EXAMPLES), CANVAS, whole_image, strategy, 2)
