@@ -142,16 +142,14 @@ def to_flagfile(config: Settings) -> str:
 
     It has all settings, also those that are not flags, so that changed defaults do not change a run.
     """
-    lines = []
-    for name, value in flatten(config).items():
-        lines.append(f"--{name}={str(value).lower() if isinstance(value, bool) else value}")
-    return "\n".join(lines) + "\n"
+    values = {name: str(value).lower() if isinstance(value, bool) else value for name, value in flatten(config).items()}
+    return "".join(f"--{name}={value}\n" for name, value in values.items())
 
 
 def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any]]:
     """{name: (value now, value saved)} of settings that differ although a resumed run must not change them."""
-    fixed = [field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]]
     now, before = flatten(config), flatten(saved)
+    fixed = [field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]]
     return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
 
 

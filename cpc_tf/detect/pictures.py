@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.sources.source import DetectionSource
-from cpc_tf.detect.average_precision import Curve, Found, Judged, judge
+from cpc_tf.detect.average_precision import Found, Judged, judge
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.results import glyphs, plots
 
@@ -23,11 +23,11 @@ SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong
 TILES, COLUMNS = 20, 5
 # How each kind of box is drawn. Dashes help colour-blind readers.
 KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
-    {"color": plots.TRUE, "linestyle": "-", "label": "true, found"},
-    {"color": plots.MISSED, "linestyle": "--", "label": "true, missed"},
-    {"color": plots.IGNORED, "linestyle": ":", "label": "difficult"},
-    {"color": plots.RIGHT, "linestyle": "-", "label": "found, right"},
-    {"color": plots.WRONG, "linestyle": "--", "label": "found, wrong"},
+    {"color": plots.TRUE, "linestyle": "-", "label": "object, found"},
+    {"color": plots.MISSED, "linestyle": "--", "label": "object, missed"},
+    {"color": plots.IGNORED, "linestyle": ":", "label": "object, difficult"},
+    {"color": plots.RIGHT, "linestyle": "-", "label": "detection, right"},
+    {"color": plots.WRONG, "linestyle": "--", "label": "detection, wrong"},
 )
 
 
@@ -77,10 +77,11 @@ def draw_sheet(
             _tile(axis, title, scene, image, class_names, iou)
         lines = [Line2D([], [], linewidth=2.5, **kind) for kind in KINDS]
         canvas.legend(handles=lines, loc="outside upper left", ncols=len(KINDS))
-        title = f"worst misses first; detections of a score of at least {SHOWN}"
+        title = f"images with most misses first; detections with a score of at least {SHOWN}"
         canvas.suptitle(title, x=0.99, ha="right", fontsize=10)
 
-    return plots.png(fill, 3.2 * max(columns, 3), 3 * rows + 0.8)
+    tallest = max(image.shape[0] / image.shape[1] for image in images)
+    return plots.png(fill, 3.2 * max(columns, 3), (3.2 * min(tallest, 1) + 0.4) * rows + 0.8)
 
 
 def _tile(axis: Axes, title: str, scene: Scene, image: np.ndarray, class_names: Sequence[str], iou: float) -> None:
@@ -109,19 +110,17 @@ def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         for axis, label in zip(plots.grid(canvas, len(known), columns, sharex=True, sharey=True), known):
-            curve, title = scores.curves[label], f"{class_names[label]}  {100 * scores.every[label]:.1f} %"
-            _draw_curve(axis, curve, theme)
-            axis.set(title=title if len(curve.scores) else f"{title}, nothing found")
+            curve = scores.curves[label]
+            recall = [0.0, *curve.recall]
+            plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
+            # This area is the average precision over all points.
+            best = np.append(np.maximum.accumulate(curve.precision[::-1])[::-1], 0)
+            axis.fill_between(recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)
+            axis.set_title(f"{class_names[label]}  AP {100 * scores.every[label]:.1f} %", fontsize=9)
             axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+            if not len(curve.scores):
+                axis.text(0.5, 0.5, "nothing found", ha="center", va="center", fontsize=9)
         canvas.supxlabel("recall", fontsize=9)
         canvas.supylabel("precision", fontsize=9)
 
     return plots.png(fill, max(2.4 * columns, 4), 2.3 * math.ceil(len(known) / columns) + 0.5)
-
-
-def _draw_curve(axis: Axes, curve: Curve, theme: plots.Theme) -> None:
-    recall = [0.0, *curve.recall]
-    plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
-    # This area is the average precision over all points.
-    best = np.append(np.maximum.accumulate(curve.precision[::-1])[::-1], 0)
-    axis.fill_between(recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)

@@ -82,7 +82,9 @@ def _pool(features: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, chunk: int) 
             return tf.cast(total, features.dtype)
 
         pooled = tf.map_fn(forward, weights, parallel_iterations=1, fn_output_signature=features.dtype)
-        return _join(pooled, count), gradient
+        pooled = tf.transpose(pooled, [1, 0, 2, 3, 4, 5])  # [B, n, chunk, P, Q, C]
+        pooled = tf.reshape(pooled, tf.concat([tf.shape(pooled)[:1], [pooled.shape[1] * chunk], pooled.shape[3:]], 0))
+        return pooled[:, :count], gradient
 
     return pool(features)
 
@@ -93,10 +95,3 @@ def _split(x: tf.Tensor, chunk: int) -> tf.Tensor:
     x = tf.pad(x, [[0, 0], [0, count * chunk - x.shape[1]]] + [[0, 0]] * (x.shape.rank - 2))
     x = tf.reshape(x, tf.concat([tf.shape(x)[:1], [count, chunk], x.shape[2:]], 0))  # [B, n, chunk, ...]
     return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])
-
-
-def _join(x: tf.Tensor, count: int) -> tf.Tensor:
-    """[n, B, chunk, ...] -> [B, count, ...], without the padding of `_split`."""
-    x = tf.transpose(x, [1, 0, *range(2, x.shape.rank)])  # [B, n, chunk, ...]
-    x = tf.reshape(x, tf.concat([tf.shape(x)[:1], [x.shape[1] * x.shape[2]], x.shape[3:]], 0))
-    return x[:, :count]

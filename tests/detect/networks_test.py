@@ -58,11 +58,6 @@ def test_regions_do_not_see_each_other():
             np.testing.assert_allclose(one[:, k], other[:, 0], atol=1e-5)
 
 
-def test_reduction_only_where_the_features_are_wider():
-    assert make(region_reduce=9).reduce.filters == 9
-    assert make(region_reduce=10).reduce is None
-
-
 def test_boxes_stay_float32():
     # Far from the corner bfloat16 knows only every second pixel: the two boxes would become the same.
     features = tf.constant(np.random.default_rng(0).normal(size=[1, 64, 64, 10]), tf.float32)

@@ -128,11 +128,6 @@ def test_what_cannot_be_is_refused_by_flag_and_leaves_nothing(data_dir, tmp_path
     assert not (tmp_path / "run").exists()
 
 
-def test_settings_of_a_finished_run_stay(learned, data_dir, hub_dir):
-    with pytest.raises(ConfigError, match="--anchor_sizes=8,16: --workdir=.* holds a run with --anchor_sizes=12,24,48"):
-        detect(config(data_dir, learned[0], f"--encoder={hub_dir}", "--train_steps=200", "--anchor_sizes=8,16"))
-
-
 def test_objects_that_are_not_learned_from_are_reported_once():
     watch = LeftOut()
     assert watch(5, {"left_out": 0.4}) is None

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectorSgdConfig
 from cpc_tf.detect.trainee import LOSSES, DetectorTraining, build_detector, rate_of
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
@@ -97,10 +96,6 @@ def test_metrics_are_the_losses_and_what_is_left_out(steps):
     assert int(training.step.numpy()) == 1
 
 
-def test_gradients_reach_every_variable_of_encoder_and_detector(steps):
-    assert all(np.any(change) for _, change in moved(steps["plain"]))
-
-
 def test_the_encoder_has_a_smaller_rate(steps):
     training = steps["factor"][1]
     encoder = {id(v) for v in training.model.encoder_variables}
@@ -167,8 +162,6 @@ def test_two_replicas_fine_tune_a_module_together(hub_dir, two_replicas):
         one, other = (value.numpy() for value in variable.values)
         np.testing.assert_array_equal(one, other)
         assert np.any(one != old)
-    scenes = scoring.find(SOURCE, SMALL.canvas, training.detect, two_replicas, 2)
-    assert [len(scene.truth.labels) for scene in scenes] == [1] * 4
     with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
         DetectorTraining(replace(SMALL, batch_size=3), 3, two_replicas, 10)
 
