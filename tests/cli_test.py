@@ -64,18 +64,13 @@ class AllTypes(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class Frame(Settings):
-    """One flag, and two settings that are not flags."""
+class Picture(Settings):
+    """Two flags, and two settings that are not flags."""
 
+    name: str = setting("", "what is in it")
     shape: str = setting("4x3", "width and height")
     border: int = setting(2, "how wide", flag=False)
     thick: bool = setting(True, "how thick", flag=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class Picture(Settings):
-    name: str = setting("", "what is in it")
-    frame: Frame = Frame()
 
 
 def changed(field):
@@ -136,18 +131,9 @@ def test_later_flags_win(tmp_path):
     assert cli.parse(AllTypes, ["--count=3", f"--flagfile={path}"]).count == 2
 
 
-@pytest.mark.parametrize(
-    ("flags", "wanted"),
-    [
-        (["--mirror"], True),
-        (["--nomirror"], False),
-        (["--mirror=true"], True),
-        (["--mirror=false"], False),
-        (["--mirror", "--nomirror"], False),
-    ],
-)
-def test_truths(flags, wanted):
-    assert cli.parse(PretrainConfig, flags).geometry.mirror is wanted
+def test_truths():
+    for words, wanted in (["--mirror"], True), (["--mirror=false"], False), (["--mirror", "--nomirror"], False):
+        assert cli.parse(PretrainConfig, words).geometry.mirror is wanted
 
 
 # Flags that no binary can work with -> what is said.
@@ -241,11 +227,8 @@ def test_what_is_no_flag_is_read_at_its_default_alone():
     config = cli.parse(Picture, ["--border=2", "--thick", "--name=x"])
     assert config == Picture(name="x")
     for flag, said in (("--border=3", "--border=3"), ("--nothick", "--thick=False")):
-        with pytest.raises(
-            ConfigError, match=f"^{said}: not configurable from the command line, where it is always "
-        ) as error:
+        with pytest.raises(ConfigError, match=f"^{said}: not configurable from the command line, where it is always"):
             cli.parse(Picture, [flag])
-        assert "\n" not in str(error.value)
 
 
 def test_a_runs_record_holds_what_is_no_flag():
@@ -261,10 +244,7 @@ def test_changed_flags():
     assert changed_flags(saved, saved) == {}
     free = replace(saved, steps_per_loop=7, workdir="elsewhere", train_steps=3)
     assert changed_flags(free, saved) == {}
-    assert changed_flags(replace(saved, seed=4, norm="batch"), saved) == {
-        "seed": (4, 0),
-        "norm": ("batch", "layer"),
-    }
+    assert changed_flags(replace(saved, seed=4, norm="batch"), saved) == {"seed": (4, 0), "norm": ("batch", "layer")}
 
 
 def test_replace():

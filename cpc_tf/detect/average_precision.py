@@ -54,7 +54,7 @@ def judge(truth: Truth, found: Found, iou: float = 0.5) -> Judged:
     same_class = np.asarray(found.labels)[:, None] == np.asarray(truth.labels)  # [N, M]
     overlaps = np.where(same_class, _iou(np.asarray(found.boxes, float), np.asarray(truth.boxes, float)), -1)
     right, taken = np.zeros(len(overlaps), int), np.zeros(len(difficult), bool)
-    for i in _best_first(np.asarray(found.scores)) if len(difficult) else ():
+    for i in np.argsort(-np.asarray(found.scores), kind="stable") if len(difficult) else ():
         belongs = np.argmax(overlaps[i])
         if overlaps[i, belongs] >= iou:
             right[i] = -1 if difficult[belongs] else not taken[belongs]
@@ -74,7 +74,7 @@ def precision_recall(truths: Sequence[Truth], found: Sequence[Found], label: int
     scores, right = np.concatenate(scores), np.concatenate(right)
     judged = right >= 0
     scores, right = scores[judged], right[judged]
-    order = _best_first(scores)
+    order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(right[order])
     recall = hits / objects if objects else np.full(len(hits), np.nan)
     return Curve(scores[order], recall, hits / np.arange(1, len(hits) + 1), objects)
@@ -99,10 +99,6 @@ def mean_average_precision(values: Sequence[float]) -> float:
     """Mean over the classes that have an object to find; nan if none has."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")
-
-
-def _best_first(scores: np.ndarray) -> np.ndarray:
-    return np.argsort(-scores, kind="stable")
 
 
 def _iou(one: np.ndarray, other: np.ndarray) -> np.ndarray:

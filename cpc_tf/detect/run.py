@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -118,18 +118,11 @@ def _write_detections(
     workdir.write("sheet.png", pictures.draw_sheet([scenes[index] for index in worst], images, names, iou))
 
 
-class Pair(NamedTuple):
-    """The training and test data of a detector, with the same classes."""
+def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, int, int, str]:
+    """Opens --split and --test_split and gives them the same classes.
 
-    source: DetectionSource
-    test_source: DetectionSource
-    objects: int  # without difficult ones
-    test_objects: int
-    summary: str  # lines for the user about both
-
-
-def open_pair(config: DetectConfig) -> Pair:
-    """Opens --split and --test_split.
+    Returns:
+      Both sources, the number of objects in each without difficult ones, and lines for the user about them.
 
     Raises:
       ConfigError: a split does not exist or has no objects, or the test has a class that cannot be learned.
@@ -164,7 +157,7 @@ def open_pair(config: DetectConfig) -> Pair:
         for (flag, split), source, own in zip(splits.items(), sources, shown)
     ]
     told = summary.summary(data.dataset, used, lines)
-    return Pair(*sources, int(easy.sum()), int(test_easy.sum()), told)
+    return *sources, int(easy.sum()), int(test_easy.sum()), told
 
 
 def _with_the_same_classes(config: DetectConfig, sources: list[DetectionSource], counts: list[np.ndarray]):
