@@ -1,4 +1,4 @@
-"""What the report shows of detection: table 4 of the paper (PASCAL VOC 2007) with our rows."""
+"""Detection in the report: table 4 of the paper (PASCAL VOC 2007) with our rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpc_tf.results.methods import methods
 from cpc_tf.results.runs import Run
 
 AVERAGES = {"map11": "mAP, 11 points", "map_all": "mAP, all points"}
-# What a detector can be trained on, and the flag for it.
+# Encoders that a detector can be trained on, and the flag for each.
 WANTED = {
     "pretrained": ("an encoder pre-trained without labels", "--encoder=HUB"),
     "labels": ("an encoder trained on labels", "--encoder=HUB"),
@@ -20,7 +20,7 @@ WANTED = {
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
-    """The table, if anything was measured on a dataset, and what it lacks."""
+    """The table of the runs on a dataset, and what is not measured there."""
     if not runs:
         return []
     found, preset = methods(runs), presets.own_preset(dataset, "detect")
