@@ -13,10 +13,9 @@ import tensorflow_hub as hub
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient import phases
-from cpc_tf.efficient.classifier import ResNetClassifier
+from cpc_tf.efficient.classifier import Classification, ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient, prepare
-from cpc_tf.efficient.trainee import Classification
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.encoders.networks import resnet
