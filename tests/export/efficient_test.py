@@ -13,10 +13,9 @@ import tensorflow_hub as hub
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient import phases
-from cpc_tf.efficient.classifier import ResNetClassifier
+from cpc_tf.efficient.classifier import Classification, ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient, prepare
-from cpc_tf.efficient.trainee import Classification
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.encoders.networks import resnet
@@ -109,6 +108,7 @@ def untrained(config, phase, step=2):
     result = {"kind": "efficient", "num_train_labels": 30, "label_fraction": 0.1, "num_classes": 6}
     write_file(f"{folder}/run.flags", to_flagfile(replace(config, batch_size=4)))
     write_file(f"{config.workdir}/run.flags", to_flagfile(config))
+    write_file(f"{config.workdir}/run.json", json.dumps({"task": "efficient"}))
     write_file(f"{config.workdir}/result.json", json.dumps({**result, "phases": {phase: found}}))
     return maps
 
@@ -280,6 +280,7 @@ def test_an_older_step(tmp_path, unchecked):
 )
 def test_what_cannot_be_exported_is_refused(encoder, flags, phases, message, tmp_path):
     write_file(f"{tmp_path}/run/run.flags", to_flagfile(settings(tmp_path / "run", encoder, *flags)))
+    write_file(f"{tmp_path}/run/run.json", json.dumps({"task": "efficient"}))
     if phases:
         result = {"kind": "efficient", "num_train_labels": 30, "label_fraction": 0.1, "phases": phases}
         write_file(f"{tmp_path}/run/result.json", json.dumps(result))

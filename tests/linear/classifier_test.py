@@ -3,10 +3,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
-from cpc_tf.evaluation.scores import score
-from cpc_tf.linear.classifier import LinearClassifier
+from cpc_tf.linear.classifier import LinearClassifier, LinearTraining
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.trainee import LinearTraining
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
 
@@ -25,17 +23,6 @@ def test_classifier_is_the_papers():
     normal = (latents - latents.mean((0, 1, 2))) / np.sqrt(latents.var((0, 1, 2)) + 1e-3)
     wanted = (normal @ classifier.logits.kernel.numpy()[0, 0]).mean((1, 2))
     np.testing.assert_allclose(logits, wanted, atol=1e-4)
-
-
-def test_score_by_hand():
-    logits = np.array([[3.0, 1, 2, 0, 0, 0], [0, 5, 4, 3, 2, 1], [1, 1, 1, 1, 1, 1]])
-    labels = np.array([0, 0, 3])
-    result = score(logits, labels)
-    # The first is right, the second's label is last of six, the third cannot tell.
-    assert result["top1"] == pytest.approx(1 / 3)
-    assert result["top5"] == pytest.approx(1 / 3)
-    losses = [np.log(np.exp(row - row[label]).sum()) for row, label in zip(logits, labels)]
-    assert result["loss"] == pytest.approx(np.mean(losses))
 
 
 def _separable(count=60, classes=3):
@@ -66,14 +53,6 @@ def test_the_encoder_stays_frozen():
 def test_a_batch_that_does_not_divide_is_refused(two_replicas):
     with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
         _training(3, strategy=two_replicas)
-
-
-def test_checkpoints_of_older_runs_are_read(tmp_path):
-    """Those have no step."""
-    training = _training(4)
-    path = training.checkpoint.write(str(tmp_path / "step"))
-    names = {name.split("/")[0] for name, _ in tf.train.list_variables(path)}
-    assert names - {"_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter"} == {"classifier", "optimizer"}
 
 
 @pytest.mark.parametrize(("size", "batch"), [(10, 5), (10, 4), (7, 16)])
