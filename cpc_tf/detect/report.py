@@ -1,0 +1,30 @@
+"""Detection in the report: table 4 of the paper (PASCAL VOC 2007) with our rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.results import paper, presets
+from cpc_tf.results.blocks import Finding, Part, Row, Table, paper_rows
+from cpc_tf.results.methods import methods
+from cpc_tf.results.runs import Run
+
+AVERAGES = {"map11": "mAP, 11 points", "map_all": "mAP, all points"}
+
+
+def report(runs: Sequence[Run], dataset: str) -> list[Part]:
+    """The table, if anything was measured on a dataset."""
+    if not runs:
+        return []
+    found, preset = methods(runs), presets.own_preset(dataset, "detect")
+    cells = [[method.title, method.architecture or None, *map(method.spread, AVERAGES)] for method in found]
+    rows = [Row(values, group=f"Measured on {runs[0].dataset_title}") for values in cells]
+    rows += paper_rows(paper.TABLE_4, " (paper, VOC 2007)")
+    note = "Percent; mean average precision. The paper does not say how it averages; VOC 2007's way is over 11 points."
+    columns = ["Method", "Architecture", *AVERAGES.values()]
+    table = Table("table4", "Object detection (table 4 of the paper)", columns, rows, note)
+    short = [presets.shorter(DetectConfig, preset, run.get("steps", 0), run.get("images", 0)) for run in runs]
+    means = {method.title: str(method.spread("map11")) for method in found}
+    findings = [Finding("detection, mAP", means, presets.remark(short))]
+    return [Part(40, "detection", "Detection", [table], findings)]
