@@ -15,7 +15,7 @@ endif
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 # $(call beside,NAME,COMMAND): prints the command, runs it, and puts NAME before each line of its output.
-beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's/^/$(1): /')
+beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
 # One process for each folder of tests, and for each file at the top level: TensorFlow keeps the graphs that a process has
 # traced until it ends.
