@@ -1,7 +1,6 @@
 """Which classifiers a linear run trains, and that divergence is no result."""
 
 import dataclasses
-import json
 
 import pytest
 
@@ -35,7 +34,7 @@ def test_a_module_that_has_no_untrained_copy_is_refused_before_it_is_trained_on(
 
 
 def test_our_module_has_both(tmp_path):
-    (tmp_path / "encoder.json").write_text(json.dumps({"geometry": {}, "encoder": {}}))
+    modules.write_card(tmp_path, EncoderConfig(encoder="tiny"))
     assert trained(encoder=str(tmp_path)) == [
         (str(tmp_path), "runs/linear"),
         (f"random:{tmp_path}", "runs/linear/random"),
@@ -45,7 +44,7 @@ def test_our_module_has_both(tmp_path):
 
 def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeypatch, capsys):
     root = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
-    (tmp_path / "encoder.json").write_text(json.dumps({"geometry": {}, "encoder": {}}))
+    modules.write_card(tmp_path, EncoderConfig(encoder="tiny"))
     opened = []
 
     def probe(settings, data):
