@@ -105,10 +105,8 @@ def test_requirements_are_there_or_written_by_the_same_commands(path):
             assert (ROOT / found[1]).exists() or written.get(found[1], len(block)) < found.start(), found[0]
 
 
-def test_the_documents_are_short_enough_to_read():
-    words = {path: len(path.read_text().split()) for path in PAGES}
-    assert words[ROOT / "README.md"] <= 1300
-    assert sum(words.values()) < 20_000
+def test_the_readme_is_short_enough_to_finish():
+    assert len((ROOT / "README.md").read_text().split()) <= 1300
 
 
 @pytest.fixture
