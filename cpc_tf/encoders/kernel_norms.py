@@ -4,7 +4,7 @@ A norm takes the scale of its input away (batch norm where it normalizes with th
 the norm of the kernel before it, gradients are
 perpendicular to that kernel, and each step of training makes it longer. A step of SGD then turns it less, by the
 square of the growth, a step of Adam by the growth (van Laarhoven 2017, arXiv:1706.05350). Weight decay makes kernels
-shorter and has them turned more; those stay, since longer ones were no better (docs/gain.md).
+shorter and has them turned more; those stay, since longer ones were no better (docs/notebook).
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
-from cpc_tf.encoders import foreign
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.kernel_norms import restore_kernel_norms
-from cpc_tf.encoders.load import take_values
+from cpc_tf.encoders.load import saved_values, take_values
 from cpc_tf.encoders.network import Network
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.settings import ConfigError
@@ -26,7 +25,7 @@ def initialize(encoder: Network, module: str) -> None:
     """
     with _named(module):
         _check(read_card(module), encoder.config)
-        take_values(encoder, getattr(foreign.load_module(module, module), "variables", ()), module)
+        take_values(encoder, saved_values(module, module), module)
     restore_kernel_norms(encoder)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.patch_grid import patch_grid
+from cpc_tf.encoders.patches import patch_grid
 
 
 @pytest.mark.parametrize(

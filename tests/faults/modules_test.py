@@ -100,8 +100,9 @@ def test_truncated_files_of_a_module(ours, name):
     try:
         for kept in (0, len(content) // 2):
             path.write_bytes(content[:kept])
-            for load in (maps, lambda module: latents(f"network:{module}")):
-                refusal(load, ours)
+            refusal(latents, f"graph:{ours}")
+            if name != "saved_model.pb":  # the network needs only the values
+                refusal(maps, ours)
     finally:
         path.write_bytes(content)
 

@@ -73,7 +73,7 @@ ARCHITECTURES = {
         (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)), stem_kernel=3, stem_pool=False
     ),
     # 0.9 M, for patches of 32 px: its stem of stride 4 leaves a patch the 8x8 places that 'small' has of 16 px. The
-    # others are for smaller patches, or narrower: experiments/causes.py compares them.
+    # others are for smaller patches, or narrower: studies/causes compares them.
     "base": _base(),
     "base_24px": _base(stem_stride=3),
     "base_16px": _base(stem_stride=2),
