@@ -22,7 +22,7 @@ from cpc_tf.data.sources.source import DetectionSource, Source, SplitError
 from cpc_tf.settings import ConfigError
 
 
-def source_of(data: DataConfig, split: str, split_flag: str = "split") -> Source:
+def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Source:
     """Opens the images of a dataset, which is prepared if needed.
 
     Args:
@@ -124,7 +124,7 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
             if found:
                 source = folder.open_folder(data, split, found, labelled=True, together=together)
             else:
-                source = source_of(data, split, flag)
+                source = open_source(data, split, flag)
             if not source.class_names:
                 why = f" ({source.about.unlabelled})" if source.about.unlabelled else ""
                 reason = f"no labels there in --dataset={data.dataset}{why}; a classifier needs them, in a folder of "

@@ -8,12 +8,10 @@ from unittest import mock
 
 import numpy as np
 
-from cpc_tf.data.sources import folder_check, folder_tree, voc_folder
-from cpc_tf.data.sources.folder import open_folder
-from cpc_tf.data.sources.voc_folder import open_voc_folder, open_voc_images
+from cpc_tf.data.sources import check, voc_folder
 from cpc_tf.settings import ConfigError
 from tests import samples
-from tests.data.samples import encode
+from tests.data.samples import encode, open_folder, open_voc_folder, open_voc_images
 from tests.faults import mutate
 from tests.faults.target import Target, refused
 
@@ -65,7 +63,7 @@ class Folders(Target):
             for _ in range(random.integers(1, 25)):
                 self._grow(tree, random)
             # Most of a tree is damaged; what is left shall be read nevertheless.
-            lenient = [mock.patch.object(module, "_MOST_LEFT_OUT", 0.99) for module in (folder_check, voc_folder)]
+            lenient = [mock.patch.object(module, "_MOST_LEFT_OUT", 0.99) for module in (check, voc_folder)]
             with lenient[0], lenient[1]:
                 reads = open_folder, open_voc_folder, open_voc_images
                 return any([self._opened(read, tree, cache) for read in reads])
@@ -102,6 +100,6 @@ class Folders(Target):
         except ConfigError as error:
             return refused(error)
         assert len([*source.ordered()]) == source.num_examples
-        real = sum(path.suffix.lower() in folder_tree.EXTENSIONS for path in tree.rglob("*"))
+        real = sum(path.suffix.lower() in tree.EXTENSIONS for path in tree.rglob("*"))
         assert source.num_examples <= real, "pictures are multiplied"
         return True

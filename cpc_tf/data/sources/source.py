@@ -92,7 +92,7 @@ class Source(Examples):
 
 
 class IndexedSource(Source):
-    """A source that can read any example by its index: its orders are computed, there is no list to shuffle or to keep."""
+    """A source that reads examples by index: its orders are computed, there is no list to shuffle or to keep."""
 
     @abc.abstractmethod
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:

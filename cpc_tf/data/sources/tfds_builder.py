@@ -40,7 +40,7 @@ def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
 
 
 def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.core.DatasetBuilder:
-    """Returns the builder of the prepared data, which are downloaded and prepared if needed; processes may do so at once.
+    """Returns the builder of the prepared data; downloads and prepares them if needed, maybe beside other processes.
 
     Raises:
       ConfigError: the data can only be downloaded by hand, or not at all.

@@ -61,7 +61,9 @@ class Records(Examples):
             lambda epoch: self._windows(seed, epoch, tf.maximum(start - epoch * self.num_examples, 0))
         )
         # The next window is read while this one is used up.
-        records = windows.prefetch(1).flat_map(lambda position, window: self._shuffled(seed, position, window, start, select))
+        records = windows.prefetch(1).flat_map(
+            lambda position, window: self._shuffled(seed, position, window, start, select)
+        )
         return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def ordered(self) -> tf.data.Dataset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -30,7 +30,7 @@ class VocFolder(DetectionSource):
         objects: dict[str, tf.RaggedTensor],
         class_names: tuple[str, ...],
     ):
-        """Args: the files, their names in VOC's result files, their objects by `voc_boxes.read`, names of the labels."""
+        """Args: the files, their names in VOC's result files, their objects of `voc_boxes`, names of the labels."""
         self.num_examples, self.class_names, self.levels = len(names), class_names, files.levels
         # The label of a file is its index, by which its objects are found.
         self._files = FolderSource(files, range(len(names)))
@@ -126,7 +126,7 @@ class _Folder(NamedTuple):
 
     root: str
     images: dict[str, str]  # {key: file}
-    annotations: dict[str, Union[Annotation, str]]  # {key: annotation or why it cannot be read}
+    annotations: dict[str, Annotation | str]  # {key: annotation or why it cannot be read}
     class_names: tuple[str, ...]
     lists: dict[str, str]  # {split: path of its list}
     parts: dict[str, list[str]]  # {split: keys}, if there are no lists

@@ -15,12 +15,10 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.decoding import decode
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources import levels
-from cpc_tf.data.sources.folder import open_folder
 from cpc_tf.data.sources.subset import restricted
-from cpc_tf.data.sources.voc_folder import open_voc_folder, open_voc_images
 from cpc_tf.settings import ConfigError
 from tests import samples
-from tests.data.samples import encode
+from tests.data.samples import encode, open_folder, open_voc_folder, open_voc_images
 
 RANDOM = np.random.default_rng(0)
 GREY = RANDOM.integers(1000, 1401, [9, 7], dtype=np.uint16)
