@@ -1,4 +1,4 @@
-"""Pictures with boxes in memory."""
+"""Images with boxes in memory."""
 
 import io
 
@@ -25,7 +25,7 @@ def open_voc_folder(root, split="train", cache="", negatives_without_xml=False, 
 
 
 class Images(DetectionSource):
-    """Pictures with boxes in memory, in their order: (encoded, boxes, labels, difficult) each."""
+    """Images with boxes in memory, in their order: (encoded, boxes, labels, difficult) each."""
 
     class_names = ("a", "b", "c")
 

@@ -14,7 +14,7 @@ from cpc_tf.data.sources import check
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, open_folder
-from tests.faults import mutate
+from tests.faults.fuzz import damaged
 
 GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2)
 
@@ -32,7 +32,7 @@ def test_damaged_pictures_are_left_out_and_the_others_trained_on(tmp_path, monke
     corpus = [encode(pixels, kind) for kind in ("PNG", "JPEG", "BMP", "GIF")]
     (tmp_path / "x").mkdir()
     for number in range(150):
-        (tmp_path / f"x/{number}.jpg").write_bytes(mutate.damaged(random, corpus))
+        (tmp_path / f"x/{number}.jpg").write_bytes(damaged(random, corpus))
     source = open_folder(str(tmp_path / "x"), "train", str(tmp_path / "cache"))
     assert 3 < source.num_examples < 150
     assert len(trained_on(source, 20)) == 20

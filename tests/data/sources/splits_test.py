@@ -1,6 +1,5 @@
-"""Folders in which splits or classes are named in other ways: each task goes on with the right pictures, or refuses."""
+"""Folders in which splits or classes are named in other ways: a run goes on with the right images, or refuses."""
 
-import json
 import shutil
 from unittest import mock
 
@@ -8,11 +7,12 @@ import numpy as np
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.data import catalog
+from cpc_tf.data.config import DataConfig
 from cpc_tf.detect import run as detect
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient import run as efficient
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.linear import run as linear_run
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
 from cpc_tf.pretrain import run as pretrain
@@ -21,15 +21,11 @@ from cpc_tf.settings import ConfigError
 from tests import samples
 from tests.data.samples import encode
 
-LINEAR = """
-    --encoder=pixels --geometry_from=flags --resize=16 --image_size=16 --patch_size=8 --patch_stride=4 --augment=none
-    --batch_size=1 --train_epochs=1 --strategy=single --test_split=val
-""".split()
 TWO = ["train/cat", "train/dog", "val/cat", "val/dog"]
 
 
 def write(root, folders, count=2):
-    """Pictures 0.png, 1.png, ... in each folder; one whose name ends with a slash stays empty, a file is a picture."""
+    """Images 0.png, 1.png, ... in each folder; one whose name ends with a slash stays empty, a file is an image."""
     for number, name in enumerate(folders):
         folder = root / name
         if name.endswith(".png"):
@@ -47,23 +43,21 @@ class Seen(Exception):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Begins linear classification on a folder of these folders; returns how many classes and pictures it learns."""
-    build, train = mock.Mock(), mock.Mock(side_effect=Seen)
-    monkeypatch.setattr(linear_run, "LinearTraining", build)
-    monkeypatch.setattr(linear_run.loop, "train", train)
+def opened(tmp_path, cache):
+    """Opens both splits of these folders for a classifier."""
 
-    def run(folders, *flags):
-        root = write(tmp_path / "pictures", folders)
-        here = [f"--dataset=folder:{root}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
-        with pytest.raises(Seen):
-            linear(cli.parse(LinearConfig, [*LINEAR, *here, *flags]))
-        return build.call_args.args[3], train.call_args.args[3]
+    def opened(folders, test_split="val", **settings):
+        root = write(tmp_path / "x", folders)
+        return catalog.open_pair(DataConfig(dataset=f"folder:{root}", data_dir=cache, **settings), test_split)
 
-    return run
+    return opened
 
 
-# Folders -> classes, training pictures, and what is said.
+def flags(tmp_path, *more):
+    return [f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run", *more]
+
+
+# Folders -> classes, training images, and what is said.
 GOES_ON = {
     "capitals": (["train/CAT", "train/dog", "val/cat", "val/dog"], 2, 4, 'one class: "CAT" is "cat" in val'),
     "accents": (
@@ -75,45 +69,47 @@ GOES_ON = {
     "space": (["train/cat ", "train/dog", "val/cat", "val/dog"], 2, 4, 'one class: "cat " is "cat" in val'),
     "sharp s": (["train/Straße", "train/dog", "val/STRASSE", "val/dog"], 2, 4, 'one class: "Straße" is "STRASSE" in'),
     "only in train": ([*TWO, "train/emu"], 3, 6, "learned but never tested, since --test_split=val has none: emu (2)"),
-    "empty in both": ([*TWO, "train/emu/", "val/emu/"], 2, 4, "folders without a picture: train/emu, val/emu"),
-    "of a third split": ([*TWO, "test/emu"], 2, 4, "not used: the split test (2 pictures)"),
-    "unlabelled beside": ([*TWO, "unlabelled/a", "unlabelled/b"], 2, 4, "not used: 4 pictures without labels; "),
-    "unlabelled within": ([*TWO, "train/unlabelled"], 2, 4, "left out: 2 of 6 pictures of train are in no folder of a"),
-    "stray": ([*TWO, "train/sheet.png"], 2, 4, "in no folder of a class, e.g. train/sheet.png"),
-    "valid": (["train/cat", "train/dog", "valid/cat", "valid/dog"], 2, 4, "--test_split=val (found as valid): 4 pict"),
-    "Train, Dev": (["Train/cat", "Train/dog", "Dev/cat", "Dev/dog"], 2, 4, "--split=train (found as Train): 4 pict"),
+    "empty in both": ([*TWO, "train/emu/", "val/emu/"], 2, 4, "folders without an image: train/emu, val/emu"),
+    "of a third split": ([*TWO, "test/emu"], 2, 4, "not used: the split test (2 images)"),
+    "unlabelled beside": ([*TWO, "unlabelled/a", "unlabelled/b"], 2, 4, "not used: 4 images without labels; "),
+    "unlabelled within": ([*TWO, "train/unlabelled"], 2, 4, "left out: 2 of 6 images of train are in no class"),
+    "stray": ([*TWO, "train/sheet.png"], 2, 4, "in no class folder, e.g. train/sheet.png"),
+    "valid": (["train/cat", "train/dog", "valid/cat", "valid/dog"], 2, 4, "--test_split=val (found as valid): 4 imag"),
+    "Train, Dev": (["Train/cat", "Train/dog", "Dev/cat", "Dev/dog"], 2, 4, "--split=train (found as Train): 4 imag"),
     "years": (["train2017/cat", "train2017/dog", "val2017/cat", "val2017/dog"], 2, 4, "(found as val2017)"),
-    "tools": ([*TWO, "train/@eaDir", "val/lost+found"], 2, 4, "--split=train: 4 pictures of 2 classes: cat 2, dog 2"),
+    "tools": ([*TWO, "train/@eaDir", "val/lost+found"], 2, 4, "--split=train: 4 images of 2 classes: cat 2, dog 2"),
     "one folder": ([f"x/y/{name}" for name in TWO], 2, 4, "x/y/ holds everything: its folders are taken as those at"),
-    "one deeper": (["train/x/cat", "train/x/dog", "val/x/cat", "val/x/dog"], 2, 4, "--split=train: 4 pictures of 2 cl"),
+    "one deeper": (["train/x/cat", "train/x/dog", "val/x/cat", "val/x/dog"], 2, 4, "--split=train: 4 images of 2 cl"),
     "train in train": (
         ["train/train/cat", "train/train/dog", "val/val/cat", "val/val/dog"],
         2,
         4,
-        "--split=train: 4 pictures of 2 classes: cat 2, dog 2",
+        "--split=train: 4 images of 2 classes: cat 2, dog 2",
     ),
-    "others": ([*TWO, "emu"], 2, 4, "not used: the split emu (2 pictures)"),
+    "others": ([*TWO, "emu"], 2, 4, "not used: the split emu (2 images)"),
 }
 
 
 @pytest.mark.parametrize("case", GOES_ON)
-def test_linear_goes_on_and_says_how(run, capsys, case):
-    folders, classes, pictures, said = GOES_ON[case]
-    assert run(folders) == (classes, pictures)
-    assert said in capsys.readouterr().out
+def test_a_classifier_goes_on_and_says_how(opened, case):
+    folders, classes, images, said = GOES_ON[case]
+    pair = opened(folders)
+    assert (len(pair.source.class_names), pair.source.num_examples) == (classes, images)
+    assert pair.test_source.class_names == pair.source.class_names
+    assert said in pair.summary
 
 
-def test_a_flag_says_what_cannot_be_decided(run):
+def test_a_flag_says_what_cannot_be_decided(opened):
     folders = ["seg_train/cat", "seg_train/dog", "seg_test/cat", "seg_test/dog"]
-    assert run(folders, "--top_folders=splits", "--split=seg_train", "--test_split=seg_test") == (2, 4)
+    assert opened(folders, "seg_test", top_folders="splits", split="seg_train").source.num_examples == 4
 
 
 REFUSED = {
-    "only in the test": ([*TWO, "val/emu"], r"--test_split=val: pictures of 1 class .* none of, .*: emu \(2\)"),
-    "empty in train": ([*TWO, "val/emu", "train/emu/"], r"--test_split=val: pictures of 1 class .*: emu \(2\)"),
+    "only in the test": ([*TWO, "val/emu"], r"--test_split=val: images of 1 class .* none of, .*: emu \(2\)"),
+    "empty in train": ([*TWO, "val/emu", "train/emu/"], r"--test_split=val: images of 1 class .*: emu \(2\)"),
     "wide letters": (
         ["train/\uff43\uff41\uff54", "train/dog", "val/cat", "val/dog"],
-        r"--test_split=val: pictures of 1 class .*: cat \(2\); only --split=train has",
+        r"--test_split=val: images of 1 class .*: cat \(2\); only --split=train has",
     ),
     "underscore": (
         ["train/fire truck", "train/dog", "val/fire_truck", "val/dog"],
@@ -125,42 +121,44 @@ REFUSED = {
     "most astray": (["train/cat", "train/dog", *(f"train/{i}.png" for i in range(5)), "val/cat", "val/dog"], "5 of 9"),
     "classes only in test": (
         ["train/0.png", "val/cat", "val/dog"],
-        r"--split=train: no labels there .*1 of 1 pictures",
+        r"--split=train: no labels there .*1 of 1 images",
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_linear_refuses_in_one_line(run, case, tmp_path):
+def test_a_classifier_refuses_in_one_line(opened, case):
     folders, message = REFUSED[case]
     with pytest.raises(ConfigError, match=message) as error:
-        run(folders)
+        opened(folders)
     assert str(error.value).isprintable()
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_class_whose_files_are_all_broken_is_refused(tmp_path):
-    root = write(tmp_path / "x", [f"{split}/{name}" for split in ("train", "val") for name in ("cat", "dog")], 100)
+    root = write(tmp_path / "x", TWO, 100)
     write(root, ["train/emu", "val/emu"], 1)
     (root / "train/emu/0.png").write_bytes(b"")
-    flags = [f"--dataset=folder:{root}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
-    with pytest.raises(ConfigError, match=r"pictures of 1 class that --split=train has none of, .*: emu \(1\)"):
-        linear(cli.parse(LinearConfig, [*LINEAR, *flags]))
+    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels", "--geometry_from=flags"
+    config = cli.parse(LinearConfig, flags(tmp_path, *more))
+    with pytest.raises(ConfigError, match=r"images of 1 class that --split=train has none of, .*: emu \(1\)"):
+        linear(config)
+    assert not (tmp_path / "run").exists()
 
 
-def test_a_class_that_is_a_link_counts(run, tmp_path, capsys):
+def test_a_class_that_is_a_link_counts(opened, tmp_path):
     write(tmp_path / "elsewhere", ["cat"])
-    (tmp_path / "pictures/train").mkdir(parents=True)
-    (tmp_path / "pictures/train/CAT").symlink_to(tmp_path / "elsewhere/cat")
-    assert run(["train/dog", "val/cat", "val/dog"]) == (2, 4)
-    assert 'one class: "CAT" is "cat" in val' in capsys.readouterr().out
+    (tmp_path / "x/train").mkdir(parents=True)
+    (tmp_path / "x/train/CAT").symlink_to(tmp_path / "elsewhere/cat")
+    pair = opened(["train/dog", "val/cat", "val/dog"])
+    assert pair.source.num_examples == 4
+    assert 'one class: "CAT" is "cat" in val' in pair.summary
 
 
 def test_efficient_compares_and_says_too(tmp_path, monkeypatch, capsys):
     root = write(tmp_path / "x", ["train/CAT", "train/dog", "val/cat", "val/dog", "val/emu"])
-    here = [f"--dataset=folder:{root}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run", "--test_split=val"]
-    config = cli.parse(EfficientConfig, [*here, "--encoder=pixels"])
-    with pytest.raises(ConfigError, match=r"--test_split=val: pictures of 1 class .*: emu \(2\)"):
+    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels"
+    config = cli.parse(EfficientConfig, flags(tmp_path, *more))
+    with pytest.raises(ConfigError, match=r"--test_split=val: images of 1 class .*: emu \(2\)"):
         efficient.efficient(config)
     shutil.rmtree(root / "val/emu")
     monkeypatch.setattr(efficient, "load_feature_maps", mock.Mock(side_effect=Seen))
@@ -169,8 +167,8 @@ def test_efficient_compares_and_says_too(tmp_path, monkeypatch, capsys):
     assert 'one class: "CAT" is "cat" in val' in capsys.readouterr().out
 
 
-def boxes(tmp_path, rename):
-    """Two pictures to learn from and two to test on; the objects of the latter are renamed."""
+def boxes(tmp_path, name):
+    """Two images to learn from and two to test on; the squares of the latter have another name."""
     root = tmp_path / "boxes"
     samples.write_boxes(root)
     (root / "ImageSets/Main").mkdir(parents=True)
@@ -178,62 +176,45 @@ def boxes(tmp_path, rename):
     (root / "ImageSets/Main/test.txt").write_text("2\n3\n")
     for number in (2, 3):
         path = root / f"Annotations/{number}.xml"
-        for name, other in rename.items():
-            path.write_text(path.read_text().replace(f"<name>{name}<", f"<name>{other}<"))
-    here = [f"--dataset=voc:{root}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run", "--encoder=random"]
-    return cli.parse(DetectConfig, [*here, "--train_steps=1", "--batch_size=1"])
+        path.write_text(path.read_text().replace("<name>square<", f"<name>{name}<"))
+    return cli.parse(DetectConfig, flags(tmp_path, f"--dataset=voc:{root}", "--encoder=random", "--batch_size=1"))
 
 
 def test_detect_refuses_a_class_that_only_the_test_has(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"^--test_split=test: objects of 1 class .*: disc \(1\); only --split=train has"
-    ):
-        detect.detect(boxes(tmp_path, {"square": "disc"}))
+    said = r"^--test_split=test: objects of 1 class .*: disc \(1\); only --split=train has"
+    with pytest.raises(ConfigError, match=said):
+        detect.detect(boxes(tmp_path, "disc"))
     assert not (tmp_path / "run").exists()
 
 
-def test_detect_matches_spellings(tmp_path, monkeypatch, capsys):
+def test_detect_matches_spellings(tmp_path):
     """Both splits number the classes alike, and the boxes stay."""
-    build = mock.Mock()
-    monkeypatch.setattr(detect, "DetectorTraining", build)
-    monkeypatch.setattr(detect.loop, "train", mock.Mock(side_effect=Seen))
-    with pytest.raises(Seen):
-        detect.detect(boxes(tmp_path, {"square": "Square"}))
-    assert build.call_args.args[1] == 2
-    assert json.loads((tmp_path / "run/class_names.json").read_text()) == ["bar", "square"]
-    out = capsys.readouterr().out
-    assert 'one class: "square" is "Square" in test' in out
-    assert "--test_split=test: 2 pictures, 2 objects of 2 classes: bar 1, square 1" in out
+    *sources, _, _, told = detect.open_pair(boxes(tmp_path, "Square"))
+    for source in sources:
+        assert source.class_names == ("bar", "square")
+        assert [e["labels"].numpy().tolist() for e in source.ordered()] == [[1], [0]]
+    assert 'one class: "square" is "Square" in test' in told
+    assert "--test_split=test: 2 images, 2 objects of 2 classes: bar 1, square 1" in told
 
 
 @pytest.mark.parametrize(
     ("folders", "images", "said"),
     [
-        (TWO, 4, "not used: the split val (4 pictures)"),
-        (["train/cat", "Valid/cat"], 2, "not used: the split Valid (2 pictures)"),
-        ([*TWO, "unlabelled"], 4, "not used: 2 pictures without labels; pre-training takes them by --split=unlabelled"),
-        (
-            ["cat", "dog", "sheet.png"],
-            5,
-            "--split=train: 5 pictures without labels: 1 of 5 pictures of train are in no",
-        ),
+        (TWO, 4, "not used: the split val (4 images)"),
+        (["train/cat", "Valid/cat"], 2, "not used: the split Valid (2 images)"),
+        ([*TWO, "unlabelled"], 4, "not used: 2 images without labels; pre-training takes them by --split=unlabelled"),
+        (["cat", "dog", "sheet.png"], 5, "--split=train: 5 images without labels: 1 of 5 images of train are in no"),
         (["cat", "Cat"], 4, "without labels: its classes"),
-        (["cat", "unlabelled"], 4, "--split=train: 4 pictures without labels"),
-        (["x/train/cat", "x/test/cat"], 2, "not used: the split test (2 pictures)"),
+        (["cat", "unlabelled"], 4, "--split=train: 4 images without labels"),
+        (["x/train/cat", "x/test/cat"], 2, "not used: the split test (2 images)"),
     ],
 )
-def test_pretraining_takes_all_pictures_of_its_split_and_says_so(tmp_path, monkeypatch, capsys, folders, images, said):
+def test_pretraining_takes_all_images_of_its_split_and_says_so(tmp_path, monkeypatch, capsys, folders, images, said):
     root = write(tmp_path / "x", folders)
     build = mock.Mock(side_effect=Seen)
     monkeypatch.setattr(pretrain, "Pretraining", build)
-    here = [
-        f"--dataset=folder:{root}",
-        f"--data_dir={tmp_path}/cache",
-        f"--workdir={tmp_path}/run",
-        "--strategy=single",
-    ]
-    config = cli.parse(PretrainConfig, [*here, "--train_epochs=1", "--batch_size=1", "--probe_every=2"])
+    more = f"--dataset=folder:{root}", "--strategy=single", "--train_epochs=1", "--batch_size=1", "--probe_every=2"
     with pytest.raises(Seen):
-        pretrain.pretrain(config)
+        pretrain.pretrain(cli.parse(PretrainConfig, flags(tmp_path, *more)))
     assert build.call_args.args[2] == images, "a step for each"
     assert said in capsys.readouterr().out

@@ -10,7 +10,7 @@ from cpc_tf.data.sources import tree, voc_layout
 from cpc_tf.settings import ConfigError
 from tests.data.sources.voc_folder_test import ONE, contents, images, names, picture, write, xml  # noqa: F401
 
-# Layouts: pictures of a split {s} by the name {n}, and their XML.
+# Layouts: images of a split {s} by the name {n}, and their XML.
 WITH_SPLITS = [
     ("{s}/{n}.png", "{s}/{n}.xml"),
     ("{s}/images/{n}.png", "{s}/annotations/{n}.xml"),
@@ -115,10 +115,10 @@ def test_images_that_do_not_count_are_named(write, warnings):  # noqa: F811
     assert warnings == []
     more = {"preview.png": picture(3), "JPEGImages/a.gif": picture(1)}
     write({**more, "Annotations/old/xml/a.xml": xml(), "a.xml": xml()})
-    outside, images, annotations, alone = (line.partition("/voc: ")[2] for line in warnings)
+    outside, others_of_name, annotations, alone = (line.partition("/voc: ")[2] for line in warnings)
     assert outside == "1 images are left out, since they are not in JPEGImages: preview.png"
     others = "are left out, since others have their names but for the ending or such folders"
-    assert images == f"1 images {others}: JPEGImages/a.png"
+    assert others_of_name == f"1 images {others}: JPEGImages/a.png"
     assert annotations == f"1 annotations {others}: a.xml"
     assert alone == "1 of 2 annotations have the name of no image and are left out: old/a"
 

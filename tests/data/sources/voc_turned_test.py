@@ -54,7 +54,7 @@ def assert_bright_just_inside(image, box):
 
 @pytest.fixture
 def source_of(write, tmp_path):  # noqa: F811
-    """A source of the pictures of all tags with boxes where `box_of` says."""
+    """A source of the images of all tags with boxes where `box_of` says."""
 
     def source_of(box_of):
         files = {}
