@@ -9,16 +9,17 @@ SHORT := --held_out=0 --finetune_steps=0 --train_steps=600
 CURVE := $(foreach fraction,$(FRACTIONS),$(RUN)/efficient/cpc_$(fraction)/result.json $(RUN)/efficient/pixels_$(fraction)/result.json)
 
 # Two runs at a time, since a small one alone does not keep two cores busy.
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
+endif
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 # $(call beside,NAME,COMMAND): prints the command, runs it, and puts NAME before each line of its output.
-beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's/^/$(1): /')
+beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
-# One process for each folder of tests: TensorFlow keeps the graphs that a process has traced until it ends. Slow ones first.
-TESTS := $(patsubst %/,%,$(sort $(dir $(wildcard tests/*/*_test.py tests/*/*/*_test.py))))
-# At the top level, one process for each file.
-TESTS := $(wildcard tests/*_test.py) $(TESTS)
+# One process for each folder of tests, and for each file at the top level: TensorFlow keeps the graphs that a process has
+# traced until it ends.
+TESTS := $(wildcard tests/*_test.py) $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 
 .PHONY: demo test setup native clean-demo $(TESTS)
 .DELETE_ON_ERROR:

@@ -8,8 +8,8 @@ from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN
 from cpc_tf.detect.suppression import Detections
 from cpc_tf.encoders.card import PIXELS
-from cpc_tf.encoders.kernel_norms import restore_kernel_norms
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import sgd
 from cpc_tf.training.schedules import Schedule

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.kernel_norms import restore_kernel_norms
 from cpc_tf.encoders.load import saved_values, take_values
-from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.network import Network, restore_kernel_norms
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.settings import ConfigError
 

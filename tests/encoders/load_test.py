@@ -248,7 +248,7 @@ def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
 
 @pytest.mark.parametrize("name", ["random", "MODULE", "graph:MODULE"])
 def test_checkpoints_keep_the_names_of_earlier_versions(ours, tmp_path, name):
-    """Few labels: `encoder/layer/encoder` is a network, `encoder/layer` none; a detector: `backbone/encoder`."""
+    """Few labels: `encoder/layer/encoder` is a network, `encoder/layer` a graph; a detector: `backbone/encoder`."""
     loaded = maps_of(name.replace("MODULE", ours[0]))
     before = {True: "encoder/layer/", False: "encoder/layer/encoder/"}[name == "graph:MODULE"]
     tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).write(str(tmp_path / "both"))

@@ -121,11 +121,11 @@ def card(ours):
         ({"seeed": 3}, '"seeed" is no key of it'),
         ({"step": -1}, "'step' is -1"),
         ({"seed": 10**30}, "'seed' is 1000"),
-        ({"label_fraction": float("nan")}, "NaN in it"),
+        ({"label_fraction": float("nan")}, "'label_fraction' is NaN"),
         ({"dataset": "a\nb"}, "'dataset' is "),
         ({"dataset": "\ud800"}, "'dataset' is "),
         ({"module": "x" * 100_000}, "'module' is "),
-        ({"versions": {"tensorflow": 2}}, "'versions': \"tensorflow\" is 2"),
+        ({"versions": {"tensorflow": 2}}, "'versions' is "),
         ({"began_as": {"seeed": 3}}, '"seeed" is no key of it'),
     ],
 )
