@@ -12,8 +12,7 @@ from cpc_tf.encoders.card import PIXELS, find_card
 from cpc_tf.encoders.kernel_norms import restore_kernel_norms
 from cpc_tf.encoders.load import MODULE, REBUILT, EncoderName, load_feature_maps
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.optimizer import sgd
-from cpc_tf.training.schedules import Schedule
+from cpc_tf.training.optimizer import Schedule, sgd
 from cpc_tf.training.trainee import Trainee
 
 # A run's file with the names of its classes, a JSON list: what the detector's labels mean.

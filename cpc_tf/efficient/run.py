@@ -16,7 +16,6 @@ from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase, folder
 from cpc_tf.efficient.selection import Selection, select
 from cpc_tf.efficient.trainee import FINE_TUNED
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -69,7 +68,7 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
 def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     labels, phases = prepare(config, strategy)
     names, levels = phases.inputs.class_names, phases.inputs.sources[0].levels
-    keep(workdir, levels)
+    workdir.keep_levels(levels)
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)

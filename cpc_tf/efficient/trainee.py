@@ -12,7 +12,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
-from cpc_tf.training.schedules import warm_up
+from cpc_tf.training.optimizer import warm_up
 from cpc_tf.training.trainee import Trainee
 
 # 'supervised': everything by SGD. 'frozen': the classifier by SGD. 'fine-tuned': classifier by SGD, encoder by Adam.

@@ -22,7 +22,6 @@ from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
 from cpc_tf.linear.trainee import LinearTraining
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -41,7 +40,7 @@ def _run(
     config: LinearConfig, source: Source, test_source: Source, workdir: Workdir, strategy: tf.distribute.Strategy
 ) -> dict[str, Any]:
     training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
-    keep(workdir, source.levels)
+    workdir.keep_levels(source.levels)
     with strategy.scope():
         encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
     encode = encoder.patch_latents
