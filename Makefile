@@ -1,20 +1,27 @@
-# The two commands of the README. Both set up $(VENV) first, once: see setup.sh for LANE (classic or current) and PYTHON.
+# The two commands of the README. Both first set up the virtual environment $(VENV), once.
+# setup.sh explains ENVIRONMENT (classic or current) and PYTHON.
 VENV ?= .venv
 PY := $(VENV)/bin/python
 RUN := runs/photos
-# The demo's curve over labels: these parts of them, on the encoder and on pixels, in a shorter form than the presets'.
+# The demo's label curve: CPC and the supervised baseline with these fractions of the labels, in shorter runs than the presets'.
 FRACTIONS := 0.01 0.05 0.2
 SHORT := --held_out=0 --finetune_steps=0 --train_steps=600
 CURVE := $(foreach fraction,$(FRACTIONS),$(RUN)/efficient/cpc_$(fraction)/result.json $(RUN)/efficient/pixels_$(fraction)/result.json)
 
-# Two runs at a time: alone, the small ones do not keep two cores busy. Their lines begin with what they are of.
+# Two runs at a time, since a small one alone does not keep two cores busy.
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
+endif
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
-# $(call beside,NAME,COMMAND): prints it, runs it, and puts NAME before all that it says.
-beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's/^/$(1): /')
+# $(call beside,NAME,COMMAND): prints the command, runs it, and puts NAME before each line of its output.
+beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
-.PHONY: demo test setup native clean-demo
+# One process for each folder of tests, and for each file at the top level: TensorFlow keeps the graphs that a process has
+# traced until it ends.
+TESTS := $(wildcard tests/*_test.py) $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+
+.PHONY: demo test setup native clean-demo $(TESTS)
 .DELETE_ON_ERROR:
 
 demo: $(RUN)/report/report.html
@@ -23,23 +30,31 @@ demo: $(RUN)/report/report.html
 	@echo "picture:    $(RUN)/linear/linear.png"
 	@echo "report:     $(RUN)/report/report.html"
 
+# With FAST=1 without the tests that take more than a second.
 test: $(VENV)/installed
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
-	$(PY) -m pytest -n 2 --dist loadfile
+ifdef FAST
+	$(PY) -m pytest -n 2 --dist loadfile -m "not slow"
+else
+	@$(MAKE) --no-print-directory --keep-going $(TESTS)
+endif
+
+$(TESTS): | $(VENV)/installed
+	$(call beside,$@,pytest $@)
 
 setup: $(VENV)/installed
 
-# The fast augmentation, which is else built on first use.
+# Builds the C++ operations, which are otherwise built at their first use.
 native: $(VENV)/installed
 	$(PY) -m cpc_tf.augment.build
 
 clean-demo:
 	rm -rf $(RUN)
 
-# Another lane, or another version of Python, than what is installed: set up anew.
-ifneq ($(LANE),)
-ifneq ($(LANE),$(shell cat $(VENV)/installed 2>/dev/null))
+# Sets up anew if another environment, or another version of Python, is asked for than is installed.
+ifneq ($(ENVIRONMENT),)
+ifneq ($(ENVIRONMENT),$(shell cat $(VENV)/installed 2>/dev/null))
 .PHONY: $(VENV)/installed
 endif
 endif
@@ -49,9 +64,9 @@ ifneq ($(shell "$(PYTHON)" -V 2>&1),$(shell $(PY) -V 2>&1))
 endif
 endif
 $(VENV)/installed: requirements.txt requirements-current.txt requirements-dev.txt
-	@./setup.sh "$(VENV)" "$(LANE)" "$(PYTHON)"
+	@./setup.sh "$(VENV)" "$(ENVIRONMENT)" "$(PYTHON)"
 
-# Interrupted, the next `make demo` goes on where this one was.
+# If `make demo` is interrupted, the next one resumes.
 $(RUN)/pretrain/result.json: | $(VENV)/installed
 	$(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=$(RUN)/pretrain
 
@@ -65,7 +80,7 @@ $(RUN)/efficient/cpc_%/result.json: $(RUN)/hub/encoder.json
 	$(call beside,cpc $*,cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=$(RUN)/hub \
 	  --label_fraction=$* $(SHORT) --workdir=$(@D))
 
-# After the pre-training, which keeps two cores busy alone.
+# Runs after pre-training, which keeps two cores busy by itself.
 $(RUN)/efficient/pixels_%/result.json: | $(RUN)/pretrain/result.json
 	$(call beside,pixels $*,cpc_tf.efficient --flagfile=flags/photos/efficient_pixels.flags --encoder=pixels \
 	  --label_fraction=$* $(SHORT) --workdir=$(@D))

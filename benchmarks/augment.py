@@ -31,7 +31,6 @@ WAYS = {
     "decode": "decode + resize + crop",
     "native": "augment 36 patches, native",
     "reference": "augment 36 patches, reference",
-    "map_fn": "augment 36 patches, map_fn over patches",
     "opencv": "augment 36 patches, OpenCV from Python (recipe given)",
     "pipeline": "file bytes -> batch, native",
 }
@@ -54,16 +53,9 @@ def main(argv) -> None:
     print(f"\nnative / reference, one core: {_divide(rate['native'], rate['reference'])}")
     print(f"native / OpenCV peer, one core: {_divide(rate['native'], rate['opencv'])}")
     print(f"pipeline cost / decode + resize cost, one core: {_divide(rate['decode'], rate['pipeline'])}\n")
-    _print_child("primitives", "us per 80 px patch, one core", ("native", "reference", "OpenCV"))
-    _print_child("sizes", "side of a patch, native, one core", ("us per patch", "ns per pixel"))
-    _print_child("grids", "grid of 80 px patches, native, one core", ("images/s", "us per patch"))
-
-
-def _print_child(name: str, title: str, columns: tuple[str, ...]) -> None:
-    print(f"| {title} | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
-    for row, values in _run_child(name, 1).items():
-        print(f"| {row} | " + " | ".join(_show(v) for v in values) + " |")
-    print(flush=True)
+    print("| us per 80 px patch, one core | native | reference | OpenCV |\n|---|---|---|---|")
+    for row, values in _run_child("primitives", 1).items():
+        print(f"| {row} | " + " | ".join(_show(v) for v in values) + " |", flush=True)
 
 
 def _run_child(name: str, cores: int) -> dict:
@@ -83,13 +75,13 @@ def _measure(name: str, cores: int) -> dict:
 
     tf.config.threading.set_intra_op_parallelism_threads(cores)
     tf.config.threading.set_inter_op_parallelism_threads(cores)
-    if name in ("primitives", "sizes", "grids"):
-        return {"primitives": _primitives, "sizes": _sizes, "grids": _grids}[name]()
+    if name == "primitives":
+        return _primitives()
     rate = _opencv_rate(cores) if name == "opencv" else _dataset_rate(_dataset(name), cores)
     return {"rate": rate, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def _dataset(name: str, size: int = PATCH, grid: int = GRID):
+def _dataset(name: str):
     """A tf.data pipeline without end of one way; elements are single images' results."""
     import tensorflow as tf
 
@@ -98,48 +90,23 @@ def _dataset(name: str, size: int = PATCH, grid: int = GRID):
     from cpc_tf.data.decoding.decode import decode
     from cpc_tf.data.views import geometry
 
-    config, count = AugmentConfig(), grid * grid
+    config, count = AugmentConfig(), GRID * GRID
 
     def crop(counter, file):
         return geometry.random_crop(geometry.resize(decode(file, RESIZE), RESIZE), CROP, 0, counter)
 
     def augmented(counter, patches, engine):
-        return augment.apply(patches, augment.draw(config, 0, counter, count, size), engine)
+        return augment.apply(patches, augment.draw(config, 0, counter, count, PATCH), engine)
 
     def pipeline(counter, file):
-        patches = tf.reshape(geometry.grid_of_patches(crop(counter, file), size, STRIDE), [count, size, size, 3])
+        patches = tf.reshape(geometry.grid_of_patches(crop(counter, file), PATCH, STRIDE), [count, PATCH, PATCH, 3])
         return augmented(counter, patches, "native")
 
     if name in ("decode", "pipeline"):
         files = tf.data.Dataset.from_tensor_slices([path.read_bytes() for path in _jpegs()]).cache()
         return files.repeat().enumerate(), crop if name == "decode" else pipeline
-    ready = tf.data.Dataset.from_tensor_slices(_patches(size, grid)).cache().repeat().enumerate()
-    if name == "map_fn":
-        return ready, lambda n, patches: map_fn(patches, augment.draw(config, 0, n, count, size))
+    ready = tf.data.Dataset.from_tensor_slices(_patches()).cache().repeat().enumerate()
     return ready, lambda n, patches: augmented(n, patches, name)
-
-
-def map_fn(patches, recipe):
-    """The naive way: patch after patch, a switch for each primitive."""
-    import tensorflow as tf
-
-    from cpc_tf.augment.operations import OPERATIONS, all_primitives
-
-    def step(name, x, *fields):
-        return OPERATIONS[name].function(x, *fields)
-
-    def one(row):
-        x, recipe = row[0][None], type(recipe_)(*(field[None] for field in row[1]))
-        for slot in range(recipe.op.shape[1]):
-            m = recipe.magnitude[:, slot]
-            x = tf.switch_case(recipe.op[0, slot], [lambda f=f.function, x=x, m=m: f(x, m) for f in all_primitives()])
-        x = tf.cond(recipe.elastic[0], lambda: step("elastic", x, recipe.displacement, recipe.shear), lambda: x)
-        x = tf.cond(recipe.histogram[0], lambda: step("histogram", x, recipe.curve), lambda: x)
-        x = tf.cond(recipe.distort[0], lambda: step("distort", x, recipe.order, recipe.color), lambda: x)
-        return tf.cond(recipe.grey[0], lambda: step("grey", x), lambda: x)[0]
-
-    recipe_ = recipe
-    return tf.map_fn(one, (patches, recipe), fn_output_signature=tf.TensorSpec(patches.shape[1:], tf.uint8))
 
 
 def _dataset_rate(dataset_and_function, cores: int) -> float:
@@ -169,7 +136,7 @@ def _opencv_rate(cores: int) -> float:
     from cpc_tf.augment.config import AugmentConfig
 
     cv2.setNumThreads(1)
-    images = _patches(PATCH, GRID)
+    images = _patches()
     drawn = (augment.draw(AugmentConfig(), 0, i, GRID * GRID, PATCH) for i in range(32))
     recipes = [augment.Recipe(*(field.numpy() for field in recipe)) for recipe in drawn]
 
@@ -190,11 +157,11 @@ def _primitives() -> dict:
     import tensorflow as tf
 
     from cpc_tf import augment
-    from cpc_tf.augment.color import COLOR_ORDERS
     from cpc_tf.augment.config import AugmentConfig
     from cpc_tf.augment.operations import all_primitives
+    from cpc_tf.augment.steps import COLOR_ORDERS
 
-    patches, config = _patches(PATCH, GRID)[0], AugmentConfig()
+    patches, config = _patches()[0], AugmentConfig()
     n = len(patches)
     idle, drawn = augment.idle(n, PATCH), augment.draw(config, 0, 0, n, PATCH)
     yes = tf.fill([n], True)
@@ -241,19 +208,6 @@ def _microseconds(function) -> float:
     return 1e6 * min(times)
 
 
-def _sizes() -> dict:
-    table = {}
-    for size in (8, 16, 32, 48, 64, 80, 96, 128, 224):
-        per_patch = 1e6 / _dataset_rate(_dataset("native", size, 3), 1) / 9
-        table[f"{size} px"] = [per_patch, 1e3 * per_patch / size**2]
-    return table
-
-
-def _grids() -> dict:
-    rates = {grid: _dataset_rate(_dataset("native", PATCH, grid), 1) for grid in (1, 3, 5, 6, 7, 10)}
-    return {f"{grid} x {grid}": [rate, 1e6 / rate / grid**2] for grid, rate in rates.items()}
-
-
 def _jpegs() -> list[pathlib.Path]:
     """The pictures' files; without --pictures, scikit-image's photographs as they lie in its package."""
     if _PICTURES.value:
@@ -264,21 +218,17 @@ def _jpegs() -> list[pathlib.Path]:
     return sorted(pathlib.Path(skimage.__file__).parent.rglob("data/*.jpg"))
 
 
-def _patches(size: int, grid: int) -> np.ndarray:
-    """Patches of real pictures, uint8 [images, grid * grid, size, size, 3]."""
+def _patches() -> np.ndarray:
+    """Patches of real pictures, uint8 [images, GRID * GRID, PATCH, PATCH, 3]."""
     from PIL import Image
 
-    stride = max(1, size * STRIDE // PATCH)
-    side = size + (grid - 1) * stride
-    images = [np.asarray(Image.open(path).convert("RGB").resize([side, side])) for path in _jpegs()[:16]]
-    starts = range(0, side - size + 1, stride)
-    return np.stack([[x[y : y + size, z : z + size] for y in starts for z in starts] for x in images])
+    images = [np.asarray(Image.open(path).convert("RGB").resize([CROP, CROP])) for path in _jpegs()[:16]]
+    starts = range(0, CROP - PATCH + 1, STRIDE)
+    return np.stack([[x[y : y + PATCH, z : z + PATCH] for y in starts for z in starts] for x in images])
 
 
 def _show(value: float | None) -> str:
-    return (
-        "-" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-    )
+    return "-" if value is None else f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
 def _divide(a: float | None, b: float | None) -> str:

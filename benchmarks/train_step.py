@@ -2,8 +2,7 @@
 
 The step is that of flags/photos/pretrain.flags on random patches: loss, gradient, clip, Adam, running average. Each
 figure comes from a fresh process; the ways take turns, and ratios are within a round, since machines are noisy. The
-peer needs PyTorch (`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`. With
-`--profile=step.png` the operations of a step are listed and drawn.
+peer needs PyTorch (`benchmarks/requirements.txt`), perhaps in an environment of its own: `--torch=PYTHON`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ _TORCH = flags.DEFINE_string("torch", sys.executable, "a Python that has PyTorch
 _ENCODERS = flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
 _SET = flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--directions=1")
 _DATA = flags.DEFINE_string("data_dir", "", "where the prepared photographs are kept; empty: nowhere")
-_PROFILE = flags.DEFINE_string("profile", "", "a PNG to draw the operations of one step into, in place of the table")
 _CHILD = flags.DEFINE_string("child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself")
 
 PRESET = pathlib.Path(__file__).parents[1] / "flags/photos/pretrain.flags"
@@ -47,8 +45,6 @@ def main(argv) -> None:
         print(json.dumps(_peak(precision) if what == "peak" else measure(what, precision, _SET.value)))
         return
     for encoder in _ENCODERS.value:
-        if _PROFILE.value:
-            return _profile(encoder)
         _table(encoder)
 
 
@@ -101,7 +97,7 @@ def _run_child(what: str, precision: str) -> dict:
 
 
 class ChildFailed(RuntimeError):
-    """A process that measures has failed."""
+    """A measuring process has failed."""
 
 
 def _run(command: list[str], parse: bool = True) -> dict:
@@ -113,16 +109,18 @@ def _run(command: list[str], parse: bool = True) -> dict:
 
 
 def measure(encoder: str, precision: str, lines: Sequence[str] = ()) -> dict[str, float]:
-    """Median milliseconds of a step of ours, and its arithmetic; `lines`: flags that differ from the preset."""
+    """Returns the median milliseconds of our step, and its arithmetic; `lines`: flags that differ from the preset."""
     step, graph = make_step(encoder, precision, lines)
-    gflop = arithmetic(graph) / 1e9
-    for _ in range(WARM_UP):
+    seconds = []
+    for _ in range(WARM_UP + STEPS):
+        start = time.perf_counter()
         step()
-    return {"ms": 1000 * _median_seconds(step), "gflop": gflop}
+        seconds.append(time.perf_counter() - start)
+    return {"ms": 1000 * statistics.median(seconds[WARM_UP:]), "gflop": arithmetic(graph) / 1e9}
 
 
 def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
-    """A function of no arguments that makes a step of pre-training, and the step's graph."""
+    """Returns a function that makes a step of pre-training, and the step's graph."""
     import tensorflow as tf
 
     from cpc_tf import cli
@@ -141,30 +139,8 @@ def make_step(encoder: str, precision: str, lines: Sequence[str] = ()):
     return lambda: float(run()["loss"]), run.get_concrete_function().graph
 
 
-def _profile(encoder: str) -> None:
-    from benchmarks import step_profile
-
-    step, _ = make_step(encoder, "bfloat16", _SET.value)
-    for _ in range(WARM_UP):
-        step()
-    costs = step_profile.profile(step)
-    step_profile.draw(costs, f"A step of {BATCH} images, encoder {encoder}, bfloat16", _PROFILE.value)
-    print("| operation | ms | count |\n|---|---|---|")
-    for cost in costs[: step_profile.SHOWN]:
-        print(f"| {cost.kind} | {cost.milliseconds:.1f} | {cost.count:.0f} |")
-
-
-def _median_seconds(function) -> float:
-    seconds = []
-    for _ in range(STEPS):
-        start = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
-
-
 def arithmetic(graph) -> float:
-    """Multiplications and additions of all convolutions and matrix products of a graph, their gradients included."""
+    """Counts multiplications and additions of the convolutions and matrix products of a graph with its gradients."""
     total = 0
     for operation in graph.get_operations():
         shapes = [list(x.shape) for x in (*operation.inputs, *operation.outputs)]
@@ -173,16 +149,13 @@ def arithmetic(graph) -> float:
         elif operation.type == "Conv2DBackpropFilter":
             total += 2 * np.prod(shapes[2]) * np.prod(shapes[3][:3])
         elif operation.type in ("MatMul", "BatchMatMulV2"):
-            total += 2 * np.prod(shapes[2]) * shapes[0][-2 if operation.get_attr(_transposed(operation)) else -1]
+            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+            total += 2 * np.prod(shapes[2]) * shapes[0][-2 if transposed else -1]
     return float(total)
 
 
-def _transposed(operation) -> str:
-    return "transpose_a" if operation.type == "MatMul" else "adj_x"
-
-
 def _peak(precision: str) -> dict[str, float]:
-    """The best rate of a product of large matrices, GFLOP/s."""
+    """Returns the best rate of a product of large matrices, GFLOP/s."""
     import tensorflow as tf
 
     side = 2048

@@ -111,13 +111,10 @@ class CPC(nn.Module):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=0, help="0: PyTorch's own choice")
     parser.add_argument("--encoder", default="small", choices=STACKS)
     parser.add_argument("--precision", default="bf16", choices=["bf16", "f32"])
     parser.add_argument("--compile", action="store_true")
     args = parser.parse_args()
-    if args.threads:
-        torch.set_num_threads(args.threads)
     model = CPC(STACKS[args.encoder]).to(memory_format=torch.channels_last)
     run = torch.compile(model) if args.compile else model
     optimizer = torch.optim.Adam(model.parameters(), 4e-4, fused=True)

@@ -1,15 +1,13 @@
-"""Our operations in C++: built with the system's compiler when first needed, and where a step may use them.
+"""Our operations in C++: built with the system's compiler on first use, and where a step may use them.
 
-A library lands in a cache outside the repository (CPC_TF_CACHE, or ~/.cache/cpc_tf) under a name made of TensorFlow's
-version and a hash of the sources, flags and generated headers: a change of any builds anew, and nothing stale is ever
-loaded.
+A library lies in a cache outside the repository (CPC_TF_CACHE, or ~/.cache/cpc_tf). Its name holds TensorFlow's version
+and a hash of sources and flags: a change of any builds a new library, and no stale one is loaded.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 import hashlib
 import os
 import pathlib
@@ -23,20 +21,20 @@ import tensorflow as tf
 
 from cpc_tf import cache
 
-# No fused multiply-add: what is computed rounds like TensorFlow's separate operations and like PIL. The two
-# -fno-... let the compiler vectorise comparisons, floor and roots; they do not change values.
+# No fused multiply-add: results round as TensorFlow's separate operations and as PIL. The two -fno-... let the compiler
+# vectorise comparisons, floor and roots; they do not change values.
 FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
 
-SHARED = pathlib.Path(__file__).parent  # where native.h is
+_SHARED = pathlib.Path(__file__).parent  # the folder of native.h
 
 _ALLOWED = contextvars.ContextVar("allowed", default=False)
 
 
 @contextlib.contextmanager
 def allowed(value: bool = True) -> Iterator[None]:
-    """Within it, what is traced by this thread may use our operations in place of TensorFlow's.
+    """Lets what this thread traces inside the context use our operations in place of TensorFlow's.
 
-    Elsewhere it may not: a module that is exported must run without our libraries, and XLA compiles none of them.
+    Elsewhere it may not: an exported module must run without our libraries, and XLA cannot compile them.
     """
     token = _ALLOWED.set(value)
     try:
@@ -46,12 +44,12 @@ def allowed(value: bool = True) -> Iterator[None]:
 
 
 def is_allowed() -> bool:
-    """Whether `allowed` holds here."""
+    """Returns whether we are inside `allowed`."""
     return _ALLOWED.get()
 
 
 def runs_on_cpu() -> bool:
-    """Whether TensorFlow has no accelerator here."""
+    """Returns whether TensorFlow has no accelerator here."""
     return not any(map(tf.config.list_logical_devices, ("GPU", "TPU")))
 
 
@@ -59,35 +57,23 @@ class BuildError(RuntimeError):
     """A library cannot be built or loaded here."""
 
 
-@dataclasses.dataclass(frozen=True)
 class Library:
-    """A shared library of TensorFlow operations.
+    """A shared library of TensorFlow operations: all C++ files of a folder."""
 
-    Args:
-      name: the beginning of the file's name.
-      sources: the files that are compiled.
-      headers: the files that they include.
-      flags: of the compiler, beside TensorFlow's.
-      generated: headers that are written for the compiler to include: name -> text.
-    """
-
-    name: str
-    sources: tuple[pathlib.Path, ...]
-    headers: tuple[pathlib.Path, ...]
-    flags: tuple[str, ...] = FLAGS
-    generated: dict[str, str] = dataclasses.field(default_factory=dict)
+    def __init__(self, name: str, folder: pathlib.Path):
+        self.name, self.sources = name, sorted(folder.glob("*.cc"))
+        self._headers = [*sorted(folder.glob("*.h")), _SHARED / "native.h"]
 
     def path(self) -> pathlib.Path:
-        """Where the library belongs."""
-        digest = hashlib.sha256("\0".join([*self._all_flags(), *self.generated.values()]).encode())
-        for source in (*self.sources, *self.headers, SHARED / "native.h"):
+        """Returns where the library belongs."""
+        digest = hashlib.sha256("\0".join(self._flags()).encode())
+        for source in (*self.sources, *self._headers):
             digest.update(source.read_bytes())
-        return pathlib.Path(
-            cache.folder(), f"{self.name}-tf{tf.__version__}-{platform.machine()}-{digest.hexdigest()[:16]}.so"
-        )
+        file = f"{self.name}-tf{tf.__version__}-{platform.machine()}-{digest.hexdigest()[:16]}.so"
+        return pathlib.Path(cache.folder(), file)
 
     def build(self) -> pathlib.Path:
-        """Compiles the library unless it is there already, and says where it is. Raises BuildError."""
+        """Compiles the library unless it exists, and returns its path. Raises BuildError."""
         path = self.path()
         if path.exists():
             return path
@@ -101,26 +87,23 @@ class Library:
             raise BuildError(f"cannot write to {path.parent} (CPC_TF_CACHE names another folder): {error}") from error
         with folder:
             library = pathlib.Path(folder.name, "library.so")
-            for header, text in self.generated.items():
-                pathlib.Path(folder.name, header).write_text(text)
-            include = [f"-I{folder.name}", f"-I{SHARED}"]
-            command = [compiler, *map(str, self.sources), "-o", str(library), *include, *self._all_flags()]
+            command = [compiler, *map(str, self.sources), "-o", str(library), f"-I{_SHARED}", *self._flags()]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise BuildError(f"{compiler} failed:\n{done.stderr.strip()[-2000:]}")
-                os.replace(library, path)  # Others building at the same time never see half a library.
+                os.replace(library, path)  # Others that build at the same time never see half a library.
             except OSError as error:
                 raise BuildError(f"cannot run {compiler}: {error}") from error
         return path
 
     def load(self):
-        """The module of the library's operations; the library is built first if need be. Raises BuildError."""
+        """Returns the module of the library's operations; builds the library first if needed. Raises BuildError."""
         path = self.build()
         try:
             return tf.load_op_library(str(path))
         except (tf.errors.OpError, OSError) as error:
             raise BuildError(f"cannot load {path}: {error}") from error
 
-    def _all_flags(self) -> list[str]:
-        return [*self.flags, *tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]
+    def _flags(self) -> list[str]:
+        return [*FLAGS, *tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]

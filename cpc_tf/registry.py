@@ -1,4 +1,4 @@
-"""Registries that fill themselves: whoever adds a module to a package has added its entry."""
+"""Registries of modules and tasks. A module added to a package is found without further registration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def modules(package: str) -> list[ModuleType]:
-    """All modules directly in a package, by name; packages in it are left out.
+    """Returns all modules directly in a package, by name, without subpackages.
 
     Args:
       package: dotted name, e.g. 'cpc_tf.objectives'.
@@ -22,7 +22,7 @@ def modules(package: str) -> list[ModuleType]:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What can be run, has a result, and is shown in the report."""
+    """A kind of run with a result that the report shows."""
 
     name: str  # of the package, of the binary `python -m cpc_tf.NAME`, and the 'kind' of its results
     config: type  # the settings class

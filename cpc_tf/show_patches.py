@@ -1,9 +1,9 @@
-"""Draws a sheet of augmented patches, to see what the encoder sees.
+"""Draws a sheet of augmented patches: what the encoder sees.
 
     python -m cpc_tf.show_patches --flagfile=flags/photos/pretrain.flags --output=patches.png
 
-Above: the patch grid of one picture beside several augmented draws of it. Below: each operation alone,
-primitives at both ends of their range.
+Above: the patch grid of one picture and several augmented draws of it. Below: each operation alone, primitives at both
+ends of their range.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from cpc_tf.settings import Settings, count, setting
 
 @dataclasses.dataclass(frozen=True)
 class ShowConfig(Settings):
-    """A pre-training's settings, and what to draw."""
+    """Settings of a pre-training, and what to draw."""
 
     output: str = setting("patches.png", "Picture file to write")
     picture: int = count(0, "Index of the picture in the split, from 0", minimum=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import os
@@ -14,7 +13,6 @@ import cpc_tf
 from cpc_tf.files import read_json
 from cpc_tf.registry import Task
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.workdir import read_config
 
 
 def _find() -> dict[str, Task]:
@@ -27,26 +25,15 @@ TASKS = _find()
 
 
 def read_task(workdir: str) -> Task:
-    """Of which task the run in a directory is.
-
-    Runs begun by older versions have no run.json: theirs is the 'kind' of their result or, if they are not finished,
-    the only task that knows all flags of run.flags.
+    """Returns the task of the run in a directory, as its run.json names it.
 
     Raises:
       ConfigError: there is no run, or none of a known task.
     """
-    for file, key in (("run.json", "task"), ("result.json", "kind")):
-        path = os.path.join(workdir, file)
-        if tf.io.gfile.exists(path):
-            name = read_json(path).get(key)
-            if name not in [*TASKS]:  # which may be of any type
-                raise ConfigError(f"--workdir={workdir}: its {file} names none of {', '.join(TASKS)}")
-            return TASKS[name]
-    known = []
-    for task in TASKS.values():
-        with contextlib.suppress(ConfigError):
-            read_config(workdir, task.config)
-            known.append(task)
-    if len(known) != 1:
+    path = os.path.join(workdir, "run.json")
+    if not tf.io.gfile.exists(path):
         raise ConfigError(f"--workdir={workdir}: holds no run of {', '.join(TASKS)}")
-    return known[0]
+    name = read_json(path).get("task")
+    if name not in [*TASKS]:  # a list, since the name may be of any type
+        raise ConfigError(f"--workdir={workdir}: its run.json names none of {', '.join(TASKS)}")
+    return TASKS[name]

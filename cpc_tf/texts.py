@@ -1,4 +1,4 @@
-"""What a user writes and reads: values of settings that are texts or numbers, and one line of a message."""
+"""Checks the values of settings, and formats values and messages for one line."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 _LONGEST_VALUE = 4096  # characters, as of a path
 _SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900
 _SHOWN_NAMES, _SHOWN_LETTERS = 20, 600  # of a list of files
-# Control characters, ends of lines and what is no text at all, such as undecodable bytes of a command line.
+# Control characters, line ends, and surrogates, such as undecodable bytes of a command line.
 _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
 _PATTERN = "[]*?\\"
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it: without control characters, and shortened."""
+    """A value as messages show it: escaped and shortened."""
     return _shortened(escaped(str(value)), _SHOWN_VALUE)
 
 
 def escaped(text: str) -> str:
-    """The text with control characters and what is no text (bytes that are not UTF-8) escaped."""
+    """The text with control characters and undecodable bytes escaped."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of some names, escaped, and how many more there are."""
+    """The first of some names, escaped, and the number of the others."""
     few, letters = [], 0
     for name in names[:_SHOWN_NAMES]:
         few.append(escaped(name))
@@ -38,18 +38,18 @@ def listed(names: Sequence[str]) -> str:
 
 
 def one_line(message: str) -> str:
-    """A message without control characters, long words (values, that is) shortened, and not too long altogether."""
+    """The message as one line: escaped, with long words and the whole shortened."""
     words = (_shortened(word, _SHOWN_WORD) for word in escaped(message).split(" "))
     return _shortened(" ".join(words), _SHOWN_LINE)
 
 
 def numbers(text: str, kind: type) -> list[float]:
-    """The numbers of a text such as '0.5,1,2', none if it is empty. Raises ValueError."""
+    """The numbers of a text such as '0.5,1,2', none if it is empty. Raises ValueError for other texts."""
     return [kind(word) for word in text.split(",")] if text else []
 
 
 def wrong_number(value: float, minimum: float | None, above: float | None, maximum: float | None) -> str:
-    """What a number should be but is not, '' if it is in its range."""
+    """Returns what a number must be, '' if it is in its range."""
     if not math.isfinite(value):
         return "a finite number"
     if minimum is not None and value < minimum:
@@ -62,7 +62,7 @@ def wrong_number(value: float, minimum: float | None, above: float | None, maxim
 
 
 def wrong_list(text: str, kind: type, *bounds: float | None) -> str:
-    """What a list of numbers in one range should be but is not, '' if it is."""
+    """Returns what a list of numbers must be, '' if each is in the range."""
     form = f"{'whole ' if kind is int else ''}numbers with commas between them"
     try:
         wrong = (wrong_number(number, *bounds) for number in numbers(text, kind))
@@ -72,14 +72,14 @@ def wrong_list(text: str, kind: type, *bounds: float | None) -> str:
 
 
 def wrong_text(text: str, path: bool = False) -> str:
-    """What a text should be but is not, '' if it can be one line of run.flags and, as a path, be used by TensorFlow."""
+    """Returns what a text must be, '' if it fits a line of run.flags and, for a path, TensorFlow can use it."""
     if any(unicodedata.category(letter) in _NO_TEXT for letter in text):
         return "text without control characters"
     if text != text.strip():
         return "without spaces at its ends"
     if len(text) > _LONGEST_VALUE:
         return f"at most {_LONGEST_VALUE} characters long"
-    # Handles of the web are no paths. A bucket's are.
+    # Web handles are not paths; those of buckets are.
     if path and set(text) & set(_PATTERN) and not text.startswith(("http://", "https://")):
         return (
             f"a path without {' '.join(_PATTERN)}: TensorFlow takes those for a pattern and finds no checkpoint again"
@@ -88,7 +88,7 @@ def wrong_text(text: str, path: bool = False) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """Both ends of a text that is too long."""
+    """The text, or both its ends if it is longer than `most`."""
     if len(text) <= most:
         return text
     middle = f"... ({len(text)} characters) ..."

@@ -18,6 +18,9 @@ from tests.binaries import OWN_SETTINGS, ROOT, SETTINGS, settings_of
 from tests.snippets import printed, python_of
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+# Commands and flags in the notebook are those of their day.
+PAGES = [*(path for path in DOCUMENTS if "notebook" not in path.parts), ROOT / "flags/README.md"]
+CURRENT = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PAGES]
 PARAMETERS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS]
 NO_FLAGS = {"cpc_tf.augment.build"}
 COMMAND = re.compile(r"python3? -m ((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
@@ -37,7 +40,7 @@ def commands(text):
         yield module, arguments
 
 
-@pytest.mark.parametrize("path", PARAMETERS)
+@pytest.mark.parametrize("path", CURRENT)
 def test_commands_parse(path, monkeypatch):
     monkeypatch.chdir(ROOT)
     for module, arguments in commands(path.read_text()):
@@ -48,13 +51,13 @@ def test_commands_parse(path, monkeypatch):
 
 
 def test_commands_are_found():
-    found = {module for path in DOCUMENTS for module, _ in commands(path.read_text())}
+    found = {module for path in PAGES for module, _ in commands(path.read_text())}
     assert found >= set(SETTINGS)
     text = "until python3 -m cpc_tf.pretrain --workdir=$B/x \\\n   --seed=3; do # no\n `python -m export --step=1` --x"
     assert list(commands(text)) == [("cpc_tf.pretrain", ["--workdir=$B/x", "--seed=3"]), ("export", ["--step=1"])]
 
 
-@pytest.mark.parametrize("path", PARAMETERS)
+@pytest.mark.parametrize("path", CURRENT)
 def test_every_flag_named_exists(path):
     """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
     configs = map(settings_of, [*SETTINGS, *OWN_SETTINGS])
@@ -86,7 +89,7 @@ def test_links_lead_somewhere(path):
         assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("path", PARAMETERS)
+@pytest.mark.parametrize("path", CURRENT)
 def test_requirements_are_there_or_written_by_the_same_commands(path):
     """Of `pip install -r FILE`; and each `sed` that writes one finds the lines that it replaces."""
     blocks = re.findall(r"```bash\n(.*?)```", re.sub(r"\\\n\s*", " ", path.read_text()), re.DOTALL)
@@ -102,10 +105,8 @@ def test_requirements_are_there_or_written_by_the_same_commands(path):
             assert (ROOT / found[1]).exists() or written.get(found[1], len(block)) < found.start(), found[0]
 
 
-def test_the_readme_lists_all_presets():
-    text = (ROOT / "README.md").read_text()
-    missing = [p for p in (ROOT / "flags").glob("*/*.flags") if f"`{p.parent.name}/{p.name}`" not in text]
-    assert not missing
+def test_the_readme_is_short_enough_to_finish():
+    assert len((ROOT / "README.md").read_text().split()) <= 1300
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def test_the_readmes_fine_tuning_runs(room):
     assert float(losses[-1]) < float(losses[0])
 
 
-@pytest.mark.skipif(keras is tf.keras, reason="there is no Keras 3 in the classic lane")
+@pytest.mark.skipif(keras is tf.keras, reason="there is no Keras 3 in the classic environment")
 def test_the_module_is_a_frozen_layer_of_keras_3(room):
     folder, encoder = room
     then = """

@@ -37,7 +37,7 @@ def test_nothing_is_left_out_and_nothing_else_is_in(installed):
     }
 
 
-def test_each_lane_is_an_extra(installed):
+def test_each_environment_is_an_extra(installed):
     (metadata,) = installed.glob("*.dist-info/METADATA")
     text = metadata.read_text()
     assert 'Requires-Dist: tensorflow==2.15.1; extra == "classic"' in text

@@ -13,7 +13,7 @@ from cpc_tf.settings import flatten, leaves
 from cpc_tf.tasks import TASKS
 
 ROOT = pathlib.Path(__file__).parent.parent
-FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/**/*") if path.is_file())
+FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/*/*") if path.is_file())
 # The rungs of Fig. 3 in flags/ablation/ and what each changes.
 LADDER = {
     "1_v1": {},
@@ -159,6 +159,25 @@ def header(path):
     return "\n".join(taken)
 
 
+def page():
+    """flags/README.md: each preset with the first sentence of its header."""
+    rows = [
+        "# Presets",
+        "",
+        "A preset is a file of flags: `python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags`.",
+    ]
+    rows += ["Flags after `--flagfile` win. Each file opens with its source, command, cost and expected figure.", ""]
+    rows += ["`python -m tests.presets_test > flags/README.md` writes this page.", "", "| flags/ | what |", "|---|---|"]
+    for path in FILES:
+        said, _, _ = header(path).partition("\nCommand")
+        rows.append(f"| `{path.removeprefix('flags/')}` | {' '.join(said.split())} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_page_lists_all_presets():
+    assert (ROOT / "flags/README.md").read_text() == page(), "run: python -m tests.presets_test > flags/README.md"
+
+
 def test_there_are_presets():
     assert len(FILES) >= 8
     assert set(WANTED) <= set(FILES)
@@ -296,3 +315,7 @@ def test_the_largest_encoder_fits_its_devices():
     config = cli.parse(PretrainConfig, ["--flagfile=flags/imagenet/pretrain_resnet161.flags"])
     assert config.numerics.precision == "bfloat16"
     assert config.encoder.recompute
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -3,41 +3,7 @@
 import dataclasses
 
 from cpc_tf.augment import policies
-from cpc_tf.settings import ConfigError, Retired, Settings, setting
-
-# Flags of earlier releases -> the entries that each set, and its type.
-_FULL = {
-    "autoaugment_ops": (policies.CHOSEN, int),
-    "autoaugment_shear": ("shear_x.limit shear_y.limit", float),
-    "autoaugment_translate": ("translate_x.limit translate_y.limit", float),
-    "autoaugment_rotate": ("rotate.limit", float),
-    "autoaugment_enhance": ("contrast.spread color.spread brightness.spread sharpness.spread", float),
-    "autoaugment_posterize": ("posterize.fewest", int),
-    "autoaugment_solarize": ("solarize.lowest", float),
-    **{f"{name}_probability": (name, float) for name in ("elastic", "histogram", "distort", "grey")},
-    **{f"elastic_{name}": (f"elastic.{name}", float) for name in ("sigma", "shear")},
-    **{f"histogram_{name}": (f"histogram.{name}", float) for name in ("shift", "slope")},
-    **{f"distort_{name}": (f"distort.{name}", float) for name in ("brightness", "saturation", "hue", "contrast")},
-}
-_JITTER, _DROP = {"jitter_fraction": ("jitter.margin", float)}, {"drop_probability": ("drop_channels", float)}
-# Which of them a policy took notice of.
-_NOTICED = {"full": _FULL, "small_patches": _FULL, "v1": _JITTER, "colour_drop": {**_JITTER, **_DROP}}
-
-
-def _translated(values: dict, retired: dict) -> dict:
-    """--augment and --augment_changes that do what flags of earlier releases did.
-
-    Of all ways to write it the shortest is taken, so that an old run's settings equal today's preset's.
-    """
-    noticed, old = _NOTICED.get(values["augment"], {}), {}
-    for flag in noticed.keys() & retired.keys():
-        old.update(dict.fromkeys(noticed[flag][0].split(), retired[flag]))
-    if not old:
-        return {}
-    # Through the text, so that a wrong value is refused as one.
-    text = ",".join(filter(None, [values["augment_changes"], policies.to_text(old)]))
-    name, changes = policies.shortest(AugmentConfig(augment=values["augment"], augment_changes=text).policy)
-    return {"augment": name, "augment_changes": policies.to_text(changes)}
+from cpc_tf.settings import ConfigError, Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +29,6 @@ class AugmentConfig(Settings):
         free_on_resume=True,
     )
 
-    RETIRED = Retired(
-        {flag: kind for flag, (_, kind) in {**_FULL, **_JITTER, **_DROP}.items()}, "augment_changes", _translated
-    )
-
     def check(self):
         try:
             policy = self.policy
@@ -85,12 +47,12 @@ class AugmentConfig(Settings):
 
     @property
     def policy(self) -> policies.Policy:
-        """What the policy's name and the changes amount to."""
+        """The policy with its changes."""
         return policies.named(self.augment, policies.parse(self.augment_changes))
 
     @property
     def engine(self) -> str:
-        """For `augment.apply`: --augment_engine, but 'reference' where the native engine lacks an operation."""
+        """The engine for `augment.apply`: --augment_engine, but 'reference' where the native one lacks an operation."""
         return "reference" if self._reference_only else self.augment_engine
 
     @property

@@ -1,50 +1,52 @@
-"""The table of operations: all that can be done to a patch.
+"""The table of operations: everything that can be done to a patch.
 
-Policies (policies.py) name operations of this table, recipes (recipe.py) hold their numbers, the C++ enumeration is
-generated from it (build.py). An operation that is added here changes no policy and no recipe of one: operations are
-drawn from a policy's own list. A number is never given to another operation, for recipes and C++ hold numbers.
+Policies (policies.py) name operations of this table; recipes (recipe.py) and C++ (pixel.h) hold their numbers. A new
+operation changes no policy and no recipe: each policy draws from its own list. A number is never given to another
+operation.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.augment import color, primitives, reference_steps
+from cpc_tf.augment import primitives, steps
+from cpc_tf.augment.primitives import blend, luma, translation, warp
 
 Bounds = list[tuple[float, float]]
 
 
 class Range(NamedTuple):
-    """How far an operation may go, or another number that a policy sets; docs/augmentation.md lists their meanings."""
+    """A number of an operation that a policy sets, such as its largest angle; docs/augmentation.md lists them."""
 
     name: str  # within the operation; a policy's entry for it is OPERATION.NAME
-    usual: float  # unless a policy says otherwise
+    default: float  # of all policies that do not set it
     minimum: float = 0
-    maximum: float = 100  # far above what is of use
+    maximum: float = 100  # far above useful values
     # (value, side of a patch in px) -> lowest and highest of each real number that is drawn, uniformly.
     drawn: Callable[[float, int], Bounds] | None = lambda value, side: [(-value, value)]
-    integer: bool = False  # only whole values are allowed
+    integer: bool = False  # only integers are allowed
 
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
     """Something that can be done to a patch."""
 
-    name: str  # in policies, flags and pictures
+    name: str  # in policies, flags and figures
     number: int  # in recipes and in C++: never changed, never used again; primitives count from 0, steps from 100
-    # The reference. A primitive's takes (patches, magnitude [N]); a step's its own fields of a recipe.
+    # Of the reference engine: (patches, magnitude [N]) of a primitive, (patches, its fields of a recipe) of a step.
     function: Callable[..., tf.Tensor]
-    ranges: tuple[Range, ...] = ()  # what a policy can set; a primitive draws one number at most, its magnitude
-    whole: bool = False  # magnitudes are rounded down, so that the highest is never reached
-    coin: bool = True  # a policy gives a probability for each patch; otherwise all patches or none
-    native: bool = True  # there is a C++ function
+    ranges: tuple[Range, ...] = ()  # what a policy can set; a primitive draws at most one number, its magnitude
+    whole: bool = False  # magnitudes are rounded down, so the highest is never reached
+    coin: bool = True  # a policy gives a probability per patch; otherwise all patches or none
+    native: bool = True  # the native engine has it
 
     @property
     def primitive(self) -> bool:
-        """Is it one of those that a policy chooses some of, with a magnitude of its own."""
+        """Whether a policy chooses it at random among others, with a magnitude of its own."""
         return self.number < 100
 
 
@@ -72,31 +74,31 @@ _DISTORT = (
 )
 _TABLE = (
     # The primitives of AutoAugment (Cubuk et al. 2018, table 6), without Cutout and SamplePairing.
-    Operation("shear_x", 0, primitives.shear_x, _SHEAR),
-    Operation("shear_y", 1, primitives.shear_y, _SHEAR),
-    Operation("translate_x", 2, primitives.translate_x, _SHIFT),
-    Operation("translate_y", 3, primitives.translate_y, _SHIFT),
+    Operation("shear_x", 0, lambda patches, magnitude: warp(patches, b=magnitude), _SHEAR),
+    Operation("shear_y", 1, lambda patches, magnitude: warp(patches, d=magnitude), _SHEAR),
+    Operation("translate_x", 2, lambda patches, magnitude: warp(patches, c=translation(magnitude)), _SHIFT),
+    Operation("translate_y", 3, lambda patches, magnitude: warp(patches, f=translation(magnitude)), _SHIFT),
     Operation("rotate", 4, primitives.rotate, (Range("limit", 30, maximum=360),)),  # degrees
     Operation("auto_contrast", 5, primitives.auto_contrast),
-    Operation("invert", 6, primitives.invert),
+    Operation("invert", 6, lambda patches, magnitude: 255 - patches),
     Operation("equalize", 7, primitives.equalize),
     Operation("solarize", 8, primitives.solarize, _SOLARIZE),
     Operation("posterize", 9, primitives.posterize, _POSTERIZE, whole=True),
     Operation("contrast", 10, primitives.contrast, _ENHANCE),
-    Operation("color", 11, primitives.color, _ENHANCE),
-    Operation("brightness", 12, primitives.brightness, _ENHANCE),
+    Operation("color", 11, lambda patches, magnitude: blend(luma(patches), patches, magnitude), _ENHANCE),
+    Operation("brightness", 12, lambda patches, magnitude: blend(tf.zeros_like(patches), patches, magnitude), _ENHANCE),
     Operation("sharpness", 13, primitives.sharpness, _ENHANCE),
     # Steps, in the order of application; the primitives that were chosen come between drop_channels and elastic.
-    Operation("jitter", 100, reference_steps.jitter, _JITTER, coin=False),
-    Operation("drop_channels", 101, reference_steps.keep_channel),
-    Operation("elastic", 102, reference_steps.elastic, _ELASTIC),
-    Operation("histogram", 103, reference_steps.map_levels, _HISTOGRAM),
-    Operation("distort", 104, color.on_levels(color.distort), _DISTORT),
-    Operation("grey", 105, color.on_levels(color.grey)),
+    Operation("jitter", 100, steps.jitter, _JITTER, coin=False),
+    Operation("drop_channels", 101, steps.keep_channel),
+    Operation("elastic", 102, steps.elastic, _ELASTIC),
+    Operation("histogram", 103, steps.map_levels, _HISTOGRAM),
+    Operation("distort", 104, steps.on_levels(steps.distort), _DISTORT),
+    Operation("grey", 105, steps.on_levels(steps.grey)),
 )
 OPERATIONS = {operation.name: operation for operation in _TABLE}
 
 
 def all_primitives() -> list[Operation]:
-    """The table's primitives."""
+    """Returns the table's primitives."""
     return [operation for operation in OPERATIONS.values() if operation.primitive]

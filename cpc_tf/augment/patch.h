@@ -1,8 +1,8 @@
-// The steps of reference.py on one patch, in plain C++ without TensorFlow.
+// The operations on one patch, in plain C++ without TensorFlow.
 //
 // A patch lies in the processor's cache as one 32-bit word per pixel, so that a warp moves a
 // pixel at once and the compiler can treat the channels of many pixels side by side. Each step maps grey levels to grey
-// levels with the arithmetic of reference.py: same formulas, float32, no fused multiply-add (-ffp-contract=off).
+// levels with the arithmetic of primitives.py and steps.py: same formulas, float32, no fused multiply-add (-ffp-contract=off).
 
 #pragma once
 
@@ -55,7 +55,7 @@ class Patch {
 
   void primitive(int op, float magnitude) {
     Table table;
-// The build fails if operations.py has a native primitive that is missing here.
+// The build fails if a primitive is missing here.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wswitch"
     switch (static_cast<Primitive>(op)) {
@@ -83,6 +83,7 @@ class Patch {
         break;
       }
       case kBrightness: same_table(table, [=](int i) { return blend(0, i, magnitude); }); break;
+      case kPrimitives: break;  // their number
     }
 #pragma GCC diagnostic pop
     look_up(pixels_, table);
@@ -136,7 +137,7 @@ class Patch {
     pixels_.swap(other_);
   }
 
-  // De Fauw et al. 2018: see elastic in reference.py.
+  // De Fauw et al. 2018: see elastic in steps.py.
   void elastic(const float* displacement, const float* shear) {
     const float spacing = kSpacing * size_, centre = (size_ - 1) * 0.5f;
     float points[2][kControlPoints][kControlPoints];

@@ -1,8 +1,8 @@
-"""Augmentation policies as data, and changes of single entries of one.
+"""Augmentation policies as data, and changes of single entries.
 
-An entry is a number under a name: OPERATION is the probability of a step (of an AutoAugment primitive: 1 if it is among
-those that are chosen from, else 0), OPERATION.RANGE how far the operation may go, and `autoaugment` how many primitives
-are chosen for each patch. Operations and ranges are those of operations.py.
+An entry is a number under a name. OPERATION is the probability of a step; of an AutoAugment primitive it is 1 if the
+primitive may be chosen, else 0. OPERATION.RANGE is how far the operation may go, `autoaugment` how many primitives are
+chosen for each patch. Operations and ranges are those of operations.py.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CHOSEN = "autoaugment"  # the entry that says how many primitives are chosen
 
 
 def known_entries() -> dict[str, Range]:
-    """What each entry may be, by name, in the order of the operations' numbers."""
+    """Returns the allowed values of each entry by its name, in the order of the operations' numbers."""
     found = {CHOSEN: Range(CHOSEN, 0, integer=True)}
     for each in sorted(OPERATIONS.values(), key=lambda each: each.number):
         found[each.name] = Range(each.name, 0, maximum=1, integer=each.primitive or not each.coin)
-        found.update({f"{each.name}.{of_it.name}": of_it for of_it in each.ranges})
+        found.update({f"{each.name}.{inner.name}": inner for inner in each.ranges})
     return found
 
 
@@ -50,33 +50,33 @@ POLICIES: dict[str, dict[str, float]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """What is done to a patch: the number of every entry. The order of primitives is part of every recipe."""
+    """What is done to a patch: the value of every entry. The order of primitives is part of every recipe."""
 
     entries: Mapping[str, float]
 
     def ranges(self, operation: str) -> dict[str, float]:
-        """{range: value} of an operation, used or not."""
+        """Returns {range: value} of an operation, used or not."""
         return {each.name: self.entries[f"{operation}.{each.name}"] for each in OPERATIONS[operation].ranges}
 
     def bounds(self, operation: str, side: int) -> Bounds:
-        """Lowest and highest of each real number that the operation takes on patches of `side` px."""
+        """Returns lowest and highest of each real number that an operation draws for patches of `side` px."""
         drawn = [each for each in OPERATIONS[operation].ranges if each.drawn]
         found = [bounds for each in drawn for bounds in each.drawn(self.entries[f"{operation}.{each.name}"], side)]
         return found or [(0, 0)]
 
     @functools.cached_property
     def chosen(self) -> int:
-        """How many primitives are chosen for each patch."""
+        """Number of primitives that are chosen for each patch."""
         return int(self.entries[CHOSEN])
 
     @functools.cached_property
     def among(self) -> list[Operation]:
-        """The primitives that are chosen from, in their order."""
+        """The primitives to choose from, in their order."""
         return [each for each in self._present if each.primitive]
 
     @functools.cached_property
     def used(self) -> list[Operation]:
-        """All that can happen to a patch."""
+        """Everything that can happen to a patch."""
         steps = [each for each in self._present if not each.primitive]
         return [*(self.among if self.chosen else []), *sorted(steps, key=lambda each: each.number)]
 
@@ -84,34 +84,15 @@ class Policy:
     def _present(self) -> list[Operation]:
         return [OPERATIONS[name] for name, value in self.entries.items() if value and name in OPERATIONS]
 
-    def effective(self) -> dict[str, float]:
-        """The entries that matter, idle operations first: equal for policies that do the same."""
-        can_be = [each for each in OPERATIONS.values() if self.chosen or not each.primitive]
-        found = {each.name: 0 for each in can_be if each not in self.used}
-        found[CHOSEN] = self.chosen
-        for each in self.used:
-            found[each.name] = self.entries[each.name]
-            found.update({f"{each.name}.{name}": value for name, value in self.ranges(each.name).items()})
-        return found
-
 
 def named(name: str, changes: Mapping[str, float]) -> Policy:
-    """A policy with some entries changed; primitives that it has not stand behind those it has."""
-    usual = {entry: rule.usual for entry, rule in known_entries().items()}
-    return Policy({**POLICIES[name], **usual, **POLICIES[name], **changes})
-
-
-def shortest(policy: Policy) -> tuple[str, dict[str, float]]:
-    """(name, changes): the named policy that does the same, or takes the fewest changes to."""
-    wanted, found = policy.effective(), {}
-    for name in POLICIES:
-        base = named(name, {}).entries
-        found[name] = {entry: value for entry, value in wanted.items() if value != base[entry]}
-    return min(found.items(), key=lambda pair: len(pair[1]))
+    """Returns a policy with some entries changed. Primitives that are added stand behind its own."""
+    defaults = {entry: rule.default for entry, rule in known_entries().items()}
+    return Policy({**POLICIES[name], **defaults, **POLICIES[name], **changes})
 
 
 def parse(text: str) -> dict[str, float]:
-    """{entry: number} of a text such as 'grey=0,distort.hue=0.05'. Raises ValueError: one line, what would be right."""
+    """Returns {entry: number} of a text such as 'grey=0,distort.hue=0.05'. Raises ValueError with one line."""
     changes, known = {}, known_entries()
     for word in filter(None, text.split(",")):
         entry, equals, number = word.strip().partition("=")
@@ -127,11 +108,12 @@ def parse(text: str) -> dict[str, float]:
             raise ValueError(f"{entry}={number}: must be a number") from None
         if not (rule.minimum <= value <= rule.maximum and math.isfinite(value)) or (rule.integer and value % 1):
             kind = "a whole number" if rule.integer else "a number"
-            upper = f" and at most {rule.maximum:g}" if math.isfinite(rule.maximum) else ""
-            raise ValueError(f"{entry}={number}: must be {kind}, at least {rule.minimum:g}{upper}")
+            raise ValueError(
+                f"{entry}={number}: must be {kind}, at least {rule.minimum:g} and at most {rule.maximum:g}"
+            )
     return changes
 
 
 def to_text(changes: Mapping[str, float]) -> str:
-    """The text that `parse` turns into these changes."""
+    """Returns the text that `parse` turns into these changes."""
     return ",".join(f"{entry}={int(value) if value == int(value) else value}" for entry, value in changes.items())

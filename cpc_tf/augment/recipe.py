@@ -1,7 +1,7 @@
-"""Draws every random number of a set of patches at once, so that applying them is a pure function of tensors.
+"""Draws all random numbers of a set of patches at once, so that applying them is a pure function of tensors.
 
-The numbers come from `tf.random.stateless_*` keyed by (seed, example counter): the same example gets the same patches
-whatever the thread, batch or restart, and a tf.data iterator that draws them can be checkpointed.
+The numbers come from `tf.random.stateless_*`, keyed by (seed, example counter): an example gets the same patches in any
+thread or batch and after a restart, and a tf.data iterator that draws them can be checkpointed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.augment.color import COLOR_ORDERS
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.policies import Policy
-from cpc_tf.augment.reference_steps import CONTROL_POINTS, CURVE_POINTS
+from cpc_tf.augment.steps import COLOR_ORDERS, CONTROL_POINTS, CURVE_POINTS
 
-# Added to the seed: our numbers differ from others' drawn under the same (seed, counter), such as the crop's.
+# Added to the seed, so that these numbers differ from others of the same (seed, counter), such as the crop's.
 _UNIFORM, _NORMAL = 1 << 40, 2 << 40
 
 
@@ -27,26 +26,26 @@ class Recipe(NamedTuple):
     kept: tf.Tensor  # int32 [N]: the one channel that is kept, -1 for all
     op: tf.Tensor  # int32 [N, T]: numbers of primitives
     magnitude: tf.Tensor  # float32 [N, T]: in the primitive's own unit
-    elastic: tf.Tensor  # bool [N]: is the patch deformed
+    elastic: tf.Tensor  # bool [N]: whether the patch is deformed
     displacement: tf.Tensor  # float32 [N, 6, 6, 2]: of the control points, (row, column) in px
     shear: tf.Tensor  # float32 [N, 2]: rows by column, columns by row
-    histogram: tf.Tensor  # bool [N]: are the grey levels mapped
+    histogram: tf.Tensor  # bool [N]: whether its grey levels are mapped
     curve: tf.Tensor  # float32 [N, 3, 5]: each channel's map at inputs 0, 1/4, .. 1
-    distort: tf.Tensor  # bool [N]: are the colours distorted
+    distort: tf.Tensor  # bool [N]: whether its colours are distorted
     order: tf.Tensor  # int32 [N]: index in COLOR_ORDERS
     color: tf.Tensor  # float32 [N, 4]: brightness shift in grey levels, saturation, hue shift in turns, contrast
-    grey: tf.Tensor  # bool [N]
+    grey: tf.Tensor  # bool [N]: whether it becomes grey
 
 
 @tf.autograph.experimental.do_not_convert
 def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int) -> Recipe:
-    """The recipe of one image's patches of `patch_size` px, by the run's seed and the example's counter."""
+    """Draws the recipe of one image's patches of `patch_size` px from the run's seed and the example's counter."""
     policy = config.policy
     margin = int(patch_size * policy.entries["jitter.margin"] + 0.5) if policy.entries["jitter"] else 0
     seed, counter = tf.cast(seed, tf.int64), tf.cast(counter, tf.int64)
 
-    # One block of numbers between these bounds, a row per patch: this runs once per image, and few operations on many
-    # numbers each are fast. A change of the layout changes every recipe: what is new belongs into a block of its own.
+    # One block of numbers between these bounds, a row per patch: few operations on many numbers are fast. A new layout
+    # changes every recipe: new numbers belong in a block of their own.
     coins = {name: policy.entries[name] for name in ("drop_channels", "elastic", "histogram", "distort", "grey")}
     columns = {
         **{name: [(0, 1)] for name in coins},
@@ -90,15 +89,15 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
 
 
 def idle(num_patches: int, patch_size: int) -> Recipe:
-    """A recipe that changes nothing, to fill in by hand (`_replace`)."""
+    """Returns a recipe that changes nothing, to be filled in by `_replace`."""
     return draw(AugmentConfig(augment="none"), 0, 0, num_patches, patch_size)
 
 
 def _chosen(policy: Policy, choice: tf.Tensor, strength: tf.Tensor, side: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Numbers [N, T] and magnitudes [N, T] of the primitives that were chosen.
+    """Returns numbers [N, T] and magnitudes [N, T] of the chosen primitives.
 
-    `choice` int32 [N, T] is their place in the policy's list; `strength` float32 [N, T] is 0 at the lowest magnitude, 1
-    at the highest.
+    `choice`, int32 [N, T], is their place in the policy's list; `strength`, float32 [N, T], goes from 0 (lowest
+    magnitude) to 1 (highest).
     """
     if not policy.chosen:
         return choice, strength  # [N, 0]
@@ -108,11 +107,11 @@ def _chosen(policy: Policy, choice: tf.Tensor, strength: tf.Tensor, side: int) -
 
 
 def _monotone_curve(v: tf.Tensor, shift: float, slope: float) -> tf.Tensor:
-    """Random curves whose slopes stay within bounds: black and white first, then twice the points midway.
+    """Returns random curves whose slopes stay within bounds: black and white first, then twice the points midway.
 
-    A point midway turns the slope s before it into s + r and the slope behind it into s - r, so it may be drawn from
-    wherever both stay in bounds: |r| <= min(s - flattest, steepest - s). `v`, float32 [N, 3, 5], is uniform on -1..1;
-    black and white are shifted by `shift` at most.
+    A point midway changes the slope s before it to s + r and the slope behind it to s - r. Both stay within bounds if
+    |r| <= min(s - flattest, steepest - s). `v`, float32 [N, 3, 5], is uniform on -1..1; `shift` is the largest shift of
+    black and white.
     """
     steepest, flattest = slope, 1 / slope
 

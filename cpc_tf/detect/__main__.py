@@ -3,9 +3,9 @@
     python -m cpc_tf.detect --flagfile=flags/collages/detect.flags --encoder=runs/photos/hub \\
       --workdir=runs/collages/detect/cpc
 
-Leaves in its workdir result.json, table.txt, curves.png (precision over recall), sheet.png (true and found boxes, worst
+Writes to its workdir result.json, table.txt, curves.png (precision over recall), sheet.png (true and found boxes, worst
 misses first), detections.json and detections/ (VOC's result files, which other tools can score), class_names.json, and
-what every run leaves.
+the files of every run.
 """
 
 from cpc_tf import cli

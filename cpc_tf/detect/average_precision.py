@@ -1,11 +1,11 @@
 """Average precision by the rules of the PASCAL VOC development kit (Everingham et al. 2010, Sec. 4.2), in NumPy.
 
-Detections of a class are judged best first, over all images. Each belongs to the object of that class it overlaps most:
-it is right if they overlap enough and no better detection has that object already, else wrong. One that belongs to
-a difficult object is neither, and such objects need not be found.
+Detections of a class are judged best first, over all images. Each belongs to the object of its class that it overlaps
+most. It is right if they overlap enough and no better detection has that object already, else wrong. A detection of a
+difficult object is neither, and difficult objects need not be found.
 
-Boxes are continuous here: a pixel's box is 1 wide. The kit's are inclusive pixel numbers and it adds 1 to each side,
-which gives the same overlaps once its (xmin, ymin, xmax, ymax) are read as [ymin - 1, xmin - 1, ymax, xmax].
+Boxes are continuous here: the box of a pixel has a side of 1. The kit has inclusive pixel numbers and adds 1 to each
+side, which gives the same overlaps once its (xmin, ymin, xmax, ymax) are read as [ymin - 1, xmin - 1, ymax, xmax].
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ class Found(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What became of the detections and objects of an image."""
+    """Which detections of an image are right, and which objects are found."""
 
     right: np.ndarray  # int [N]: 1 right, 0 wrong, -1 neither
-    taken: np.ndarray  # bool [M]: objects that a detection has
+    taken: np.ndarray  # bool [M]: objects that a detection belongs to
 
 
 class Curve(NamedTuple):
-    """Recall and precision of a class down to each of its detections that is right or wrong, best first."""
+    """Recall and precision of a class after each of its detections that is right or wrong, best first."""
 
     scores: np.ndarray
     recall: np.ndarray
     precision: np.ndarray
-    objects: int  # how many are to be found
+    objects: int  # number of objects to find
 
 
 def judge(truth: Truth, found: Found, iou: float = 0.5) -> Judged:
-    """Says of each detection of an image whether it is right, and of each object whether it was found."""
+    """Judges the detections of an image: which are right, and which objects they find."""
     difficult = np.asarray(truth.difficult, bool)
     same_class = np.asarray(found.labels)[:, None] == np.asarray(truth.labels)  # [N, M]
     overlaps = np.where(same_class, _iou(np.asarray(found.boxes, float), np.asarray(truth.boxes, float)), -1)
     right, taken = np.zeros(len(overlaps), int), np.zeros(len(difficult), bool)
-    for i in _best_first(np.asarray(found.scores)) if len(difficult) else ():
+    for i in np.argsort(-np.asarray(found.scores), kind="stable") if len(difficult) else ():
         belongs = np.argmax(overlaps[i])
         if overlaps[i, belongs] >= iou:
             right[i] = -1 if difficult[belongs] else not taken[belongs]
@@ -74,17 +74,17 @@ def precision_recall(truths: Sequence[Truth], found: Sequence[Found], label: int
     scores, right = np.concatenate(scores), np.concatenate(right)
     judged = right >= 0
     scores, right = scores[judged], right[judged]
-    order = _best_first(scores)
+    order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(right[order])
     recall = hits / objects if objects else np.full(len(hits), np.nan)
     return Curve(scores[order], recall, hits / np.arange(1, len(hits) + 1), objects)
 
 
 def average_precision(curve: Curve, eleven_points: bool = False) -> float:
-    """Area under the curve, of which each precision is raised to the best one at this recall or more.
+    """Area under the curve, where each precision is replaced by the best one at this recall or more.
 
-    That is VOC's from 2010 on; `eleven_points`: the mean at recall 0, 0.1, ..., 1 instead, as VOC 2007 has it. nan if
-    there is no object to be found.
+    This is VOC's rule from 2010 on. With `eleven_points`, the mean at recall 0, 0.1, ..., 1, as in VOC 2007. nan if
+    there is no object to find.
     """
     if not curve.objects:
         return float("nan")
@@ -96,13 +96,9 @@ def average_precision(curve: Curve, eleven_points: bool = False) -> float:
 
 
 def mean_average_precision(values: Sequence[float]) -> float:
-    """Mean over the classes that have an object to be found; nan if none has."""
+    """Mean over the classes that have an object to find; nan if none has."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")
-
-
-def _best_first(scores: np.ndarray) -> np.ndarray:
-    return np.argsort(-scores, kind="stable")
 
 
 def _iou(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -5,22 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
-# Of the differences (y, x, height, width) between a box and its anchor or region (Girshick 2015's code; C4).
+# Weights of the differences (y, x, height, width) between a box and its anchor or region (Girshick 2015's code; C4).
 ANCHOR_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
 REGION_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
-# Of a box over its anchor; more is taken for this much, so that exp() stays finite (C4).
+# Largest ratio of a box's side to its anchor's, so that exp() stays finite (C4).
 LARGEST_RATIO = 1000 / 16
 
 
+def anchor_grid(rows: int, columns: int, stride: float, sizes: Sequence[float], ratios: Sequence[float]) -> np.ndarray:
+    """The anchors of a feature map: boxes of several sizes and shapes around the centre of each cell (Ren et al. 2015).
+
+    Args:
+      rows, columns: of the map.
+      stride: side of a cell in pixels.
+      sizes: square roots of the areas, in pixels.
+      ratios: heights over widths.
+
+    Returns:
+      [rows * columns * len(sizes) * len(ratios), 4], float32, cell by cell, and in a cell size by size. Anchors may
+      reach beyond the image.
+    """
+    size, root = np.meshgrid(sizes, np.sqrt(ratios), indexing="ij")
+    half = 0.5 * np.stack([size * root, size / root], -1).reshape(-1, 2)  # [S*R, 2]: heights and widths
+    y, x = np.meshgrid((np.arange(rows) + 0.5) * stride, (np.arange(columns) + 0.5) * stride, indexing="ij")
+    centre = np.stack([y, x], -1).reshape(-1, 1, 2)  # [rows*columns, 1, 2]
+    return np.concatenate([centre - half, centre + half], -1).reshape(-1, 4).astype(np.float32)
+
+
 def sides(boxes: tf.Tensor) -> tf.Tensor:
-    """Heights and widths [..., 2] of boxes [..., 4]; 0 of those turned inside out."""
+    """Heights and widths [..., 2] of boxes [..., 4]; 0 for boxes turned inside out."""
     return tf.nn.relu(boxes[..., 2:] - boxes[..., :2])
 
 
 def centres(boxes: tf.Tensor) -> tf.Tensor:
-    """(y, x) [..., 2] of the centres of boxes [..., 4]."""
+    """Centres (y, x) [..., 2] of boxes [..., 4]."""
     return 0.5 * (boxes[..., :2] + boxes[..., 2:])
 
 
@@ -39,15 +60,16 @@ def iou(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
 
 
 def clip(boxes: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """Boxes [B, N, 4] cut at the borders of their images, whose heights and widths are `sizes` [B, 2]."""
+    """Clips boxes [B, N, 4] to their images, whose heights and widths are `sizes` [B, 2]."""
     sizes = tf.cast(sizes, boxes.dtype)
     return tf.clip_by_value(boxes, 0.0, tf.concat([sizes, sizes], -1)[:, None, :])
 
 
 def encode(boxes: tf.Tensor, anchors: tf.Tensor, weights: Sequence[float] = REGION_WEIGHTS) -> tf.Tensor:
-    """How boxes [..., 4] differ from anchors [..., 4]: shifts in the anchor's sides, logarithms of the sides' ratios.
+    """Differences [..., 4] between boxes [..., 4] and anchors [..., 4], multiplied by `weights`.
 
-    The four are multiplied by `weights`, and 0 where the box or the anchor has no area.
+    Shifts are in units of the anchor's sides; sizes are logarithms of the ratios of the sides. Differences are 0 where
+    the box or the anchor has no area.
     """
     size, unit = sides(boxes), sides(anchors)
     proper = tf.reduce_all((size > 0) & (unit > 0), -1, keepdims=True)  # [..., 1]

@@ -1,4 +1,4 @@
-"""Settings of detection. Defaults are the public C4 recipe: stride-16 features and a residual stack per region."""
+"""Settings of detection. Defaults are the public C4 recipe: features of stride 16 and a residual stack per region."""
 
 import dataclasses
 import functools
@@ -23,12 +23,12 @@ from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
 @dataclasses.dataclass(frozen=True)
 class BackboneConfig(Settings):
-    """Which encoder feeds the detector, and how."""
+    """The encoder below the detector."""
 
     encoder: str = setting(
         "",
         "Encoder to fine-tune: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
-        "'random:MODULE': the untrained copy of one of our modules; 'network:MODULE': one of ours, in --precision",
+        "'random:MODULE': the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
         path=True,
     )
     backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
@@ -41,14 +41,14 @@ class BackboneConfig(Settings):
         choices=("none", "layer", "channel"),
     )
     restore_kernel_norms: bool = constant(
-        True, "Bring grown kernels before a norm of --encoder=network:MODULE back to the norm that they were drawn with"
+        True, "Scale grown kernels before a norm, of an --encoder of ours, back to the norm that they were drawn with"
     )
-    backbone_statistics: bool = constant(False, "Go on averaging statistics of the encoder's batch norm")
+    backbone_statistics: bool = constant(False, "Update the statistics of the encoder's batch norm")
 
 
 @dataclasses.dataclass(frozen=True)
 class AnchorConfig(Settings):
-    """The boxes that each cell of the feature map proposes from."""
+    """The anchors of each cell of the feature map."""
 
     anchor_sizes: str = setting(
         "32,64,128,256,512",
@@ -68,7 +68,7 @@ class AnchorConfig(Settings):
                 raise ConfigError(f"--{name}=: must be numbers with commas between them, at least one")
 
 
-regions = functools.partial(count, maximum=10**7)  # of one image
+regions = functools.partial(count, maximum=10**7)  # per image
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,16 +86,10 @@ class RpnConfig(Settings):
     rpn_test_candidates: int = regions(6000, "Best anchors before the suppression of proposals in the test")
     rpn_test_proposals: int = regions(1000, "Most proposals after their suppression in the test")
 
-    def check(self):
-        if self.rpn_negative_iou > self.rpn_positive_iou:
-            raise ConfigError(
-                f"rpn_negative_iou={self.rpn_negative_iou}: above rpn_positive_iou={self.rpn_positive_iou}"
-            )
-
 
 @dataclasses.dataclass(frozen=True)
 class HeadConfig(Settings):
-    """What classifies each region and moves its box."""
+    """The head that classifies each region and corrects its box."""
 
     learn_difficult: bool = constant(True, "Learn objects marked difficult; if not, ignore what lies on them")
     region_samples: int = regions(512, "Regions of an image in the loss of the region head")
@@ -123,7 +117,7 @@ class HeadConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class InferenceConfig(Settings):
-    """What becomes a detection."""
+    """Which boxes become detections."""
 
     detection_score: float = fraction(0.05, "Least probability of a detection")
     detection_nms_iou: float = constant(
@@ -145,7 +139,7 @@ class DetectorConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DetectorSgdConfig(Settings):
-    """How encoder and detector are trained. The schedule is written in parts of the run, for any length."""
+    """Training of encoder and detector. The schedule is given in parts of the run, for any length."""
 
     learning_rate: float = rate(0.02, "Detector's learning rate for batches of --rate_batch images")
     rate_batch: int = count(
@@ -170,7 +164,7 @@ class DetectorSgdConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class ScoringConfig(Settings):
-    """What the detector is tested on, and how."""
+    """The test of the detector."""
 
     test_split: str = setting("test", "Part of the dataset that the detector is tested on at the end")
     test_batch_size: int = count(4, "Images per device and step in the test", maximum=2**20, free_on_resume=True)

@@ -6,35 +6,33 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from cpc_tf.detect.anchors import anchor_grid
+from cpc_tf.detect.boxes import anchor_grid
 from cpc_tf.detect.config import DetectorConfig
-from cpc_tf.detect.detections import Detections, detect
-from cpc_tf.detect.head import RegionHead
-from cpc_tf.detect.losses import region_losses, rpn_losses
-from cpc_tf.detect.rpn import RegionProposalNetwork, inside, propose
-from cpc_tf.detect.targets import anchor_samples, make_objects, region_samples
+from cpc_tf.detect.networks import RegionHead, RegionProposalNetwork
+from cpc_tf.detect.suppression import Detections, detect, inside, propose
+from cpc_tf.detect.targets import anchor_samples, make_objects, region_losses, region_samples, rpn_losses
 from cpc_tf.encoders.norm import make_norm
 from cpc_tf.keras import keras
 
-# Side of the image from which stride and channels of a backbone are learned.
+# Side of the image that tells stride and channels of a backbone.
 PROBE = 128
 
 
 class FasterRCNN(keras.Model):
     """Backbone, region proposal network, and a head for each region.
 
-    It has all its variables when it is made: afterwards `training_losses` and `call` can be compiled.
+    All variables exist after construction: `training_losses` and `call` can be compiled at once.
 
     Args:
       backbone: images [B, H, W, 3], float32 in [0, 1] -> feature map [B, H/stride, W/stride, C]. A Keras layer, so that
         its variables are found; it is given `training`.
       num_classes: without the background.
       config: every number of the recipe.
-      precision: of the convolutions behind the backbone, 'float32' or 'bfloat16'; parameters, boxes, logits and losses
-        are float32.
+      precision: of the layers after the backbone, 'float32' or 'bfloat16'; parameters, boxes, logits and losses are
+        float32.
 
     Raises:
-      ValueError: if the backbone's output is no feature map.
+      ValueError: if the backbone's output is not a feature map.
     """
 
     def __init__(
@@ -60,7 +58,7 @@ class FasterRCNN(keras.Model):
 
     @property
     def encoder_variables(self) -> list[tf.Variable]:
-        """The backbone's trainable variables, which may want a smaller learning rate."""
+        """The backbone's trainable variables, which have a learning rate of their own."""
         return list(getattr(self.backbone, "trainable_variables", ()))
 
     @property
@@ -80,12 +78,12 @@ class FasterRCNN(keras.Model):
         """The losses of a batch.
 
         Args:
-          images: [B, H, W, 3], float32 in [0, 1]; H and W, multiples of the stride, are known when this is traced. An
-            image stands in the top left corner, padding below and to the right of it.
+          images: [B, H, W, 3], float32 in [0, 1]; H and W are static and multiples of the stride. An image is in the
+            top left corner, with padding below and to the right of it.
           sizes: heights and widths of the images without padding, [B, 2].
           boxes: [B, M, 4], [y1, x1, y2, x2] in pixels, within the images; M at least 1.
           labels: [B, M], classes from 0; -1 for padding.
-          seed: int32 [2], another one at each step: which anchors and regions are learned from.
+          seed: int32 [2], a new one at each step: determines which anchors and regions are sampled.
           difficult: [B, M], bool; see `HeadConfig.learn_difficult`.
 
         Returns:
@@ -115,8 +113,8 @@ class FasterRCNN(keras.Model):
         Args:
           images: [B, H, W, 3], see `training_losses`.
           sizes: their heights and widths, [B, 2].
-          training: only batch norm minds.
-          least_score: of a detection, instead of the setting.
+          training: affects only batch norm.
+          least_score: overrides `InferenceConfig.detection_score`.
         """
         rpn = self.config.rpn
         features, anchors = self._features(images, training)
@@ -146,6 +144,6 @@ def _probe(backbone: Callable[..., tf.Tensor]) -> tuple[int, int]:
     features = strategy.experimental_local_results(strategy.run(probe))[0]
     if features.shape.rank != 4 or features.shape[1] != features.shape[2] or PROBE % features.shape[1]:
         raise ValueError(
-            f"the backbone turns [1, {PROBE}, {PROBE}, 3] into {features.shape.as_list()}, which is no feature map"
+            f"the backbone turns [1, {PROBE}, {PROBE}, 3] into {features.shape.as_list()}, which is not a feature map"
         )
     return PROBE // features.shape[1], features.shape[-1]

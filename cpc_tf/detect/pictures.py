@@ -1,4 +1,4 @@
-"""Pictures of a test: precision over recall of each class, and images with true and detected boxes, worst first."""
+"""Pictures of a test: precision over recall of each class, and images with true and detected boxes."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ from matplotlib.patches import Rectangle
 
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.sources.source import DetectionSource
-from cpc_tf.detect.average_precision import Curve, Found, Judged, judge
+from cpc_tf.detect.average_precision import Found, Judged, judge
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.results import glyphs, plots
 
-SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and hide the picture.
+SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and would hide the image.
 TILES, COLUMNS = 20, 5
-
-
-# What became of a box, and how it is drawn: the dashes tell kinds apart for the colour-blind.
+# How each kind of box is drawn. Dashes help colour-blind readers.
 KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
-    {"color": plots.TRUE, "linestyle": "-", "label": "true, found"},
-    {"color": plots.MISSED, "linestyle": "--", "label": "true, missed"},
-    {"color": plots.IGNORED, "linestyle": ":", "label": "difficult"},
-    {"color": plots.RIGHT, "linestyle": "-", "label": "found, right"},
-    {"color": plots.WRONG, "linestyle": "--", "label": "found, wrong"},
+    {"color": plots.TRUE, "linestyle": "-", "label": "object, found"},
+    {"color": plots.MISSED, "linestyle": "--", "label": "object, missed"},
+    {"color": plots.IGNORED, "linestyle": ":", "label": "object, difficult"},
+    {"color": plots.RIGHT, "linestyle": "-", "label": "detection, right"},
+    {"color": plots.WRONG, "linestyle": "--", "label": "detection, wrong"},
 )
 
 
 class Verdict(NamedTuple):
-    """The detections of an image from the score SHOWN on, which of them are right, and the objects they missed."""
+    """The detections of an image with a score of at least SHOWN, which are right, and the objects they missed."""
 
     found: Found
     judged: Judged
@@ -42,7 +40,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(scene: Scene, iou: float) -> Verdict:
-    """How good the detections of an image are; `iou` is the overlap from which on one is right."""
+    """Judges the shown detections of an image; `iou` is the least overlap of a right one."""
     shown = scene.found.scores >= SHOWN
     found = Found(*(values[shown] for values in scene.found))
     judged = judge(scene.truth, found, iou)
@@ -50,7 +48,7 @@ def verdict(scene: Scene, iou: float) -> Verdict:
 
 
 def worst(scenes: Sequence[Scene], iou: float, count: int = TILES) -> list[int]:
-    """Indices of the images with most objects missed, and among equals with the surest wrong detections."""
+    """Indices of the images with the most missed objects, and among equals with the surest wrong detections."""
     verdicts = [verdict(scene, iou) for scene in scenes]
     badness = [(v.missed.sum(), v.found.scores[v.judged.right == 0].sum()) for v in verdicts]
     return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:count]
@@ -79,24 +77,25 @@ def draw_sheet(
             _tile(axis, title, scene, image, class_names, iou)
         lines = [Line2D([], [], linewidth=2.5, **kind) for kind in KINDS]
         canvas.legend(handles=lines, loc="outside upper left", ncols=len(KINDS))
-        title = f"worst misses first; detections of a score of at least {SHOWN}"
+        title = f"images with most misses first; detections with a score of at least {SHOWN}"
         canvas.suptitle(title, x=0.99, ha="right", fontsize=10)
 
-    return plots.png(fill, 3.2 * max(columns, 3), 3 * rows + 0.8)
+    tallest = max(image.shape[0] / image.shape[1] for image in images)
+    return plots.png(fill, 3.2 * max(columns, 3), (3.2 * min(tallest, 1) + 0.4) * rows + 0.8)
 
 
 def _tile(axis: Axes, title: str, scene: Scene, image: np.ndarray, class_names: Sequence[str], iou: float) -> None:
     found, judged, missed = verdict(scene, iou)
     plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(judged.right == 0).sum()} wrong")
     for box, label, lost, difficult in zip(scene.truth.boxes, scene.truth.labels, missed, scene.truth.difficult):
-        # Broad, so that a detected box inside remains visible.
+        # Broad, so that a detected box on top leaves it visible.
         _box(axis, box, MISSED if lost else DIFFICULT if difficult else TRUE, 3.2, class_names[label] if lost else "")
     for box, score, label, right in zip(*found, judged.right):
         _box(axis, box, (WRONG, RIGHT, DIFFICULT)[int(right)], 1.4, f"{class_names[label]} {score:.2f}")
 
 
 def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: str) -> None:
-    y1, x1, y2, x2 = box - 0.5  # the centre of the first pixel is at 0 in the picture, and at 0.5 in our boxes
+    y1, x1, y2, x2 = box - 0.5  # Matplotlib has the centre of the first pixel at 0, our boxes at 0.5
     axis.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, linewidth=width, **kind))
     y, side = (y2, "bottom") if kind is MISSED else (y1, "top")
     back = {"facecolor": kind["color"], "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
@@ -111,19 +110,17 @@ def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         for axis, label in zip(plots.grid(canvas, len(known), columns, sharex=True, sharey=True), known):
-            curve, title = scores.curves[label], f"{class_names[label]}  {100 * scores.every[label]:.1f} %"
-            _draw_curve(axis, curve, theme)
-            axis.set(title=title if len(curve.scores) else f"{title}, nothing found")
+            curve = scores.curves[label]
+            recall = [0.0, *curve.recall]
+            plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
+            # This area is the average precision over all points.
+            best = np.append(np.maximum.accumulate(curve.precision[::-1])[::-1], 0)
+            axis.fill_between(recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)
+            axis.set_title(f"{class_names[label]}  AP {100 * scores.every[label]:.1f} %", fontsize=9)
             axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+            if not len(curve.scores):
+                axis.text(0.5, 0.5, "nothing found", ha="center", va="center", fontsize=9)
         canvas.supxlabel("recall", fontsize=9)
         canvas.supylabel("precision", fontsize=9)
 
     return plots.png(fill, max(2.4 * columns, 4), 2.3 * math.ceil(len(known) / columns) + 0.5)
-
-
-def _draw_curve(axis: Axes, curve: Curve, theme: plots.Theme) -> None:
-    recall = [0.0, *curve.recall]
-    plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
-    # The area that is the average precision over all points.
-    best = np.append(np.maximum.accumulate(curve.precision[::-1])[::-1], 0)
-    axis.fill_between(recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)

@@ -1,7 +1,7 @@
 """ROIAlign (He et al. 2017) as two small matrices per region: bilinear weights of rows and of columns.
 
-A region's bin is the mean of points sampled bilinearly: linear in the feature map, and rows and columns separate. So
-there is nothing to gather, and any number of points costs the same.
+A bin of a region is the mean of points sampled bilinearly. This is linear in the feature map, and rows and columns
+separate, so nothing is gathered and any number of points costs the same.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import tensorflow as tf
 
 
 def hat_weights(start: tf.Tensor, end: tf.Tensor, bins: int, points: int, cells: int) -> tf.Tensor:
-    """What each cell of an axis contributes to each bin.
+    """Weights of the cells of an axis in each bin.
 
     Args:
       start, end: [...], float32, of the region on this axis; the centre of cell i is at i.
-      bins: how many the region is cut into.
+      bins: number of bins of the region.
       points: sampled per bin.
       cells: of the feature map on this axis.
 
     Returns:
-      [..., bins, cells]. Points up to one cell beyond the map take the value at its border, those further off 0.
+      [..., bins, cells]. Points up to one cell outside the map take the value at its border, others 0.
     """
     steps = (tf.range(bins * points, dtype=tf.float32) + 0.5) / (bins * points)
     position = start[..., None] + (end - start)[..., None] * steps  # [..., bins*points]
@@ -33,7 +33,7 @@ def hat_weights(start: tf.Tensor, end: tf.Tensor, bins: int, points: int, cells:
 def roi_align(
     features: tf.Tensor, boxes: tf.Tensor, stride: float, size: int, points: int = 2, chunk: int = 0
 ) -> tf.Tensor:
-    """Pools each box to a grid ("aligned": no half cell off, as the first implementations were).
+    """Pools each box to a grid, "aligned": without the offset of half a cell of the first implementations.
 
     Args:
       features: [B, H, W, C], float32 or bfloat16.
@@ -41,10 +41,10 @@ def roi_align(
       stride: pixels per cell.
       size: side of the grid.
       points: sampled per bin and axis.
-      chunk: regions computed at a time, for what lies between the two products is [B, chunk, size, W, C]; 0: all.
+      chunk: regions computed at a time, which bounds the intermediate [B, chunk, size, W, C]; 0: all.
 
     Returns:
-      [B, K, size, size, C] of the dtype of `features`; 0 for boxes without area.
+      [B, K, size, size, C] in the dtype of `features`; 0 for boxes without area.
     """
     boxes = tf.stop_gradient(boxes)
     empty = tf.reduce_any(boxes[..., 2:] <= boxes[..., :2], -1)  # [B, K]
@@ -58,8 +58,8 @@ def roi_align(
 def _pool(features: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, chunk: int) -> tf.Tensor:
     """Features [B, H, W, C], weights [B, K, P, H] and [B, K, Q, W] -> [B, K, P, Q, C].
 
-    It is einsum('bkph,bkqw,bhwc->bkpqc'), in the order that multiplies least, chunk by chunk. The gradient is its own,
-    since that of a loop would keep what lies between the two products.
+    Computes einsum('bkph,bkqw,bhwc->bkpqc') in the cheapest order, chunk by chunk. The custom gradient recomputes the
+    intermediates, which a loop's gradient would keep in memory.
     """
     count = rows.shape[1]
     chunk = min(chunk or count, count)
@@ -82,21 +82,16 @@ def _pool(features: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, chunk: int) 
             return tf.cast(total, features.dtype)
 
         pooled = tf.map_fn(forward, weights, parallel_iterations=1, fn_output_signature=features.dtype)
-        return _join(pooled, count), gradient
+        pooled = tf.transpose(pooled, [1, 0, 2, 3, 4, 5])  # [B, n, chunk, P, Q, C]
+        pooled = tf.reshape(pooled, tf.concat([tf.shape(pooled)[:1], [pooled.shape[1] * chunk], pooled.shape[3:]], 0))
+        return pooled[:, :count], gradient
 
     return pool(features)
 
 
 def _split(x: tf.Tensor, chunk: int) -> tf.Tensor:
-    """[B, K, ...] -> [n, B, chunk, ...], zeros in the end where chunk does not divide K."""
+    """[B, K, ...] -> [n, B, chunk, ...], padded with zeros where chunk does not divide K."""
     count = -(-x.shape[1] // chunk)
     x = tf.pad(x, [[0, 0], [0, count * chunk - x.shape[1]]] + [[0, 0]] * (x.shape.rank - 2))
     x = tf.reshape(x, tf.concat([tf.shape(x)[:1], [count, chunk], x.shape[2:]], 0))  # [B, n, chunk, ...]
     return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])
-
-
-def _join(x: tf.Tensor, count: int) -> tf.Tensor:
-    """[n, B, chunk, ...] -> [B, count, ...]; what `_split` had added is cut off."""
-    x = tf.transpose(x, [1, 0, *range(2, x.shape.rank)])  # [B, n, chunk, ...]
-    x = tf.reshape(x, tf.concat([tf.shape(x)[:1], [x.shape[1] * x.shape[2]], x.shape[3:]], 0))
-    return x[:, :count]

@@ -1,7 +1,9 @@
-"""What a detector finds on a dataset, and how good that is by the rules of PASCAL VOC."""
+"""What a detector finds on a dataset, its scores by the rules of PASCAL VOC, and files for other tools."""
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,54 +13,45 @@ import tensorflow as tf
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.data.sources.source import DetectionSource
-from cpc_tf.detect.average_precision import (
-    Curve,
-    Found,
-    Truth,
-    average_precision,
-    mean_average_precision,
-    precision_recall,
-)
-from cpc_tf.detect.detections import Detections
+from cpc_tf.detect import average_precision as ap
+from cpc_tf.detect.average_precision import Curve, Found, Truth
+from cpc_tf.detect.suppression import Detections
 from cpc_tf.training.progress import Progress
 
 _TELL_EVERY = 500  # images
-
-# Images [B, H, W, 3] uint8 and their sizes on the canvas [B, 2] -> detections.
-Detector = Callable[[tf.Tensor, tf.Tensor], Detections]
 
 
 class Scene(NamedTuple):
     """An image of the test; boxes in its own pixels."""
 
-    name: str  # what VOC's result files call it
+    name: str  # as in VOC's result files
     truth: Truth
     found: Found  # best first
 
 
 class Scores(NamedTuple):
-    """Average precision of each class, in the order of their names; nan where there is no object to be found."""
+    """Average precision of each class, in the order of their names; nan where there is no object to find."""
 
     curves: list[Curve]
-    eleven: list[float]  # over 11 points, as VOC 2007
-    every: list[float]  # over all points, as VOC from 2010 on
+    eleven: list[float]  # over 11 points, as in VOC 2007
+    every: list[float]  # over all points, as in VOC from 2010 on
 
     def result(self, class_names: Sequence[str]) -> dict[str, object]:
-        """'map11', 'map_all', and of each class that has an object to be found 'ap11' and 'ap_all'."""
+        """'map11', 'map_all', and 'ap11' and 'ap_all' of each class that has an object to find."""
 
         def known(values: Sequence[float]) -> dict[str, float]:
             return {name: value for name, value in zip(class_names, values) if not np.isnan(value)}
 
         return {
-            "map11": mean_average_precision(self.eleven),
-            "map_all": mean_average_precision(self.every),
+            "map11": ap.mean_average_precision(self.eleven),
+            "map_all": ap.mean_average_precision(self.every),
             "ap11": known(self.eleven),
             "ap_all": known(self.every),
         }
 
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
-    """Objects of each class in a split, int64 [2, classes]: those that are to be found, and the difficult ones."""
+    """Objects of each class in a split, int64 [2, classes]: ordinary ones and difficult ones."""
     counts = np.zeros([2, len(source.class_names)], np.int64)
     objects = source.ordered().map(lambda example: (example["labels"], example["difficult"]))
     for labels, difficult in objects.as_numpy_iterator():
@@ -69,15 +62,16 @@ def objects_of_classes(source: DetectionSource) -> np.ndarray:
 def find(
     source: DetectionSource,
     canvas: CanvasConfig,
-    detector: Detector,
+    detector: Callable[[tf.Tensor, tf.Tensor], Detections],
     strategy: tf.distribute.Strategy,
     batch_size: int,
 ) -> list[Scene]:
-    """Every image of a source with what the detector finds on it, in order.
+    """Runs a detector on every image of a source, in order.
 
     Args:
       canvas: how images are shown.
-      detector: called in replica context, always with `batch_size` images.
+      detector: images [B, H, W, 3] uint8 and their sizes on the canvas [B, 2] -> detections; called in replica context,
+        always with `batch_size` images.
       strategy: whose replicas share the work; each host does all of it.
     """
 
@@ -86,14 +80,16 @@ def find(
         return strategy.run(detector, (images, sizes))
 
     replicas = len(strategy.extended.worker_devices)
-    progress = Progress(source.num_examples)
-    scenes = []
+
+    def distributed(values: tf.Tensor):
+        """A batch [n, ...] with a part for each replica of this host, padded to a fixed size with its last image."""
+        filled = tf.gather(values, tf.minimum(tf.range(batch_size * replicas), len(values) - 1))
+        parts = iter(tf.split(filled, replicas))
+        return strategy.experimental_distribute_values_from_function(lambda context: next(parts))
+
+    progress, scenes = Progress(source.num_examples), []
     for batch in detection_pipeline.plain_batches(source, canvas, batch_size * replicas):
-        shards = [
-            _distributed(strategy, tf.split(_filled(batch[name], batch_size * replicas), replicas))
-            for name in ("image", "size")
-        ]
-        parts = strategy.experimental_local_results(run(*shards))
+        parts = strategy.experimental_local_results(run(*(distributed(batch[name]) for name in ("image", "size"))))
         detections = Detections(*(np.concatenate([x.numpy() for x in column]) for column in zip(*parts)))
         before = len(scenes)
         scenes += _scenes({name: values.numpy() for name, values in batch.items()}, detections)
@@ -103,15 +99,23 @@ def find(
     return scenes
 
 
+def _scenes(batch: dict[str, np.ndarray], detections: Detections) -> Iterator[Scene]:
+    """The images of a batch, without its padding."""
+    for i, name in enumerate(batch["name"]):
+        real, count = batch["labels"][i] >= 0, detections.count[i]
+        boxes = detections.boxes[i, :count] / np.tile(batch["scale"][i], 2)
+        yield Scene(
+            name.decode(),
+            Truth(batch["boxes"][i][real], batch["labels"][i][real], batch["difficult"][i][real]),
+            Found(boxes, detections.scores[i, :count], detections.labels[i, :count]),
+        )
+
+
 def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
     """Average precisions; a detection that overlaps an object by `iou` finds it."""
     truths, found = [scene.truth for scene in scenes], [scene.found for scene in scenes]
-    curves = [precision_recall(truths, found, label, iou) for label in range(classes)]
-    return Scores(
-        curves,
-        [average_precision(curve, eleven_points=True) for curve in curves],
-        [average_precision(curve) for curve in curves],
-    )
+    curves = [ap.precision_recall(truths, found, label, iou) for label in range(classes)]
+    return Scores(curves, *([ap.average_precision(curve, eleven) for curve in curves] for eleven in (True, False)))
 
 
 def table(scores: Scores, class_names: Sequence[str]) -> str:
@@ -121,30 +125,62 @@ def table(scores: Scores, class_names: Sequence[str]) -> str:
     for name, curve, eleven, every in zip(class_names, *scores):
         figures = f"{100 * eleven:10.1f}%{100 * every:11.1f}%" if curve.objects else f"{'-':>11}{'-':>12}"
         lines.append(f"{name:{width}}{curve.objects:9}{figures}")
-    means = [100 * mean_average_precision(values) for values in (scores.eleven, scores.every)]
+    means = [100 * ap.mean_average_precision(values) for values in (scores.eleven, scores.every)]
     total = sum(curve.objects for curve in scores.curves)
     lines.append(f"{'mean':{width}}{total:9}{means[0]:10.1f}%{means[1]:11.1f}%")
     return "\n".join(lines)
 
 
-def _filled(values: tf.Tensor, count: int) -> tf.Tensor:
-    """A batch [n, ...] filled up to `count` with its last image, since one shape is all that is compiled."""
-    return tf.gather(values, tf.minimum(tf.range(count), len(values) - 1))
+def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str) -> dict[str, str]:
+    """VOC's result files of competition 4 (any training data), one for each class.
+
+    A line is 'IMAGE SCORE XMIN YMIN XMAX YMAX', in inclusive pixel numbers from 1: our (0, 0, 2, 2) is 1 1 2 2.
+
+    Returns:
+      {file name: text}, e.g. 'comp4_det_test_car.txt'. In file names, whatever is not a letter, mark, digit, '-' or '.'
+      becomes '_', and the names of split and class are cut to 100 bytes each.
+    """
+
+    def plain(name: str) -> str:
+        short = name.encode()[:100].decode(errors="ignore")  # a file's name has at most 255 bytes
+        return "".join(c if c in "-." or unicodedata.category(c)[0] in "LMN" else "_" for c in short)
+
+    lines = [[] for _ in class_names]
+    for scene in scenes:
+        for (y1, x1, y2, x2), confidence, label in zip(*scene.found):
+            # All digits of the score: ties made by rounding would change the average precision.
+            lines[label].append(f"{scene.name} {confidence:.9g} {x1 + 1:.3f} {y1 + 1:.3f} {x2:.3f} {y2:.3f}\n")
+    names = [f"comp4_det_{plain(split)}_{plain(name)}" for name in class_names]
+    for index, name in enumerate(names):
+        if names.index(name) < index:  # two classes whose names differ only in replaced characters
+            names[index] = f"{name}_{index}"
+    return {f"{name}.txt": "".join(own) for name, own in zip(names, lines)}
 
 
-def _distributed(strategy: tf.distribute.Strategy, parts: Sequence[tf.Tensor]):
-    """One part for each replica of this host."""
-    parts: Iterator[tf.Tensor] = iter(parts)
-    return strategy.experimental_distribute_values_from_function(lambda context: next(parts))
+def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, split: str) -> str:
+    """All scenes as JSON, from which the scores can be computed again.
 
+    Boxes are [ymin, xmin, ymax, xmax] in pixels of the image from 0, half-open. Labels are indices of 'class_names'. An
+    image is {'name', 'boxes', 'scores', 'labels', 'truth': {'boxes', 'labels', 'difficult'}}.
+    """
 
-def _scenes(batch: dict[str, np.ndarray], detections: Detections) -> Iterator[Scene]:
-    """The images of a batch; what the detector made of the filling is left out."""
-    for i, name in enumerate(batch["name"]):
-        real, count = batch["labels"][i] >= 0, detections.count[i]
-        boxes = detections.boxes[i, :count] / np.tile(batch["scale"][i], 2)
-        yield Scene(
-            name.decode(),
-            Truth(batch["boxes"][i][real], batch["labels"][i][real], batch["difficult"][i][real]),
-            Found(boxes, detections.scores[i, :count], detections.labels[i, :count]),
-        )
+    def rounded(boxes: np.ndarray) -> list[list[float]]:
+        return [[round(float(x), 3) for x in box] for box in boxes]
+
+    images = [
+        {
+            "name": scene.name,
+            "boxes": rounded(scene.found.boxes),
+            "scores": [float(f"{confidence:.9g}") for confidence in scene.found.scores],
+            "labels": scene.found.labels.tolist(),
+            "truth": {
+                "boxes": rounded(scene.truth.boxes),
+                "labels": scene.truth.labels.tolist(),
+                "difficult": scene.truth.difficult.tolist(),
+            },
+        }
+        for scene in scenes
+    ]
+    head = json.dumps({"dataset": dataset, "split": split, "class_names": list(class_names)})
+    # One image per line, for diffs.
+    return head[:-1] + ', "images": [\n' + ",\n".join(json.dumps(image) for image in images) + "\n]}\n"

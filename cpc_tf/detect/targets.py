@@ -1,4 +1,4 @@
-"""What the two networks are to say about their samples, given the objects of the images."""
+"""What the detector learns: matching of candidates with objects, sampling, targets, and the four losses."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.detect import matching
 from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, REGION_WEIGHTS, area, encode, iou
 from cpc_tf.detect.config import HeadConfig, RpnConfig
 
+POSITIVE, NEGATIVE, IGNORED = 1, 0, -1
+
 
 class Objects(NamedTuple):
-    """The objects of a batch of images, M places each (at least one), those without an object filled up."""
+    """The objects of a batch of images, padded to M places an image (at least one)."""
 
     boxes: tf.Tensor  # [B, M, 4], within the image
     labels: tf.Tensor  # [B, M], int32: the class, -1 for padding
@@ -22,11 +23,11 @@ class Objects(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Candidates drawn for a loss, and what they should be."""
+    """Candidates drawn for a loss, and their targets."""
 
     indices: tf.Tensor  # [B, S], int32: among the candidates
-    valid: tf.Tensor  # [B, S], bool: all but padding
-    positive: tf.Tensor  # [B, S], bool: stands for an object
+    valid: tf.Tensor  # [B, S], bool: false for padding
+    positive: tf.Tensor  # [B, S], bool: matched with an object
     labels: tf.Tensor  # [B, S], int32: class of that object, 0 if there is none
     deltas: tf.Tensor  # [B, S, 4], float32: how that object's box differs from the candidate; 0 if there is none
 
@@ -34,69 +35,154 @@ class Samples(NamedTuple):
 def make_objects(
     boxes: tf.Tensor, labels: tf.Tensor, difficult: tf.Tensor | None = None, learn_difficult: bool = True
 ) -> Objects:
-    """Objects [B, M, 4], [B, M] (-1: padding), [B, M], of which those without area are left out."""
+    """Objects from boxes [B, M, 4], labels [B, M] (-1: padding) and difficult [B, M], without those of no area."""
     real = (labels >= 0) & (area(boxes) > 0)
     ignored = tf.zeros_like(real) if difficult is None or learn_difficult else real & tf.cast(difficult, tf.bool)
     return Objects(tf.where(real[..., None], boxes, 0.0), tf.cast(labels, tf.int32), real & ~ignored, ignored)
 
 
+def match(
+    overlaps: tf.Tensor, objects: Objects, positive: float, negative: float, keep_best: bool = False
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Matches each candidate with the object that it overlaps most, and labels it.
+
+    Args:
+      overlaps: [B, M, N] of M objects with N candidates.
+      objects: only `learned` ones are matched; candidates on `ignored` ones are not background.
+      positive: from this overlap on a candidate is positive.
+      negative: below this one it is negative; between the two it is ignored.
+      keep_best: the candidates that overlap an object most are positive, however little that is (Ren et al. 2015,
+        Sec. 3.1.2), but keep the match above. An object without any overlap makes no candidate positive.
+
+    Returns:
+      Indices of objects [B, N], int32 (0 if there is none), and labels [B, N], int32: POSITIVE, NEGATIVE or IGNORED.
+    """
+    quality = tf.where(objects.learned[..., None], overlaps, -1.0)  # [B, M, N]
+    matches = tf.argmax(quality, 1, tf.int32)  # [B, N]
+    best = tf.reduce_max(quality, 1)
+    labels = tf.where(best >= positive, POSITIVE, tf.where(best < negative, NEGATIVE, IGNORED))
+    on_ignored = tf.reduce_max(tf.where(objects.ignored[..., None], overlaps, -1.0), 1) >= negative
+    labels = tf.where((labels == NEGATIVE) & on_ignored, IGNORED, labels)
+    if keep_best:
+        best_of_object = tf.reduce_max(quality, 2, keepdims=True)  # [B, M, 1]
+        # Not a test for equality: a compiler may compute the overlaps twice and round them differently.
+        is_best = (best_of_object > 0) & (quality >= best_of_object * (1 - 1e-6))
+        labels = tf.where(tf.reduce_any(is_best, 1), POSITIVE, labels)
+    return matches, labels
+
+
+def sample(labels: tf.Tensor, count: int, positive_fraction: float, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Draws `count` candidates of each image at random, without replacement.
+
+    Args:
+      labels: [B, N]: POSITIVE, NEGATIVE or IGNORED.
+      count: how many; all N if N is less.
+      positive_fraction: largest part of `count` that is positive; negative ones fill up.
+      seed: int32 [2].
+
+    Returns:
+      Indices [B, count], int32, and their labels [B, count]: the positive ones, then the negative ones, then IGNORED
+      where an image has too few of both.
+    """
+    most_positive = min(int(count * positive_fraction), labels.shape[1])
+    count = min(count, labels.shape[1])
+    # Integers are drawn, since XLA makes other fractions than TensorFlow from the same random bits. It also reads
+    # negative seeds differently.
+    seed = tf.bitwise.bitwise_and(seed, tf.int32.max)
+    noise = tf.random.stateless_uniform(tf.shape(labels), seed, None, None, tf.int32)
+    noise = tf.bitwise.bitwise_and(noise, tf.int32.max)  # 0 or more
+    positive = tf.math.top_k(tf.where(labels == POSITIVE, noise, -1), most_positive)
+    negative = tf.math.top_k(tf.where(labels == NEGATIVE, noise, -1), count)
+    drawn = tf.reduce_sum(tf.cast(positive.values >= 0, tf.int32), 1, keepdims=True)  # [B, 1]
+    slots = tf.range(count)[None]  # [1, count]
+    # Slot i holds the i-th positive one while there are any, then the negative ones from the first on.
+    source = tf.where(slots < drawn, slots, most_positive + slots - drawn)  # [B, count]
+    indices = tf.gather(tf.concat([positive.indices, negative.indices], 1), source, batch_dims=1)
+    scores = tf.gather(tf.concat([positive.values, negative.values], 1), source, batch_dims=1)
+    return indices, tf.where(scores < 0, IGNORED, tf.where(slots < drawn, POSITIVE, NEGATIVE))
+
+
 def anchor_samples(
     anchors: tf.Tensor, inside: tf.Tensor, objects: Objects, config: RpnConfig, seed: tf.Tensor
 ) -> Samples:
-    """Anchors [N, 4] to learn objectness and boxes from; those not `inside` [B, N] the image are left out."""
-    overlaps = iou(objects.boxes, anchors[None])  # [B, M, N]
-    overlaps = tf.where(inside[:, None], overlaps, 0.0)
-    matches, labels = matching.match(
-        overlaps, objects.learned, objects.ignored, config.rpn_positive_iou, config.rpn_negative_iou, keep_best=True
-    )
-    labels = tf.where(inside, labels, matching.IGNORED)
-    count = config.rpn_samples
-    indices, labels = matching.sample(labels, count, int(count * config.rpn_positive_fraction), seed)
+    """Samples of anchors [N, 4] for the RPN's losses, from those that are `inside` [B, N] the image."""
+    overlaps = tf.where(inside[:, None], iou(objects.boxes, anchors[None]), 0.0)  # [B, M, N]
+    matches, labels = match(overlaps, objects, config.rpn_positive_iou, config.rpn_negative_iou, keep_best=True)
+    labels = tf.where(inside, labels, IGNORED)
+    indices, labels = sample(labels, config.rpn_samples, config.rpn_positive_fraction, seed)
     return _samples(tf.gather(anchors, indices), indices, labels, matches, objects, ANCHOR_WEIGHTS)
 
 
 def region_samples(
     proposals: tf.Tensor, valid: tf.Tensor, objects: Objects, config: HeadConfig, seed: tf.Tensor
 ) -> tuple[tf.Tensor, Samples]:
-    """Regions to learn classes and boxes from.
+    """Samples of regions for the head's losses, from proposals [B, K, 4], those of them that are `valid` [B, K].
 
-    Args:
-      proposals, valid: [B, K, 4] and [B, K]. The objects' own boxes are added, so that there are positive ones from the
-        first step on.
+    The objects' own boxes are added, so that some regions are positive from the first step on.
 
     Returns:
-      Their boxes [B, S, 4], 0 for padding, and what they should be.
+      Boxes [B, S, 4], 0 for padding, and their targets.
     """
     candidates = tf.concat([proposals, objects.boxes], 1)  # [B, K + M, 4]
     valid = tf.concat([valid, objects.learned], 1)
     overlaps = iou(objects.boxes, candidates)  # [B, M, K + M]
-    threshold = config.region_positive_iou
-    matches, labels = matching.match(overlaps, objects.learned, objects.ignored, threshold, threshold)
-    labels = tf.where(valid, labels, matching.IGNORED)
-    count = config.region_samples
-    indices, labels = matching.sample(labels, count, int(count * config.region_positive_fraction), seed)
+    matches, labels = match(overlaps, objects, config.region_positive_iou, config.region_positive_iou)
+    labels = tf.where(valid, labels, IGNORED)
+    indices, labels = sample(labels, config.region_samples, config.region_positive_fraction, seed)
     boxes = tf.gather(candidates, indices, batch_dims=1)  # [B, S, 4]
     samples = _samples(boxes, indices, labels, matches, objects, REGION_WEIGHTS)
     return tf.where(samples.valid[..., None], boxes, 0.0), samples
 
 
 def _samples(
-    candidates: tf.Tensor,
+    boxes: tf.Tensor,
     indices: tf.Tensor,
     labels: tf.Tensor,
     matches: tf.Tensor,
     objects: Objects,
     weights: Sequence[float],
 ) -> Samples:
-    """Samples from the boxes drawn [B, S, 4], their indices and labels, and the matches [B, N] of all candidates."""
-    positive = labels == matching.POSITIVE
+    """Targets of sampled boxes [B, S, 4], from their indices and labels [B, S] and all candidates' matches [B, N]."""
+    positive = labels == POSITIVE
     matched = tf.gather(matches, indices, batch_dims=1)  # [B, S]
     classes = tf.gather(objects.labels, matched, batch_dims=1)
-    deltas = encode(tf.gather(objects.boxes, matched, batch_dims=1), candidates, weights)
+    deltas = encode(tf.gather(objects.boxes, matched, batch_dims=1), boxes, weights)
     return Samples(
         indices,
-        labels != matching.IGNORED,
+        labels != IGNORED,
         positive,
         tf.where(positive, classes, 0),
         tf.where(positive[..., None], deltas, 0.0),
     )
+
+
+# The losses of Ren et al. 2015, eq. 1, float32 scalars, with L1 distances between boxes as in C4. All are divided by
+# the number of samples, although only positive ones have a loss of boxes: images with few objects move boxes little.
+
+
+def rpn_losses(objectness: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> dict[str, tf.Tensor]:
+    """'rpn_class' and 'rpn_box' from all anchors' logits [B, N] and differences [B, N, 4]."""
+    logits = tf.gather(objectness, samples.indices, batch_dims=1)  # [B, S]
+    cross_entropy = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(samples.positive, tf.float32), logits)
+    deltas = tf.gather(deltas, samples.indices, batch_dims=1)  # [B, S, 4]
+    return {"rpn_class": _mean(cross_entropy, samples), "rpn_box": _box_loss(deltas, samples)}
+
+
+def region_losses(logits: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> dict[str, tf.Tensor]:
+    """'region_class' and 'region_box' from the samples' logits [B, S, C + 1] and differences [B, S, C, 4]."""
+    background = logits.shape[-1] - 1
+    labels = tf.where(samples.positive, samples.labels, background)
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # [B, S]
+    deltas = tf.gather(deltas, samples.labels, batch_dims=2)  # [B, S, 4]
+    return {"region_class": _mean(cross_entropy, samples), "region_box": _box_loss(deltas, samples)}
+
+
+def _box_loss(deltas: tf.Tensor, samples: Samples) -> tf.Tensor:
+    distance = tf.reduce_sum(tf.abs(deltas - samples.deltas), -1)  # [B, S]
+    return _mean(tf.where(samples.positive, distance, 0.0), samples)
+
+
+def _mean(values: tf.Tensor, samples: Samples) -> tf.Tensor:
+    """Mean of the valid samples' values [B, S]; 0 if there are none."""
+    count = tf.reduce_sum(tf.cast(samples.valid, tf.float32))
+    return tf.reduce_sum(tf.where(samples.valid, values, 0.0)) / tf.maximum(count, 1.0)

@@ -1,4 +1,4 @@
-"""What the registry of tasks knows of `python -m cpc_tf.detect`."""
+"""`python -m cpc_tf.detect` as a task."""
 
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.report import report

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import tensorflow as tf
-from absl import logging
 
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
-from cpc_tf.detect.detections import Detections
 from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN
-from cpc_tf.encoders.card import PIXELS, find_card
-from cpc_tf.encoders.kernel_norms import restore_kernel_norms
-from cpc_tf.encoders.load import MODULE, REBUILT, EncoderName, load_feature_maps
+from cpc_tf.detect.suppression import Detections
+from cpc_tf.encoders.card import PIXELS
+from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import Schedule, sgd
 from cpc_tf.training.trainee import Trainee
 
-# A run's file with the names of its classes, a JSON list: what the detector's labels mean.
+# File of a run with the names of its classes, a JSON list.
 CLASS_NAMES = "class_names.json"
 LOSSES = ("loss", "rpn_class", "rpn_box", "region_class", "region_box")
 
 
 def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
-    """The detector with all its variables: those of its encoder as it comes, the others from `config.training.seed`.
+    """Returns the detector with all its variables: the encoder's as loaded, the others drawn from --seed.
 
     Raises:
-      ConfigError: if there is no such encoder, or it does not fit.
+      ConfigError: the encoder cannot be loaded, or does not fit.
     """
     chosen, precision = config.detector.backbone, config.numerics.precision
-    kind = EncoderName.parse(chosen.encoder).kind
-    if kind == PIXELS:
+    if chosen.encoder == PIXELS:
         raise ConfigError(
             "--encoder=pixels: a detector needs an encoder; --encoder=random trains a new --backbone from the pixels on"
         )
@@ -43,7 +41,7 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
         vectors=False,
         update_statistics=chosen.backbone_statistics,
     )
-    if chosen.restore_kernel_norms and kind == REBUILT:
+    if chosen.restore_kernel_norms and backbone.is_rebuilt:
         restore_kernel_norms(backbone.encoder)
     try:
         model = FasterRCNN(backbone, num_classes, config.detector, precision)
@@ -60,30 +58,17 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
     return model
 
 
-def _warn_of_exported(encoder: str) -> None:
-    """One line if --encoder is a module of ours, which a detector trains worse than the network rebuilt from it."""
-    name = EncoderName.parse(encoder)
-    if name.kind == MODULE and find_card(name.module):
-        logging.warning(
-            "--encoder=%s: trained as it was exported; --encoder=%s%s restores the norms of its kernels, computes in "
-            "--precision, and gives other figures (docs/detection.md)",
-            encoder,
-            REBUILT,
-            encoder,
-        )
-
-
 def rate_of(config: DetectorSgdConfig, batch_size: int, train_steps: int) -> Schedule:
-    """The learning rate: proportional to the batch, a tenth after each of some parts of the run."""
+    """The learning rate: proportional to the batch, divided by ten after each of the --rate_drops."""
     rate = config.learning_rate * (batch_size / config.rate_batch if config.rate_batch else 1.0)
     return Schedule(rate, config.warmup_steps, drops=[part * train_steps for part in config.numbers("rate_drops")])
 
 
 class DetectorTraining(Trainee):
-    """What a detection run saves, and what it does in a step.
+    """The detector with its optimizer, and one step of training.
 
-    One SGD trains everything. The encoder has a smaller rate: its gradients are multiplied by the factor, which is the
-    same for SGD with momentum.
+    One SGD trains everything. The encoder's gradients are multiplied by --encoder_rate_factor, which for SGD with
+    momentum is the same as a smaller learning rate.
 
     Args:
       config: the run's settings.
@@ -92,17 +77,16 @@ class DetectorTraining(Trainee):
       train_steps: the length of the run, for the schedule.
 
     Raises:
-      ConfigError: if the encoder does not fit, or the batch cannot be divided among the replicas.
+      ConfigError: the encoder does not fit, or the batch cannot be divided among the replicas.
     """
 
-    # 'left_out': objects of an image that are too small or too many to be learned from.
+    # 'left_out': objects per image that are not learned from, since they are too small or too many.
     metric_names = (*LOSSES, "gradient_norm", "left_out")
 
     def __init__(self, config: DetectConfig, num_classes: int, strategy: tf.distribute.Strategy, train_steps: int):
         batch, chosen = config.training.batch_size, config.sgd
         super().__init__(strategy, batch, config.numerics.xla)
         self.config = config
-        _warn_of_exported(config.detector.backbone.encoder)
         with strategy.scope():
             self.model = build_detector(config, num_classes)
             self.optimizer = sgd(rate_of(chosen, batch, train_steps), chosen.momentum)
@@ -111,7 +95,7 @@ class DetectorTraining(Trainee):
         self.detect = self.compiled(self.detect)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Of a batch as of `detection_pipeline.batches`."""
+        """The arguments of `gradients`, from a batch of `detection_pipeline.batches`."""
         seed = tf.stack([self.config.training.seed % 2**31, tf.cast(self.step, tf.int32)])
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         names = ("image", "size", "boxes", "labels", "difficult", "left_out")
@@ -127,15 +111,15 @@ class DetectorTraining(Trainee):
         return gradients, {**metrics, "left_out": tf.reduce_mean(tf.cast(left_out, tf.float32))}
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """With the gradients of the weight decay, and those of the encoder at its own rate."""
-        chosen, of_encoder = self.config.sgd, len(self.model.encoder_variables)
+        """Adds the weight decay, and scales the encoder's gradients to its own rate."""
+        chosen, encoder = self.config.sgd, len(self.model.encoder_variables)
         steps = []
         for index, (gradient, variable) in enumerate(zip(gradients, self.trained)):
             if variable.shape.rank > 1:
                 gradient += chosen.weight_decay * variable
-            steps.append(gradient * chosen.encoder_rate_factor if index < of_encoder else gradient)
+            steps.append(gradient * chosen.encoder_rate_factor if index < encoder else gradient)
         return steps
 
     def detect(self, images: tf.Tensor, sizes: tf.Tensor) -> Detections:
-        """Images uint8 [B, H, W, 3] and their heights and widths [B, 2] -> what is on them, as in a test."""
+        """Images uint8 [B, H, W, 3] and their heights and widths [B, 2] -> detections."""
         return self.model(tf.image.convert_image_dtype(images, tf.float32), sizes)

@@ -37,7 +37,7 @@ class ClassifierConfig(Settings):
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
         "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
-        "of one of our modules; 'network:MODULE': one of ours, in --precision",
+        "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32",
         path=True,
     )
     endpoint: str = setting(

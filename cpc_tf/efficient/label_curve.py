@@ -16,9 +16,10 @@ METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
 
 
 def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
-    """How many times as many labels a baseline of (labels, accuracy) needs; linear in the logarithm between its points.
+    """Returns how many times as many labels a baseline of (labels, accuracy) needs for an accuracy.
 
-    None without a baseline; 'more than' if it never gets there; 'less than' if its first point is there already.
+    Between its points, accuracy is linear in the logarithm of the labels. The bound is 'more than' if the baseline
+    never reaches the accuracy, 'less than' if its first point already does. None without a baseline.
     """
     points = sorted(baseline)
     if not points:
@@ -32,7 +33,7 @@ def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accurac
 
 
 def between_measured(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
-    """The paper's coarser way: the most labels with which the baseline was measured and is not better; else None."""
+    """Returns the gain by the paper's coarser rule: the most labels at which the measured baseline is not better."""
     beaten = [x for x, y in baseline if y <= accuracy and x >= labels]
     most = max((x for x, _ in baseline), default=0)
     return Gain(max(beaten) / labels) if beaten and most > labels else None
@@ -43,14 +44,14 @@ Curve = dict[float, Method]
 
 
 class Curves(NamedTuple):
-    """Those of all methods of a dataset, and the two that are compared; empty if there is none."""
+    """The curves of all methods on a dataset, and the two that are compared; {} if there is none."""
 
     all: Sequence[Curve]
     ours: Curve
     pixels: Curve
 
     def gain(self, at: float, metric: str, rule: Callable[..., Gain | None] = interpolated) -> Gain | None:
-        """Of the pre-trained encoder over pixels, where both were measured in runs that are known to be long enough."""
+        """Returns the gain of the pre-trained encoder over pixels, if the runs of both are known to be long enough."""
         judged = {fraction: point for fraction, point in self.pixels.items() if not (short(point) or unjudged(point))}
         baseline = [(labels(point), point.spread(metric).mean) for point in judged.values()]
         ours = self.ours[at]
@@ -58,7 +59,7 @@ class Curves(NamedTuple):
 
 
 def curves(runs: Sequence[Run]) -> Curves:
-    """The curves of one dataset; compared are the first methods with the most fractions."""
+    """Returns the curves of one dataset; the methods with the most fractions are compared."""
     found = []
     for method in methods(runs):
         found.append({})
@@ -70,46 +71,46 @@ def curves(runs: Sequence[Run]) -> Curves:
 
 
 def method_of(curve: Curve) -> Method:
-    """The method of a curve, with the runs of its first point."""
+    """Returns the method of a curve, with the runs of its first point."""
     return next(iter(curve.values()))
 
 
 def labels(point: Method) -> int:
-    """How many labels the runs at a fraction had."""
+    """Returns the number of labels of the runs at a fraction."""
     return point.runs[0]["num_train_labels"]
 
 
 def short(point: Method) -> str:
-    """How much shorter than the preset's the runs at a fraction are (see presets.shorter), or ''."""
+    """Returns how much shorter than the preset's the runs at a fraction are (see `presets.shorter`), or ''."""
     used = preset(point.runs[0]["dataset"], point.trained_by == "pixels")
     return presets.shorter(EfficientConfig, used, first_steps(point.runs[0]), labels(point))
 
 
 def unjudged(point: Method) -> str:
-    """Why it cannot be told whether the runs at a fraction are as long as by a preset, or ''."""
+    """Returns why the length of the runs at a fraction cannot be judged, or ''."""
     if not preset(point.runs[0]["dataset"], point.trained_by == "pixels"):
-        return "no preset says how long runs on this dataset should be"
-    return "" if first_steps(point.runs[0]) else "the runs do not say how long they are"
+        return "no preset for this dataset"
+    return "" if first_steps(point.runs[0]) else "unknown number of steps"
 
 
 def preset(dataset: str, pixels: bool) -> str:
-    """That of a pre-trained encoder, or of the baseline on pixels; '' if the dataset has none."""
+    """Returns the preset for a pre-trained encoder or for the supervised baseline; '' if the dataset has none."""
     return presets.own_preset(dataset, *["efficient_pixels"] * pixels, "efficient")
 
 
 def figure(found: Curves, dataset: str) -> Figure:
-    """Figure 1 of the paper: top-1 and top-5 side by side."""
+    """Returns figure 1 of the paper: top-1 and top-5 side by side."""
     ticks = {labels(point): f"{labels(point):,}\n{percent(f)}" for curve in found.all for f, point in curve.items()}
     title = "Accuracy against labels (figure 1 of the paper). Bands go from the worst to the best run."
 
     limits = {"xlim": (min(ticks) / 1.3, max(ticks) * 1.3), "ylim": (None, 101.5)}
     axes = {"xlabel": "labels (part of all)", "xscale": "log", **limits}
-    panels = {f"{name}, %": _lines(found, metric, dataset) for metric, name in METRICS.items()}
+    panels = {f"{name} on test images, %": _lines(found, metric, dataset) for metric, name in METRICS.items()}
     return plots.Curves(panels, 2, axes, ticks).figure("figure1", title, 10, 4.3)
 
 
 def _lines(found: Curves, metric: str, dataset: str) -> list[plots.Line]:
-    """Ours, dashed what is not compared; on ImageNet the paper's, dotted."""
+    """Our curves, dashed if they are not compared; on ImageNet the paper's, dotted."""
     lines = []
     for curve in found.all:
         points = [(labels(point), *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]

@@ -1,29 +1,126 @@
-"""Trains and evaluates a classifier in one phase: supervised, frozen or fine-tuned, in a folder of its own."""
+"""Trains and evaluates a classifier in one phase (supervised, frozen or fine-tuned), in a folder of its own."""
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.efficient.classifier import ResNetClassifier
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.sources.source import Source
+from cpc_tf.data.sources.subset import restricted
+from cpc_tf.data.views.views import RandomSizedCrop
+from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, Classification, ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.inputs import Inputs, Part
-from cpc_tf.efficient.trainee import FINE_TUNED, FROZEN, SUPERVISED, Classification
+from cpc_tf.efficient.labels import Labels
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import scores
+from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import is_chief
+from cpc_tf.training.strategy import is_chief, replica_batches
 from cpc_tf.training.workdir import Workdir
+
+_BATCH = 128  # images that are only encoded
+
+
+class Subset(NamedTuple):
+    """Some of the labelled images, and their positions among all that may be used, int64 [n]."""
+
+    source: Source
+    rows: np.ndarray
+
+
+class Inputs:
+    """The images of a run: those whose labels may be used, subsets of them, and the test images.
+
+    Features of a frozen encoder are encoded at the first use, which must be before the encoder is fine-tuned.
+
+    Args:
+      config: of the run.
+      encoder: images -> feature maps.
+      source, test_source: the splits to train and to test on.
+      labels: which labels of `source` may be used.
+    """
+
+    def __init__(
+        self, config: EfficientConfig, encoder: LoadedEncoder, source: Source, test_source: Source, labels: Labels
+    ):
+        self._config, self._encoder, self._test_source, self._labels = config, encoder, test_source, labels
+        self.sources = (source, test_source)
+        self._encoded: dict[Source, Features] = {}
+        self.class_names = source.class_names
+        self.chosen = Subset(restricted(source, labels.chosen), np.arange(len(labels.chosen)))
+
+    @functools.cached_property
+    def fit(self) -> Subset:
+        """The labels to train on while settings are selected."""
+        return self._part(self._labels.fit)
+
+    @functools.cached_property
+    def _held_out(self) -> Subset:
+        return self._part(self._labels.held_out)
+
+    def _part(self, indices: np.ndarray) -> Subset:
+        rows = np.searchsorted(self._labels.chosen, indices)
+        return Subset(restricted(self.chosen.source, rows), rows)
+
+    def training(
+        self, config: EfficientConfig, phase: str, part: Subset
+    ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
+        """Returns batches of a subset as `loop.train` takes them: augmented images, or features of some views of each.
+
+        `config` is that of the phase, which may have settings of its own.
+        """
+        if not self._is_cached(phase):
+            make = functools.partial(pipeline.batches, part.source, RandomSizedCrop(), config.images, config.augment)
+            return replica_batches(config.training, make)
+        views = config.sgd.cached_views
+
+        def features() -> Features:
+            rows = (np.arange(views)[:, None] * len(self.chosen.rows) + part.rows).ravel()
+            return Features(self._views.latents[rows], self._views.labels[rows])
+
+        return cached_batches(features, views, config.training)
+
+    def held_out(self, phase: str) -> Iterable[dict[str, tf.Tensor]]:
+        """Returns the held-out images, in order, as `Classification.logits` takes them."""
+        return self._in_order(phase, self._held_out.source, "encoding held-out images")
+
+    def test(self, phase: str) -> Iterable[dict[str, tf.Tensor]]:
+        """Returns the test images, in order, as `Classification.logits` takes them."""
+        return self._in_order(phase, self._test_source, "encoding test images")
+
+    def _is_cached(self, phase: str) -> bool:
+        return phase == FROZEN and bool(self._config.sgd.cached_views)
+
+    def _in_order(self, phase: str, source: Source, title: str) -> Iterable[dict[str, tf.Tensor]]:
+        images = pipeline.plain_images(source, self._config.images, _BATCH)
+        if not self._is_cached(phase):
+            return images
+        if source not in self._encoded:
+            self._encoded[source] = encode_dataset(images, self._encoder.encode, source.num_examples, title, "image")
+        latents, labels = self._encoded[source]
+        starts = range(0, len(labels), _BATCH)
+        return [{"latents": latents[i : i + _BATCH], "label": labels[i : i + _BATCH]} for i in starts]
+
+    @functools.cached_property
+    def _views(self) -> Features:
+        """All views of the labelled images: view after view, each in the order of the images."""
+        config, source = self._config, self.chosen.source
+        views = config.sgd.cached_views
+        batches = pipeline.image_views(source, config.images, config.augment, _BATCH, views, config.training.seed)
+        return encode_dataset(batches, self._encoder.encode, views * source.num_examples, "encoding images", "image")
 
 
 class Phases:
-    """The phases of a run, which share an encoder: each begins with it as it came, and leaves its own values in it.
+    """The phases of a run. They share an encoder: each starts from the original weights, and changes them.
 
     Args:
       encoder: images -> feature maps, with all its variables.
@@ -38,11 +135,11 @@ class Phases:
 
     @property
     def seconds(self) -> float:
-        """How long all phases have trained, over all sessions of the run."""
+        """Seconds that all phases have trained, over all sessions of the run."""
         return sum(self._seconds.values())
 
-    def first(self, config: EfficientConfig, part: Part) -> Classification:
-        """The classifier on the frozen encoder or, of 'pixels', everything, trained on a part in `config.workdir`."""
+    def first(self, config: EfficientConfig, part: Subset) -> Classification:
+        """Trains the first phase on a subset, in `config.workdir`: the classifier or, for 'pixels', everything."""
         phase = first_phase(config)
         self.encoder.set_weights(self._weights)
         keras.utils.set_random_seed(config.training.seed)
@@ -54,12 +151,12 @@ class Phases:
         return trainee
 
     def fine_tune(
-        self, config: EfficientConfig, start: Classification, part: Part, steps: int, evaluated: bool = False
+        self, config: EfficientConfig, start: Classification, part: Subset, steps: int, evaluated: bool = False
     ) -> tuple[Classification, Sequence[dict[str, float]]]:
-        """Goes on with the whole stack from the classifier of a frozen phase, in `config.workdir`.
+        """Trains the encoder and the classifier of a frozen phase, in `config.workdir`.
 
         Returns:
-          What was trained, and the records; some have held-out figures if these are to be `evaluated`.
+          What was trained, and the records of metrics.jsonl; with `evaluated`, some have held-out scores.
         """
         horizon = config.sgd.finetune_steps
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
@@ -69,12 +166,12 @@ class Phases:
         return trainee, self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
-        """How a classifier does on the held-out labels."""
+        """Returns accuracy and loss on the held-out labels."""
         found, _ = _evaluate(config, trainee, self.inputs.held_out(trainee.phase))
         return {"held_out_top1": found["top1"], "held_out_loss": found["loss"]}
 
     def test(self, config: EfficientConfig, trainee: Classification) -> tuple[dict[str, float], np.ndarray]:
-        """Top-1, top-5 and loss of a classifier on the test split, and (label, prediction) of each image, [N, 2]."""
+        """Returns top-1, top-5 and loss on the test split, and (label, prediction) of each image, [N, 2]."""
         return _evaluate(config, trainee, self.inputs.test(trainee.phase))
 
     def _classifier(self, config: EfficientConfig, phase: str) -> ResNetClassifier:
@@ -87,7 +184,7 @@ class Phases:
         return classifier
 
     def _train(
-        self, config: EfficientConfig, trainee: Classification, part: Part, steps: int, **evaluation
+        self, config: EfficientConfig, trainee: Classification, part: Subset, steps: int, **evaluation
     ) -> Sequence[dict[str, float]]:
         batches = self.inputs.training(config, trainee.phase, part)
         workdir = Workdir(config, "efficient", is_chief(config.training))
@@ -97,17 +194,17 @@ class Phases:
 
 
 def first_phase(config: EfficientConfig) -> str:
-    """The phase that a run begins with."""
+    """Returns the phase that a run begins with."""
     return SUPERVISED if config.classifier.encoder == PIXELS else FROZEN
 
 
 def fine_tuning(config: EfficientConfig) -> int:
-    """Steps of the second phase at most; 0: there is none."""
+    """Returns the most steps of fine-tuning; 0: there is none."""
     return config.sgd.finetune_steps if first_phase(config) == FROZEN else 0
 
 
 def folder(config: EfficientConfig, *names: str) -> EfficientConfig:
-    """The same settings for a phase in a folder of the run."""
+    """Returns the same settings for a phase in a folder of the run."""
     return replace(config, workdir=os.path.join(config.workdir, *names))
 
 

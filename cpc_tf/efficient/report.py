@@ -1,83 +1,100 @@
-"""What the report shows of few labels: figure 1, tables 2 and 3 of the paper with our rows, the search, confusions."""
+"""Few labels in the report: figure 1, tables 2 and 3 of the paper with our rows, the search, confusions."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cpc_tf.efficient import confusion, label_curve
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+
+from cpc_tf.efficient import label_curve
 from cpc_tf.efficient.label_curve import METRICS, Curves, curves, interpolated, method_of
-from cpc_tf.results import paper, presets
-from cpc_tf.results.blocks import TRAINING, Block, Details, Gain, Gap, Part, Row, Spread, Table, percent, spread
+from cpc_tf.results import glyphs, paper, plots, presets
+from cpc_tf.results.blocks import (
+    TRAINING,
+    Block,
+    Details,
+    Figure,
+    Finding,
+    Gain,
+    Part,
+    Row,
+    Spread,
+    Table,
+    percent,
+    spread,
+)
 from cpc_tf.results.datasets import IMAGENET
 from cpc_tf.results.methods import Method, fraction, methods
 from cpc_tf.results.runs import Run, is_number
 from cpc_tf.results.training import classifier_curves
 
-FEW_LABELS = (10, "labels", "Few labels")
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
 RULES = {"Gain, interpolated": interpolated, "Gain between measured fractions": label_curve.between_measured}
 TRIED = {"Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size", "Steps": "steps"}
-# Rows of tables over fractions of the labels: each the group it is in, its name, where it is from, the values.
+MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
+PAIRS = 8  # classes in the table of confusions
+# Rows of tables over fractions of the labels: group, name, source, values by fraction.
 Lines = list[tuple[str, str, str, Mapping[float, Any]]]
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
-    """What the results on a dataset show of few labels; a gap if there are none and a preset would measure them."""
+    """Returns the parts of the page about the classifiers with few labels on a dataset."""
     if not runs:
-        what = "classification with few labels (figure 1, tables 2 and 3)"
-        gap = presets.gap(what, label_curve.preset(dataset, pixels=False), dataset, "--label_fraction=0.01")
-        return [Part(*FEW_LABELS, [gap])] if gap.how else []
+        return []
     found, name = curves(runs), runs[0].dataset_title
-    tables = [table_2(found, name), *_gaps(found, dataset), *table_3(found, name), *search(runs)]
+    tables = [table_2(found, name), *table_3(found, name), *search(runs)]
     training: list[Block] = []
     for index, curve in enumerate(found.all, 1):
         title, groups = method_of(curve).title, {percent(f): point.runs for f, point in curve.items()}
         training += classifier_curves(
-            f"training-efficient-{index}", f"classifiers with few labels: {title}", groups, True
+            f"training-efficient-{index}", f"classifiers with few labels: {title}", groups, ordered=True
         )
     return [
-        Part(*FEW_LABELS, [label_curve.figure(found, name), *tables], headline(found)),
-        Part(50, "confusions", "Confusions", confusion.blocks(found)),
+        Part(10, "labels", "Few labels", [label_curve.figure(found, name), *tables], findings(found)),
+        Part(50, "confusions", "Confusions", confusions(found)),
         Part(72, *TRAINING, training),
     ]
 
 
-def headline(found: Curves) -> list[str]:
-    """What was found with the fewest and the most labels; a gain is claimed only of runs as long as by the presets."""
+def findings(found: Curves) -> list[Finding]:
+    """Returns the accuracies with the fewest and the most labels; a gain is claimed only of runs of the full length."""
     common = sorted(found.ours.keys() & found.pixels.keys())
-    if common:
-        return [_comparison(found, at, claim=at == common[0]) for at in dict.fromkeys((common[0], common[-1]))]
-    for own, lacking in ((found.ours, "the baseline on pixels"), (found.pixels, "an encoder trained without labels")):
+    compared = []
+    for at in dict.fromkeys((*common[:1], *common[-1:])):
+        both = [found.ours[at], found.pixels[at]]
+        ours, pixels = (point.spread("top1") for point in both)
+        gained, unjudged = found.gain(at, "top1"), [*filter(None, map(label_curve.unjudged, both))]
+        remark = ""
+        if ours.mean <= pixels.mean:
+            remark = "pixels are not behind"
+        elif any(map(label_curve.short, both)):
+            remark = "no gain is claimed"
+        elif unjudged:
+            remark = f"no gain is claimed: {unjudged[0]}"
+        elif at == common[0] and gained and not (gained.bound and gained.factor < 1.05):  # else pixels have no more
+            remark = f"pixels need {gained} times as many labels"
+        compared.append(_finding(both, at, remark))
+    if compared:
+        return compared
+    for own, lacking in ((found.ours, "pixels"), (found.pixels, "an encoder trained without labels")):
         for at, point in own.items():
-            reached = f"{point.title} reaches {point.spread('top1')} % top-1"
-            return [_sentence([point], at, f"{reached}; {lacking} is not measured there yet.")]
+            return [_finding([point], at, f"{lacking}: not measured")]
     return []
 
 
-def _comparison(found: Curves, at: float, claim: bool) -> str:
-    both = [found.ours[at], found.pixels[at]]
-    ours, pixels = (point.spread("top1") for point in both)
-    gained, end = found.gain(at, "top1"), "."
-    if ours.mean <= pixels.mean:
-        end = ": the baseline is not behind."
-    elif any(map(label_curve.short, both)):
-        end = "; no gain is claimed."
-    elif reasons := [*filter(None, map(label_curve.unjudged, both))]:
-        end = f"; no gain is claimed, since {reasons[0]}."
-    elif claim and gained and not (gained.bound and gained.factor < 1.05):  # else it has no more labels than these
-        end = f": on pixels it takes {gained} times as many labels to get as far."
-    reached = f"{both[0].title} reaches {ours} % top-1 and training on pixels {pixels} %"
-    return _sentence(both, at, reached + end)
-
-
-def _sentence(points: Sequence[Method], at: float, what: str) -> str:
-    sentence = f"With {label_curve.labels(points[0]):,} labels ({percent(at)}), {what}"
-    return presets.in_short_runs(map(label_curve.short, points), sentence)
+def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
+    values = {point.title: str(point.spread("top1")) for point in points}
+    short = map(label_curve.short, points)
+    return Finding(
+        f"{label_curve.labels(points[0]):,} labels ({percent(at)}), top-1", values, presets.remark(short, remark)
+    )
 
 
 def table_2(found: Curves, dataset: str) -> Table:
-    """The paper's table 2, ours above the paper's."""
+    """Returns table 2, our rows above the paper's."""
     labels = {f: label_curve.labels(point) for curve in found.all for f, point in curve.items()}
     lines: Lines = [("", "Number of labels", "aside", labels)]
     for metric, group in METRICS.items():
@@ -95,15 +112,15 @@ def table_2(found: Curves, dataset: str) -> Table:
         gains = {f: gain and Gain(gain) for f, gain in zip(paper.FRACTIONS, paper.GAIN[metric])}
         lines.append((group, "Gain, as printed", "paper", gains))
     note = (
-        "Percent; after ±, half the range of several runs; shorter runs, and those of other settings, have rows of "
-        "their own. Gain: how many times as many labels the baseline needs for the same accuracy, interpolated in "
-        "their logarithm, or in the paper's coarser way; only of runs that are known to be as long as by a preset."
+        "Percent; after ±, half the range of several runs. Shorter runs and runs of other settings have their own "
+        "rows. Gain: how many times as many labels the baseline needs for the same accuracy, interpolated in "
+        "their logarithm, or by the paper's coarser rule; only for runs that are known to be as long as the preset's."
     )
     return _over_fractions("table2", "Pixels against CPC features (table 2 of the paper)", lines, note, dataset)
 
 
 def table_3(found: Curves, dataset: str) -> list[Table]:
-    """The paper's table 3 with the phases of our runs; nothing if the runs do not state their phases."""
+    """Returns table 3 with the phases of our runs, if they state any."""
     printed: Lines = []
     for group, rows in paper.TABLE_3.items():
         values = {name: _spreads(dict(zip(paper.TABLE_3_FRACTIONS, percents))) for name, *percents in rows}
@@ -126,7 +143,7 @@ def _phases(found: Curves, group: str, metric: str) -> Lines:
 
 
 def _over_fractions(name: str, title: str, lines: Lines, note: str, dataset: str) -> Table:
-    """A table with a column for each fraction of the labels; rows without any value are left out."""
+    """Returns a table with a column for each fraction of the labels, without empty rows."""
     columns = sorted({f for *_, at in lines for f in at})
     rows = [Row([own, *map(at.get, columns)], source, group) for group, own, source, at in lines if any(at.values())]
     note += "" if dataset in IMAGENET else f" The paper's figures are of ImageNet, ours of {dataset}."
@@ -138,7 +155,7 @@ def _spreads(percents: Mapping[float, float | None]) -> dict[float, Spread]:
 
 
 def search(runs: Sequence[Run]) -> list[Block]:
-    """What each search chose; report.json has all that was tried."""
+    """Returns a table of the chosen settings; report.json has all trials."""
     rows = []
     for title, run in [(m.title, run) for m in methods(runs) for run in sorted(m.runs, key=fraction)]:
         tried = run.get("search", [])
@@ -154,12 +171,64 @@ def search(runs: Sequence[Run]) -> list[Block]:
     return [Details("The settings that the held-out labels chose", [table])] if rows else []
 
 
-def _gaps(found: Curves, dataset: str) -> list[Gap]:
-    """Where one of the two compared methods lacks a fraction of the paper, or one that the other has."""
-    gaps, ours = [], method_of(found.ours).title if found.ours else "an encoder trained without labels"
-    for pixels, own, name in ((False, found.ours, ours), (True, found.pixels, "the baseline on pixels")):
-        if lacking := sorted({*paper.FRACTIONS, *found.ours, *found.pixels} - own.keys()):
-            what = f"{name} at {', '.join(map(percent, lacking))} of the labels"
-            flag = f"--label_fraction={lacking[0]:g}"
-            gaps.append(presets.gap(what, label_curve.preset(dataset, pixels), dataset, flag))
-    return gaps
+def confusions(found: Curves) -> list[Block]:
+    """Returns the confusion matrix of the pre-trained encoder at the largest fraction with predictions, and a table."""
+    for at, point in reversed(found.ours.items()):
+        counts, title = matrix(point.runs), f"{point.title}, {percent(at)} of the labels"
+        if counts is not None:
+            names = point.runs[0].get("class_names", [])
+            names = names if len(names) == len(counts) else [str(i) for i in range(len(counts))]
+            return [_matrix_figure(counts, names, title), _pairs(counts, names)]
+    return []
+
+
+def matrix(runs: Sequence[Run]) -> np.ndarray | None:
+    """Returns counts [true class, predicted class] of the test images over all runs; None without predictions."""
+    classes = runs[0].get("num_classes", 0)
+    known = [pairs for run in runs if (pairs := predictions(run)) and max(map(max, pairs)) < classes]
+    if not known:
+        return None
+    counts = np.zeros([classes, classes], np.int64)
+    np.add.at(counts, tuple(np.concatenate(known).T), 1)
+    return counts
+
+
+def predictions(run: Run) -> list[tuple[int, int]]:
+    """Returns (label, prediction) of each test image from predictions.csv; [] if it cannot be read."""
+    try:
+        pairs = [(int(row["label"]), int(row["prediction"])) for row in csv.DictReader(run.lines("predictions.csv"))]
+    except (KeyError, ValueError, TypeError, csv.Error):
+        return []
+    return pairs if all(min(pair) >= 0 for pair in pairs) else []
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    return counts / np.maximum(counts.sum(1, keepdims=True), 1)
+
+
+def _matrix_figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:
+    ticks = range(len(names) if len(names) <= MOST_NAMED else 0)
+    drawable = glyphs.drawable(tuple(names), "class")[: len(ticks)]
+    short = [name if len(name) <= 16 else f"{name[:15]}…" for name in drawable]
+
+    def draw(canvas: Canvas, theme: plots.Theme) -> None:
+        axis = canvas.subplots()
+        image = axis.imshow(100 * _shares(counts), vmin=0, vmax=100, cmap=theme.shades)
+        axis.set(title=f"{title}, test images", xlabel="prediction", ylabel="class")
+        axis.grid(visible=False)
+        axis.set_xticks(ticks, short, rotation=90, fontsize=7)
+        axis.set_yticks(ticks, short, fontsize=7)
+        canvas.colorbar(image, shrink=0.6, pad=0.02).set_label("% of the class")
+
+    found = zip(*np.nonzero(counts))
+    data = [{"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in found]
+    caption = "Confusion matrix of the test images, all runs together; each row sums to 100 %."
+    alt = f"Confusion matrix, {title}: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
+    return Figure("confusion", caption, plots.png(draw, 6.5, 5.6, 160), alt, data)
+
+
+def _pairs(counts: np.ndarray, names: Sequence[str]) -> Table:
+    shares = _shares(counts) * (1 - np.eye(len(names)))
+    worst = zip(*np.unravel_index(np.argsort(-shares, axis=None, kind="stable")[:PAIRS], counts.shape))
+    rows = [Row([names[i], names[j], spread([shares[i, j]]), int(counts[i, j])]) for i, j in worst if shares[i, j]]
+    return Table("confused", "What is confused most", ["Class", "Taken for", "Of the class, %", "Images"], rows)

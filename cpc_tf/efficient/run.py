@@ -1,27 +1,41 @@
-"""Classifies with few labels, the paper's protocol (appendix C): on an encoder, frozen and fine-tuned, or on pixels."""
+"""Classification with few labels (appendix C of the paper): on an encoder, frozen and fine-tuned, or on pixels.
+
+Settings and the length of fine-tuning are selected on held-out labels, by random search in the space of appendix C.1.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels
-from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase, folder
-from cpc_tf.efficient.selection import Selection, select
-from cpc_tf.efficient.trainee import FINE_TUNED
+from cpc_tf.efficient.phases import Inputs, Phases, fine_tuning, first_phase, folder
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.settings import replace
+from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
+# Fields of a trial that diverged, in place of its scores.
+DIVERGED = {"steps": 0, "diverged": True}
+
+
+class Selection(NamedTuple):
+    """The settings to train with on all chosen labels."""
+
+    records: list[dict[str, Any]]  # of all trials; empty if there was nothing to choose
+    config: EfficientConfig  # the run's settings with the best of these
+    finetune_steps: int  # length of fine-tuning; 0 if there is none, or if none was best
+
 
 def efficient(config: EfficientConfig) -> dict[str, Any]:
-    """Selects, trains, tests and prints the accuracies; returns the result, which is also in result.json.
+    """Selects settings, trains, tests and prints the accuracies; returns the content of result.json.
 
     A finished run is not tested again: its result is read.
 
@@ -47,7 +61,7 @@ def _is_whole(result: dict[str, Any]) -> bool:
 
 
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
-    """Opens the data and says what they are, chooses the labels and loads the encoder. Raises ConfigError."""
+    """Opens the data and prints a summary, chooses the labels and loads the encoder. Raises ConfigError."""
     seed, chosen = config.training.seed, config.classifier
     source, test_source, summary = catalog.open_pair(config.data, config.labels.test_split)
     if is_chief(config.training):
@@ -115,3 +129,98 @@ def _train(selection: Selection, phases: Phases) -> tuple[dict[str, float], np.n
             scores, predictions = phases.test(config, trainee)
         results[FINE_TUNED] = {**scores, "steps": steps}
     return scores, predictions, results
+
+
+def select(config: EfficientConfig, phases: Phases) -> Selection:
+    """Selects settings of the first phase on the held-out labels and then, with the best, the length of fine-tuning.
+
+    Raises:
+      Diverged: all settings diverge. If only some do, they are recorded and not chosen.
+    """
+    phase, tried = first_phase(config), trials(config)
+    if len(tried) == 1 and not fine_tuning(config):
+        return Selection([], config, 0)
+    records, divergence = [], None
+    for number, settings in enumerate(tried):
+        trial = replace(folder(config, "search", phase, str(number)), **settings)
+        try:
+            trainee = phases.first(trial, phases.inputs.fit)
+            found = {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
+        except loop.Diverged as error:
+            divergence, found = error, DIVERGED
+        records.append({"phase": phase, **settings, **found, "chosen": False})
+        _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1])
+    if divergence and all(record.get("diverged") for record in records):
+        raise divergence
+    chosen = best(records)
+    records[chosen]["chosen"] = True
+    selection = Selection(records, replace(config, **tried[chosen]), 0)
+    if not fine_tuning(config):
+        return selection
+    return _with_length(selection, folder(selection.config, "search", phase, str(chosen)), phases)
+
+
+def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
+    """Adds rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
+    config, fit = selection.config, phases.inputs.fit
+    start = phases.first(first, fit)  # finished before: only restored
+    weights = start.classifier.get_weights()
+    none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
+    records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
+    for rate in rates:
+        tuned = replace(folder(config, "search", FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
+        start.classifier.set_weights(weights)
+        try:
+            _, looks = phases.fine_tune(tuned, start, fit, config.sgd.finetune_steps, evaluated=True)
+        except loop.Diverged:
+            looks = []
+            records.append({"phase": FINE_TUNED, "encoder_rate": rate, **DIVERGED, "chosen": False})
+        for record in looks:
+            if "held_out_top1" in record:
+                figures = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
+                length = {"steps": record["step"], "chosen": False}
+                records.append({"phase": FINE_TUNED, "encoder_rate": rate, **figures, **length})
+        _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1])
+    chosen = records[best(records)]
+    chosen["chosen"] = True
+    tuned = replace(config, encoder_rate=chosen["encoder_rate"] or rates[0])
+    return Selection([*selection.records, *records], tuned, chosen["steps"])
+
+
+def trials(config: EfficientConfig) -> list[dict[str, Any]]:
+    """Returns the settings to try in the first phase, {flag: value}: the given ones, then random ones.
+
+    Learning rate and batch size are drawn from their lists, weight decay uniformly on the log scale, dropout uniformly.
+    A function of the seed: trial n is the same whatever the number of trials.
+    """
+    search = config.search
+    given = {
+        "learning_rate": config.sgd.learning_rate,
+        "weight_decay": config.sgd.weight_decay,
+        "dropout": config.classifier.dropout,
+        "batch_size": config.training.batch_size,
+    }
+    tried = [given]
+    for number in range(1, search.search_trials):
+        random = np.random.default_rng([config.training.seed, number])
+        decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
+        tried.append(
+            {
+                "learning_rate": float(random.choice(search.numbers("search_rates") or [given["learning_rate"]])),
+                "weight_decay": float(f"{decay:.3g}"),
+                "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
+                "batch_size": int(random.choice(search.numbers("search_batches") or [given["batch_size"]])),
+            }
+        )
+    return tried
+
+
+def best(records: list[dict[str, Any]]) -> int:
+    """Returns the index of the highest 'held_out_top1'; among equals, of the lowest 'held_out_loss'."""
+    ended = [i for i, record in enumerate(records) if not record.get("diverged")]
+    return min(ended, key=lambda i: (-records[i]["held_out_top1"], records[i]["held_out_loss"]))
+
+
+def _report(title: str, record: dict[str, Any]) -> None:
+    found = "diverged" if record.get("diverged") else f"held-out top-1 {100 * record['held_out_top1']:.1f} %"
+    print(f"{title}: {found}", flush=True)

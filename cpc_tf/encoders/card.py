@@ -1,18 +1,19 @@
-"""encoder.json: what a module that `python -m cpc_tf.export` wrote is, and where it comes from."""
+"""encoder.json, the card of a module of `python -m cpc_tf.export`: its network, and how it was trained."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import os
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.settings import ConfigError, Settings, flatten
-from cpc_tf.texts import shown, wrong_number, wrong_text
+from cpc_tf.texts import shown, wrong_text
 
 # Values of `trained_by` beside the names of objectives. 'OBJECTIVE+labels' is pre-trained, then fine-tuned on labels.
 LABELS, UNTRAINED, PIXELS, UNKNOWN = "labels", "untrained", "pixels", "unknown"
@@ -45,28 +46,36 @@ class Identity:
 
 
 def module_name(module: str) -> str:
-    """What a module is called in files that leave this machine: its handle, or the last component of its path."""
+    """A module's handle, or the last component of its path: files that leave this machine name no folders of it."""
     return module if "://" in module and not module.startswith("gs://") else os.path.basename(module.rstrip("/"))
 
 
 FILE = "encoder.json"
 
-_NONE = type(None)
-# Key -> what its value may be. A file of an earlier version lacks some of them.
-_TYPES = {
-    **dict.fromkeys(("module", "objective", "dataset", "run", "weights", "phase"), str),
-    **dict.fromkeys(("step", "num_train_labels"), int),
-    **dict.fromkeys(("seed", "feature_dim", "parameters"), (int, _NONE)),
-    **dict.fromkeys(("encoder", "geometry", "versions"), dict),
-    "label_fraction": (int, float),
-    "began_as": (dict, _NONE),
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not wrong_text(value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+# Key -> whether it can have a value.
+_RULES: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("module", "objective", "dataset", "run", "weights", "phase"), _is_text),
+    **dict.fromkeys(("seed", "step", "num_train_labels", "feature_dim", "parameters"), _is_count),
+    "label_fraction": lambda value: type(value) in (int, float) and 0 <= value <= 1,
+    "encoder": lambda value: isinstance(value, dict),
+    "geometry": lambda value: isinstance(value, dict),
+    "versions": lambda value: isinstance(value, dict) and all(_is_text(x) for item in value.items() for x in item),
+    "began_as": lambda value: value is None or isinstance(value, dict),
 }
-_LARGEST = {"label_fraction": 1, "feature_dim": 2**31 - 1}  # of others: 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """How an encoder came by its values: a run, and what that began with. What is unknown is None."""
+    """How an encoder was trained: a run, and what that began with. What is unknown is None."""
 
     module: str | None = None  # name of the module that holds these values
     objective: str | None = None  # by which it was pre-trained; None if it learned from labels
@@ -101,7 +110,7 @@ class Training:
 
     @property
     def _first(self) -> Training:
-        """The pre-training that runs on labels go back to; without one, the first of these runs."""
+        """The pre-training that the runs on labels began with; without one, the first of these runs."""
         first = self
         while first.on_labels and first.began_as:
             first = first.began_as
@@ -117,18 +126,23 @@ class Training:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Training:
-        """Inverse of `to_json`; the keys were checked. Before there were other objectives, there was CPC."""
-        known = {f.name: values.get(f.name) for f in dataclasses.fields(cls)}
-        if known["num_train_labels"] is None:
-            known["objective"] = known["objective"] or "cpc"
-        if known["began_as"] is not None:
-            known["began_as"] = cls.from_json(known["began_as"])
-        return cls(**known)
+        """Inverse of `to_json`. Raises ConfigError that begins with the key that is wrong."""
+        for name, value in values.items():
+            if name not in _RULES:
+                raise ConfigError(f"{_shown(name)} is no key of it")
+            if not _RULES[name](value):
+                raise ConfigError(f"'{name}' is {_shown(value)}")
+        needed = "label_fraction" if "num_train_labels" in values else "objective"
+        if needed not in values:
+            raise ConfigError(f"no key '{needed}' in it")
+        known = {field.name: values.get(field.name) for field in dataclasses.fields(cls)}
+        before = known.pop("began_as")
+        return cls(**known, began_as=None if before is None else cls.from_json(before))
 
 
 @dataclasses.dataclass(frozen=True)
 class EncoderCard:
-    """The content of encoder.json; what a file does not say is None."""
+    """The content of encoder.json."""
 
     encoder: EncoderConfig
     geometry: GeometryConfig  # of the patches
@@ -138,7 +152,7 @@ class EncoderCard:
     versions: dict[str, str] = dataclasses.field(default_factory=dict)  # of the libraries that wrote the module
 
     def identity(self, module: str) -> Identity:
-        """What results say of an encoder that comes from this module."""
+        """The identity, for results, of an encoder that comes from this module."""
         return Identity(
             trained_by=self.training.trained_by,
             architecture=self.encoder.encoder,
@@ -164,32 +178,37 @@ class EncoderCard:
     @classmethod
     def from_json(cls, values: Any) -> EncoderCard:
         """Inverse of `to_json`. Raises ConfigError that begins with the key that is wrong."""
-        _check_types(values)
+        if not isinstance(values, dict):
+            raise ConfigError("no keys in it")
+        for name in ("encoder", "geometry"):
+            if name not in values:
+                raise ConfigError(f"no key '{name}' in it")
+        training = Training.from_json(values)  # checks all keys
         known = {name: values[name] for name in ("feature_dim", "parameters", "versions") if name in values}
         encoder, geometry = _settings(EncoderConfig, values, "encoder"), _settings(GeometryConfig, values, "geometry")
-        return cls(encoder, geometry, Training.from_json(values), **known)
+        return cls(encoder, geometry, training, **known)
 
 
 def find_card(module: str) -> EncoderCard | None:
-    """The card of a module by directory; None if it is no module of ours. Raises ConfigError if the file is damaged."""
+    """The card of a module by directory; None if it is not ours. Raises ConfigError if the file is damaged."""
     path = os.path.join(module, FILE)
     # Handles of the web are no files.
     if ("://" in module and not module.startswith("gs://")) or not tf.io.gfile.exists(path):
         return None
     try:
         with tf.io.gfile.GFile(path) as file:
-            return EncoderCard.from_json(json.loads(file.read(), parse_constant=_refuse_constant))
+            return EncoderCard.from_json(json.loads(file.read()))
     except tf.errors.OpError as error:
         raise ConfigError(f"--encoder={shown(module)}: its {FILE} cannot be read ({error.message})") from error
-    # JSONDecodeError, UnicodeDecodeError and ConfigError are ValueErrors; a RecursionError is of too many brackets.
+    # JSONDecodeError, UnicodeDecodeError and ConfigError are ValueErrors; too many brackets raise RecursionError.
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"--encoder={shown(module)}: its {FILE} is damaged: {' '.join(str(error).split())}; export the module anew"
+            f"--encoder={shown(module)}: its {FILE} is damaged: {' '.join(str(error).split())}; export the module again"
         ) from error
 
 
 def read_card(module: str, otherwise: str = "") -> EncoderCard:
-    """The card of one of our modules. Raises ConfigError if it has none, which says what is needed `otherwise`."""
+    """The card of one of our modules. Raises ConfigError, which ends with `otherwise`, if it has none."""
     card = find_card(module)
     if card is None and "://" not in module and not tf.io.gfile.exists(module):
         raise ConfigError(f"--encoder={module}: there is no such directory")
@@ -199,42 +218,12 @@ def read_card(module: str, otherwise: str = "") -> EncoderCard:
     return card
 
 
-def _check_types(values: Any) -> None:
-    if not isinstance(values, dict):
-        raise ConfigError("no keys in it")
-    for name in ("encoder", "geometry"):
-        if name not in values:
-            raise ConfigError(f"no key '{name}' in it")
-    while values is not None:
-        for name, value in values.items():
-            if name not in _TYPES:
-                raise ConfigError(f"{_shown(name)} is no key of it")
-            if not isinstance(value, _TYPES[name]) or isinstance(value, bool) or _wrong(name, value):
-                raise ConfigError(f"'{name}' is {_shown(value)}")
-        for name, value in values.get("versions", {}).items():
-            if not isinstance(value, str) or wrong_text(name) or wrong_text(value):
-                raise ConfigError(f"'versions': {_shown(name)} is {_shown(value)}")
-        values = values.get("began_as")
-
-
-def _wrong(name: str, value: Any) -> str:
-    """What a text or a number of the type that is wanted is not, '' if it can be."""
-    if isinstance(value, str):
-        return wrong_text(value)
-    return wrong_number(value, 0, None, _LARGEST.get(name, 2**63 - 1)) if isinstance(value, (int, float)) else ""
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    """Python reads NaN and Infinity, which are no JSON."""
-    raise ConfigError(f"{name} in it")
-
-
 def _shown(value: Any) -> str:
     return shown(json.dumps(value))
 
 
 def _settings(settings_class: type[Settings], values: dict[str, Any], key: str) -> Any:
-    """The settings under a key; those that are missing, in an old file, have their defaults."""
+    """The settings under a key."""
     fields = {field.name: field for field in dataclasses.fields(settings_class)}
     for name, value in values[key].items():
         if name not in fields:

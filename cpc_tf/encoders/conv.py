@@ -1,4 +1,4 @@
-"""Convolutions as Keras has them, in the ways that are faster on CPUs."""
+"""Convolutions that are faster on CPUs than Keras' own, and max-pooling that XLA can compile."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cpc_tf.keras import keras
 
 
 class Conv(keras.layers.Conv2D):
-    """Keras' convolution with the same answer, rounded in another order.
+    """Keras' convolution; the result differs in rounding alone.
 
-    At 1x1 without stride on small maps it is the matrix product that it is, whose gradient is faster on CPUs. In
-    training steps on CPUs the gradient of some other kernels is a matrix product, too: see `convolve_by_rows`.
+    1x1 kernels without stride on small maps are computed as a matmul, whose gradient is faster on CPUs. In training
+    steps on CPUs the gradient of some other kernels is computed as a matmul, too: see `convolve_by_rows`.
     """
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
@@ -21,7 +21,7 @@ class Conv(keras.layers.Conv2D):
             return super().convolution_op(inputs, kernel)
         kernel = tf.convert_to_tensor(kernel)
         places = _places(inputs)
-        # Of unknown size are the maps in exported modules, mostly of patches.
+        # Maps of unknown size occur in exported modules, mostly for patches.
         if (*self.kernel_size, *self.strides) == (1, 1, 1, 1) and (places is None or places <= 64):
             sizes = tf.shape(inputs)
             flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
@@ -45,7 +45,7 @@ def _places(x: tf.Tensor) -> int | None:
 
 
 def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) -> tf.Tensor:
-    """A convolution whose gradient with respect to the kernel is one matrix product; where `is_usable` holds.
+    """A convolution whose gradient with respect to the kernel is one matmul; where `is_usable` holds.
 
     Args:
       x: [N, H, W, C], float32 or bfloat16.
@@ -70,3 +70,32 @@ def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str)
         return tf.nn.conv2d(x, kernel, stride, padding), gradient
 
     return run(x, kernel)
+
+
+def max_pool(x: tf.Tensor) -> tf.Tensor:
+    """3x3 max-pool of stride 2, padding 'SAME': the values and the gradients of `tf.nn.max_pool2d(x, 3, 2, "SAME")`.
+
+    TensorFlow has no deterministic XLA kernel of that gradient (2.15: "GPU MaxPool gradient ops do not yet have a
+    deterministic XLA implementation"). The maximum of shifted slices needs none: of equal values the first one gets the
+    gradient, in the order of rows, then columns.
+
+    Args:
+      x: [N, H, W, C], float; H and W need not be known.
+
+    Returns:
+      [N, ceil(H / 2), ceil(W / 2), C].
+    """
+    for axis in (2, 1):  # columns first, so that the first of equal values is the first in its row
+        size = tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
+        padding = [[0, 0], [0, 0], [0, 0], [0, 0]]
+        padding[axis] = [size % 2, 1]
+        padded = tf.pad(x, padding, constant_values=x.dtype.min)  # 2 * ceil(size / 2) + 1 along the axis
+        end = 2 * ((size + 1) // 2)
+        first, second, third = (_every_second(padded, axis, start, end + start - 1) for start in range(3))
+        x = tf.maximum(tf.maximum(first, second), third)
+    return x
+
+
+def _every_second(x: tf.Tensor, axis: int, start: int, stop: int | tf.Tensor) -> tf.Tensor:
+    """x[start:stop:2] along an axis."""
+    return x[:, start:stop:2] if axis == 1 else x[:, :, start:stop:2]

@@ -1,4 +1,4 @@
-"""Modules that others wrote, or that are damaged: what is wrong with one is found before anything is built on it."""
+"""SavedModels used as they are, mostly by others: what is wrong with one is found before anything is built on it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ import tensorflow_hub as hub
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import shown
 
+# The endpoint that is the latents of our modules' patch grid instead of maps of the whole image.
+LATENTS = "latents"
+# Endpoints that a module with a single output without a name has, too.
+_NAMELESS = ("", "feature_map", "features", LATENTS)
+
 
 @contextlib.contextmanager
 def refused(text: str, what: str) -> Iterator[None]:
-    """Within it, whatever --encoder=TEXT makes TensorFlow raise is a ConfigError that says WHAT it is not."""
+    """Re-raises whatever TensorFlow raises as a ConfigError: '--encoder=TEXT: WHAT (the reason)'."""
     try:
         yield
     except RunEnded:
@@ -32,13 +37,28 @@ def load_module(module: str, text: str) -> Any:
 
 
 def as_layer(module: Any, text: str, **options: Any) -> hub.KerasLayer:
-    """What can be called of a module as a layer. Raises ConfigError."""
+    """A module as a layer. Raises ConfigError."""
     with refused(text, "cannot be called with images, as a TF-Hub module of images can"):
         return hub.KerasLayer(module, **options)
 
 
+def trainable_layer(module: str, endpoint: str, image_size: int, text: str, flag: str) -> hub.KerasLayer:
+    """A TF-Hub module as a layer that may be fine-tuned, with all its endpoints if it has some. Raises ConfigError."""
+    loaded = load_module(module, text)
+    if endpoint == LATENTS:
+        if not hasattr(loaded, "patched"):
+            raise ConfigError(f"--{flag}={LATENTS}: --encoder={text} is no module of ours, it has no patch grid")
+        return as_layer(loaded.patched, text, trainable=True)
+    if endpoint:
+        layer = as_layer(loaded, text, trainable=True, arguments={"return_endpoints": True})
+        with contextlib.suppress(Exception):  # without endpoints it may raise anything: then its only output is used
+            trace(layer, image_size)
+            return layer
+    return as_layer(loaded, text, trainable=True)
+
+
 def trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:
-    """What a function gives for images, by shape: traced, not run. Makes its variables."""
+    """Returns the symbolic outputs of a function of images: it is traced, not run. Creates its variables."""
     spec = tf.TensorSpec([None, side, side, 3], tf.float32)
     return tf.function(function, autograph=False).get_concrete_function(spec).structured_outputs
 
@@ -62,10 +82,26 @@ def described(output: Any) -> str:
     return str(output.shape) if output.dtype.is_floating else f"{output.dtype.name} {output.shape}"
 
 
-def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) -> None:
-    """Runs a module once, since tracing believes what it says of itself. Raises ConfigError.
+def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: bool) -> None:
+    """Raises ConfigError if the endpoint is not among the outputs."""
+    if not isinstance(outputs, dict):
+        if endpoint not in _NAMELESS:
+            raise ConfigError(
+                f"--{flag}={endpoint}: --encoder={text} has one output, without a name; --{flag}=feature_map is that"
+            )
+        outputs = {endpoint: outputs}
+    wanted, ranks = ("feature maps or vectors", (2, 4)) if vectors else ("feature maps", (4,))
+    fitting = sorted(str(name) for name, x in outputs.items() if fits(x, ranks))
+    if endpoint not in fitting:
+        shape = f", but {described(outputs[endpoint])}" if endpoint in outputs else ""
+        has = f"the {wanted} {', '.join(fitting)}" if fitting else f"no {wanted}"
+        raise ConfigError(f"--{flag}={endpoint}: --encoder={text} has {has}{shape}")
 
-    Only on one device: on several, its variables cannot be read in this place.
+
+def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) -> None:
+    """Runs a module once, since tracing trusts its signature. Raises ConfigError.
+
+    Only on one device: with several replicas, its variables cannot be read here.
     """
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync > 1 or isinstance(strategy, tf.distribute.TPUStrategy):

@@ -1,17 +1,15 @@
-"""What every family of encoders is: a network that turns images of any size into feature maps and features."""
+"""The base class of every family of encoders: a network from images of any size to feature maps and features."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from cpc_tf.encoders.norm import Identity
 from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError
-
-if TYPE_CHECKING:
-    from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.settings import ConfigError, Settings
 
 
 class Network(keras.Model):
@@ -21,23 +19,23 @@ class Network(keras.Model):
     `--encoder` and `--backbone` may have -> that subclass. A subclass sets `feature_dim` and implements `endpoints`.
 
     Args:
-      config: which network, and the options of its family.
+      config: an `EncoderConfig`: which network, and the options of its family.
       precision: of convolutions and activations, 'float32' or 'bfloat16'; parameters, statistics and endpoints are
         float32.
     """
 
-    OPTIONS: tuple[str, ...] = ()  # fields of EncoderConfig that the family can do; others must keep their defaults
+    OPTIONS: tuple[str, ...] = ()  # fields of EncoderConfig that the family supports; others must keep their defaults
     FROM_LABELS: ClassVar[dict[str, Any]] = {}  # options of an encoder that is trained on labels from the start
     feature_dim: int
 
-    def __init__(self, config: EncoderConfig, precision: str = "float32", name: str = "encoder"):
+    def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
         super().__init__(name=name, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)
         self.config = config
-        # May be changed: an exported module is traced without, though its encoder.json says what the run did.
+        # An export sets it to False to trace the module, whose encoder.json keeps the setting of the run.
         self.recompute = config.recompute
 
     @classmethod
-    def check(cls, config: EncoderConfig) -> None:
+    def check(cls, config: Settings) -> None:
         """Raises ConfigError if the family cannot do what the settings say."""
         for field in dataclasses.fields(config):
             value = getattr(config, field.name)
@@ -65,3 +63,25 @@ class Network(keras.Model):
     def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32."""
         return self.endpoints(images, training)["features"]
+
+
+def restore_kernel_norms(network: Network) -> None:
+    """Scales kernels that grew before a norm back to the length that He's initialization draws them with.
+
+    A norm cancels the scale of its input (batch norm where it normalizes with the batch), so the gradient is
+    perpendicular to the kernel before it, and each step of training makes that kernel longer. A step of SGD then turns
+    it less, by the square of the growth, a step of Adam by the growth (van Laarhoven 2017, arXiv:1706.05350).
+
+    Scales the kernels of `Network.normalized` and the averaged statistics of batch norm with them. The outputs stay the
+    same but for the norms' epsilon. Kernels that weight decay made shorter stay: longer ones were no better.
+    """
+    for layer, norm in network.normalized():
+        if isinstance(norm, Identity):
+            continue
+        kernel = layer.kernel
+        drawn = (2.0 * layer.filters) ** 0.5  # variance 2 / fan_in of fan_in * filters values
+        factor = drawn / tf.maximum(tf.norm(kernel), drawn)
+        kernel.assign(kernel * factor)
+        if isinstance(norm, keras.layers.BatchNormalization):
+            norm.moving_mean.assign(norm.moving_mean * factor)
+            norm.moving_variance.assign(norm.moving_variance * tf.square(factor))

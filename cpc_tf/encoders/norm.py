@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from cpc_tf.encoders.norm_relu import normalize_native
-from cpc_tf.encoders.operations import is_usable
+from cpc_tf.encoders.operations import is_usable, operations
 from cpc_tf.keras import keras
 
 EPSILON = 1e-5
@@ -29,9 +28,24 @@ def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool = Fa
       [N, M, C] of x's dtype; statistics over (M, C) are float32.
     """
     if is_usable(x):
-        return normalize_native(x, scale, offset, relu, EPSILON)
+        return _normalize_native(x, scale, offset, relu)
     y = _normalize_plain(x, scale, offset)
     return tf.nn.relu(y) if relu else y
+
+
+def _normalize_native(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool) -> tf.Tensor:
+    """Layer norm, and ReLU if asked for, as one operation of ours for CPUs (norm_relu.cc); where `is_usable` holds."""
+
+    @tf.custom_gradient
+    def run(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
+        y, mean, inverse = operations().cpc_norm_relu(x, scale, offset, relu=relu, epsilon=EPSILON)
+
+        def gradient(upstream: tf.Tensor):
+            return tuple(operations().cpc_norm_relu_grad(x, scale, offset, mean, inverse, upstream, relu=relu))
+
+        return y, gradient
+
+    return run(x, scale, offset)
 
 
 @tf.custom_gradient

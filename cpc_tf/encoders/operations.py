@@ -10,8 +10,7 @@ from absl import logging
 
 from cpc_tf import native
 
-_HERE = pathlib.Path(__file__).parent
-LIBRARY = native.Library("encoders", tuple(sorted(_HERE.glob("*.cc"))), tuple(sorted(_HERE.glob("*.h"))))
+LIBRARY = native.Library("encoders", pathlib.Path(__file__).parent)
 
 
 @functools.cache  # decides, and says so, once

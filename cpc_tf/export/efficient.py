@@ -7,8 +7,8 @@ import os
 from typing import Any
 
 from cpc_tf.data.config import GeometryConfig, ImageConfig
+from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.trainee import FINE_TUNED, SUPERVISED
 from cpc_tf.encoders.card import EncoderCard, Training, module_name
 from cpc_tf.encoders.load import LATENTS, EncoderName
 from cpc_tf.export.config import ExportConfig

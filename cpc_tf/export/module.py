@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.network import Network
-from cpc_tf.encoders.patch_grid import patch_grid
+from cpc_tf.encoders.patches import patch_grid
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_hub as hub
 
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
@@ -74,14 +73,12 @@ def load_trained(
             ) from error
 
     step = read_first(candidates, folder, read)
-    if isinstance(maps.encoder, hub.KerasLayer):
-        # The layer lists trainable variables first, what was saved lists them in the order of `Network.variables`.
-        settings, variables = before.encoder, maps.encoder.resolved_object.variables
-    else:
-        settings, variables = maps.encoder.config, maps.encoder.variables
-    encoder = with_values(settings, variables, chosen.encoder)
+    encoder = maps.encoder
+    if not isinstance(encoder, Network):
+        # The layer lists trainable variables first, the SavedModel lists them in the order of `Network.variables`.
+        encoder = with_values(before.encoder, encoder.resolved_object.variables, chosen.encoder)
+        _compare(encoder, maps, before.geometry.patch_size)
     encoder.recompute = False
-    _compare(encoder, maps, before.geometry.patch_size if before else side)
     return encoder, step
 
 

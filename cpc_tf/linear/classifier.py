@@ -1,17 +1,23 @@
-"""The linear classifier of appendix B."""
+"""The linear classifier of appendix B: the model, one step of its training, and its test."""
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
+from cpc_tf.encoders.load import GridEncoder
+from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.training.optimizer import adam
+from cpc_tf.training.trainee import Trainee
 
 
 class LinearClassifier(keras.Model):
-    """Appendix B: batch norm without scale, a 1x1 convolution to the logits, their mean over the grid.
+    """Batch norm without scale, a 1x1 convolution to the logits, and their mean over the grid.
 
     Args:
-      num_classes: how many.
+      num_classes: number of logits.
     """
 
     def __init__(self, num_classes: int):
@@ -22,3 +28,54 @@ class LinearClassifier(keras.Model):
     def call(self, latents: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Latents [B, R, C, D] -> logits [B, num_classes], float32."""
         return tf.reduce_mean(self.logits(self.norm(latents, training=training)), [1, 2])
+
+
+class LinearTraining(Trainee):
+    """Trains a `LinearClassifier` with Adam. The paper states only the rate; the rest is Keras' default.
+
+    Args:
+      config: settings of the run.
+      encode: the frozen encoder; not used for batches that have 'latents'.
+      latent_shape: (R, C, D).
+      num_classes: number of classes.
+      strategy: where it runs.
+
+    Raises:
+      ConfigError: if the batch cannot be divided among the replicas.
+    """
+
+    metric_names = ("loss", "accuracy")
+
+    def __init__(
+        self,
+        config: LinearConfig,
+        encode: GridEncoder,
+        latent_shape: tuple[int, int, int],
+        num_classes: int,
+        strategy: tf.distribute.Strategy,
+    ):
+        super().__init__(strategy, config.training.batch_size)
+        self.encode = encode
+        keras.utils.set_random_seed(config.training.seed)
+        with strategy.scope():
+            self.classifier = LinearClassifier(num_classes)
+            self.classifier.build([None, *latent_shape])
+            optimizer = adam(config.probe.learning_rate)
+        self.set_up({"optimizer": (optimizer, self.classifier.trainable_variables)}, classifier=self.classifier)
+
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns latents and labels of a batch of 'latents' or 'patches', and 'label' int64 [B]."""
+        return batch["latents"] if "latents" in batch else self.encode(batch["patches"]), batch["label"]
+
+    def gradients(self, latents: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        with tf.GradientTape() as tape:
+            logits = self.classifier(latents, training=True)  # [B, classes]
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        correct = tf.equal(tf.argmax(logits, 1), labels)
+        accuracy = tf.reduce_mean(tf.cast(correct, tf.float32))
+        return tape.gradient(loss, self.trained), {"loss": loss, "accuracy": accuracy}
+
+    def test(self, batches: tf.data.Dataset) -> dict[str, float]:
+        """Returns top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""
+        found = [(self.classifier(latents).numpy(), labels.numpy()) for latents, labels in map(self.inputs, batches)]
+        return score(*(np.concatenate(parts) for parts in zip(*found)))

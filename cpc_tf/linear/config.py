@@ -15,7 +15,7 @@ class ProbeConfig(Settings):
     encoder: str = setting(
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
-        "our modules; 'pixels': none",
+        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none",
         path=True,
     )
     geometry_from: str = setting(

@@ -1,4 +1,4 @@
-"""What the report shows of linear classification: table 1 and figure 3 of the paper, and the study of augmentations."""
+"""Linear classification in the report: table 1 and figure 3 of the paper, and the study of augmentations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.results import paper, plots, presets
-from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Gap, Part, Row, Spread, Table, paper_rows, spread
-from cpc_tf.results.datasets import dataset_id, dataset_name
+from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Finding, Part, Row, Table, paper_rows, spread
 from cpc_tf.results.methods import Method, apart, identity, methods
 from cpc_tf.results.runs import Run
 from cpc_tf.results.training import classifier_curves, pictures
@@ -15,42 +14,41 @@ from cpc_tf.results.training import classifier_curves, pictures
 METRICS = ("top1", "top5")
 NEIGHBOURS = "Nearest training images in feature space ({}): green frame, same class; red frame, another."
 NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
-BASELINES = {"untrained": "the encoder's untrained copy", "pixels": "raw pixels"}
+BASELINES = ("untrained", "pixels")
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
-    """What the results on a dataset show of linear classifiers; gaps where they show nothing and a preset would."""
+    """Returns the parts of the page about the linear classifiers on a dataset."""
     found = methods(run for run in runs if not run.get("rung") and not run.get("policy"))
     rungs = {name: [run for run in runs if run.get("rung", "").lower() == name.lower()] for name in paper.LADDER}
     rungs = {name: own for name, own in rungs.items() if own}
-    name = runs[0].dataset_title if runs else dataset_name(dataset)
-    shown = [*([_table_1(found, name)] if found else []), *_gaps(found, dataset), *_policies(runs)]
-    seen = [run for method in found if method.trained_by not in BASELINES for run in method.runs]
-    neighbours = pictures(seen, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)
+    tables = [*([_table_1(found, runs[0].dataset_title)] if found else []), *_policies(runs)]
+    ours = [run for method in found if method.trained_by not in BASELINES for run in method.runs]
+    neighbours = pictures(ours, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)
     curves = classifier_curves("training-linear-1", "linear classifiers", {m.title: m.runs for m in found})
     curves += classifier_curves("training-linear-2", "linear classifiers of the ladder", rungs, ordered=True)
     return [
-        Part(20, "linear", "Linear classifiers", shown, _headline(found)),
-        _ladder(rungs, dataset),
+        Part(20, "linear", "Linear classifiers", tables, _findings(found)),
+        Part(30, "rungs", "From CPC v1 to CPC v2", _ladder(rungs) if rungs else []),
         Part(61, *FEATURES, neighbours),
         Part(71, *TRAINING, curves),
     ]
 
 
-def _headline(found: Sequence[Method]) -> list[str]:
+def _findings(found: Sequence[Method]) -> list[Finding]:
+    """The best pre-trained encoder, and the best of each baseline."""
     found = sorted(found, key=lambda method: -method.spread("top1").mean)
     ours = [method for method in found if method.pretrained]
     if not ours:
         return []
+    baselines = [next((m for m in found if m.trained_by == kind), None) for kind in BASELINES]
+    values = {method.title: str(method.spread("top1")) for method in (ours[0], *filter(None, baselines))}
     encoders = {frozenset(run["encoder"] for run in method.runs) for method in ours}  # of other settings the same
-    beside = [f"the best of {len(encoders)} encoders"] * (len(encoders) > 1)
-    for baseline in BASELINES:
-        beside += [f"{m.title} {m.spread('top1')} %" for m in found if m.trained_by == baseline][:1]
-    run, end = ours[0].runs[0], f" ({', '.join(beside)})." if beside else "."
+    best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
+    run = ours[0].runs[0]
     preset = presets.own_preset(run["dataset"], "linear")
     short = presets.shorter(LinearConfig, preset, run.get("steps", 0), run.get("num_train_labels", 0))
-    sentence = f"A linear classifier on frozen {ours[0].title} features: {ours[0].spread('top1')} % top-1{end}"
-    return [presets.in_short_runs([short], sentence)]
+    return [Finding("linear classifier, top-1", values, presets.remark([short], best))]
 
 
 def _table_1(found: Sequence[Method], dataset: str) -> Table:
@@ -67,16 +65,8 @@ def _table_1(found: Sequence[Method], dataset: str) -> Table:
     return Table("table1", "Linear classification (table 1 of the paper)", columns, rows, note)
 
 
-def _gaps(found: Sequence[Method], dataset: str) -> list[Gap]:
-    known, preset = {method.trained_by for method in found}, presets.own_preset(dataset, "linear")
-    if not any(method.pretrained for method in found):
-        return [presets.gap("a linear classifier on CPC features (table 1)", preset, dataset)] if preset else []
-    missing = [f"a linear classifier on {what}" for kind, what in BASELINES.items() if kind not in known]
-    return [presets.gap(what, preset, dataset, "--baselines") for what in missing]
-
-
 def _policies(runs: Sequence[Run]) -> list[Table]:
-    """What pre-training with each policy of augmentation gave: records with a `policy`."""
+    """A table of the records that state a `policy` of augmentation."""
     rows = []
     for name in {run["policy"]: None for run in runs if run.get("policy")}:
         for settings, own in apart([run for run in runs if run.get("policy") == name]).items():
@@ -87,41 +77,27 @@ def _policies(runs: Sequence[Run]) -> list[Table]:
     return [Table("policies", title, ["Policy", "Top-1", "Top-5", "Runs"], rows)] if rows else []
 
 
-def _ladder(rungs: Mapping[str, Sequence[Run]], dataset: str) -> Part:
-    """Figure 3, its table, its sentence, and what is missing, on photos also if that is all."""
+def _ladder(rungs: Mapping[str, Sequence[Run]]) -> list[Block]:
+    """Figure 3 and its table; of each rung, the runs of the usual settings."""
     groups = {rung: apart(own) for rung, own in rungs.items()}
     usual = {rung: "" if "" in own else max(own, key=lambda said: len(own[said])) for rung, own in groups.items()}
     top1 = {rung: spread(run["top1"] for run in own[usual[rung]]) for rung, own in groups.items()}
-    others = [f"{rung} ({said})" for rung, own in groups.items() for said in own if said != usual[rung]]
-    rows, before = [], None
-    for rung, (title, change) in paper.LADDER.items():
+    rows, points, before = [], [], None
+    for index, (rung, (adds, change)) in enumerate(paper.LADDER.items()):
         here = top1.get(rung)
         ours = f"{100 * (here.mean - before.mean):+.1f}".replace("-", "\N{MINUS SIGN}") if here and before else None
-        rows.append(Row([rung, title, here, ours, change or None]))
+        rows.append(Row([rung, adds, here, ours, change or None]))
+        points += [(index, *(100 * x for x in here[:3]))] if here else []
         before = here
     note = "Percent and percentage points. The paper's changes are those of its section 4.1; figure 3 prints no values."
-    columns = ["Rung", "Adds", "Top-1", "Change", "Paper: change"]
-    table = Table("ladder-table", "What each rung adds", columns, rows, note)
-    blocks: list[Block] = [_ladder_figure(top1), table] if rungs else []
-    if others:
-        blocks.append(Gap(f"Runs of other settings, left out of the means: {'; '.join(others)}."))
-    missing = [rung for rung in paper.LADDER if rung not in rungs]
-    if missing and (rungs or dataset_id(dataset) == "photos"):
-        how = "python -m experiments.ladder" if presets.installed() else ""
-        blocks.append(Gap(f"Not measured: {', '.join(missing)} (figure 3).", how))
-    sentence = "From CPC v1 to the whole of v2 the linear classifier goes from {v1} % to {PA} %."
-    sentences = [sentence.format(**top1)] if {"v1", "PA"} <= {*top1} else []
-    return Part(30, "rungs", "From CPC v1 to CPC v2", blocks, sentences)
-
-
-def _ladder_figure(top1: Mapping[str, Spread]) -> Figure:
-    points, ticks = [], []
-    for index, (rung, (adds, _)) in enumerate(paper.LADDER.items()):
-        ticks.append("\n".join([rung, *adds.rsplit(" ", 1), *["(not measured)"] * (rung not in top1)]))
-        points += [(index, *(100 * x for x in top1[rung][:3]))] if rung in top1 else []
-
-    panels = {"Linear top-1 accuracy, %": [plots.Line("mean", points, "cpc")]}
+    if others := [f"{rung} ({said})" for rung, own in groups.items() for said in own if said != usual[rung]]:
+        note += f" Runs of other settings are left out of the means: {'; '.join(others)}."
+    table = Table(
+        "ladder-table", "What each rung adds", ["Rung", "Adds", "Top-1", "Change", "Paper: change"], rows, note
+    )
+    ticks = ["\n".join([rung, *adds.rsplit(" ", 1)]) for rung, (adds, _) in paper.LADDER.items()]
+    panels = {"Linear top-1 accuracy on test images, %": [plots.Line("mean", points, "cpc")]}
     title = "The ladder (figure 3 of the paper): each rung adds one change. Bands go from the worst to the best run."
     alt = "; ".join(f"{rung} {here} %" for rung, here in top1.items())
-    curves = plots.Curves(panels, 1, {}, dict(enumerate(ticks)))
-    return curves.figure("ladder", title, 10, 4)._replace(alt=f"Linear top-1 accuracy: {alt}.")
+    figure = plots.Curves(panels, 1, {}, dict(enumerate(ticks))).figure("ladder", title, 10, 4)
+    return [figure._replace(alt=f"Linear top-1 accuracy: {alt}."), table]

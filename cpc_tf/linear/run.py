@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+from absl import logging
+
 from cpc_tf.data import catalog
-from cpc_tf.encoders.card import PIXELS
-from cpc_tf.encoders.load import COPY, EncoderName
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.views.views import PatchGrid
+from cpc_tf.encoders.card import PIXELS, EncoderCard
+from cpc_tf.encoders.load import COPY, EncoderName, load_patch_encoder
+from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.files import write_file
-from cpc_tf.linear import gallery, picture
-from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.probe import card_of, geometry_of, probe, warn_of_geometry
+from cpc_tf.linear import picture
+from cpc_tf.linear.classifier import LinearTraining
+from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
 from cpc_tf.settings import replace
-from cpc_tf.training.strategy import is_chief
+from cpc_tf.training import loop
+from cpc_tf.training.strategy import is_chief, replica_batches
+from cpc_tf.training.workdir import open_run
 
 # Titles in the table and in the picture, beside PIXELS.
 ENCODER, RANDOM = "encoder", "random encoder"
 
 
 def linear(config: LinearConfig) -> dict[str, Any]:
-    """Trains and tests the classifiers, prints their table; returns the encoder's result, which is in result.json.
+    """Trains and tests the classifiers and prints a table of them.
 
-    Of several workers one draws, writes and prints.
+    Of several workers, only the chief draws, writes and prints.
+
+    Returns:
+      The content of result.json: the result on the encoder.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
@@ -32,7 +47,7 @@ def linear(config: LinearConfig) -> dict[str, Any]:
 
     @functools.cache
     def data() -> catalog.Pair:
-        """Both splits, opened for the first classifier: the devices of several workers must be set up before."""
+        """Opens both splits, for the first classifier: the devices of several workers must be set up before."""
         pair = catalog.open_pair(config.data, config.probe.test_split)
         if chief:
             print(pair.summary, flush=True)
@@ -43,19 +58,22 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     for title, settings in classifiers(config).items():
         if chief:
             print(f"linear classifier on {title}", flush=True)
-        results[title] = probe(settings, data)
-    if not chief:
-        return results[ENCODER]
-    frozen = {title: settings for title, settings in classifiers(config).items() if title != PIXELS}
-    shown = {title: gallery.neighbours(settings, data()) for title, settings in frozen.items()}
-    write_file(os.path.join(config.workdir, "linear.png"), picture.draw(results, shown))
-    write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")
-    print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")
+        results[title] = train_and_test(settings, data)
+    if chief:
+        shown = {
+            title: picture.neighbours(own.probe.encoder, own.training.seed, geometry_of(own), data())
+            for title, own in classifiers(config).items()
+            if title != PIXELS
+        }
+        drawn = picture.draw(results, shown, data().source.class_names)
+        write_file(os.path.join(config.workdir, "linear.png"), drawn)
+        write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")
+        print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")
     return results[ENCODER]
 
 
 def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
-    """Title -> settings: the encoder's and, if wanted and it is not a baseline itself, the baselines' beside it."""
+    """Returns {title: settings} of the encoder's classifier and, unless it is a baseline itself, of the baselines'."""
     found, name = {ENCODER: config}, EncoderName.parse(config.probe.encoder)
     if config.probe.baselines and not name.is_new:
         card_of(config)  # without one there is no untrained copy: better refused now than after the training
@@ -71,8 +89,91 @@ def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
     return found
 
 
+def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> dict[str, Any]:
+    """Trains and tests one classifier on `data()`; returns its result, which is also in result.json.
+
+    Raises:
+      ConfigError, loop.Stopped, loop.Diverged.
+    """
+    with open_run(config, "linear") as (workdir, strategy):
+        source, test_source, _ = data()
+        training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
+        workdir.keep_levels(source.levels)
+        with strategy.scope():
+            encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
+        encode = encoder.patch_latents
+        patch, grid = geometry.patch_size, geometry.grid
+        latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]
+        trainee = LinearTraining(config, encode, latent_shape, len(source.class_names), strategy)
+        augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
+
+        def encode_views() -> Features:
+            batches = augmented(global_batch=training.batch_size, seed=training.seed)
+            return encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
+
+        cached = views and cached_batches(encode_views, views, training)
+        batches = cached or replica_batches(training, augmented)
+        with fetching(source, test_source):
+            outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
+            scores = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
+        loop.refuse_divergence(scores, config)
+        return workdir.finish(
+            {
+                "encoder": config.probe.encoder,
+                "identity": encoder.identity.to_json(),
+                "dataset": config.data.dataset,
+                "num_classes": len(source.class_names),
+                "num_train_labels": source.num_examples,
+                "label_fraction": 1.0,
+                "levels": source.levels,
+                "seed": training.seed,
+                **scores,
+                "steps": outcome.step,
+                "wall_seconds": outcome.seconds,
+            }
+        )
+
+
+def geometry_of(config: LinearConfig) -> GeometryConfig:
+    """Returns how images are cut into patches: by the flags, or by the module's encoder.json and --nomirror."""
+    given = config.geometry
+    if config.probe.geometry_from == "flags":
+        return GeometryConfig(**vars(given))
+    geometry = card_of(config).geometry
+    return dataclasses.replace(geometry, mirror=geometry.mirror and given.mirror)
+
+
+def warn_of_geometry(config: LinearConfig) -> None:
+    """Logs one line for each flag of the geometry that encoder.json contradicts."""
+    if config.probe.geometry_from == "flags":
+        return
+    geometry = card_of(config).geometry
+    if geometry.mirror and not config.geometry.mirror:
+        logging.warning("--nomirror: training images are not mirrored, though those of the encoder's pre-training were")
+    elif config.geometry.mirror and not geometry.mirror:
+        logging.warning(
+            "training images are not mirrored, since those of the encoder's pre-training were not; "
+            "--geometry_from=flags takes --mirror, and the rest, from the flags"
+        )
+    for field in dataclasses.fields(ProbeGeometryConfig):
+        given, there = getattr(config.geometry, field.name), getattr(geometry, field.name)
+        if field.name != "mirror" and given not in (field.default, there):
+            logging.warning(
+                "--%s=%s: not used, since --geometry_from=encoder takes %s from the module's encoder.json; "
+                "--geometry_from=flags uses the flags",
+                field.name,
+                given,
+                there,
+            )
+
+
+def card_of(config: LinearConfig) -> EncoderCard:
+    """Returns the encoder.json of the module. Raises ConfigError if it has none."""
+    return EncoderName.parse(config.probe.encoder).card("it needs --geometry_from=flags and --nobaselines")
+
+
 def table(results: dict[str, dict]) -> str:
-    """Accuracies as lines of text, chance at the end."""
+    """Returns the accuracies as lines of text, chance at the end."""
     lines = [f"{'linear classifier on':24}{'top-1':>8}{'top-5':>8}"]
     lines += [f"{title:24}{100 * r['top1']:7.1f}%{100 * r['top5']:7.1f}%" for title, r in results.items()]
     classes = next(iter(results.values()))["num_classes"]

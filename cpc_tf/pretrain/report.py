@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health
 from cpc_tf.results import plots
-from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Gap, Part, Row, Table, folded
+from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Part, Row, Table, folded
 from cpc_tf.results.methods import architecture
 from cpc_tf.results.runs import Run
 from cpc_tf.results.training import line, pictures
@@ -35,13 +35,9 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
     patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
-    if not patches and any(run.directory for run in runs):
-        patches = [Gap("No picture of augmented patches.", "python -m cpc_tf.show_patches with the run's run.flags")]
     known = {name: records for name, run in named.items() if (records := run.metrics())}
     curves = [_figure(name, records, f"training-{i}") for i, (name, records) in enumerate(known.items(), 1)]
     training = [*([_table(named)] if named else []), *folded(curves, "curves of pre-training")]
-    if without := [name for name in named if name not in known]:
-        training.append(Gap(f"No curves of {', '.join(without)}: there is no metrics.jsonl beside the result."))
     return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
 
 

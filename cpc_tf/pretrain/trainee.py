@@ -9,12 +9,10 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from cpc_tf import native
-from cpc_tf.encoders import foreign
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.encoders.kernel_norms import restore_kernel_norms
-from cpc_tf.encoders.load import take_values
-from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.load import saved_values, take_values
+from cpc_tf.encoders.network import Network, restore_kernel_norms
 from cpc_tf.keras import keras
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.base import Objective
@@ -101,7 +99,7 @@ def initialize(encoder: Network, module: str) -> None:
             there, here = getattr(card.encoder, field.name), getattr(encoder.config, field.name)
             if there != here and field.name != "recompute":  # changes no value
                 raise ConfigError(f"it has --{field.name}={there}, this run --{field.name}={here}")
-        take_values(encoder, getattr(foreign.load_module(module, module), "variables", ()), module)
+        take_values(encoder, saved_values(module, module), module)
     restore_kernel_norms(encoder)
 
 

@@ -1,10 +1,8 @@
-"""Makes a page of all results below a directory, beside the paper's: report.html, with PNG, CSV and JSON beside it.
+"""Makes a page of all results below a directory beside the paper's: report.html, with PNG, CSV and JSON beside it.
 
-Its headlines are in summary.txt, and are printed.
+A table of the main results is in summary.txt, and is printed.
 
     python -m cpc_tf.report --runs=runs --output=runs/report
-
-What was not measured yet leaves a gap that names the preset to measure it with.
 """
 
 from cpc_tf import cli

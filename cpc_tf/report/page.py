@@ -1,4 +1,4 @@
-"""Results -> one page with everything in it, and the same in pieces beside it: tables as CSV, pictures as PNG."""
+"""Results -> report.html, which holds everything; beside it tables as CSV, pictures as PNG, and all as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cpc_tf import leftovers
 from cpc_tf.files import write_file
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results import plots
-from cpc_tf.results.blocks import Block, Figure, Gap, Table, flat, text, to_csv
+from cpc_tf.results.blocks import Block, Figure, Finding, Table, flat, text, to_csv
 from cpc_tf.results.datasets import dataset_id, dataset_name, of_several, titles
 from cpc_tf.results.methods import identity
 from cpc_tf.results.runs import Run, collect
@@ -28,16 +28,23 @@ LONGEST = 60  # letters of a dataset in the name of a file
 
 
 class Section(NamedTuple):
-    """A dataset: its name, the same for files and anchors (unique), headlines, and (name, title) -> blocks."""
+    """A dataset: its name, a unique name for files and anchors, findings, and (name, title) -> blocks."""
 
     name: str
     slug: str
-    headline: Sequence[str]
+    findings: Sequence[Finding]
     subjects: dict[tuple[str, str], list[Block]]
 
     def blocks(self, *kinds: type) -> list[Block]:
-        """All blocks of these kinds, those behind details too."""
+        """Returns all blocks of these kinds, including those behind details."""
         return [b for blocks in self.subjects.values() for b in flat(blocks) if isinstance(b, kinds)]
+
+    @property
+    def summary(self) -> list[list[str]]:
+        """The findings as rows of texts: a head with the methods, then a row for each finding."""
+        methods = list(dict.fromkeys(title for finding in self.findings for title in finding.values))
+        rows = [[f.what, *(f.values.get(title, "") for title in methods), f.remark] for f in self.findings]
+        return [[f"{self.name}, % on test images", *methods, ""], *rows] if rows else []
 
 
 def report(config: ReportConfig) -> str:
@@ -57,7 +64,7 @@ def report(config: ReportConfig) -> str:
 
 
 def sections(runs: Sequence[Run]) -> Iterator[Section]:
-    """One for each dataset that something was measured on: first those with the most results of classification."""
+    """Yields a section for each dataset, those with the most results of classification first."""
     datasets = {run["dataset"] for run in runs}
     names, shared = titles(datasets), of_several(datasets)
     groups: dict[tuple[str, str], list[Run]] = {}
@@ -75,32 +82,38 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
         subjects: dict[tuple[str, str], list[Block]] = {}
         for part in (part for part in parts if part.blocks):
             subjects.setdefault((part.name, part.title), []).extend(part.blocks)
-        headline = [sentence for part in parts for sentence in part.headline]
-        yield Section(name, slugs[-1], headline, subjects)
+        yield Section(name, slugs[-1], [finding for part in parts for finding in part.findings], subjects)
 
 
 def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[str, bytes | str]:
-    """{file name: content} of the whole report; `problems` says what of `runs_dir` could not be read."""
+    """Returns {file name: content} of the report; `problems`: a line for each file of `runs_dir` that was not read."""
     shown, made, data = list(sections(runs)), {}, {}
     about = {"runs_dir": runs_dir, "date": datetime.date.today().isoformat()}
     for section in shown:
-        for block in section.blocks(Figure):
-            pictures = {"": block.light, "-dark": block.dark}
-            made |= {f"{section.slug}-{block.name}{end}.png": png for end, png in pictures.items() if png}
+        made |= {f"{section.slug}-{block.name}.png": block.png for block in section.blocks(Figure)}
         known = {block.name: list(block.data) for block in section.blocks(Figure, Table) if block.data}
         made |= {f"{section.slug}-{name}.csv": to_csv(records) for name, records in known.items()}
-        gaps = [gap._asdict() for gap in section.blocks(Gap)]
-        data[section.name] = {"headline": section.headline, "gaps": gaps, "data": known}
-    made["summary.txt"] = "".join(f"{s.name}: {' '.join(s.headline)}\n" for s in shown if s.headline)
+        data[section.name] = {"findings": [finding._asdict() for finding in section.findings], "data": known}
+    made["summary.txt"] = "\n".join(_aligned(section.summary) for section in shown if section.findings)
     records = [{"place": run.place, **run} for run in runs]
     summary = {**about, "runs": records, "not_read": problems, "datasets": data}
     strict = json.loads(json.dumps(summary, default=str), parse_constant=lambda _: None)
     made["report.json"] = json.dumps(strict, indent=1) + "\n"
-    # Style and pictures are in the page, nothing is loaded.
+    # The page holds style and pictures; it loads nothing.
     folder = jinja2.FileSystemLoader(pathlib.Path(__file__).parent)
     pages = jinja2.Environment(
         loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    values = {"text": text, "base64": base64.b64encode, "light": plots.LIGHT, "dark": plots.DARK}
+    values = {"text": text, "base64": base64.b64encode, "theme": plots.THEME}
     page = pages.get_template("page.html.jinja").render(sections=shown, runs=runs, problems=problems, **about, **values)
     return {**made, "report.html": page}
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Returns rows as lines of text with aligned columns: the first and the last to the left, others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = []
+    for first, *values, remark in rows:
+        cells = [first.ljust(widths[0]), *(value.rjust(width) for value, width in zip(values, widths[1:])), remark]
+        lines.append("  ".join(cells).rstrip() + "\n")
+    return "".join(lines)

@@ -1,15 +1,11 @@
-"""What the report is made of before it is a page: values, tables, figures, gaps, and the parts of the tasks."""
+"""What the report is made of before it is a page: values, tables, figures, and the parts of the tasks."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
-
-# What a spreadsheet may run, and what of it is only a number.
-FORMULA, SIGNED = re.compile(r"\s*[=@+-]"), re.compile(r"[+-][\d.]+ ?%?")
 
 
 class Spread(NamedTuple):
@@ -36,7 +32,7 @@ class Gain(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of a table, its name first; `source`: 'measured', 'paper', 'gain', 'aside'; `group`: the heading above."""
+    """A row of a table, its name first; `source`: 'measured', 'paper', 'gain', 'aside'; `group`: the heading above."""
 
     values: Sequence[Any]
     source: str = "measured"
@@ -44,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table, and the name of its CSV file; the first column is that of the rows' names."""
+    """A table, and the name of its CSV file; the first column has the names of the rows."""
 
     name: str
     title: str
@@ -54,39 +50,31 @@ class Table(NamedTuple):
 
     @property
     def words(self) -> set[int]:
-        """Indices of the further columns that hold words."""
+        """Indices of the columns after the first that hold words."""
         cells = ((i, value) for row in self.rows for i, value in enumerate(row.values) if i)
         return {i for i, value in cells if isinstance(value, str) and value[:1].isalpha()}
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """A record a row, unrounded; of a spread or a gain each field."""
+        """One record for each row, unrounded; each field of a spread or a gain is a column."""
         records = []
         for values, source, group in self.rows:
             records.append({"source": source, "group": group})
             for column, value in zip(self.columns, values):
-                parts = value._asdict() if isinstance(value, (Spread, Gain)) else {}
-                records[-1][column] = round(value[0], 6) if parts else value
-                records[-1] |= {f"{column} {name}": part for name, part in list(parts.items())[1:]}
+                fields = value._asdict() if isinstance(value, (Spread, Gain)) else {}
+                records[-1][column] = round(value[0], 6) if fields else value
+                records[-1] |= {f"{column} {name}": field for name, field in list(fields.items())[1:]}
         return records
 
 
 class Figure(NamedTuple):
-    """A picture as PNG for light pages, and for dark ones unless it is the same; what it shows as text and as data."""
+    """A PNG with its caption, its description as text, and its data."""
 
     name: str
     title: str
-    light: bytes
-    dark: bytes
+    png: bytes
     alt: str
     data: Sequence[dict[str, Any]] = ()
-
-
-class Gap(NamedTuple):
-    """What is missing, and how to measure it: a preset with the flags that differ, or a study; '' if there is none."""
-
-    what: str
-    how: str = ""
 
 
 class Details(NamedTuple):
@@ -96,17 +84,25 @@ class Details(NamedTuple):
     blocks: Sequence[Block]
 
 
-Block = Union[Table, Figure, Gap, Details]
+Block = Union[Table, Figure, Details]
+
+
+class Finding(NamedTuple):
+    """A row of the summary: what was measured, {title of a method: value}, and what limits it."""
+
+    what: str
+    values: Mapping[str, str]
+    remark: str = ""
 
 
 class Part(NamedTuple):
-    """What a task contributes to the page, by `order`: blocks for a subject, which several may share; headlines."""
+    """What a task adds to the page, by `order`: blocks for a subject, which several tasks may share, and findings."""
 
     order: int
     name: str
     title: str
     blocks: Sequence[Block]
-    headline: Sequence[str] = ()
+    findings: Sequence[Finding] = ()
 
 
 # Subjects to which several tasks contribute.
@@ -115,13 +111,13 @@ TRAINING = ("training", "Training")
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """Of some values; None of none."""
+    """Returns the spread of some values; None if there are none."""
     values = list(values)
     return Spread(sum(values) / len(values), min(values), max(values), len(values)) if values else None
 
 
 def text(value: Any) -> str:
-    """A value as a table shows it: spreads in percent, counts with separators, floats with three digits."""
+    """Returns a value as a table shows it: spreads in percent, counts with separators, floats with three digits."""
     if isinstance(value, Spread):
         return f"{value} ±{50 * (value.high - value.low):.1f}" if value.runs > 1 else str(value)
     if isinstance(value, Gain):
@@ -132,12 +128,12 @@ def text(value: Any) -> str:
 
 
 def percent(fraction: float) -> str:
-    """'1 %', with as many digits as it needs."""
+    """Returns '1 %', with as many digits as it needs."""
     return f"{100 * fraction:.3g} %"
 
 
 def paper_rows(groups: Mapping[str, Sequence[tuple]], suffix: str = "") -> list[Row]:
-    """Rows of the paper under their headings; floats among the values are percent."""
+    """Returns the rows of one of the paper's tables under their headings; floats among the values are percent."""
     return [
         Row([spread([x / 100]) if isinstance(x, float) else x for x in line], "paper", group + suffix)
         for group, lines in groups.items()
@@ -146,30 +142,20 @@ def paper_rows(groups: Mapping[str, Sequence[tuple]], suffix: str = "") -> list[
 
 
 def folded(blocks: Sequence[Block], title: str) -> list[Block]:
-    """The first block, the others behind a line."""
+    """Returns the first block, and the others behind a line."""
     return [*blocks[:1], *([Details(f"{len(blocks) - 1} more: {title}", blocks[1:])] if blocks[1:] else [])]
 
 
 def flat(blocks: Iterable[Block]) -> list[Block]:
-    """All blocks, those behind details too."""
+    """Returns all blocks, including those behind details."""
     return [b for block in blocks for b in (block, *(flat(block.blocks) if isinstance(block, Details) else ()))]
 
 
 def to_csv(data: Sequence[dict[str, Any]]) -> str:
-    """Records as CSV; a column for each name that occurs.
-
-    A text that a spreadsheet would take for a formula begins with an apostrophe, which tells it that it is none.
-    """
-
-    def harmless(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        value = value.replace("\r", " ")  # which csv leaves unquoted
-        return f"'{value}" if FORMULA.match(value) and not SIGNED.fullmatch(value) else value
-
-    names = dict.fromkeys(name for record in data for name in record)
+    """Returns records as CSV, with a column for each name that occurs."""
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(map(harmless, names))
-    writer.writerows([harmless(record.get(name)) for name in names] for record in data)
+    names = dict.fromkeys(name for record in data for name in record)
+    writer = csv.DictWriter(buffer, [*names], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(data)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""What datasets are called: names that tell those of one page apart."""
+"""Names of datasets that are unique on one page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATHS = ("folder", "voc")  # --dataset=KIND:PATH
 
 
 def dataset_name(dataset: str) -> str:
-    """What a --dataset is called: 'photos' for 'photos/15200', a folder by its last part; 'voc/2007' as it is."""
+    """Returns a short name: 'photos' for 'photos/15200', the last component of a folder, others unchanged."""
     kind, _, path = dataset.partition(":")
     if kind in PATHS:
         return path.rstrip("/").split("/")[-1] or dataset
@@ -19,7 +19,7 @@ def dataset_name(dataset: str) -> str:
 
 
 def dataset_id(dataset: str) -> str:
-    """What tells a --dataset from all others: of a folder its whole path; all of 'photos/N' have the same labels."""
+    """Returns a unique name: a folder's whole path; 'photos' for all 'photos/N', which have the same labels."""
     kind, _, path = dataset.partition(":")
     if kind not in PATHS or not path:
         return dataset_name(dataset)
@@ -27,9 +27,9 @@ def dataset_id(dataset: str) -> str:
 
 
 def titles(datasets: Iterable[str]) -> dict[str, str]:
-    """{--dataset: name} such that different datasets have different names: of folders as much of the path as it takes.
+    """Returns {--dataset: unique name}, with as many components of a folder's path as needed.
 
-    '/birds/images' and '/cars/images' are 'birds/images' and 'cars/images'; alone, each is 'images'.
+    '/birds/images' and '/cars/images' become 'birds/images' and 'cars/images'; alone, each is 'images'.
     """
     ids = {dataset: dataset_id(dataset) for dataset in datasets}
     names = {each: _names(each) for each in ids.values()}
@@ -42,7 +42,7 @@ def titles(datasets: Iterable[str]) -> dict[str, str]:
 
 
 def _names(identifier: str) -> list[str]:
-    """What a dataset can be called, the shortest first."""
+    """Returns possible names of a dataset, the shortest first."""
     kind, _, path = identifier.partition(":")
     if kind not in PATHS or not path:
         return [identifier]
@@ -52,6 +52,6 @@ def _names(identifier: str) -> list[str]:
 
 
 def of_several(datasets: Iterable[str]) -> set[str]:
-    """The names (see `dataset_name`) that more than one of these datasets have."""
+    """Returns the names (see `dataset_name`) that more than one of these datasets has."""
     names = [dataset_name(each) for each in {dataset_id(dataset) for dataset in datasets}]
     return {name for name in names if names.count(name) > 1}

@@ -1,4 +1,4 @@
-"""Which results belong together: datasets, methods, seeds. All of it from what records state, nothing from paths."""
+"""Groups results by method. Only the fields of the records count, not the paths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cpc_tf.encoders.card import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity, module_name
+from cpc_tf.encoders.card import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.blocks import Spread, spread
 from cpc_tf.results.datasets import dataset_name
@@ -16,12 +16,9 @@ from cpc_tf.results.runs import Run, is_number
 # In the order of tables, after the objectives.
 BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
-# What records stated before they had an identity: in 'encoder' (before a colon), and in 'features'.
-ENCODERS = {"pixels": PIXELS, "random": UNTRAINED}
-FEATURES = {"CPC": "cpc", "supervised": LABELS}
-COUNTS = ("num_classes", "num_train_labels", "images")  # of what a run learned from
-LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` knows the outcome of
-# Settings that change no figure, that `Identity` tells, or that runs of one method may differ in.
+COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
+LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
+# Flags that change no result, that `Identity` stands for, or that runs of one method may differ in.
 IRRELEVANT = {
     *("workdir", "output", "module", "data_dir", "dataset", "encoder", "initial_encoder"),
     *("seed", "label_fraction", "labels_per_class", *LENGTH),
@@ -31,7 +28,7 @@ IRRELEVANT = {
 
 
 class Method(NamedTuple):
-    """Runs that differ in seeds alone: their name, how (see Identity) and with what network they were trained."""
+    """Runs that differ only in seeds; `trained_by`: see Identity."""
 
     title: str
     trained_by: str
@@ -40,29 +37,25 @@ class Method(NamedTuple):
 
     @property
     def pretrained(self) -> bool:
-        """Whether it stands for learning without labels; of an unknown module nothing else is known."""
+        """Whether it counts as learned without labels; an unknown module does."""
         return self.trained_by not in (LABELS, UNTRAINED, PIXELS)
 
     def spread(self, metric: str) -> Spread | None:
-        """Of a metric over the runs that have it."""
+        """Returns the spread of a metric over the runs that have it."""
         return spread(run[metric] for run in self.runs if metric in run)
 
 
 def identity(run: Run) -> Identity:
-    """What a result says of its encoder; for a record from before there were identities, what it states otherwise."""
-    if "identity" in run:
-        return Identity.from_json(run["identity"])
-    stated = "cpc" if run.get("rung") else FEATURES.get(run.get("features"), UNKNOWN)
-    trained_by = ENCODERS.get(run["encoder"].split(":")[0], stated)
-    return Identity(trained_by, run.get("backbone", ""), module=module_name(run["encoder"]))
+    """Returns what a result says of its encoder."""
+    return Identity.from_json(run["identity"])
 
 
 def methods(runs: Iterable[Run]) -> list[Method]:
-    """The methods of some results, in the order of tables: CPC, other objectives, baselines, pixels last.
+    """Returns the methods of some results in the order of tables: CPC, other objectives, baselines, pixels last.
 
-    Runs are of one method if their encoders were trained alike with different seeds, and they differ in nothing else
-    (see `apart`). Where two encoders agree in the seed too, something tells them apart that is not recorded, and each
-    is a method of its own; so it is where the name of what they learned from is that of several datasets.
+    Runs are of one method if their encoders were trained alike with different seeds and their settings are the same
+    (see `apart`). Two encoders of the same seed differ in something that is not recorded: each is a method of its own.
+    So are encoders whose dataset has a name that several datasets have.
     """
     runs = list(runs)
     photos = {identity(run).dataset for run in runs if identity(run).dataset.startswith("photos")}
@@ -87,10 +80,10 @@ def methods(runs: Iterable[Run]) -> list[Method]:
 
 
 def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """{'': runs of the usual settings, '600 steps, augment=full': runs that have these instead, ...}.
+    """Returns {'': runs of the usual settings, '600 steps, augment=full': runs of these settings, ...}.
 
-    Compared are runs with the same part of the labels. Usual is the longest, of other settings what most of these runs
-    have; if there is no such, all say what they have. What a record does not say is taken for the usual.
+    Runs with the same fraction of the labels are compared. The usual length is the longest; the usual value of another
+    setting is that of most runs, if there is one. A setting that a record lacks counts as usual.
     """
     found: dict[str, list[Run]] = {}
     for at in dict.fromkeys(map(fraction, runs)):
@@ -114,10 +107,10 @@ def _usual(name: str, values: collections.Counter) -> object:
 
 
 def _settings(run: Run) -> dict[str, object]:
-    """What is known of how a run, and what its encoder comes from, was made, by flag; its length as ''."""
+    """Returns the known settings of a run and of its encoder's pre-training, by flag; its length as ''."""
     *before, own = run.get("settings") or [" ".join(run.lines("run.flags"))]
     found: dict[str, object] = {name: str(run[name]) for name in COUNTS if name in run}
-    for line in before:  # of pre-training, where a study's record says it
+    for line in before:  # of pre-training, in a study's record
         module, *_ = line.split() or [""]
         flags = _flags(line, IRRELEVANT - LENGTH)
         found |= {f"{module.rpartition('.')[2]} {name}": value for name, value in flags.items()}
@@ -132,7 +125,7 @@ def _flags(line: str, but: set[str]) -> dict[str, str]:
 
 
 def first_steps(run: Run) -> int:
-    """How long a run trained, without what it did afterwards: steps of the first phase; 0 if unknown."""
+    """Returns the steps of a run's first phase; 0 if unknown."""
     phases = run.get("phases") or {}
     steps = next(iter(phases.values()), {}).get("steps") if phases else run.get("steps")
     return int(steps) if is_number(steps) else 0
@@ -153,12 +146,12 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
 
 
 def fraction(run: Run) -> float:
-    """Of the labels, rounded so that equal ones are equal."""
+    """Returns the fraction of the labels, rounded so that equal ones compare equal."""
     return float(f"{run.get('label_fraction', 1.0):.4g}")
 
 
 def architecture(name: str) -> str:
-    """'ResNet-200 v2' of 'resnet200_v2', 'small ResNet' of 'small'; other names as they are."""
+    """Returns 'ResNet-200 v2' for 'resnet200_v2', 'small ResNet' for 'small', and other names unchanged."""
     if name.split("_")[0] in ("tiny", "small", "base", "medium"):
         return f"{name.replace('_', ' ')} ResNet"
     match = re.fullmatch(r"resnet(\d+)(?:_(v\d))?", name)

@@ -20,10 +20,10 @@ from cpc_tf.results.blocks import Figure
 
 
 class Theme(NamedTuple):
-    """Colours for light pages and print, or for dark pages.
+    """Colours by name, of the page and of methods, and `lines` for further curves.
 
-    Those by name are of the page and of methods: CPC is blue and pixels are red, as in figure 1 of the paper. Further
-    curves have `lines`, which colour-blind readers can tell apart (after Okabe and Ito).
+    CPC is blue and pixels are red, as in figure 1 of the paper. Colour-blind readers can tell `lines` apart (after
+    Okabe and Ito).
     """
 
     named: Mapping[str, str]
@@ -35,7 +35,7 @@ class Theme(NamedTuple):
         return " ".join(f"--{name}: {color};" for name, color in self.named.items())
 
     def color(self, key: str | int | float) -> Any:
-        """Of a method or a part of the page by name, of a curve by index, or a shade of CPC's colour from 0 to 1."""
+        """Returns the colour of a method or a part of the page, of a curve by index, or a shade from 0 to 1."""
         if isinstance(key, float):
             return self.shades(0.3 + 0.7 * key)
         index = key if isinstance(key, int) else sum(key.encode())
@@ -47,16 +47,14 @@ class Theme(NamedTuple):
         return LinearSegmentedColormap.from_list("shades", [self.named["page"], self.named["cpc"]])
 
 
-NAMES = ("page", "ink", "muted", "line", "cpc", "pixels", "untrained", "labels", "unknown")
-LIGHT = Theme(
-    dict(zip(NAMES, "#ffffff #1b1f24 #5b6470 #e3e6ea #0b5cad #c62828 #6b7280 #8a6d00 #5b6470".split())),
+THEME = Theme(
+    {
+        **{"page": "#ffffff", "ink": "#1b1f24", "muted": "#5b6470", "line": "#e3e6ea"},
+        **{"cpc": "#0b5cad", "pixels": "#c62828", "untrained": "#6b7280", "labels": "#8a6d00", "unknown": "#5b6470"},
+    },
     ("#0b5cad", "#d55e00", "#00845f", "#b0579a", "#8a6d00", "#2b9bc4", "#5b6470"),
 )
-DARK = Theme(
-    dict(zip(NAMES, "#14181d #e8ebee #a0a9b4 #2c343d #6cb2f7 #ff8577 #a7afb9 #e0c341 #a0a9b4".split())),
-    ("#6cb2f7", "#ff9a4d", "#3fcf9f", "#e08fcb", "#e0c341", "#7fd8f5", "#a0a9b4"),
-)
-# On photographs, whose colours are any: what is right, what is missed, what is wrong, and what does not count.
+# Frames on photographs.
 TRUE, MISSED, RIGHT, WRONG, IGNORED = "#21c77a", "#ff3b30", "#3aa0ff", "#ffb000", "#b8c0c8"
 MARKERS = {"pixels": "s", "untrained": "^", "labels": "D"}
 Draw = Callable[[Canvas, Theme], None]
@@ -71,7 +69,7 @@ class Line(NamedTuple):
     style: str = "-"
 
     def draw(self, axis: Axes, theme: Theme) -> Line2D:
-        """On some axes."""
+        """Draws it on some axes."""
         x, y, *band = np.transpose(self.points) if self.points else ((), ())
         color = theme.color(self.color)
         marker = MARKERS.get(self.color, "o") if band else "." if len(x) <= 12 else ""
@@ -83,7 +81,7 @@ class Line(NamedTuple):
 class Curves(NamedTuple):
     """Panels (title -> curves) in some columns, with one legend above them.
 
-    `axes`: what all axes are set to; `ticks`: value -> text; `levels`: title -> value below which there is a warning.
+    `axes`: settings of all axes; `ticks`: value -> text; `levels`: title -> value below which there is a warning.
     """
 
     panels: Mapping[str, Sequence[Line]]
@@ -93,7 +91,7 @@ class Curves(NamedTuple):
     levels: Mapping[str, float] = {}
 
     def draw(self, canvas: Canvas, theme: Theme) -> None:
-        """All panels."""
+        """Draws all panels."""
         entries = {}
         for axis, (title, lines) in zip(grid(canvas, len(self.panels), self.columns), self.panels.items()):
             entries |= {line.label: line.draw(axis, theme) for line in lines}
@@ -108,18 +106,18 @@ class Curves(NamedTuple):
             canvas.legend(entries.values(), entries, loc="outside upper left", ncols=4, fontsize=9)
 
     def figure(self, name: str, title: str, width: float, row_height: float) -> Figure:
-        """As a figure for the page; its text says where the curves end."""
+        """Returns a figure for the page; its description says where the curves end."""
         lines = [(panel, line) for panel, own in self.panels.items() for line in own]
         points = [(panel, line.label, x, y) for panel, line in lines for x, y, *_ in line.points]
         columns = ("panel", "curve", self.axes.get("xlabel", "x"), "value")
         ends = [f"{panel} of {line.label}: {line.points[-1][1]:.3g}" for panel, line in lines if line.points]
         height = row_height * math.ceil(len(self.panels) / self.columns)
         alt = f"Curves. At the end: {'; '.join(ends[:12])}."
-        return Figure(name, title, *both(self.draw, width, height), alt, [dict(zip(columns, p)) for p in points])
+        return Figure(name, title, png(self.draw, width, height, 160), alt, [dict(zip(columns, p)) for p in points])
 
 
 def grid(canvas: Canvas, count: int, columns: int, **share: bool) -> Sequence[Axes]:
-    """So many axes in at most so many columns."""
+    """Returns `count` axes in at most `columns` columns."""
     columns = min(columns, count)
     axes = canvas.subplots(math.ceil(count / columns), columns, squeeze=False, **share).ravel()
     for axis in axes[count:]:
@@ -136,31 +134,26 @@ def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = Non
     axis.spines[:].set(visible=frame is not None, color=frame or "black", linewidth=3)
 
 
-def both(draw: Draw, width: float, height: float) -> tuple[bytes, bytes]:
-    """A figure of so many inches as PNG, light and dark."""
-    return png(draw, width, height, 160), png(draw, width, height, 160, DARK)
-
-
-def png(draw: Draw, width: float, height: float, dpi: int = 120, theme: Theme = LIGHT) -> bytes:
-    """A figure as PNG, in the colours and the type of the project."""
+def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:
+    """Returns a figure of so many inches as PNG, in the colours and the type of the project."""
     style = {
         "font.sans-serif": ("Inter", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans"),
         "axes.titlesize": 11,
         "axes.titlelocation": "left",
         "axes.titleweight": "bold",
         "axes.formatter.useoffset": False,
-        "grid.color": theme.named["line"],
+        "grid.color": THEME.named["line"],
         "text.parse_math": False,  # a path or a class may have a $ in its name
         **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
         **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
-        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), theme.named["page"]),
-        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), theme.named["ink"]),
-        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), theme.named["muted"]),
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), THEME.named["page"]),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), THEME.named["ink"]),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), THEME.named["muted"]),
     }
     with matplotlib.rc_context(style):
         canvas = Canvas(figsize=(width, height), layout="constrained")
-        draw(canvas, theme)
-        # The letters that these fonts do not have are sought in the further ones.
+        draw(canvas, THEME)
+        # Matplotlib looks for letters that these fonts lack in the further ones.
         matplotlib.rcParams["font.sans-serif"] += glyphs.families(text.get_text() for text in canvas.findobj(Text))
         buffer = io.BytesIO()
         canvas.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})

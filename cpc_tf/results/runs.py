@@ -1,4 +1,4 @@
-"""Finds the results below a directory and reads them; what cannot be read is named, never fatal."""
+"""Finds the results below a directory and reads them; files that cannot be read are listed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from cpc_tf.results.datasets import dataset_name
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a list of results
-# What a record of a study without 'run' (before there was one) must have in common with a result.json to be its copy.
-MEASURED = ("kind", "encoder", "label_fraction", "loss", "top1", "top5", "map11")
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number, and none beyond all use."""
+    """Returns whether it is a finite number of a usable size."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30  # NaN: false
 
 
@@ -48,10 +46,10 @@ CHECKS = {
     "records by name": lambda value: isinstance(value, dict) and _all(dict, list(value.values())),
     "an identity": _is_identity,
 }
-REQUIRED = ("dataset", "encoder")
+REQUIRED = ("dataset", "encoder", "identity")
 # Fields of any task's records; those of one task stand in its TASK.
 FIELDS = {
-    **dict.fromkeys((*REQUIRED, "features", "backbone", "rung", "policy", "run"), "a text"),
+    **dict.fromkeys(("dataset", "encoder", "backbone", "rung", "policy", "run"), "a text"),
     **dict.fromkeys(("steps", "wall_seconds", "seed"), "a number"),
     **dict.fromkeys(("num_classes", "num_train_labels"), "a positive integer"),
     **{"label_fraction": "a positive number", "class_names": "a list of texts", "identity": "an identity"},
@@ -75,7 +73,7 @@ class Run(collections.UserDict):
         self.dataset_title = dataset_name(str(self.get("dataset", "")))
 
     def read(self, name: str) -> bytes:
-        """The content of a file that the run left; nothing if there is none, or if it is a link."""
+        """Returns the content of a file of the run; b'' if there is none, or if it is a link."""
         path = os.path.join(self.directory, name)
         if not self.directory or os.path.islink(path) or ("://" not in path and not os.path.isfile(path)):
             return b""
@@ -85,11 +83,11 @@ class Run(collections.UserDict):
             return b""
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a text that the run left."""
+        """Returns the lines of a text file of the run."""
         return self.read(name).decode("utf-8", "replace").splitlines()
 
     def metrics(self, phase: str = "") -> list[dict[str, float]]:
-        """The records of a phase's metrics.jsonl that have a step; only what is a finite number in them."""
+        """Returns the records of a phase's metrics.jsonl that have a step, with their finite numbers."""
         records = []
         for line in self.lines(os.path.join(phase, "metrics.jsonl")):
             try:
@@ -101,10 +99,10 @@ class Run(collections.UserDict):
 
 
 def from_json(text: str) -> Any:
-    """What a JSON text holds, with '?' for letters that cannot be written.
+    """Parses JSON, with '?' for characters that cannot be encoded.
 
     Raises:
-      ValueError: it is no JSON, nests too deep, or has a number of thousands of digits.
+      ValueError: it is not JSON, is nested too deeply, or has a number of thousands of digits.
     """
     try:
         return _clean(json.loads(text))
@@ -121,13 +119,13 @@ def _clean(value: Any) -> Any:
 
 
 def run_id(directory: str) -> str:
-    """What tells a run from all others: a digest of its run.flags, which name all settings; '' without these."""
+    """Returns a digest of a run's run.flags, which name all settings; '' if there are none."""
     flags = Run({}, "", directory).read("run.flags")
     return hashlib.sha256(flags).hexdigest()[:16] if flags else ""
 
 
 def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
-    """All results below a directory by their paths, and for what could not be read a sentence each; follows no links.
+    """Returns all results below a directory, and a line for each file that could not be read; follows no links.
 
     `tasks`: kind of result -> its Task.
 
@@ -159,7 +157,7 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
 
 
 def _fault(record: Any, tasks: Mapping[str, Any]) -> str:
-    """Why a record cannot be shown, or ''."""
+    """Returns why a record cannot be shown, or ''."""
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in tasks:
         return f"kind {kind!r} is not known here (known: {', '.join(tasks)})"
@@ -172,21 +170,19 @@ def _fault(record: Any, tasks: Mapping[str, Any]) -> str:
 
 
 def _without_copies(runs: Sequence[Run]) -> list[Run]:
-    """Each run once: a study's record adds what it says to the directory that it was copied from."""
-    kept: list[Run] = []
-    known: dict[Any, Run] = {}
+    """Returns each run once; fields that a study's record adds go to the run that it names."""
+    kept: dict[Any, Run] = {}
     for run in sorted(runs, key=lambda run: not run.directory):
-        own, figures = run.get("run") or run_id(run.directory), tuple(str(run.get(name)) for name in MEASURED)
-        if (key := own or (not run.directory and figures)) in known:
-            known[key].update(run)
-            continue
-        kept.append(run)
-        known |= {key: run for key in (own, run.directory and figures) if key}
-    return kept
+        key = run.get("run") or run_id(run.directory) or id(run)
+        if key in kept:
+            kept[key].update(run)
+        else:
+            kept[key] = run
+    return [*kept.values()]
 
 
 def _json_files(folder: str) -> Iterator[str]:
-    """result.json and other *.json of no forbidding size below a directory, sorted; not behind links, not hidden."""
+    """Yields *.json files below a directory in order; no links, no hidden folders, no files larger than LARGEST."""
     bucket = "://" in folder
     for here, folders, files in tf.io.gfile.walk(folder) if bucket else os.walk(folder):  # which follows no links
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -198,6 +194,6 @@ def _json_files(folder: str) -> Iterator[str]:
 
 
 def _read(path: str) -> bytes:
-    # Not everything by TensorFlow, which wants names in UTF-8.
+    # TensorFlow reads only paths in UTF-8.
     with tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb") as file:
         return file.read()

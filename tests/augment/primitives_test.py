@@ -35,10 +35,6 @@ PIL = {
 }
 
 
-def test_all_are_compared():
-    assert set(PIL) == {primitive.name for primitive in all_primitives()}
-
-
 def _magnitudes(name, count, size):
     """The ends of the range, its middle, and random ones between."""
     ((low, high),) = AugmentConfig().policy.bounds(name, size)
@@ -46,8 +42,8 @@ def _magnitudes(name, count, size):
 
 
 @pytest.mark.parametrize("engine", ["reference", "native"])
-@pytest.mark.parametrize("size", [8, 17, 32, 80])
-@pytest.mark.parametrize("name", PIL)
+@pytest.mark.parametrize("size", [8, 17, 80])
+@pytest.mark.parametrize("name", [primitive.name for primitive in all_primitives()])
 def test_as_pil_does_it(name, size, engine):
     patches = samples.patches(size)
     n = len(patches)
@@ -57,18 +53,17 @@ def test_as_pil_does_it(name, size, engine):
     np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("size", [9, 64])
-def test_each_in_tf_data(size):
-    patches = samples.patches(size)
-    magnitude = np.stack([_magnitudes(name, len(patches), size) for name in PIL])
+@pytest.mark.slow
+def test_each_in_tf_data():
+    patches = samples.patches(9)
+    magnitude = np.stack([_magnitudes(primitive.name, len(patches), 9) for primitive in all_primitives()])
 
     def transform(number, m):
-        name_agnostic = samples.recipe_of("invert", m, size)
-        recipe = name_agnostic._replace(op=tf.fill([len(patches), 1], tf.cast(number, tf.int32)))
+        recipe = samples.recipe_of("invert", m, 9)._replace(op=tf.fill([len(patches), 1], number))
         return [augment.apply(patches, recipe, engine=engine) for engine in ("reference", "native")]
 
-    dataset = tf.data.Dataset.from_tensor_slices(([OPERATIONS[name].number for name in PIL], magnitude)).map(transform)
-    for row, (name, engines) in enumerate(zip(PIL, dataset)):
-        eager = OPERATIONS[name].function(patches, magnitude[row])
+    numbers = np.int32([primitive.number for primitive in all_primitives()])
+    dataset = tf.data.Dataset.from_tensor_slices((numbers, magnitude)).map(transform)
+    for row, (primitive, engines) in enumerate(zip(all_primitives(), dataset)):
         for got in engines:
-            np.testing.assert_array_equal(got, eager)
+            np.testing.assert_array_equal(got, primitive.function(patches, magnitude[row]))

@@ -11,27 +11,19 @@ from tests.augment import samples
 GEOMETRY = ["--resize=40", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--draws=2"]
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.mark.slow
+def test_draws_a_sheet(tmp_path, capsys):
     (tmp_path / "pictures").mkdir()
     for i, picture in enumerate(samples.patches(48)[:3]):
         Image.fromarray(picture).save(tmp_path / "pictures" / f"{i}.jpg")
-    return tmp_path
 
+    def show(*flags):
+        argv = [f"--dataset=folder:{tmp_path}/pictures", f"--output={tmp_path}/sheet.png", *GEOMETRY, *flags]
+        show_patches.main(cli.parse(show_patches.ShowConfig, argv))
+        return np.asarray(Image.open(tmp_path / "sheet.png"))
 
-def _show(folder, *flags):
-    argv = [f"--dataset=folder:{folder}/pictures", f"--output={folder}/sheet.png", *GEOMETRY, *flags]
-    show_patches.main(cli.parse(show_patches.ShowConfig, argv))
-    return np.asarray(Image.open(folder / "sheet.png"))
-
-
-@pytest.mark.parametrize("policy", ["none", "v1", "full"])
-def test_draws_a_sheet(folder, policy, capsys):
-    sheet = _show(folder, f"--augment={policy}")
-    assert sheet.shape[2] == 3
-    assert "done" in capsys.readouterr().out
-
-
-def test_a_picture_that_is_not_there(folder):
+    sheets = [show(f"--augment={policy}") for policy in ("none", "full")]
+    assert sheets[0].shape[1] < sheets[1].shape[1]  # without augmentation the grid stands alone
+    assert f"done: {tmp_path}/sheet.png" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="--picture=3"):
-        _show(folder, "--picture=3")
+        show("--picture=3")

@@ -1,3 +1,5 @@
+"""Boxes and anchors against known answers."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -62,3 +64,30 @@ def test_clip_to_each_image():
     clipped = bx.clip(boxes, tf.constant([[40, 30], [15, 100]]))
     wanted = [[[0, 0, 40, 30], [10, 10, 20, 20]], [[0, 0, 15, 60], [10, 10, 15, 20]]]
     np.testing.assert_array_equal(clipped, wanted)
+
+
+def test_anchors_known():
+    anchors = bx.anchor_grid(1, 2, 4, [32, 64], [0.25, 1, 4])[:, [1, 0, 3, 2]]
+    wanted = [
+        [-30, -6, 34, 10],
+        [-14, -14, 18, 18],
+        [-6, -30, 10, 34],
+        [-62, -14, 66, 18],
+        [-30, -30, 34, 34],
+        [-14, -62, 18, 66],
+    ]
+    np.testing.assert_allclose(anchors[:6], wanted, atol=1e-5)
+    np.testing.assert_allclose(anchors[-1], [-10, -62, 22, 66], atol=1e-5)
+
+
+def test_each_cell_has_all_anchors_at_its_centre():
+    sizes, ratios = [8, 16, 24, 32], [0.5, 1, 3]
+    anchors = bx.anchor_grid(3, 5, 16, sizes, ratios)
+    assert anchors.shape == (3 * 5 * 12, 4)
+    assert anchors.dtype == np.float32
+    cells = anchors.reshape(3, 5, 12, 4)
+    centres = (cells[..., :2] + cells[..., 2:]) / 2
+    np.testing.assert_allclose(centres[2, 4], [[40, 72]] * 12, atol=1e-5)
+    height, width = np.moveaxis(cells[..., 2:] - cells[..., :2], -1, 0)
+    np.testing.assert_allclose((height * width)[1, 1], np.repeat(np.square(sizes), 3), rtol=1e-5)
+    np.testing.assert_allclose((height / width)[0, 3], ratios * 4, rtol=1e-5)

@@ -1,15 +1,18 @@
+"""The detector: losses, extremes, bfloat16. run_test.py shows that it learns."""
+
 import dataclasses
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.average_precision import Found, Truth, average_precision, precision_recall
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.keras import keras
 from tests.detect.samples import ORDINARY, SEED, SIDE, TINY, batch, training_step
 
 PARTS = ["rpn_class", "rpn_box", "region_class", "region_box"]
+
+pytestmark = pytest.mark.slow
 
 
 class Backbone(keras.layers.Layer):
@@ -112,9 +115,8 @@ def test_bfloat16_computes_losses_in_float32():
         assert loss.numpy() == pytest.approx(wanted[name].numpy(), rel=0.1)
 
 
-@pytest.mark.parametrize("kind", ["layer", "channel"])
-def test_normalized_backbone(kind):
-    config = dataclasses.replace(TINY, backbone=dataclasses.replace(TINY.backbone, backbone_norm=kind))
+def test_normalized_backbone():
+    config = dataclasses.replace(TINY, backbone=dataclasses.replace(TINY.backbone, backbone_norm="layer"))
     model = make(config)
     losses = model.training_losses(*ORDINARY, SEED)
     model.norm.scale.assign(0 * model.norm.scale)
@@ -129,31 +131,5 @@ def test_canvas_must_fit_the_stride(model, shape):
 
 
 def test_backbone_must_give_a_feature_map():
-    with pytest.raises(ValueError, match="no feature map"):
+    with pytest.raises(ValueError, match="not a feature map"):
         FasterRCNN(lambda images, training: tf.reduce_mean(images, [1, 2]), 3, TINY)
-
-
-def test_learns_to_find_squares():
-    random = np.random.default_rng(0)
-    corners = random.uniform(0, 36, [8, 2])
-    boxes = np.concatenate([corners, corners + random.uniform(14, 28, [8, 2])], 1)
-    labels = np.arange(8) % 2  # class 2 is absent
-    arguments = batch(*[([box], [label]) for box, label in zip(boxes, labels)], places=2)
-    model = make()
-    optimizer = keras.optimizers.Adam(0.01, jit_compile=False)
-    optimizer.build(model.trainable_variables)
-
-    @tf.function(autograph=False)
-    def step(index):
-        with tf.GradientTape() as tape:
-            loss = model.training_losses(*arguments, tf.stack([0, index]))["loss"]
-        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
-
-    for i in range(200):
-        step(tf.constant(i))
-    detections = model(*arguments[:2])
-    found = [Found(*(x[i, : detections.count[i]].numpy() for x in detections[:3])) for i in range(8)]
-    truths = [Truth(boxes[i : i + 1], labels[i : i + 1], np.zeros(1, bool)) for i in range(8)]
-    values = [average_precision(precision_recall(truths, found, label)) for label in range(3)]
-    assert min(values[:2]) > 0.6
-    assert np.isnan(values[2])

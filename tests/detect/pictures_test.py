@@ -63,10 +63,10 @@ def colours(png):
 @pytest.mark.parametrize(
     ("shown", "kinds"),
     [
-        (GOOD, {"true, found", "found, right"}),
-        (UNSURE, {"true, missed"}),
-        (TWO_MISSED, {"true, missed", "found, wrong"}),
-        (DIFFICULT, {"difficult"}),
+        (GOOD, {"object, found", "detection, right"}),
+        (UNSURE, {"object, missed"}),
+        (TWO_MISSED, {"object, missed", "detection, wrong"}),
+        (DIFFICULT, {"object, difficult"}),
         (scene(), set()),
     ],
 )

@@ -4,18 +4,11 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.detect.config import DetectConfig, DetectorConfig
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.settings import replace
 
 SIDE = 64
 SEED = tf.constant([5, 6])
-TINY = cli.parse(
-    DetectorConfig,
-    """--anchor_sizes=8,16,32 --rpn_width=8 --rpn_samples=32 --rpn_train_candidates=60 --rpn_train_proposals=20
-    --rpn_test_candidates=60 --rpn_test_proposals=20 --region_samples=16 --region_positive_fraction=0.5
-    --region_reduce=6 --region_pool=4 --region_chunk=5 --region_blocks=1 --region_width=16 --region_bottleneck=8
-    --region_stride=1 --detections=12""".split(),
-    recorded=True,
-)
 SMALL = cli.parse(
     DetectConfig,
     """--encoder=random --backbone=tiny --canvas_height=48 --canvas_width=64 --smallest_area=800 --largest_area=2400
@@ -26,6 +19,7 @@ SMALL = cli.parse(
     --warmup_steps=0 --rate_drops= --train_steps=10""".split(),
     recorded=True,
 )
+TINY = replace(SMALL.detector, region_reduce=6, region_chunk=5)
 
 
 def random_boxes(count, seed=0, canvas=100):

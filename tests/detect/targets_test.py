@@ -1,11 +1,115 @@
+"""What the detector learns: matching, sampling, targets and losses against known answers and definitions."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.anchors import anchor_grid
-from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, decode
+from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, anchor_grid, decode
 from cpc_tf.detect.config import HeadConfig, RpnConfig
-from cpc_tf.detect.targets import anchor_samples, make_objects, region_samples
+from cpc_tf.detect.targets import (
+    IGNORED,
+    NEGATIVE,
+    POSITIVE,
+    Objects,
+    Samples,
+    anchor_samples,
+    make_objects,
+    match,
+    region_losses,
+    region_samples,
+    rpn_losses,
+    sample,
+)
+
+
+def matched(iou, learned=None, ignored=None, **kwargs):
+    """`match` of one image."""
+    iou = np.asarray(iou, np.float32)
+    learned = np.ones(len(iou), bool) if learned is None else learned
+    ignored = np.zeros(len(iou), bool) if ignored is None else ignored
+    arguments = {"positive": 0.7, "negative": 0.3, **kwargs}
+    objects = Objects(None, None, *(tf.constant(x)[None] for x in (learned, ignored)))
+    matches, labels = match(tf.constant(iou)[None], objects, **arguments)
+    return matches[0].numpy(), labels[0].numpy()
+
+
+def oracle(iou, learned, ignored, positive, negative, keep_best):
+    """By the definition, candidate by candidate."""
+    objects = [i for i in range(len(iou)) if learned[i]]
+    matches, labels = [], []
+    for j in range(iou.shape[1]):
+        best = max(objects, key=lambda i: (iou[i, j], -i), default=0)
+        overlap = iou[best, j] if objects else -1
+        label = POSITIVE if overlap >= positive else NEGATIVE if overlap < negative else IGNORED
+        if label == NEGATIVE and any(iou[i, j] >= negative for i in range(len(iou)) if ignored[i]):
+            label = IGNORED
+        if keep_best and any(0 < iou[i, j] == max(iou[i]) for i in objects):
+            label = POSITIVE
+        matches.append(best)
+        labels.append(label)
+    return matches, labels
+
+
+def test_matches_known():
+    iou = [[0.15, 0.45, 0.2, 0.6], [0.3, 0.65, 0.05, 0.1], [0.05, 0.4, 0.25, 0.4]]
+    matches, labels = matched(iou, keep_best=True)
+    np.testing.assert_array_equal(matches, [1, 1, 2, 0])
+    np.testing.assert_array_equal(labels, [-1, 1, 0, 1])
+
+
+@pytest.mark.parametrize("keep_best", [False, True])
+def test_equals_the_definition(keep_best):
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        iou = (random.integers(0, 20, [5, 30]) / 20 + 0.01).astype(np.float32)  # with ties
+        iou[random.integers(0, 5)] = 0
+        learned = random.uniform(size=5) < 0.6
+        ignored = ~learned & (random.uniform(size=5) < 0.5)
+        wanted = oracle(iou, learned, ignored, 0.7, 0.3, keep_best)
+        for ours, theirs in zip(matched(iou, learned, ignored, keep_best=keep_best), wanted):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_without_objects_all_is_background():
+    _, labels = matched(np.full([3, 4], 0.9), learned=np.zeros(3, bool), keep_best=True)
+    np.testing.assert_array_equal(labels, [NEGATIVE] * 4)
+
+
+def test_object_that_no_candidate_overlaps_makes_none_positive():
+    _, labels = matched([[0, 0, 0]], keep_best=True)
+    np.testing.assert_array_equal(labels, [NEGATIVE] * 3)
+
+
+LABELS = np.array([[1] * 30 + [0] * 60 + [-1] * 10, [1] * 3 + [0] * 5 + [-1] * 92, [0] * 100])
+
+
+@pytest.mark.parametrize(
+    ("count", "fraction", "wanted"), [(20, 0.25, [(5, 15), (3, 5), (0, 20)]), (200, 0.25, [(30, 60), (3, 5), (0, 100)])]
+)
+def test_sample(count, fraction, wanted):
+    indices, labels = (x.numpy() for x in sample(tf.constant(LABELS, tf.int32), count, fraction, tf.constant([1, 2])))
+    assert indices.shape == labels.shape == (3, min(count, 100))
+    for i, (positive, negative) in enumerate(wanted):
+        taken = indices[i][labels[i] != IGNORED]
+        assert len(set(taken)) == len(taken)
+        np.testing.assert_array_equal(LABELS[i][taken], labels[i][labels[i] != IGNORED])
+        assert (labels[i] == POSITIVE).sum() == positive
+        assert (labels[i] == NEGATIVE).sum() == negative
+
+
+def test_sample_is_random_and_reproducible():
+    def draw(seed):
+        return sample(tf.constant(LABELS, tf.int32), 10, 0, tf.stack([0, seed]))[0]
+
+    draws = np.stack([draw(seed) for seed in range(40)])
+    np.testing.assert_array_equal(draw(0), draws[0])
+    compiled = tf.function(draw, jit_compile=True)
+    for seed in (7, -7):
+        np.testing.assert_array_equal(compiled(tf.constant(seed)), draw(seed))
+    # Each of the 100 negative ones of the last image comes 4 times on average; the images differ.
+    assert len(np.unique(draws[:, 2])) > 90
+    assert (draws[:, 2] != draws[:, 0]).any()
+
 
 SEED = tf.constant([3, 4])
 SIDE = 64
@@ -108,3 +212,54 @@ def test_regions_are_drawn_a_quarter_from_objects():
     np.testing.assert_array_equal(samples.labels[0], [6] * 4 + [0] * 12)
     assert np.all(regions[0, :4, 0] < 20)
     assert np.all(regions[0, 4:, 0] == 50)
+
+
+def drawn_samples(valid, positive, labels=None):
+    count = len(valid)
+    deltas = np.zeros([1, count, 4], np.float32)
+    deltas[0, np.array(positive)] = [1, 2, 3, 4]
+    return Samples(
+        tf.constant([[4, 0, 2, 1][:count]]),
+        tf.constant([valid]),
+        tf.constant([positive]),
+        tf.constant([labels or [0] * count]),
+        tf.constant(deltas),
+    )
+
+
+def softplus(x):
+    return np.log1p(np.exp(x))
+
+
+def test_rpn_by_hand():
+    logits = tf.constant([[1.0, -2, 0.5, 7, 3]])
+    deltas = tf.reshape(tf.range(20.0), [1, 5, 4])
+    losses = rpn_losses(logits, deltas, drawn_samples([True, True, True, False], [True, False, False, False]))
+    assert losses["rpn_class"].numpy() == pytest.approx((softplus(-3) + softplus(1) + softplus(0.5)) / 3, rel=1e-5)
+    # Sample 0 is anchor 4: its differences are 16 to 19, wanted are 1 to 4.
+    assert losses["rpn_box"].numpy() == pytest.approx(4 * 15 / 3)
+
+
+def test_regions_by_hand():
+    random = np.random.default_rng(0)
+    logits, deltas = (
+        random.normal(size=[1, 4, 4]).astype(np.float32),
+        random.normal(size=[1, 4, 3, 4]).astype(np.float32),
+    )
+    drawn = drawn_samples([True, True, True, False], [True, True, False, False], [2, 0, 0, 0])
+    losses = region_losses(tf.constant(logits), tf.constant(deltas), drawn)
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    # The third one is background, the last of the four logits.
+    wanted = -(log_p[0, 0, 2] + log_p[0, 1, 0] + log_p[0, 2, 3]) / 3
+    assert losses["region_class"].numpy() == pytest.approx(wanted, rel=1e-5)
+    distances = np.abs(deltas[0, 0, 2] - [1, 2, 3, 4]).sum() + np.abs(deltas[0, 1, 0] - [1, 2, 3, 4]).sum()
+    assert losses["region_box"].numpy() == pytest.approx(distances / 3, rel=1e-5)
+
+
+def test_without_samples_all_is_0():
+    none = drawn_samples([False] * 4, [False] * 4)
+    losses = {
+        **rpn_losses(tf.ones([1, 5]), tf.ones([1, 5, 4]), none),
+        **region_losses(tf.ones([1, 4, 4]), tf.ones([1, 4, 3, 4]), none),
+    }
+    assert [loss.numpy() for loss in losses.values()] == [0, 0, 0, 0]

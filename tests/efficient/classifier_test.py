@@ -1,11 +1,18 @@
+"""The classifier of appendix C, and one step of its training in each phase."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.efficient.classifier import ResNetClassifier
-from cpc_tf.efficient.config import ClassifierConfig
+from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, Classification, ResNetClassifier
+from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.keras import keras
+from cpc_tf.settings import replace
+from cpc_tf.training.strategy import make_strategy
+
+pytestmark = pytest.mark.slow
 
 LITTLE = ClassifierConfig(head_blocks=2, head_width=12, head_bottleneck=4, dropout=0.5)
 NOISE = tf.constant([1, 2], tf.int64)
@@ -73,3 +80,165 @@ def test_dropout_keeps_the_mean():
     plain = classifier(x)[0, 0]
     dropped = classifier(x, training=True, noise=NOISE)
     assert float(tf.reduce_mean(dropped)) == pytest.approx(float(plain), abs=0.1)
+
+
+RANDOM = np.random.default_rng(0)
+BATCH = {
+    "image": tf.constant(RANDOM.integers(0, 256, [4, 8, 8, 3], dtype=np.uint8)),
+    "label": tf.constant([0, 1, 2, 0], tf.int64),
+}
+SGD = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0, "finetune_rate": 0.1, "encoder_rate": 0.01}
+
+
+def make(phase, *, blocks=0, norm="none", strategy=None, **settings):
+    strategy = strategy or make_strategy("single")
+    with strategy.scope():
+        head = {"head_blocks": blocks, "head_width": 8, "head_bottleneck": 4, "dropout": 0.0}
+        config = replace(EfficientConfig(), **{**SGD, **head, "xla": "off", "batch_size": 4, **settings})
+        encoder = load_feature_maps("random", "feature_map", 8, backbone="tiny")
+        tf.random.set_seed(1)
+        classifier = ResNetClassifier(3, config.classifier, norm)
+        classifier.build([None, 1, 1, 128])
+        return Classification(encoder, classifier, phase, config, 10, strategy)
+
+
+def step(trainee, batch=BATCH):
+    return trainee.strategy.run(tf.function(trainee.train_step, autograph=False), (batch,))
+
+
+def values(variables):
+    return [variable.numpy() for variable in variables]
+
+
+def changed(before, after):
+    return [not np.array_equal(one, other) for one, other in zip(before, after)]
+
+
+@pytest.mark.parametrize(("phase", "moves"), [(FROZEN, False), (FINE_TUNED, True), (SUPERVISED, True)])
+def test_which_parts_learn(phase, moves):
+    trainee = make(phase)
+    before = values(trainee.encoder.trainable_variables), values(trainee.classifier.trainable_variables)
+    step(trainee)
+    assert all(changed(before[1], values(trainee.classifier.trainable_variables)))
+    assert set(changed(before[0], values(trainee.encoder.trainable_variables))) == {moves}
+    assert int(trainee.step) == 1
+
+
+def test_a_step_of_the_classifier_by_hand():
+    trainee = make(FROZEN)
+    kernel, bias = values(trainee.classifier.trainable_variables)
+    features = trainee.encoder.encode(BATCH["image"]).numpy().mean((1, 2))
+    metrics = step(trainee)
+    logits = features @ kernel + bias
+    odds = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    labels = BATCH["label"].numpy()
+    assert float(metrics["loss"]) == pytest.approx(-np.log(odds[np.arange(4), labels]).mean(), abs=1e-5)
+    gradient = features.T @ (odds - np.eye(3)[labels]) / 4
+    np.testing.assert_allclose(trainee.classifier.trainable_variables[0], kernel - 0.1 * gradient, atol=1e-5)
+
+
+@pytest.mark.parametrize(("phase", "part"), [(FROZEN, "classifier"), (FINE_TUNED, "classifier"), (SUPERVISED, "all")])
+def test_weight_decay_is_of_the_kernels_that_sgd_trains(phase, part):
+    runs = {}
+    for decay in (0.0, 0.5):
+        trainee = make(phase, weight_decay=decay)
+        step(trainee)
+        runs[decay] = trainee
+    rate = 0.1
+    for kind in ("classifier", "encoder"):
+        start = values(getattr(make(phase), kind).trainable_variables)
+        ends = [values(getattr(runs[decay], kind).trainable_variables) for decay in (0.0, 0.5)]
+        for before, without, with_decay in zip(start, *ends):
+            decayed = before.ndim > 1 and (kind == "classifier" or part == "all")
+            wanted = -rate * 0.5 * before if decayed else 0 * before
+            np.testing.assert_allclose(with_decay - without, wanted, atol=1e-5)
+
+
+def test_fine_tuning_moves_the_encoder_as_adam_does():
+    trainee = make(FINE_TUNED)
+    before = values(trainee.encoder.trainable_variables)
+    step(trainee)
+    moved = [np.abs(a - b).max() for a, b in zip(before, values(trainee.encoder.trainable_variables))]
+    # Adam's first step is its rate, whatever the gradient.
+    np.testing.assert_allclose(moved, 0.01, rtol=0.02)
+
+
+def test_the_papers_adam_is_adam_by_hand_clipped_and_averaged():
+    trainee = make(FINE_TUNED, encoder_adam="paper")
+    weights = values(trainee.encoder.trainable_variables)
+    averages, first, second = list(weights), [0 * w for w in weights], [0 * w for w in weights]
+    for number in range(3):
+        gradients, _ = trainee.gradients(*trainee.inputs(BATCH))
+        gradients = [gradient.numpy() for gradient in gradients[-len(weights) :]]
+        norm = np.sqrt(sum((gradient.astype(np.float64) ** 2).sum() for gradient in gradients))
+        assert norm > 0.01, "too small to be clipped"
+        step(trainee)
+        decay = min(0.9999, (1 + number) / (10 + number))
+        for i, gradient in enumerate(gradients):
+            gradient = gradient * 0.01 / norm
+            first[i], second[i] = 0.8 * first[i] + 0.2 * gradient, 0.999 * second[i] + 0.001 * gradient**2
+            # The rate as at the end of Kingma and Ba's section 2.
+            rate = 0.01 * np.sqrt(1 - 0.999 ** (number + 1)) / (1 - 0.8 ** (number + 1))
+            weights[i] = weights[i] - rate * first[i] / (np.sqrt(second[i]) + 1e-8)
+            averages[i] = averages[i] + (1 - decay) * (weights[i] - averages[i])
+    for found, wanted in zip(values(trainee.encoder.trainable_variables), weights):
+        np.testing.assert_allclose(found, wanted, atol=2e-4)
+    for found, wanted in zip(trainee.average.averages, averages):
+        np.testing.assert_allclose(found, wanted, atol=2e-4)
+    # The averages are what is tested, and the training goes on with the weights.
+    logits, _ = trainee.logits([BATCH])
+    np.testing.assert_array_equal(values(trainee.encoder.trainable_variables)[0], trainee.trained[-len(weights)])
+    for variable, average in zip(trainee.encoder.trainable_variables, trainee.average.averages):
+        variable.assign(average)
+    np.testing.assert_allclose(trainee.classifier(trainee.encoder.encode(BATCH["image"])), logits, atol=1e-5)
+
+
+def test_features_in_place_of_images_give_the_same_step():
+    images, features = make(FROZEN), make(FROZEN)
+    maps = features.encoder.encode(BATCH["image"])
+    losses = step(images)["loss"], step(features, {"latents": maps, "label": BATCH["label"]})["loss"]
+    assert float(losses[0]) == pytest.approx(float(losses[1]), abs=1e-5)
+
+
+@pytest.mark.parametrize("phase", [FROZEN, FINE_TUNED])
+def test_compiled_by_xla_it_is_the_same(phase):
+    # Without dropout: its random numbers are others under XLA.
+    runs = [make(phase, blocks=1, norm="batch", xla=xla) for xla in ("off", "on")]
+    losses = [[float(step(run)["loss"]) for _ in range(2)] for run in runs]
+    np.testing.assert_allclose(*losses, rtol=1e-3)
+
+
+def test_two_replicas_take_the_step_of_one(two_replicas):
+    one, two = make(FROZEN), make(FROZEN, strategy=two_replicas)
+    one_loss = step(one)["loss"]
+    halves = two_replicas.experimental_distribute_values_from_function(
+        lambda context: {name: x[2 * context.replica_id_in_sync_group :][:2] for name, x in BATCH.items()}
+    )
+    losses = two_replicas.run(tf.function(two.train_step, autograph=False), (halves,))["loss"]
+    assert np.mean([float(x) for x in losses.values]) == pytest.approx(float(one_loss), abs=1e-5)
+    for mine, theirs in zip(values(one.classifier.variables), values(two.classifier.variables)):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+
+
+def test_logits_of_batches():
+    trainee = make(FROZEN)
+    maps = trainee.encoder.encode(BATCH["image"])
+    logits, labels = trainee.logits([BATCH, {"latents": maps[:2], "label": BATCH["label"][:2]}])
+    assert logits.shape == (6, 3)
+    np.testing.assert_array_equal(labels, [0, 1, 2, 0, 0, 1])
+    np.testing.assert_allclose(logits[4:], logits[:2], atol=1e-5)
+
+
+def test_a_cosine_ends_fine_tuning_gently():
+    moved = {}
+    for schedule in ("constant", "cosine"):
+        trainee = make(FINE_TUNED, finetune_schedule=schedule)
+        weights = [*trainee.encoder.trainable_variables, *trainee.classifier.trainable_variables]
+        moved[schedule], update = [], tf.function(trainee.train_step, autograph=False)
+        for _ in range(11):
+            before = values(weights)
+            trainee.strategy.run(update, (BATCH,))
+            moved[schedule].append(max(np.abs(now - old).max() for now, old in zip(values(weights), before)))
+    assert moved["cosine"][0] == pytest.approx(moved["constant"][0])
+    assert moved["cosine"][9] < 0.1 * moved["constant"][9]
+    assert moved["cosine"][10] == 0  # the horizon of 10 steps is reached

@@ -10,6 +10,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
 from tests import modules, samples
 
+pytestmark = pytest.mark.slow
 FLAGS = """
     --test_split=val --resize=16 --image_size=16 --augment=none --head_blocks=0 --endpoint=latents --batch_size=4
     --cached_views=1 --train_steps=1 --finetune_steps=2 --encoder_adam=paper --held_out=0 --strategy=single

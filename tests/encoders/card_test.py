@@ -7,12 +7,11 @@ import pytest
 
 from cpc_tf.encoders.card import EncoderCard, Identity, Training, find_card, read_card
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.settings import ConfigError, flatten
+from cpc_tf.settings import ConfigError
 from tests.modules import GEOMETRY, PRETRAINED
 
 SETTINGS = EncoderConfig(encoder="tiny", norm="batch")
 CARD = EncoderCard(SETTINGS, GEOMETRY, PRETRAINED, 128, 17_000, {"tensorflow": "2.15.1"})
-OLD = {"dataset": "photos", "run": "pretrain", "step": 7, "weights": "averaged"}
 LABELS = {"num_train_labels": 30, "label_fraction": 0.1, "phase": "fine-tuned"}
 
 
@@ -56,22 +55,6 @@ def test_a_run_on_labels_says_that_it_began_with_random_weights():
 
 def write(path, values):
     (path / "encoder.json").write_text(values if isinstance(values, str) else json.dumps(values))
-
-
-def test_files_of_earlier_versions(tmp_path):
-    """Without seed and objective: there was only CPC."""
-    card = {"encoder": flatten(SETTINGS), "geometry": flatten(GEOMETRY), **OLD}
-    write(tmp_path, card)
-    assert read_card(str(tmp_path)).training == Training(objective="cpc", **OLD)
-    labels = {**LABELS, "began_as": {"module": "hub", **OLD}}
-    write(tmp_path, {**card, **labels})
-    card = read_card(str(tmp_path))
-    assert card.training.objective is None
-    assert card.training.began_as == Training(module="hub", objective="cpc", **OLD)
-    identity = Identity("cpc+labels", "tiny", "photos", module=tmp_path.name, steps=7)
-    assert card.identity(str(tmp_path)) == identity
-    write(tmp_path, {"encoder": {"encoder": "tiny"}, "geometry": {}})
-    assert read_card(str(tmp_path)).encoder == EncoderConfig(encoder="tiny")
 
 
 @pytest.mark.parametrize(

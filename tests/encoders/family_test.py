@@ -55,7 +55,7 @@ flags = '''--encoder=convnet --resize=24 --image_size=20 --patch_size=8 --patch_
     --strategy=single --precision=bfloat16'''.split()
 result = pretrain(cli.parse(PretrainConfig, [*flags, f"--workdir={folder}/run"]))
 done = export(ExportConfig(workdir=f"{folder}/run", output=f"{folder}/hub"))
-encoders = [(f"{folder}/hub", ""), (f"network:{folder}/hub", ""), ("random", "convnet"), ("pixels", "convnet")]
+encoders = [(f"{folder}/hub", ""), (f"graph:{folder}/hub", ""), ("random", "convnet"), ("pixels", "convnet")]
 loaded = [load_feature_maps(encoder, "inner", 16, backbone=backbone) for encoder, backbone in encoders]
 try:
     cli.parse(PretrainConfig, [*flags, "--norm=batch"])

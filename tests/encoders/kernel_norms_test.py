@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.encoders.kernel_norms import restore_kernel_norms
+from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.keras import keras
 
 IMAGES = tf.constant(np.random.default_rng(0).uniform(size=[2, 16, 24, 3]), tf.float32)

@@ -108,7 +108,7 @@ def test_our_modules_latents_are_those_of_its_network(ours):
     encoder = load.load_patch_encoder(path)
     wanted = encode_grid(network, PATCHES)
     np.testing.assert_allclose(encoder.patch_latents(PATCHES), wanted, atol=1e-4)
-    np.testing.assert_allclose(load.load_patch_encoder(f"network:{path}").patch_latents(PATCHES), wanted, atol=1e-4)
+    np.testing.assert_allclose(load.load_patch_encoder(f"graph:{path}").patch_latents(PATCHES), wanted, atol=1e-4)
     assert encoder.identity == Identity("cpc", "tiny", "photos", 4, 5, path.split("/")[-1], steps=7)
 
 
@@ -144,7 +144,7 @@ def test_patches_need_no_backbone():
 # Feature maps.
 
 
-@pytest.mark.parametrize("kind", ["", "network:"])
+@pytest.mark.parametrize("kind", ["", "graph:"])
 @pytest.mark.parametrize("endpoint", ["feature_map", "stack2", "features", "latents"])
 def test_endpoints_of_our_module(ours, endpoint, kind):
     path, network = ours
@@ -158,7 +158,7 @@ def test_endpoints_of_our_module(ours, endpoint, kind):
     np.testing.assert_allclose(maps, wanted, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["", "network:"])
+@pytest.mark.parametrize("kind", ["", "graph:"])
 @pytest.mark.parametrize("endpoint", ["feature_map", "latents"])
 def test_gradients_reach_every_variable_of_our_module(ours, endpoint, kind):
     maps = maps_of(kind + ours[0], endpoint)
@@ -169,7 +169,7 @@ def test_gradients_reach_every_variable_of_our_module(ours, endpoint, kind):
     assert all(gradient is not None and np.abs(gradient).max() > 0 for gradient in gradients)
 
 
-@pytest.mark.parametrize("name", ["MODULE", "network:MODULE"])
+@pytest.mark.parametrize("name", ["MODULE", "graph:MODULE"])
 @pytest.mark.parametrize("update", [False, True])
 def test_statistics_of_batch_norm_move_on_demand(ours, name, update):
     maps = maps_of(name.replace("MODULE", ours[0]), update_statistics=update)
@@ -180,15 +180,15 @@ def test_statistics_of_batch_norm_move_on_demand(ours, name, update):
     assert all(moved) if update else not any(moved)
 
 
-def test_a_module_as_a_network_computes_in_the_precision_asked_for(ours):
+def test_our_module_computes_in_the_precision_asked_for(ours):
     path, network = ours
-    exact, rough = maps_of(f"network:{path}"), maps_of(f"network:{path}", precision="bfloat16")
+    exact, rough = maps_of(path), maps_of(path, precision="bfloat16")
     wanted = network.endpoints(IMAGES)["feature_map"]
     np.testing.assert_array_equal(exact(IMAGES), wanted)
     assert rough.encoder.dtype_policy.name == "mixed_bfloat16"
     difference = np.abs(rough(IMAGES) - wanted).max() / np.abs(wanted).max()
     assert 1e-5 < difference < 0.05
-    assert rough.identity == maps_of(path).identity
+    assert rough.identity == maps_of(f"graph:{path}").identity
 
 
 @pytest.mark.parametrize("pooled", [True, False])
@@ -246,11 +246,11 @@ def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
 # Checkpoints.
 
 
-@pytest.mark.parametrize("name", ["random", "MODULE"])
+@pytest.mark.parametrize("name", ["random", "MODULE", "graph:MODULE"])
 def test_checkpoints_keep_the_names_of_earlier_versions(ours, tmp_path, name):
-    """Few labels: `encoder/layer` is a module, `encoder/layer/encoder` a network; a detector: `backbone/encoder`."""
+    """Few labels: `encoder/layer/encoder` is a network, `encoder/layer` a graph; a detector: `backbone/encoder`."""
     loaded = maps_of(name.replace("MODULE", ours[0]))
-    before = {True: "encoder/layer/", False: "encoder/layer/encoder/"}[name == "MODULE"]
+    before = {True: "encoder/layer/", False: "encoder/layer/encoder/"}[name == "graph:MODULE"]
     tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).write(str(tmp_path / "both"))
     names = {key for key, _ in tf.train.list_variables(str(tmp_path / "both")) if "OBJECT_GRAPH" not in key}
     assert len(names) == len(loaded.variables)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.pooling import max_pool
+from cpc_tf.encoders.conv import max_pool
 
 
 def _both(x):

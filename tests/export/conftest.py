@@ -49,6 +49,7 @@ def run(small_config, tmp_path_factory):
                 variable.assign(value)
             features[weights, step] = twin.model.encoder(IMAGES).numpy()
     write_file(f"{path}/run.flags", to_flagfile(small_config))
+    write_file(f"{path}/run.json", json.dumps({"task": "pretrain"}))
     write_file(f"{path}/result.json", json.dumps({"kind": "pretrain", "step": 9, "loss": 4.25, "knn": 0.5}))
     return SimpleNamespace(path=path, features=features)
 

@@ -36,6 +36,7 @@ def run(tmp_path_factory):
         variable.assign(variable + draw.normal(0, 0.1, variable.shape))
     Checkpoints(path, training.checkpoint).save(9)
     write_file(f"{path}/run.flags", to_flagfile(CONFIG))
+    write_file(f"{path}/run.json", json.dumps({"task": "detect"}))
     write_file(f"{path}/class_names.json", json.dumps(NAMES))
     write_file(f"{path}/result.json", json.dumps(RESULT))
     return path, training

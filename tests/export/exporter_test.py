@@ -98,7 +98,8 @@ def test_output_that_exists_is_kept(run, tmp_path):
 
 
 def test_run_without_checkpoint(run, tmp_path):
-    shutil.copy(os.path.join(run.path, "run.flags"), tmp_path)
+    for name in ("run.flags", "run.json"):
+        shutil.copy(os.path.join(run.path, name), tmp_path)
     with pytest.raises(ConfigError, match="has no checkpoint"):
         exporter.export(ExportConfig(workdir=str(tmp_path), output=str(tmp_path / "hub")))
 
@@ -167,6 +168,7 @@ def test_output_that_appeared_meanwhile_is_kept(tmp_path):
 def test_a_run_of_another_kind_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.flags").write_text(to_flagfile(LinearConfig()))
+    (tmp_path / "run/run.json").write_text('{"task": "linear"}')
     with pytest.raises(ConfigError, match="--workdir=.*: holds a run of cpc_tf.linear; only pretrain"):
         exporter.export(ExportConfig(workdir=str(tmp_path / "run"), output=str(tmp_path / "hub")))
 

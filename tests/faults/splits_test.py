@@ -12,7 +12,7 @@ from cpc_tf.detect import run as detect
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient import run as efficient
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.linear import probe
+from cpc_tf.linear import run as linear_run
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
 from cpc_tf.pretrain import run as pretrain
@@ -50,8 +50,8 @@ class Seen(Exception):
 def run(tmp_path, monkeypatch):
     """Begins linear classification on a folder of these folders; returns how many classes and pictures it learns."""
     build, train = mock.Mock(), mock.Mock(side_effect=Seen)
-    monkeypatch.setattr(probe, "LinearTraining", build)
-    monkeypatch.setattr(probe.loop, "train", train)
+    monkeypatch.setattr(linear_run, "LinearTraining", build)
+    monkeypatch.setattr(linear_run.loop, "train", train)
 
     def run(folders, *flags):
         root = write(tmp_path / "pictures", folders)

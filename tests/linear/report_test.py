@@ -3,7 +3,7 @@
 import pytest
 
 from cpc_tf.linear.report import report
-from cpc_tf.results.blocks import Gap, Table
+from cpc_tf.results.blocks import Finding, Table
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
 from tests.results import samples
@@ -22,8 +22,8 @@ def _linear(*arguments, **more):
     return samples.run(samples.linear(*arguments, **more))
 
 
-def _headline(runs):
-    return [sentence for part in report(runs, "photos") for sentence in part.headline]
+def _findings(runs):
+    return [finding for part in report(runs, "photos") for finding in part.findings]
 
 
 def test_table_1(runs):
@@ -36,65 +36,41 @@ def test_table_1(runs):
     }
     assert samples.rows(table, "aside") == {"chance": [NO, "33.3", "100.0"]}
     assert samples.rows(table, "paper")["CPC v2 - ResNet-161"] == ["305", "71.5", "90.1"]
-    assert _headline(runs) == [
-        "A linear classifier on frozen CPC v2 features: 90.0 % top-1 (random encoder 80.0 %, pixels 40.0 %)."
-    ]
+    values = {"CPC v2": "90.0", "random encoder": "80.0", "pixels": "40.0"}
+    assert _findings(runs) == [Finding("linear classifier, top-1", values)]
 
 
-def test_missing_baselines():
-    gaps = [block for block in samples.blocks(report([_linear()], "photos"), "linear") if isinstance(block, Gap)]
-    assert [gap.what for gap in gaps] == [
-        "Not measured: a linear classifier on the encoder's untrained copy.",
-        "Not measured: a linear classifier on raw pixels.",
-    ]
-    assert {gap.how for gap in gaps} == {"flags/photos/linear.flags with --baselines"}
-
-
-def test_of_several_encoders_the_headline_names_the_best():
+def test_the_finding_is_of_the_best_encoder_and_says_if_its_run_was_short():
     runs = [_linear(f"runs/{name}/hub", top1) for name, top1 in (("a", 0.8), ("b", 0.9), ("c", 0.7))]
-    assert _headline(runs) == [
-        "A linear classifier on frozen CPC v2 (runs/b/hub) features: 90.0 % top-1 (the best of 3 encoders)."
-    ]
-
-
-def test_a_short_run_is_called_short():
-    assert _headline([_linear(steps=10)])[0].startswith(
-        "In short runs (10 steps, the preset trains 625): a linear classifier"
-    )
+    (found,) = _findings(runs)
+    assert (found.values, found.remark) == ({"CPC v2 (runs/b/hub)": "90.0"}, "the best of 3 encoders")
+    assert _findings([_linear(steps=10)])[0].remark == "short run (10 of the preset's 625 steps)"
 
 
 def test_the_ladder():
     runs = [_linear(f"runs/{rung}/hub", top1, seed, rung=rung)
             for rung, top1, seed in (("v1", 0.5, 0), ("v1", 0.54, 1), ("MC", 0.6, 0), ("LN", 0.7, 0))]  # fmt: skip
-    figure, table, gap = samples.blocks(report(runs, "photos"), "rungs")
+    figure, table = samples.blocks(report(runs, "photos"), "rungs")
     rows = samples.rows(table, "measured")
     assert rows["v1"] == ["CPC v1", "52.0 ±2.0", NO, NO]
     assert rows["MC"] == ["model capacity", "60.0", "+8.0", "+5%"]
     assert rows["LN"][1:3] == ["70.0", NO]  # BU is missing below it
     assert "v1 52.0 %; MC 60.0 %; LN 70.0 %" in figure.alt
-    assert gap.what == "Not measured: BU, RC, HP, LP, PA (figure 3)."
-    assert samples.blocks(report([_linear(dataset="cifar10")], "cifar10"), "rungs") == []
-    (all_missing,) = samples.blocks(report([_linear()], "photos"), "rungs")
-    assert "experiments.ladder" in all_missing.how
+    assert samples.blocks(report([_linear()], "photos"), "rungs") == []
 
 
 def test_the_rung_is_what_a_record_states():
     """A directory's name made a rung of a result once."""
     runs = [_linear("runs/ablation/3_bu/hub"), _linear("runs/x/hub", rung="nonsense", seed=1)]
-    (gap,) = samples.blocks(report(runs, "photos"), "rungs")
-    assert gap.what.startswith("Not measured: v1, MC, BU")
+    assert samples.blocks(report(runs, "photos"), "rungs") == []
 
 
 def test_a_rung_of_other_settings_is_left_out_and_named():
     runs = [_linear(f"runs/{seed}/hub", top1, seed, rung="v1", steps=steps)
             for seed, (top1, steps) in enumerate(((0.5, 625), (0.6, 625), (0.1, 10)))]  # fmt: skip
-    _, table, gap, _ = samples.blocks(report(runs, "photos"), "rungs")
+    _, table = samples.blocks(report(runs, "photos"), "rungs")
     assert samples.rows(table, "measured")["v1"][1] == "55.0 ±5.0"
-    assert gap.what == "Runs of other settings, left out of the means: v1 (10 steps)."
-
-
-def test_a_folder_called_photos_has_no_ladder_to_measure():
-    assert samples.blocks(report([_linear(dataset="folder:/x/photos")], "folder:/x/photos"), "rungs") == []
+    assert table.note.endswith("Runs of other settings are left out of the means: v1 (10 steps).")
 
 
 def test_policies_of_other_settings_have_rows_of_their_own():

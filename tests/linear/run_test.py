@@ -1,7 +1,6 @@
 """Which classifiers a linear run trains, and that divergence is no result."""
 
 import dataclasses
-import json
 
 import pytest
 
@@ -9,8 +8,7 @@ from cpc_tf import cli
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear import run
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.probe import geometry_of, warn_of_geometry
-from cpc_tf.linear.run import classifiers, linear
+from cpc_tf.linear.run import classifiers, geometry_of, linear, warn_of_geometry
 from cpc_tf.settings import ConfigError, flatten, replace, to_flagfile
 from cpc_tf.training import loop
 from tests import modules, samples
@@ -36,7 +34,7 @@ def test_a_module_that_has_no_untrained_copy_is_refused_before_it_is_trained_on(
 
 
 def test_our_module_has_both(tmp_path):
-    (tmp_path / "encoder.json").write_text(json.dumps({"geometry": {}, "encoder": {}}))
+    modules.write_card(tmp_path, EncoderConfig(encoder="tiny"))
     assert trained(encoder=str(tmp_path)) == [
         (str(tmp_path), "runs/linear"),
         (f"random:{tmp_path}", "runs/linear/random"),
@@ -46,15 +44,15 @@ def test_our_module_has_both(tmp_path):
 
 def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeypatch, capsys):
     root = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
-    (tmp_path / "encoder.json").write_text(json.dumps({"geometry": {}, "encoder": {}}))
+    modules.write_card(tmp_path, EncoderConfig(encoder="tiny"))
     opened = []
 
     def probe(settings, data):
         opened.append(data())
         return {"top1": 0.0, "top5": 0.0, "num_classes": 3}
 
-    monkeypatch.setattr(run, "probe", probe)
-    monkeypatch.setattr(run.gallery, "neighbours", lambda settings, data: opened.append(data))
+    monkeypatch.setattr(run, "train_and_test", probe)
+    monkeypatch.setattr(run.picture, "neighbours", lambda *settings: opened.append(settings[-1]))
     monkeypatch.setattr(run.picture, "draw", lambda *_: b"")
     flags = [f"--encoder={tmp_path}", f"--dataset=folder:{root}", f"--data_dir={tmp_path}/cache", "--test_split=val"]
     linear(cli.parse(LinearConfig, [*flags, f"--workdir={tmp_path}/run"]))

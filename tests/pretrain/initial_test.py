@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.kernel_norms import restore_kernel_norms
+from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.exporter import export
 from cpc_tf.pretrain import run

@@ -11,13 +11,6 @@ def _linear(encoder, seed=0, trained_by="", **more):
     return samples.run(samples.linear(encoder, seed=seed, trained_by=trained_by, **more))
 
 
-def _old(encoder, **more):
-    """A result from before identities."""
-    record = samples.linear(encoder, **more)
-    del record["identity"]
-    return samples.run(record)
-
-
 def _names(runs):
     return [method.title for method in methods.methods(runs)]
 
@@ -43,36 +36,16 @@ def test_encoders_of_one_seed_are_not_seeds():
     assert names == ["CPC v2 (runs/32/hub)", "CPC v2 (runs/64/hub)"]
 
 
-def test_a_module_of_others_is_not_called_cpc():
-    runs = [_linear("https://tfhub.dev/a/b/1", trained_by="unknown"), _old("https://tfhub.dev/a/b/1"), _old("x/hub")]
-    for run in runs:
-        (name,) = _names([run])
-        assert "CPC" not in name
-        assert methods.identity(run).trained_by == "unknown"
-    assert _names([_old("x/mobile"), _old("y/efficient")]) == ["module (efficient)", "module (mobile)"]
+def test_modules_of_others_are_not_called_cpc_and_stay_apart():
+    theirs = [_linear(name, trained_by="unknown") for name in ("x/mobile", "y/efficient")]
+    assert _names(theirs) == ["module (efficient)", "module (mobile)"]
+    assert _names(theirs[:1]) == ["module (mobile)"]
 
 
 def test_other_objectives_have_their_own_name():
     names = _names([_linear("a", trained_by="no such objective"), _linear("b"), _linear("c", trained_by="cpc+labels")])
     assert names[0] == "CPC v2"
     assert set(names[1:]) == {"CPC v2 and labels", "no such objective"}
-
-
-@pytest.mark.parametrize(
-    ("run", "trained_by"),
-    [
-        (_old("pixels"), "pixels"),
-        (_old("random"), "untrained"),
-        (_old("random:runs/hub"), "untrained"),
-        (_old("runs/hub", features="CPC"), "cpc"),
-        (_old("runs/hub", features="supervised"), "labels"),
-        (_old("runs/hub", rung="BU"), "cpc"),
-        (_old("runs/cpc/hub"), "unknown"),
-        (_linear("runs/hub", trained_by="labels"), "labels"),
-    ],
-)
-def test_old_records_are_what_they_state(run, trained_by):
-    assert methods.identity(run).trained_by == trained_by
 
 
 def test_titles_tell_apart():

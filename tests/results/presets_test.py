@@ -50,4 +50,4 @@ def test_after_pip_install_no_preset_is_named(other, tmp_path, monkeypatch):
     assert not presets.installed()
     assert presets.own_preset("photos", "linear") == ""
     assert presets.shorter(object, "", 10, 100) == presets.UNKNOWN
-    assert presets.in_short_runs([presets.UNKNOWN], "It is so.") == f"In runs ({presets.UNKNOWN}): it is so."
+    assert presets.remark([presets.UNKNOWN, "", presets.UNKNOWN], "", "so") == f"{presets.UNKNOWN}; so"

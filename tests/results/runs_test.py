@@ -63,20 +63,6 @@ def test_runs_of_equal_time_and_figures_are_not_one(tmp_path):
     assert len(found_in(tmp_path)[0]) == 2
 
 
-def test_an_old_studys_record_is_recognised_by_its_figures(tmp_path):
-    """Before records named their run; the study had replaced the dataset by its name, and the seed."""
-    record = samples.linear(dataset="folder:/data/photos", loss=0.123456789)
-    samples.write(tmp_path / "a", record, run__flags="--seed=0\n")
-    listed = [{**record, "dataset": "photos", "rung": "BU"}, samples.linear(loss=0.2), samples.linear(loss=0.2)]
-    (tmp_path / "study.json").write_text(json.dumps(listed))
-    runs, _ = found_in(tmp_path)
-    assert [(run.place, run.get("rung")) for run in runs] == [
-        ("a", "BU"),
-        ("study.json, record 1", None),
-        ("study.json, record 2", None),
-    ]
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -94,6 +80,7 @@ def test_an_old_studys_record_is_recognised_by_its_figures(tmp_path):
         ({"seed": "x"}, "seed"),
         ({"kind": ["x"]}, "kind"),
         ({"identity": "cpc"}, "identity"),
+        ({"identity": None}, "identity is missing"),
         ({"settings": [1]}, "settings"),
         ({"identity": {"trained_by": "cpc", "architecture": 3}}, "identity"),
     ],

@@ -3,166 +3,175 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.decoding import exif, gif, pillow
+from cpc_tf.data.decoding import pillow
 
-# The marks of both orders of bytes; with + for *, files of more than 4 GB.
-_WEBP_OR_TIFF = r"(?s)RIFF\C{4}WEBP|(II[*+]\x00|MM\x00[*+])\C*"
-_PNG = b"\x89PNG\r\n\x1a\n"
+_PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
+_JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
-
 
 Levels = tuple[float, float]
 
 
 def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None) -> tf.Tensor:
-    """Pixels of a JPEG, PNG, BMP, GIF, WebP or TIFF (first frame or page), as they are shown: turned as EXIF says.
+    """Decodes a JPEG, PNG, BMP, GIF, WebP or TIFF (first frame or page), turned as its EXIF orientation says.
 
     Grey becomes RGB, alpha is dropped, CMYK is converted.
 
     Args:
       encoded: string scalar, the bytes of the file.
-      least_side: both sides may come out smaller than they are, but not smaller than this; 0: the full size. A JPEG is
-        then decoded at a half, a quarter or an eighth if that is enough: 4 ms instead of 7 for 6 megapixels to 300.
-      levels: of pictures of more than 8 bits, the values that become 0 and 255. What lies between is scaled, what lies
-        outside is cut off. None: the upper 8 of 16 bits are kept.
+      least_side: shorter side that is large enough for the caller; 0: the full size. A JPEG is decoded at a half, a
+        quarter or an eighth of its size while its shorter side stays at least this: 4 ms instead of 7 for 6 megapixels
+        to 300.
+      levels: the values that become 0 and 255 in images of more than 8 bits. Values between them are scaled, values
+        outside are clipped. None: the upper 8 of 16 bits are kept.
 
     Returns:
       uint8 [H, W, 3].
 
     Raises:
-      tf.errors.InvalidArgumentError: empty, broken or of another kind.
+      tf.errors.InvalidArgumentError: the file is empty, broken or of another format.
     """
-    with_levels = functools.partial(pillow.pixels, levels=levels)
-    image = _by_kind(
+
+    def other():
+        is_gif = tf.equal(tf.strings.substr(encoded, 0, len(_GIF)), _GIF)
+        by_pillow = functools.partial(pillow.pixels, levels=levels)
+        return tf.cond(
+            is_gif,
+            lambda: tf.io.decode_image(encoded, channels=3, expand_animations=False),
+            lambda: _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
+        )
+
+    image = _by_format(
         encoded,
-        jpeg=lambda: exif.upright_jpeg(_jpeg(encoded, least_side), encoded),
-        png=lambda: exif.upright_png(_png(encoded, levels), encoded),
-        bmp=lambda: _bmp(encoded),
-        webp_or_tiff=lambda: _by_pillow(with_levels, encoded, tf.uint8, [None, None, 3]),
-        other=lambda: _any(encoded),
+        jpeg=lambda: _turn(_decode_jpeg(encoded, least_side), _orientation(encoded, _JPEG_EXIF)),
+        png=lambda: _turn(_decode_png(encoded, levels), _orientation(encoded, _PNG_EXIF)),
+        other=other,
     )
     return tf.ensure_shape(image, [None, None, 3])
 
 
 def values(encoded: tf.Tensor) -> tf.Tensor:
-    """What is stored in a PNG or TIFF of more than 8 bits: string scalar -> float32 [H, W, 3]. Raises as `decode`."""
-    return _by_kind(
+    """Returns the stored values of a PNG or TIFF of more than 8 bits, float32 [H, W, 3]. Raises as `decode`."""
+    return _by_format(
         encoded,
         jpeg=lambda: tf.zeros([0, 0, 3]),
         png=lambda: tf.cast(tf.io.decode_png(encoded, channels=3, dtype=tf.uint16), tf.float32),
-        bmp=lambda: tf.zeros([0, 0, 3]),
-        webp_or_tiff=lambda: _by_pillow(pillow.values, encoded, tf.float32, [None, None, 3]),
-        other=lambda: tf.zeros([0, 0, 3]),
+        other=lambda: _by_pillow(pillow.values, encoded, tf.float32, [None, None, 3]),
     )
 
 
 def image_size(encoded: tf.Tensor) -> tf.Tensor:
-    """The size of what `decode` gives at full size: string scalar -> int32 [2], (height, width), from the header alone.
+    """Returns the size of what `decode` gives at full size, int32 [2], (height, width), from the header alone.
 
     Raises:
-      tf.errors.InvalidArgumentError: broken, as far as its header tells.
+      tf.errors.InvalidArgumentError: the header is broken.
     """
-    return exif.turned_size(stored_size(encoded), orientation(encoded))
+    size = stored_size(encoded)
+    return tf.where(orientation(encoded) >= 5, size[::-1], size)
 
 
 def stored_size(encoded: tf.Tensor) -> tf.Tensor:
-    """The size of the picture as it is stored, before it is turned as EXIF says; else as `image_size`."""
+    """Returns the size of the stored image, before it is turned; otherwise as `image_size`."""
     return header(encoded).size
 
 
 def orientation(encoded: tf.Tensor) -> tf.Tensor:
-    """How `decode` turns the stored picture, by EXIF's numbers: string scalar -> int32, 1 (not at all) to 8."""
-    return _by_kind(
+    """Returns how `decode` turns the stored image, by EXIF's numbers: int32 scalar, 1 (not at all) to 8."""
+    return _by_format(
         encoded,
-        jpeg=lambda: exif.of_jpeg(encoded),
-        png=lambda: exif.of_png(encoded),
-        bmp=lambda: tf.constant(1),
-        webp_or_tiff=lambda: _by_pillow(pillow.orientation, encoded, tf.int32, []),
-        other=lambda: tf.constant(1),
+        jpeg=lambda: _orientation(encoded, _JPEG_EXIF),
+        png=lambda: _orientation(encoded, _PNG_EXIF),
+        other=lambda: _by_pillow(pillow.orientation, encoded, tf.int32, []),
     )
 
 
 class Header(NamedTuple):
     """What the header of a file says."""
 
-    size: tf.Tensor  # int32 [2]: height and width as stored, before the picture is turned
-    pixels: tf.Tensor  # int64 scalar: as many as `decode` needs memory for
-    bits: tf.Tensor  # int64 scalar: of a value; 8 for all that are not more
-    several: tf.Tensor  # bool scalar: whether there are frames or pages behind the first, which is decoded
+    size: tf.Tensor  # int32 [2]: height and width as stored, before the image is turned
+    pixels: tf.Tensor  # int64 scalar: number of pixels that `decode` needs memory for
+    bits: tf.Tensor  # int64 scalar: bits per value, at least 8
+    several: tf.Tensor  # bool scalar: whether more frames or pages follow the first, which is decoded
 
 
 def header(encoded: tf.Tensor) -> Header:
-    """The header of an encoded file, a string scalar.
+    """Reads the header of an encoded file, a string scalar, without decoding its pixels.
 
     Raises:
-      tf.errors.InvalidArgumentError: broken, as far as its header tells.
+      tf.errors.InvalidArgumentError: the header is broken.
     """
 
     def of_one(size, bits=8):
         size = tf.ensure_shape(tf.cast(size, tf.int64), [2])
-        return tf.concat([size, tf.stack([size[0] * size[1], bits, 1])], 0)
+        return tf.concat([size, tf.stack([size[0] * size[1], tf.cast(bits, tf.int64), 1])], 0)
 
-    found = _by_kind(
+    # The first chunk of a PNG: signature (8 bytes), length, kind, width, height, bits.
+    def png_size():
+        return tf.io.decode_raw(tf.strings.substr(encoded, 16, 8), tf.int32, little_endian=False)[::-1]
+
+    found = _by_format(
         encoded,
         jpeg=lambda: of_one(tf.io.extract_jpeg_shape(encoded)[:2]),
-        png=lambda: of_one(_png_size(encoded), tf.cast(_png_bits(encoded), tf.int64)),
-        bmp=lambda: of_one(_bmp_size(encoded)),
-        webp_or_tiff=lambda: _by_pillow(pillow.header, encoded, tf.int64, [5]),
-        other=lambda: _by_pillow(gif.header, encoded, tf.int64, [5]),
+        png=lambda: of_one(png_size(), _png_bits(encoded)),
+        other=lambda: _by_pillow(pillow.header, encoded, tf.int64, [5]),
     )
     return Header(tf.cast(found[:2], tf.int32), found[2], tf.maximum(found[3], 8), found[4] > 1)
 
 
-def _by_kind(encoded, jpeg, png, bmp, webp_or_tiff, other):
-    """What the function for the kind of a file gives. Most are JPEGs: the others are a call of their own."""
+def _by_format(encoded: tf.Tensor, jpeg: Callable, png: Callable, other: Callable) -> tf.Tensor:
+    """Calls the function for the format of a file. Most files are JPEGs: other formats are a function of their own."""
 
-    def is_webp_or_tiff():
-        return tf.strings.regex_full_match(tf.strings.substr(encoded, 0, 12), _WEBP_OR_TIFF)
+    def not_jpeg():
+        # Long enough to read the header: past the end, `substr` raises an error with all bytes of the file, which
+        # Python cannot turn into text.
+        is_png = tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG) & (tf.strings.length(encoded) >= 25)
+        return tf.cond(is_png, png, other)
 
-    def no_jpeg():
-        kinds = [
-            (_begins(encoded, _PNG, 25), png),
-            (_begins(encoded, b"BM", 30), bmp),
-            (is_webp_or_tiff(), webp_or_tiff),
-        ]
-        return tf.case(kinds, default=other)
-
-    apart = no_jpeg if tf.executing_eagerly() else exif.apart(no_jpeg)
-    return tf.cond(tf.io.is_jpeg(encoded), jpeg, apart)
+    return tf.cond(tf.io.is_jpeg(encoded), jpeg, not_jpeg)
 
 
-def _by_pillow(function, encoded, dtype, shape):
-    """What a function of the file's bytes gives. Where it fails that is empty, which is an error of the shape."""
+def _by_pillow(function: Callable, encoded: tf.Tensor, dtype: tf.DType, shape: list) -> tf.Tensor:
+    """Calls a function of pillow.py on the bytes. If it fails it returns an empty array, which this shape refuses."""
     of_bytes = lambda x: function(x if isinstance(x, bytes) else x.item())  # noqa: E731 (TensorFlow passes on either)
     return tf.ensure_shape(tf.numpy_function(of_bytes, [encoded], dtype), shape)
 
 
-def _begins(encoded, signature, least_length):
-    """Whether a file begins so and is long enough to read numbers behind that.
-
-    Past the end, `substr` would raise with all the bytes of the file, which Python cannot turn into text.
-    """
-    begins = tf.equal(tf.strings.substr(encoded, 0, len(signature)), signature)
-    return begins & (tf.strings.length(encoded) >= least_length)
+def _orientation(encoded: tf.Tensor, part: bytes) -> tf.Tensor:
+    """The orientation of a JPEG or PNG. Most have no EXIF: looking for it takes 5 us for 100 kB."""
+    found = tf.raw_ops.StringSplitV2(input=[encoded], sep=part, maxsplit=1).values
+    by_pillow = functools.partial(_by_pillow, pillow.orientation, encoded, tf.int32, [])
+    return tf.cond(tf.size(found) > 1, by_pillow, lambda: tf.constant(1))
 
 
-def _jpeg(encoded, least_side):
+def _turn(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """Turns a decoded image: uint8 [H, W, 3] -> [H, W, 3], or [W, H, 3] for orientations 5 to 8."""
+
+    def turned():
+        rows, columns = (tf.reduce_any(orientation == those) for those in ([3, 4, 7, 8], [2, 3, 6, 7]))
+        upright = tf.cond(orientation >= 5, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
+        return tf.raw_ops.Reverse(tensor=upright, dims=tf.stack([rows, columns, False]))
+
+    return tf.cond(orientation > 1, turned, lambda: image)
+
+
+def _decode_jpeg(encoded, least_side):
     def scaled(ratio):
-        # The exact DCT costs no more than the default here, and gives the very pixels of PIL.
+        # The exact DCT costs no more than the default here, and gives exactly PIL's pixels.
         return lambda: tf.io.decode_jpeg(encoded, channels=3, ratio=ratio, dct_method="INTEGER_ACCURATE")
 
     if not least_side:
         return scaled(1)()
     spare = tf.reduce_min(tf.io.extract_jpeg_shape(encoded)[:2]) // least_side
-    enough = tf.reduce_sum([tf.cast(spare >= ratio, tf.int32) for ratio in _JPEG_SCALES[1:]])
-    return tf.switch_case(enough, [scaled(ratio) for ratio in _JPEG_SCALES])
+    index = tf.reduce_sum([tf.cast(spare >= ratio, tf.int32) for ratio in _JPEG_SCALES[1:]])
+    return tf.switch_case(index, [scaled(ratio) for ratio in _JPEG_SCALES])
 
 
-def _png(encoded, levels):
+def _decode_png(encoded, levels):
     def eight():
         return tf.io.decode_png(encoded, channels=3)
 
@@ -174,35 +183,5 @@ def _png(encoded, levels):
     return tf.cond(_png_bits(encoded) > 8, scaled, eight) if levels else eight()
 
 
-def _bmp(encoded):
-    def number(place, size, dtype):
-        return tf.cast(tf.io.decode_raw(tf.strings.substr(encoded, place, size), dtype)[0], tf.int32)
-
-    def look_up():
-        # TensorFlow gives the indices into the palette as if they were grey levels.
-        indices = tf.cast(_any(encoded)[..., 0], tf.int32)
-        start = 14 + number(14, 4, tf.int32)  # behind both headers
-        start = tf.clip_by_value(start, 0, tf.strings.length(encoded))  # see `_begins`
-        colours = tf.io.decode_raw(tf.strings.substr(encoded, start, number(10, 4, tf.int32) - start), tf.uint8)
-        return tf.gather(tf.reshape(colours, [-1, 4])[:, 2::-1], indices)  # stored as B, G, R, 0
-
-    has_palette = tf.equal(number(28, 2, tf.uint16), 8)
-    return tf.cond(has_palette, look_up, lambda: _any(encoded))
-
-
-def _any(encoded):
-    return tf.io.decode_image(encoded, channels=3, expand_animations=False)
-
-
-def _png_size(encoded):
-    # Signature, length and kind of the first chunk, then width and height.
-    return tf.io.decode_raw(tf.strings.substr(encoded, 16, 8), tf.int32, little_endian=False)[::-1]
-
-
 def _png_bits(encoded):
-    return tf.cast(tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)[0], tf.int32)
-
-
-def _bmp_size(encoded):
-    # Width, then height, which is negative if the rows are stored from the top.
-    return tf.abs(tf.io.decode_raw(tf.strings.substr(encoded, 18, 8), tf.int32))[::-1]
+    return tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)[0]

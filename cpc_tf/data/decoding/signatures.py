@@ -1,4 +1,4 @@
-"""What a file is that cannot be decoded, by its bytes."""
+"""Tells what kind of file cannot be decoded, from its bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import tensorflow as tf
 
 _HEAD = 512  # bytes
-_PICTURES = (  # what is decoded, its beginning and its end
+_PICTURES = (  # name, begin and end of the formats that are decoded
     ("JPEG", rb"\xff\xd8\xff", b"\xff\xd9"),
     ("PNG", rb"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"),
     ("GIF", rb"GIF8", b";"),
@@ -36,7 +36,7 @@ _OTHERS = (
 
 
 def describe(path: str) -> str:
-    """What a file is, e.g. 'HTML' or 'a JPEG that is cut short'; the file may be of any file system."""
+    """Returns the kind of a file of any file system, e.g. 'HTML' or 'a JPEG that is cut short'."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             data = file.read()
@@ -46,7 +46,7 @@ def describe(path: str) -> str:
 
 
 def of(data: bytes) -> str:
-    """What these bytes of a file are."""
+    """Returns the kind of a file with these bytes."""
     if not data:
         return "empty"
     for name, begin, end in _PICTURES:

@@ -22,19 +22,19 @@ def batches(
     shard: tuple[int, int] = (0, 1),
     per_batch: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of augmented images with boxes without end; steps, hosts and arguments as of `pipeline.batches`.
+    """Returns endless batches of augmented images with boxes; steps, hosts and arguments as in `pipeline.batches`.
 
     Returns:
       Infinite, shapes static, with B = per_batch, M = config.max_boxes:
-        image: uint8 [B, canvas_height, canvas_width, 3], the picture at the top left, grey 128 beside it.
-        size: int32 [B, 2], (height, width) of the picture.
-        boxes: float32 [B, M, 4], (ymin, xmin, ymax, xmax) in pixels of the canvas, half-open; behind them zeros.
-        labels: int64 [B, M]; behind them -1.
+        image: uint8 [B, canvas_height, canvas_width, 3], the image at the top left of a grey canvas.
+        size: int32 [B, 2], (height, width) of the image on the canvas.
+        boxes: float32 [B, M, 4], (ymin, xmin, ymax, xmax) in pixels of the canvas, half-open; padded with zeros.
+        labels: int64 [B, M]; padded with -1.
         difficult: bool [B, M].
-        left_out: int32 [B], objects that are too small now, or more than M: those remain the largest.
+        left_out: int32 [B], number of objects that are too small now or beyond the M largest.
 
     Raises:
-      ValueError: global_batch, the hosts and per_batch do not divide.
+      ValueError: global_batch is not divisible by the hosts and per_batch.
     """
 
     def prepare(example):
@@ -56,16 +56,16 @@ def batches(
 
 
 def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
-    """Each image of a source once (or every so many-th), in order, at the test area, with its objects as they are.
+    """Returns each image (or each `every`-th), in order, at the test area, with all its objects.
 
     Returns:
-      With n the most objects of an image of the batch; the last batch may be smaller:
-        image, size: as of `batches`.
-        scale: float32 [B, 2], canvas pixels per pixel of the image, (vertical, horizontal): a box found on the canvas,
-          divided by it, is one of the image.
-        name: string [B], what VOC's result files call the image.
-        boxes: float32 [B, n, 4], all of them, in pixels of the image, not of the canvas; behind them zeros.
-        labels: int64 [B, n]; behind them -1.
+      With n the largest number of objects of an image of the batch; the last batch may be smaller:
+        image, size: as in `batches`.
+        scale: float32 [B, 2], canvas pixels per pixel of the image, (vertical, horizontal); boxes on the canvas divided
+          by it are boxes in the image.
+        name: string [B], the image's name in VOC's result files.
+        boxes: float32 [B, n, 4], in pixels of the image, not of the canvas; padded with zeros.
+        labels: int64 [B, n]; padded with -1.
         difficult: bool [B, n].
     """
     view = canvas.plain(config)
@@ -81,16 +81,16 @@ def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int
 
 
 def _shown(example, view, config, levels):
-    """{'image', 'size'} of an example on the canvas, and its scale, float32 [2]."""
+    """Returns {'image', 'size'} of an example on the canvas, and its scale, float32 [2]."""
     full = image_size(example["encoded"])
     size = canvas.fitted(full, view.area, config)
-    image = decode(example["encoded"], canvas.enough(config), levels)
+    image = decode(example["encoded"], canvas.min_decode_side(config), levels)
     image = canvas.show(image, size, view, config)
     return {"image": image, "size": size}, tf.cast(size, tf.float32) / tf.cast(full, tf.float32)
 
 
 def _padded(values, length, fill):
-    """[n, ...] -> [length, ...]."""
+    """Pads [n, ...] to [length, ...]."""
     rest = [[0, 0]] * (values.shape.rank - 1)
     padded = tf.pad(values, [[0, length - tf.shape(values)[0]], *rest], constant_values=fill)
     return tf.ensure_shape(padded, [length, *values.shape[1:]])

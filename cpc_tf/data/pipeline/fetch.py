@@ -1,4 +1,4 @@
-"""Names the files behind an error over data: changed since they were checked, or damaged."""
+"""Names the files behind an error in reading data: files changed since they were checked, or damaged records."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from cpc_tf.texts import listed
 
 @contextlib.contextmanager
 def fetching(*sources: Examples) -> Iterator[None]:
-    """Within it, what fails after files of these sources have changed, or over damaged records, names those files.
+    """Turns errors of changed files or damaged records of these sources into a ConfigError that names the files.
 
-    What has another cause is raised as it is, so that a whole training can stand in it.
-
-    Raises:
-      ConfigError: the run cannot go on: its order of examples is a function of the files that it found at its start.
+    A run with changed files cannot go on: its order of examples is a function of the files at its start. Errors of any
+    other cause are raised unchanged, so a whole training may run inside.
     """
     try:
         yield
-    # UnicodeDecodeError: an error of TensorFlow's whose text shows bytes of a file.
+    # UnicodeDecodeError: raised for an error of TensorFlow's whose text shows bytes of a file.
     except (tf.errors.OpError, UnicodeDecodeError) as error:
         if changed := [path for source in sources for path in source.changed()]:
             raise ConfigError(

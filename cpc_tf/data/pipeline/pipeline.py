@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decoding.decode import decode
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.sources.source import Examples, Source
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import RandomSizedCrop, View
 
@@ -28,38 +29,38 @@ def batches(
     shard: tuple[int, int] = (0, 1),
     per_batch: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of augmented views without end; the same bits for the same (seed, step) on any machine.
+    """Returns endless batches of augmented views; the same bits for the same (seed, step) on any machine.
 
-    The global batch of step s is the counters [s * global_batch, (s + 1) * global_batch) of `source.stream(seed)`,
-    whatever the number of hosts. Host h of n gets rows [h * global_batch / n, (h + 1) * global_batch / n) of it. Its
-    cost: each host reads all encoded records of TFDS (folders: only the files it needs), and decodes only its own.
+    The global batch of step s is the counters [s * global_batch, (s + 1) * global_batch) of `source.stream(seed)`, for
+    any number of hosts. Host h of n gets its rows [h * global_batch / n, (h + 1) * global_batch / n). Each host reads
+    all encoded records of TFDS (of folders only the files it needs), but decodes only its own.
 
     Args:
       source: where the images come from.
       view: what is cut from an image.
-      geometry: resize, crop, mirror, grid, as the view wants it.
+      geometry: sizes for the view.
       augmentation: what is done to each patch of the view.
       global_batch: images per step over all replicas of all hosts.
-      seed: of order, crops, mirroring and augmentation.
+      seed: seed of order, crops, mirroring and augmentation.
       start_step: the first step.
       shard: (index of this host, number of hosts).
-      per_batch: images per element of the dataset, e.g. of one replica; it divides this host's rows, which come out in
-        order over several elements. Default: all of this host's rows.
+      per_batch: images per element of the dataset, e.g. of one replica; it must divide this host's rows, which are then
+        spread over several elements in order. Default: all of this host's rows.
 
     Returns:
       {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite.
 
     Raises:
-      ValueError: global_batch, the hosts and per_batch do not divide.
+      ValueError: global_batch is not divisible by the hosts and per_batch.
     """
-    prepare = _prepare(view, geometry, augmentation, seed, source.levels)
+    prepare = _cut(view, geometry, augmentation, seed, source.levels)
     return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
 def image_views(
     source: Source, geometry: ImageConfig, augmentation: AugmentConfig, batch_size: int, views: int, seed: int
 ) -> tf.data.Dataset:
-    """Each image of a source in order, as a RandomSizedCrop, and all of them again, `views` times, each time another.
+    """Goes through a source in order `views` times; each time each image is another RandomSizedCrop.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -68,11 +69,11 @@ def image_views(
     def once(view):
         return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
 
-    prepare = _prepare(RandomSizedCrop(), geometry, augmentation, seed, source.levels)
+    prepare = _cut(RandomSizedCrop(), geometry, augmentation, seed, source.levels)
     return _batched(tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False)
 
 
-def _prepare(view, geometry, augmentation, seed, levels):
+def _cut(view, geometry, augmentation, seed, levels):
     def prepare(example):
         cut = view.cut(example["encoded"], example["counter"], geometry, augmentation, seed, levels)
         return {view.key: cut, "label": example["label"]}
@@ -81,7 +82,7 @@ def _prepare(view, geometry, augmentation, seed, levels):
 
 
 def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
-    """Each image of a source once (or every so many-th), in order, as the centre crop's patches, for evaluation.
+    """Returns the patches of the centre crop of each image (or each `every`-th), in order, without augmentation.
 
     Returns:
       {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -93,7 +94,7 @@ def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, eve
 def plain_images(
     source: Source, geometry: GeometryConfig | ImageConfig, batch_size: int, every: int = 1
 ) -> tf.data.Dataset:
-    """Each image of a source once (or every so many-th), in order, as its centre crop.
+    """Returns the centre crop of each image (or each `every`-th), in order, without augmentation.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
@@ -109,8 +110,16 @@ def _plain(source, geometry, batch_size, every, key, cut):
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
 
 
-def endless(source, prepare, global_batch, seed, start_step, shard, per_batch):
-    """The rows of one host, prepared, from a step on: see `batches`."""
+def endless(
+    source: Examples,
+    prepare: Callable,
+    global_batch: int,
+    seed: int,
+    start_step: int,
+    shard: tuple[int, int],
+    per_batch: int | None,
+) -> tf.data.Dataset:
+    """Returns endless batches of one host's prepared examples; arguments as in `batches`."""
     host, hosts = shard
     rows, rest = divmod(global_batch, hosts)
     per_batch = per_batch or rows

@@ -1,4 +1,4 @@
-"""From an image to a grid of patches, one image at a time; random choices are keyed by (seed, counter)."""
+"""Resizing, crops, mirroring and grids of patches of single images; random choices are keyed by (seed, counter)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from cpc_tf.data import keys
 
 
 def resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | None = None) -> tf.Tensor:
-    """The image with other sides, uint8 [H, W, 3] -> uint8 [height, width, 3]; without `width` a square.
+    """Resizes an image, uint8 [H, W, 3] -> uint8 [height, width, 3]; without `width`, to a square.
 
-    The aspect ratio is what the sides make it: the whole image counts, as in appendix A.
+    The aspect ratio is not kept, so the whole image is used, as in appendix A.
     """
     sides = (height, height if width is None else width)
     before, after = tf.shape(image)[:2], tf.stack(sides)
 
     def change():
-        # The mean over each pixel's footprint does not alias, and takes 0.7 ms for 500x375 -> 300x300 where
-        # antialias=True takes 2.1 ms (and bilinear without it 0.5 ms). A side that grows does so afterwards.
+        # Sides are shrunk first. The mean over each pixel's footprint does not alias and takes 0.7 ms for 500x375 ->
+        # 300x300; antialias=True takes 2.1 ms, bilinear without it 0.5 ms.
         between = tf.minimum(before, after)
         shrunk = tf.cond(
             tf.reduce_any(before > after),
@@ -34,7 +34,7 @@ def resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | N
 
 
 def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> tf.Tensor:
-    """A random square, uint8 [S, S, 3] -> uint8 [side, side, 3]; all positions are equally likely."""
+    """Cuts a random square, uint8 [S, S, 3] -> uint8 [side, side, 3]; all positions are equally likely."""
     room = image.shape[0] - side
     corner = tf.random.stateless_uniform(
         [2], keys.key(seed, keys.CROP, counter), minval=0, maxval=room + 1, dtype=tf.int32
@@ -46,17 +46,18 @@ def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> t
 def random_sized_crop(
     image: tf.Tensor, side: int, least_area: float, stretch: float, seed: int, *counters: tf.Tensor | int
 ) -> tf.Tensor:
-    """The crop of Szegedy et al. 2014 (Inception): a random part, uint8 [H, W, 3] -> uint8 [side, side, 3].
+    """Cuts and resizes a random part (Szegedy et al. 2014, Inception), uint8 [H, W, 3] -> uint8 [side, side, 3].
 
     Args:
-      least_area: the part has at least this part of the image's area, and at most all of it.
-      stretch: its aspect ratio is between 1 / stretch and stretch.
-      seed, *counters: of the choice.
+      image: the image.
+      side: of the result.
+      least_area: smallest fraction of the image's area; the largest is 1.
+      stretch: the aspect ratio of the part is between 1 / stretch and stretch.
+      seed, *counters: key of the random choice.
     """
-    nothing = tf.zeros([1, 0, 4])  # no object that the crop must show
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.shape(image),
-        nothing,
+        tf.zeros([1, 0, 4]),  # no object that the crop must show
         keys.key(seed, keys.CROP, *counters),
         min_object_covered=0.0,
         aspect_ratio_range=(1 / stretch, stretch),
@@ -67,19 +68,19 @@ def random_sized_crop(
 
 
 def centre_crop(image: tf.Tensor, side: int) -> tf.Tensor:
-    """The square in the middle, uint8 [S, S, 3] -> uint8 [side, side, 3]; an odd pixel is cut below and right."""
+    """Cuts the square in the middle, uint8 [S, S, 3] -> uint8 [side, side, 3]; an odd pixel is cut below and right."""
     start = (image.shape[0] - side) // 2
     return image[start : start + side, start : start + side]
 
 
 def mirror(image: tf.Tensor, seed: int, *counters: tf.Tensor | int) -> tf.Tensor:
-    """The image [H, W, 3], left and right exchanged with probability 1/2."""
+    """Mirrors an image [H, W, 3] left to right with probability 1/2."""
     heads = tf.random.stateless_uniform([], keys.key(seed, keys.MIRROR, *counters)) < 0.5
     return tf.cond(heads, lambda: tf.reverse(image, axis=[1]), lambda: image)
 
 
 def grid_of_patches(image: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
-    """All patches of a square image, `stride` px from each other.
+    """Cuts all patches of a square image, `stride` px from each other.
 
     Args:
       image: uint8 [S, S, 3], S static, with (S - patch) divisible by stride.
@@ -88,6 +89,6 @@ def grid_of_patches(image: tf.Tensor, patch: int, stride: int) -> tf.Tensor:
       uint8 [R, C, patch, patch, 3], R from top to bottom, C from left to right.
     """
     starts = range(0, image.shape[0] - patch + 1, stride)
-    # Slices and stack: 40 times faster than tf.image.extract_patches, which computes in float32 besides.
+    # Slices and stack are 40 times faster than tf.image.extract_patches, which computes in float32.
     rows = tf.stack([image[top : top + patch] for top in starts])  # [R, patch, S, 3]
     return tf.stack([rows[:, :, left : left + patch] for left in starts], axis=1)  # [R, C, patch, patch, 3]

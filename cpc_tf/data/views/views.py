@@ -1,4 +1,4 @@
-"""Views: what an encoder in training sees of an image. Random choices are keyed by (seed, counter of the example)."""
+"""Views: what an encoder sees of an image in training. Random choices are keyed by (seed, counter of the example)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from cpc_tf.data.decoding.decode import Levels, decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.settings import ConfigError
 
-# What a view needs to know; each takes one of the two.
-Geometry = Union[GeometryConfig, ImageConfig]
+Geometry = Union[GeometryConfig, ImageConfig]  # each view takes one of the two
 
 
 class View(abc.ABC):
     """What is cut from one image."""
 
     key: str  # its name in a batch
-    seen: str  # what an encoder sees of an image in it, behind "it saw"
-    whole = True  # whether the encoder sees images or crops of them instead of patches of a grid
+    seen: str  # what the encoder saw, for model cards: "In pre-training it saw ..."
+    whole = True  # whether the encoder sees images or crops of them, not patches of a grid
 
-    @abc.abstractmethod
     def shape(self, geometry: Geometry) -> list[int]:
-        """The static shape of one image's view."""
+        """Returns the static shape of one image's view."""
+        return [geometry.image_size, geometry.image_size, 3]
 
     @abc.abstractmethod
     def cut(
@@ -39,11 +38,11 @@ class View(abc.ABC):
         seed: int,
         levels: Levels | None = None,
     ) -> tf.Tensor:
-        """The augmented view of an encoded image, uint8 of `shape`; `levels` as of `decode`."""
+        """Returns the augmented view of an encoded image, uint8 of `shape`; `levels` as in `decode`."""
 
     def check(self, geometry: GeometryConfig) -> None:
         """Raises ConfigError if images of this geometry have no such view."""
-        # An exported module has a geometry for all that is built on it: here a grid of one patch, the image.
+        # What is built on an exported module reads its geometry: here a grid of one patch, the whole image.
         if self.whole and geometry.patch_size != geometry.image_size:
             raise ConfigError(
                 f"--patch_size={geometry.patch_size}: this objective sees whole images, as a grid of one patch; use "
@@ -52,7 +51,7 @@ class View(abc.ABC):
 
 
 class PatchGrid(View):
-    """The grid of overlapping patches of a random crop, each augmented on its own: [R, C, P, P, 3]."""
+    """The grid of overlapping patches of a random crop, each augmented independently: [R, C, P, P, 3]."""
 
     key = "patches"
     seen = "the patches of the grid, each on its own"
@@ -76,9 +75,6 @@ class WholeImage(View):
     key = "image"
     seen = "whole images"
 
-    def shape(self, geometry: GeometryConfig) -> list[int]:
-        return [geometry.image_size, geometry.image_size, 3]
-
     def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
         return PatchGrid().cut(encoded, counter, geometry, augmentation, seed, levels)[0, 0]  # the only patch
 
@@ -93,21 +89,15 @@ class RandomSizedCrop(View):
     key = "image"
     seen = "crops of images, each of a random size and shape"
 
-    def shape(self, geometry: ImageConfig) -> list[int]:
-        return [geometry.image_size, geometry.image_size, 3]
-
     def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
         crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, levels, [[counter]])
         return _augmented(crop, augmentation, seed, counter)[0, 0]
 
 
 class SeveralCrops(View):
-    """Several parts of random size and shape, each augmented on its own: [V, S, S, 3].
+    """Several parts of random size and shape, each augmented independently: [V, S, S, 3].
 
-    Args:
-      count: how many.
-      least_area: a crop has at least this part of the image's area.
-      stretch: its aspect ratio is between 1 / stretch and stretch.
+    `count` is V; for `least_area` and `stretch` see `geometry.random_sized_crop`.
     """
 
     key = "views"
@@ -126,9 +116,9 @@ class SeveralCrops(View):
 
 
 def _crops(encoded, geometry, least_area, stretch, seed, levels, keys):
-    """A random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K, S, S, 3]."""
+    """Cuts a random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K, S, S, 3]."""
     side = geometry.image_size
-    image = decode(encoded, int(side / least_area**0.5), levels)  # a crop of the least area is not enlarged
+    image = decode(encoded, int(side / least_area**0.5), levels)  # so that the smallest crop is not enlarged
     crops = [geo.random_sized_crop(image, side, least_area, stretch, seed, *counters) for counters in keys]
     if geometry.mirror:
         crops = [geo.mirror(crop, seed, *counters) for crop, counters in zip(crops, keys)]
@@ -136,7 +126,7 @@ def _crops(encoded, geometry, least_area, stretch, seed, levels, keys):
 
 
 def _augmented(grid, augmentation, seed, counter):
-    """Each patch of uint8 [R, C, P, P, 3] augmented on its own."""
+    """Augments each patch of uint8 [R, C, P, P, 3] independently."""
     if not augmentation.policy.used:
         return grid
     rows, columns, side = grid.shape[:3]

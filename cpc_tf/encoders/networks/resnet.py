@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import tensorflow as tf
 
-from cpc_tf.encoders.conv import Conv
+from cpc_tf.encoders.conv import Conv, max_pool
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import make_norm, norm_relu
-from cpc_tf.encoders.pooling import max_pool
 from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError
-
-if TYPE_CHECKING:
-    from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.settings import ConfigError, Settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +69,7 @@ ARCHITECTURES = {
         (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)), stem_kernel=3, stem_pool=False
     ),
     # 0.9 M, for patches of 32 px: its stem of stride 4 leaves a patch the 8x8 places that 'small' has of 16 px. The
-    # others are for smaller patches, or narrower: experiments/causes.py compares them.
+    # others are for smaller patches, or narrower: studies/causes compares them.
     "base": _base(),
     "base_24px": _base(stem_stride=3),
     "base_16px": _base(stem_stride=2),
@@ -84,7 +80,7 @@ ARCHITECTURES = {
 ARCHITECTURES["resnet50_v2"] = ARCHITECTURES["resnet50"]
 
 
-# A convolution of so many channels, kernel and stride, without bias, He-initialized (He et al. 2015).
+# Arguments: channels, kernel, stride. Without bias, He-initialized (He et al. 2015).
 conv = functools.partial(Conv, padding="same", use_bias=False, kernel_initializer="he_normal")
 
 
@@ -139,7 +135,7 @@ class ResNet(Network):
     OPTIONS = ("norm", "block_order", "output_stack", "recompute")
     FROM_LABELS: ClassVar = {"norm": "batch"}  # what supervised ResNets are made for
 
-    def __init__(self, config: EncoderConfig, precision: str = "float32", name: str = "encoder"):
+    def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
         super().__init__(config, precision, name)
         architecture, dtype = ARCHITECTURES[config.encoder], self.dtype_policy.name
         count = config.output_stack or len(architecture.stacks)
@@ -156,7 +152,7 @@ class ResNet(Network):
         self.feature_dim = architecture.stacks[count - 1].width
 
     @classmethod
-    def check(cls, config: EncoderConfig) -> None:
+    def check(cls, config: Settings) -> None:
         super().check(config)
         stacks = len(ARCHITECTURES[config.encoder].stacks)
         if config.output_stack > stacks:

@@ -1,4 +1,4 @@
-"""What a file is that is no picture."""
+"""Kinds of files that cannot be decoded."""
 
 import io
 

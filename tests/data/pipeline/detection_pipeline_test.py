@@ -1,37 +1,23 @@
 """Batches of canvases: do the boxes stay on their objects; replay, hosts, evaluation."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.pipeline import detection_pipeline
+from tests.data.pipeline.pipeline_test import assert_same, joined, take
 from tests.data.samples import RECTANGLES, Images, encode, rectangle
 
+pytestmark = pytest.mark.slow
 CONFIG = CanvasConfig(
     canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500, max_boxes=5
 )
-
-
 SOURCE = Images([rectangle(*example) for example in RECTANGLES])
-
-
-def take(dataset, count):
-    return list(itertools.islice(dataset.as_numpy_iterator(), count))
 
 
 def batches(count, source=SOURCE, config=CONFIG, **options):
     return take(detection_pipeline.batches(source, config, **{"global_batch": 4, "seed": 1, **options}), count)
-
-
-def assert_same(these, those):
-    assert len(these) == len(those)
-    for this, that in zip(these, those):
-        assert this.keys() == that.keys()
-        for name in this:
-            np.testing.assert_array_equal(this[name], that[name], name)
 
 
 def white(image, size):
@@ -125,35 +111,19 @@ def test_of_a_hundred_boxes_the_largest_stay():
 
 def test_image_without_objects_and_grey_image():
     grey = encode(np.full([40, 60], 77, np.uint8))
-    batch = batches(1, Images([(grey, [], [], []), rectangle(*RECTANGLES[0])]))[0]
+    (batch,) = batches(1, Images([(grey, [], [], []), rectangle(*RECTANGLES[0])]))
     assert batch["labels"].tolist() == [[-1] * 5, [1, -1, -1, -1, -1]] * 2
     assert not batch["boxes"][0].any()
     assert set(batch["image"][0].flatten()) <= {77, 128}
 
 
-@pytest.fixture(scope="module")
-def whole():
-    """The first six steps of an uninterrupted run on one host."""
-    return batches(6)
-
-
-def test_start_step_continues_exactly(whole):
-    for start in (1, 4):
-        assert_same(batches(6 - start, start_step=start), whole[start:])
-
-
-def test_seed_changes_the_views(whole):
+def test_resume_hosts_and_seed():
+    whole = batches(4)
+    part = batches(4, start_step=2, shard=(1, 2), per_batch=1)  # the last two of four rows, one by one
+    assert_same(
+        joined([part[::2], part[1::2]]), [{key: rows[2:] for key, rows in batch.items()} for batch in whole[2:]]
+    )
     assert (batches(1, seed=2)[0]["size"] != whole[0]["size"]).any()
-
-
-def test_hosts_share_the_global_batch_in_rows(whole):
-    whole = whole[2:5]
-    parts = [batches(3, start_step=2, shard=(host, 2)) for host in range(2)]
-    assert_same([{k: np.concatenate([a[k], b[k]]) for k in a} for a, b in zip(*parts)], whole)
-    halves = batches(6, start_step=2, per_batch=2)
-    assert_same([{k: np.concatenate([a[k], b[k]]) for k in a} for a, b in zip(halves[::2], halves[1::2])], whole)
-    with pytest.raises(ValueError, match="^--batch_size=4 is not a multiple of"):
-        batches(1, shard=(0, 3))
 
 
 def test_plain_batches_show_each_image_once_with_its_objects_as_they_are():
@@ -176,10 +146,6 @@ def test_plain_batches_show_each_image_once_with_its_objects_as_they_are():
     areas = [np.prod(image["size"]) for image in images]
     np.testing.assert_allclose(np.delete(areas, 4), 1500, rtol=0.03)
     assert areas[4] < 1000, "the canvas bounds it"
-
-
-def test_plain_batches_of_every_so_many_th():
-    some = take(detection_pipeline.plain_batches(SOURCE, CONFIG, 4, every=2), 2)
-    assert [batch["name"].tolist() for batch in some] == [[b"image0", b"image2", b"image4"]]
-    spec = detection_pipeline.plain_batches(SOURCE, CONFIG, 4).element_spec
-    assert spec["image"].shape.as_list() == [None, 60, 80, 3]
+    some = detection_pipeline.plain_batches(SOURCE, CONFIG, 4, every=2)
+    assert [batch["name"].tolist() for batch in take(some, 2)] == [[b"image0", b"image2", b"image4"]]
+    assert some.element_spec["image"].shape.as_list() == [None, 60, 80, 3]

@@ -11,12 +11,15 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.sources.tfds_source import TfdsSource
 from cpc_tf.data.views import geometry as geo
-from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop
+from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop, SeveralCrops, WholeImage
 
+pytestmark = pytest.mark.slow
 NONE = AugmentConfig(augment="none")
 GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2)
 MIRRORED = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2, mirror=True)
+WHOLE = ImageConfig(resize=12, image_size=8, crop_area=0.3)
 IMAGES = np.random.default_rng(0).integers(0, 256, [10, 12, 12, 3], dtype=np.uint8)
 
 
@@ -44,73 +47,69 @@ def batches(source, count, geometry=GEOMETRY, **options):
 def assert_same(these, those):
     assert len(these) == len(those)
     for this, that in zip(these, those):
-        np.testing.assert_array_equal(this["patches"], that["patches"])
-        np.testing.assert_array_equal(this["label"], that["label"])
+        assert this.keys() == that.keys()
+        for key in this:
+            np.testing.assert_array_equal(this[key], that[key], key)
 
 
-def test_shapes_are_static(source):
-    spec = pipeline.batches(source, PatchGrid(), GEOMETRY, NONE, global_batch=4, seed=0).element_spec
-    assert spec["patches"] == tf.TensorSpec([4, 3, 3, 4, 4, 3], tf.uint8)
-    assert spec["label"] == tf.TensorSpec([4], tf.int64)
+def joined(parts):
+    """The rows of several hosts' batches, one after another."""
+    return [{key: np.concatenate([part[key] for part in row]) for key in row[0]} for row in zip(*parts)]
 
 
-@pytest.mark.parametrize("geometry", [GEOMETRY, MIRRORED])
-def test_patches_are_those_of_the_stream(source, geometry):
-    got = batches(source, 3, geometry)
+def test_patches_are_those_of_the_stream(source):
+    got = batches(source, 3, MIRRORED)
     for number, example in enumerate(source.stream(seed=1).take(12)):
         image = geo.random_crop(tf.io.decode_png(example["encoded"]), 8, 1, example["counter"])
-        if geometry.mirror:
-            image = geo.mirror(image, 1, example["counter"])
+        image = geo.mirror(image, 1, example["counter"])
         batch, row = divmod(number, 4)
         np.testing.assert_array_equal(got[batch]["patches"][row], geo.grid_of_patches(image, 4, 2))
         assert got[batch]["label"][row] == example["label"]
 
 
-def test_start_step_continues_exactly(source):
-    whole = batches(source, 7)
-    for start in (1, 3, 5):
-        assert_same(batches(source, 7 - start, start_step=start), whole[start:])
+def test_the_seed_matters_and_the_thread_count_does_not(source):
+    expected = batches(source, 6, MIRRORED)
+    assert (batches(source, 1, MIRRORED, seed=2)[0]["patches"] != expected[0]["patches"]).any()
+    dataset = pipeline.batches(source, PatchGrid(), MIRRORED, NONE, global_batch=4, seed=1)
+    for threads in (1, 5):
+        options = tf.data.Options()
+        options.threading.private_threadpool_size = threads
+        assert_same(take(dataset.with_options(options), 6), expected)
 
 
-def test_seed_changes_the_batches(source):
-    one, other = (batches(source, 1, seed=seed)[0]["patches"] for seed in (1, 2))
-    assert (one != other).any()
+ONE_PATCH = GeometryConfig(resize=12, image_size=8, patch_size=8, patch_stride=1, mirror=True)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_thread_count_does_not_matter(source, threads):
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = threads
-    dataset = pipeline.batches(source, PatchGrid(), MIRRORED, NONE, global_batch=4, seed=1).with_options(options)
-    assert_same(take(dataset, 6), batches(source, 6, MIRRORED))
+@pytest.mark.parametrize(
+    ("view", "geometry"),
+    [(PatchGrid(), MIRRORED), (RandomSizedCrop(), WHOLE), (WholeImage(), ONE_PATCH), (SeveralCrops(2), ONE_PATCH)],
+)
+def test_views_resume_and_spread_over_hosts(source, view, geometry):
+    def get(count, **options):
+        options = {"global_batch": 4, "seed": 1, **options}
+        dataset = pipeline.batches(source, view, geometry, AugmentConfig(), **options)
+        assert dataset.element_spec[view.key] == tf.TensorSpec(
+            [4 // options.get("shard", (0, 1))[1], *view.shape(geometry)], tf.uint8
+        )
+        return take(dataset, count)
+
+    whole, part = get(4), get(2, start_step=2, shard=(1, 2))
+    assert_same(part, [{key: rows[2:] for key, rows in batch.items()} for batch in whole[2:]])
 
 
-@pytest.mark.parametrize("hosts", [2, 4])
-def test_hosts_share_the_global_batch_in_rows(source, hosts):
-    whole = batches(source, 4, start_step=2)
-    parts = [batches(source, 4, start_step=2, shard=(host, hosts)) for host in range(hosts)]
-    joined = [
-        {name: np.concatenate([part[step][name] for part in parts]) for name in ("patches", "label")}
-        for step in range(4)
-    ]
-    assert_same(joined, whole)
+def test_hosts_and_replicas_share_the_global_batch_in_rows(source):
+    whole = batches(source, 4)
+    assert_same(joined([batches(source, 2, start_step=2, shard=(host, 4)) for host in range(4)]), whole[2:])
+    replicas = batches(source, 4, start_step=1, global_batch=8, shard=(1, 2), per_batch=2)
+    assert_same(joined([replicas[::2], replicas[1::2]]), batches(source, 2, start_step=1, global_batch=8, shard=(1, 2)))
 
 
 def test_hosts_share_sharded_records_in_rows(sharded):
-    from cpc_tf.data.sources.tfds_source import TfdsSource
-
     records = TfdsSource(sharded(3, 4), "train", window=4)
     geometry = GeometryConfig(resize=2, image_size=2, patch_size=2, patch_stride=1)
     whole = batches(records, 4, geometry)
     parts = [batches(records, 4, geometry, shard=(host, 2)) for host in range(2)]
-    assert_same([{k: np.concatenate([a[k], b[k]]) for k in a} for a, b in zip(*parts)], whole)
-
-
-def test_rows_of_replicas_follow_each_other(source):
-    host = batches(source, 2, global_batch=8, shard=(1, 2))
-    replicas = batches(source, 4, global_batch=8, shard=(1, 2), per_batch=2)
-    pairs = [(replicas[0], replicas[1]), (replicas[2], replicas[3])]
-    assert_same([{k: np.concatenate([a[k], b[k]]) for k in a} for a, b in pairs], host)
+    assert_same(joined(parts), whole)
 
 
 @pytest.mark.parametrize("options", [{"shard": (0, 3)}, {"per_batch": 3}, {"shard": (0, 2), "per_batch": 4}])
@@ -149,12 +148,8 @@ def test_plain_views_are_ordered_centre_crops(source):
     assert np.concatenate([batch["label"] for batch in whole]).tolist() == [0] * 5 + [1] * 5
     grids = np.concatenate([batch["patches"] for batch in take(pipeline.plain_patches(source, GEOMETRY, 3), 9)])
     np.testing.assert_array_equal(grids, [geo.grid_of_patches(tf.constant(image), 4, 2) for image in images])
-
-
-def test_every_so_many_th_of_the_plain_patches(source):
-    whole = take(pipeline.plain_patches(source, GEOMETRY, 10), 1)[0]
-    some = take(pipeline.plain_patches(source, GEOMETRY, 10, every=3), 2)
-    assert_same(some, [{name: values[::3] for name, values in whole.items()}])
+    (some,) = take(pipeline.plain_patches(source, GEOMETRY, 10, every=3), 2)
+    np.testing.assert_array_equal(some["patches"], grids[::3])
 
 
 def test_a_file_that_vanishes_is_named(source, tmp_path, write_folder):
@@ -162,9 +157,6 @@ def test_a_file_that_vanishes_is_named(source, tmp_path, write_folder):
     (tmp_path / "x" / "gone.png").unlink()
     with pytest.raises(tf.errors.NotFoundError, match="gone.png"):
         take(vanishing.ordered(), 2)
-
-
-WHOLE = ImageConfig(resize=12, image_size=8, crop_area=0.3)
 
 
 def images(source, count, augmentation=NONE, **options):
@@ -175,22 +167,13 @@ def images(source, count, augmentation=NONE, **options):
 
 
 def test_whole_images_are_random_crops_of_the_stream(source):
+    got = images(source, 2)
     for number, example in enumerate(source.stream(seed=1).take(8)):
         image = tf.io.decode_png(example["encoded"])
         image = geo.random_sized_crop(image, 8, 0.3, 4 / 3, 1, example["counter"])
         batch, row = divmod(number, 4)
-        got = images(source, 2)[batch]
-        np.testing.assert_array_equal(got["image"][row], geo.mirror(image, 1, example["counter"]))
-        assert got["label"][row] == example["label"]
-
-
-def test_whole_images_resume_and_spread_over_hosts(source):
-    whole = images(source, 5)
-    for this, that in zip(images(source, 2, start_step=3), whole[3:]):
-        np.testing.assert_array_equal(this["image"], that["image"])
-    halves = [images(source, 2, shard=(host, 2)) for host in range(2)]
-    for step in range(2):
-        np.testing.assert_array_equal(np.concatenate([half[step]["image"] for half in halves]), whole[step]["image"])
+        np.testing.assert_array_equal(got[batch]["image"][row], geo.mirror(image, 1, example["counter"]))
+        assert got[batch]["label"][row] == example["label"]
 
 
 def test_whole_images_get_the_transformations_of_a_patch(source):

@@ -1,4 +1,4 @@
-"""What is cut from an image: shapes, independent draws of each view, and that one view is the pipeline's."""
+"""What is cut from an image: shapes, and independent draws of each view."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,6 @@ import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.folder import open_folder
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import PatchGrid, SeveralCrops, WholeImage
 from cpc_tf.settings import ConfigError
@@ -58,21 +56,3 @@ def test_whole_images_have_a_geometry_of_one_patch(view):
     view.check(GEOMETRY)
     with pytest.raises(ConfigError, match="--patch_size=4: .*use --patch_size=8"):
         view.check(GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2))
-
-
-@pytest.mark.parametrize("view", [WholeImage(), SeveralCrops(2)])
-def test_batches_resume_and_spread_over_hosts(view, tmp_path):
-    for number in range(6):
-        (tmp_path / f"{number}.png").write_bytes(tf.io.encode_png(np.roll(PIXELS, number, axis=0)).numpy())
-    source = open_folder(str(tmp_path), "train", str(tmp_path / "cache"))
-
-    def batches(count, **options):
-        options = {"global_batch": 4, "seed": 1, **options}
-        dataset = pipeline.batches(source, view, GEOMETRY, AugmentConfig(), **options)
-        assert dataset.element_spec[view.key].shape[1:] == view.shape(GEOMETRY)
-        return [batch[view.key] for batch in dataset.take(count).as_numpy_iterator()]
-
-    whole = batches(4)
-    np.testing.assert_array_equal(batches(2, start_step=2), whole[2:])
-    halves = [batches(4, shard=(host, 2)) for host in range(2)]
-    np.testing.assert_array_equal(np.concatenate(halves, axis=1), whole)

@@ -1,0 +1,133 @@
+"""From the networks' outputs to boxes: greedy non-maximum suppression, proposals, and detections."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, REGION_WEIGHTS, area, centres, clip, decode
+from cpc_tf.detect.config import InferenceConfig
+
+TILE = 512
+
+
+class Detections(NamedTuple):
+    """N detections of each image, best first; slots beyond `count` hold boxes and scores of 0 and labels of -1."""
+
+    boxes: tf.Tensor  # [B, N, 4], float32, in pixels
+    scores: tf.Tensor  # [B, N], float32, probabilities
+    labels: tf.Tensor  # [B, N], int32
+    count: tf.Tensor  # [B], int32
+
+
+def non_max_suppression(
+    boxes: tf.Tensor, scores: tf.Tensor, candidates: int, count: int, iou_threshold: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Takes boxes by score, best first, unless they overlap one taken before by `iou_threshold` or more.
+
+    Shapes are static, and XLA and TPUs can run it.
+
+    Args:
+      boxes: [B, N, 4], clipped to the image: no coordinate is negative. Boxes without area are never taken.
+      scores: [B, N], float32; -inf for boxes not to be taken.
+      candidates: how many boxes with the best scores are considered.
+      count: largest number of boxes to take.
+
+    Returns:
+      Indices [B, count], int32, and which of them are valid [B, count], bool: these come first. No gradient.
+    """
+    candidates = min(candidates, scores.shape[1])
+    scores, order = tf.math.top_k(tf.stop_gradient(scores), candidates)
+    boxes = tf.gather(tf.stop_gradient(boxes), order, batch_dims=1)  # [B, candidates, 4]
+    proper = (scores > float("-inf")) & (area(boxes) > 0)
+    boxes = tf.where(proper[..., None], boxes, 0.0)  # zeros are padding to the op
+    taken, valid_count = tf.image.non_max_suppression_padded(
+        boxes,
+        scores,
+        min(count, candidates),
+        iou_threshold,
+        pad_to_max_output_size=True,
+        sorted_input=True,
+        canonicalized_coordinates=True,
+        tile_size=min(TILE, candidates),
+    )
+    taken = tf.pad(taken, [[0, 0], [0, count - min(count, candidates)]])  # [B, count]
+    valid = tf.range(count)[None] < valid_count[:, None]
+    return tf.gather(order, tf.where(valid, taken, 0), batch_dims=1), valid
+
+
+def inside(anchors: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+    """[B, N], bool: whether the centres of anchors [N, 4] lie in the images, `sizes` [B, 2], and not in the padding."""
+    return tf.reduce_all(centres(anchors)[None] < tf.cast(sizes, tf.float32)[:, None], -1)
+
+
+def propose(
+    objectness: tf.Tensor,
+    deltas: tf.Tensor,
+    anchors: tf.Tensor,
+    sizes: tf.Tensor,
+    candidates: int,
+    count: int,
+    iou_threshold: float,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The boxes that may hold an object.
+
+    Args:
+      objectness, deltas: outputs of the region proposal network, [B, N] and [B, N, 4].
+      anchors: [N, 4].
+      sizes: heights and widths of the images, [B, 2].
+      candidates, count, iou_threshold: see `non_max_suppression`.
+
+    Returns:
+      Boxes [B, count, 4], within their images, best first, 0 beyond the last; which are valid [B, count], bool. No
+      gradient.
+    """
+    boxes = clip(decode(tf.stop_gradient(deltas), anchors, ANCHOR_WEIGHTS), sizes)
+    scores = tf.where(inside(anchors, sizes), objectness, float("-inf"))
+    taken, valid = non_max_suppression(boxes, scores, candidates, count, iou_threshold)
+    return tf.where(valid[..., None], tf.gather(boxes, taken, batch_dims=1), 0.0), valid
+
+
+def detect(
+    logits: tf.Tensor,
+    deltas: tf.Tensor,
+    proposals: tf.Tensor,
+    valid: tf.Tensor,
+    sizes: tf.Tensor,
+    config: InferenceConfig,
+    least_score: tf.Tensor | None = None,
+) -> Detections:
+    """Suppresses within each class, then takes the best of all classes.
+
+    Args:
+      logits, deltas: outputs of the region head, [B, K, C + 1] and [B, K, C, 4].
+      proposals, valid: [B, K, 4] and [B, K], bool.
+      sizes: heights and widths of the images, [B, 2].
+      config: thresholds and the number of detections.
+      least_score: overrides `config.detection_score`.
+    """
+    count, classes = proposals.shape[1], deltas.shape[2]
+    scores = tf.nn.softmax(logits)[..., :classes]  # [B, K, C]
+    least_score = config.detection_score if least_score is None else least_score
+    scores = tf.where(valid[..., None] & (scores > least_score), scores, float("-inf"))
+    boxes = decode(deltas, proposals[:, :, None], REGION_WEIGHTS)
+    boxes = clip(tf.reshape(boxes, [-1, count * classes, 4]), sizes)  # [B, K*C, 4]
+    # Each class of each image on its own: [B*C, K, 4] and [B*C, K].
+    boxes = tf.reshape(tf.transpose(tf.reshape(boxes, [-1, count, classes, 4]), [0, 2, 1, 3]), [-1, count, 4])
+    scores = tf.reshape(tf.transpose(scores, [0, 2, 1]), [-1, count])
+    kept = min(config.detections, count)  # of each class
+    taken, kept_valid = non_max_suppression(boxes, scores, count, kept, config.detection_nms_iou)
+    boxes = tf.reshape(tf.gather(boxes, taken, batch_dims=1), [-1, classes * kept, 4])  # [B, C*kept, 4]
+    scores = tf.where(kept_valid, tf.gather(scores, taken, batch_dims=1), 0.0)
+    scores = tf.reshape(scores, [-1, classes * kept])  # [B, C*kept]; 0: not a detection
+    missing = max(0, config.detections - classes * kept)
+    boxes, scores = tf.pad(boxes, [[0, 0], [0, missing], [0, 0]]), tf.pad(scores, [[0, 0], [0, missing]])
+    scores, order = tf.math.top_k(scores, config.detections)
+    valid = scores > 0
+    return Detections(
+        tf.where(valid[..., None], tf.gather(boxes, order, batch_dims=1), 0.0),
+        scores,
+        tf.where(valid, order // kept, -1),
+        tf.reduce_sum(tf.cast(valid, tf.int32), 1),
+    )

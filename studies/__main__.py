@@ -1,0 +1,58 @@
+"""Does the runs of a study that are not recorded yet, or lists what is recorded.
+
+    python -m studies                 # of all studies: done, of other settings, missing; nothing is run
+    python -m studies ladder
+    python -m studies label_curve --only=dataset=photos --only=features=pixels
+
+Each study is a folder here; its README.md says what was asked and what the answer was.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from absl import app, flags
+
+from studies import records, runner
+from studies.runner import Places, Run
+
+
+def status(study: str, runs: Sequence[Run], found: Sequence[dict]) -> list[str]:
+    """A line of counts, and a line for each record of other settings, which a run today would replace."""
+    kinds: dict[str, list[str]] = {"done": [], "of other settings": [], "missing": []}
+    for run in runs:
+        record, other = records.find(run.fields, run.steps, found)
+        kind = "done" if record else "of other settings" if other else "missing"
+        kinds[kind].append(f"    {', '.join(f'{name}={value}' for name, value in run.fields.items())}: {other}")
+    strays = sum(not any(run.fields.items() <= record.items() for run in runs) for record in found)
+    counts = [f"{len(lines)} {kind}" for kind, lines in kinds.items()] + [f"{strays} of no run"]
+    return [f"{study}: {', '.join(counts)}", *kinds["of other settings"]]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Prints the state of all studies, or does one and prints its table."""
+    given = flags.FLAGS
+    places = Places(given.work, given.pictures, given.boxes)
+    if not argv[1:]:
+        for name in runner.STUDIES:
+            print("\n".join(status(name, runner.load(name).runs(places), records.read(name))), flush=True)
+        return
+    if argv[1] not in runner.STUDIES:
+        sys.exit(f"'{argv[1]}' is none of the studies {', '.join(runner.STUDIES)}")
+    study = runner.load(argv[1])
+    wanted = dict(part.partition("=")[::2] for part in given.only)
+    runs = [run for run in study.runs(places) if wanted.items() <= {k: str(v) for k, v in run.fields.items()}.items()]
+    if not runs:
+        fields = ", ".join(study.runs(places)[0].fields)
+        sys.exit(f"--only={' '.join(given.only)}: no run of {argv[1]} has these; fields: {fields}")
+    print(study.table(runner.carry_out(argv[1], runs, given.cores, getattr(study, "keep", None))))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("work", Places().work, "folder of the runs")
+    flags.DEFINE_string("pictures", Places().pictures, "folder of imagenette-224: train/CLASS and val/CLASS")
+    flags.DEFINE_string("boxes", Places().boxes, "folder of bccd-voc")
+    flags.DEFINE_multi_string("only", [], "FIELD=VALUE: only runs whose record has it; may be repeated")
+    flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
+    app.run(main)

@@ -1,0 +1,255 @@
+"""Writes tables (README.md, docs/*.md, studies/*/README.md) and pictures (docs/images) from the studies' records.
+
+    python -m studies.results              # tables: what stands between <!-- results:NAME --> and <!-- /results -->
+    python -m studies.results --pictures   # these, too
+
+NAME is a key of TABLES.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from absl import app, flags
+
+from cpc_tf.efficient.label_curve import interpolated
+from cpc_tf.files import write_file
+from cpc_tf.results import paper
+from studies import records, runner
+from studies.causes import study as causes
+from studies.health import study as health
+from studies.label_curve import study as curves
+from studies.tables import markdown, spread
+
+ROOT = records.FOLDER.parent
+MARKED = re.compile(r"(<!-- results:(\w+) -->\n)(.*?)(<!-- /results -->)", re.DOTALL)
+
+
+@functools.cache
+def of(study: str, **fields: str) -> list[dict]:
+    """The records of a study with some fields. Those of other settings than the study has today get the key 'other'."""
+    found = [record for record in records.read(study) if fields.items() <= record.items()]
+    runs = [run for run in runner.load(study).runs(runner.Places()) if fields.items() <= run.fields.items()]
+    right = [records.find(run.fields, run.steps, found)[0] for run in runs]
+    return [record if record in right else {**record, "other": True} for record in found]
+
+
+@functools.cache
+def by_hand() -> dict[str, dict]:
+    """The tables whose figures somebody wrote down: nothing else recorded them."""
+    return json.loads((records.FOLDER / "by_hand.json").read_text())
+
+
+def hand_table(name: str) -> str:
+    """One of them, and where its figures come from."""
+    found = by_hand()[name]
+    source = f"`measured:` `{found['command']}`; {found['runs']}; {found['machine']}, {found['date']}."
+    link = "Recorded by hand in [by_hand.json](studies/by_hand.json)."
+    return f"{markdown(found['columns'], found['rows'])}\n\n{source} {link}"
+
+
+def study_table(name: str) -> str:
+    """The table that a study prints, and where its figures come from."""
+    return runner.load(name).table(of(name)) + origin(of(name), name)
+
+
+def origin(found: Sequence[dict], study: str, only: str = "") -> str:
+    """The command, the records, the processors and the days of some figures."""
+    days = sorted({record["date"] for record in found})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    processors = ", ".join(sorted({record["machine"].rpartition(", ")[2] for record in found}))
+    cores = "one core a run, " if all(record["machine"].startswith("one core") for record in found) else ""
+    command = f"python -m studies {study}{only and f' --only={only}'}"
+    link = f"[{len(found)} records](studies/{study}/records.json)"
+    return f"\n\n`measured:` `{command}`; {link}; {cores}{processors}, {when}."
+
+
+def label_curve(dataset: str) -> str:
+    """A line for each method, a column for each fraction of the labels."""
+    found = of("label_curve", dataset=dataset)
+    labels = sorted({(record["label_fraction"], record["num_train_labels"]) for record in found})
+    rows = []
+    for title, (features, phase) in curves.METHODS.items():
+        points = [curves.at(found, features, fraction) for fraction, _ in labels]
+        stars = [r"\*" * any("other" in record for record in own) for own in points]
+        rows.append([title, *(spread(curves.top1(own, phase)) + star for own, star in zip(points, stars))])
+    columns = ["top-1, %", *(f"{100 * fraction:g} % ({count:,})" for fraction, count in labels)]
+    steps = {f"{record['steps']:,}" for record in found if "other" in record}
+    note = f"\n\n\\* {', '.join(steps)} steps, half as many as the study has there." if steps else ""
+    return markdown(columns, rows) + note + origin(found, "label_curve", f"dataset={dataset}")
+
+
+def gain(dataset: str, phase: str, fraction: float) -> str:
+    """How many times as many labels the baseline needs, interpolated linearly in the logarithm of the labels."""
+    found = of("label_curve", dataset=dataset)
+    baseline: dict[int, list[float]] = {}
+    for record in found:
+        if record["features"] == "pixels" and "other" not in record:
+            baseline.setdefault(record["num_train_labels"], []).append(record["top1"])
+    own = curves.at(found, "CPC", fraction)
+    points = [(labels, _mean(values)) for labels, values in baseline.items()]
+    return str(interpolated(points, own[0]["num_train_labels"], _mean(curves.top1(own, phase)))) if own else "-"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def gains() -> str:
+    """The gain of each dataset; from 5 % on the baseline at 128 px lacks points of the study's length."""
+    parts = (0.01, 0.02, 0.05, 0.1)
+    rows = []
+    for dataset, phase in (
+        ("imagenette-128px", "frozen"),
+        ("imagenette-128px", ""),
+        ("imagenette-224", ""),
+        ("photos", ""),
+    ):
+        known = [part for part in parts if dataset != "imagenette-128px" or part < 0.05]
+        cells = [gain(dataset, phase, part) if part in known else "-" for part in parts]
+        rows.append([f"`{dataset}`, {phase or 'fine-tuned'}", *cells])
+    rows.append(["`paper:` ImageNet, fine-tuned", *paper.GAIN["top1"][: len(parts)]])
+    return markdown(["times as many labels", *(f"{100 * part:g} %" for part in parts)], rows)
+
+
+def ladder() -> str:
+    """Fig. 3: ours, and what the paper's text says each rung brought."""
+    rungs = dict.fromkeys(record["rung"] for record in of("ladder"))
+    lines = [
+        ["`photos`, linear top-1, %", *(spread(r["top1"] for r in of("ladder", rung=rung)) for rung in rungs)],
+        ["`paper:` ImageNet, points", *(paper.LADDER[rung][1] or "-" for rung in rungs)],
+    ]
+    names = [f"{'+ ' if rung != 'v1' else ''}{rung}: {paper.LADDER[rung][0]}" for rung in rungs]
+    return markdown(["", *names], lines) + origin(of("ladder"), "ladder")
+
+
+def accuracy(dataset: str, features: str, fraction: float, phase: str = "") -> str:
+    """Top-1 at one point of a label curve."""
+    return spread(curves.top1(curves.at(of("label_curve", dataset=dataset), features, fraction), phase))
+
+
+def transfer() -> str:
+    """1 % of the labels of `photos`, on the module adapted to them and without it."""
+    rows = [
+        ["**the module, adapted for 12 epochs, frozen**", f"**{accuracy('photos-128px', 'CPC', 0.01, 'frozen')}**"],
+        ["the same, fine-tuned", accuracy("photos-128px", "CPC", 0.01)],
+        ["`small` at 64 px, pre-trained on `photos`, fine-tuned", accuracy("photos", "CPC", 0.01)],
+        ["supervised baseline, `small` at 64 px", accuracy("photos", "pixels", 0.01)],
+        ["supervised baseline, `base` at 128 px", accuracy("photos-128px", "pixels", 0.01)],
+    ]
+    found = [r for name in ("photos-128px", "photos") for r in of("label_curve", dataset=name)]
+    found = [record for record in found if record["label_fraction"] == 0.01]
+    table = markdown(["`photos`, 1 % of the labels (38)", "top-1, %"], rows)
+    return table + origin(found, "label_curve", "label_fraction=0.01")
+
+
+def paper_table(columns: Sequence[str], lines: Iterable[Sequence]) -> str:
+    """Figures of the paper."""
+    rows = [["-" if value is None else value for value in line[: len(columns)]] for line in lines]
+    return markdown(["`paper:` " + columns[0], *columns[1:]], rows)
+
+
+def summary() -> str:
+    """A line for each claim."""
+    large = "imagenette-128px"
+    step, torch = (by_hand()["speed"]["rows"][row][1].strip("*") for row in (0, 2))
+    native, reference = (by_hand()["augmentation_speed"]["rows"][row][1].strip("*") for row in (0, 1))
+
+    def boxes(dataset: str, features: str) -> str:
+        return spread(record["map11"] for record in of("detection", dataset=dataset, features=features))
+
+    def rung(name: str) -> str:
+        return spread(record["top1"] for record in of("ladder", rung=name))
+
+    labels, other = "supervised baseline", "trained on other labels"
+    rows = [
+        ["label-curve", "1 % of the labels (97), top-1, %", accuracy(large, "CPC", 0.01, "frozen"),
+         f"{accuracy(large, 'pixels', 0.01)}, {labels}"],
+        ["label-curve", "all labels, top-1, %", accuracy(large, "CPC", 1.0),
+         f"{accuracy(large, 'pixels', 1.0)}, {labels}"],
+        ["gain", "labels for what CPC has with 1 %", "1 x", f"{gain(large, 'frozen', 0.01)} x, {labels}"],
+        ["linear", "linear classifier on frozen features, top-1, %",
+         by_hand()["linear_imagenette"]["rows"][0][2].strip("*"), "-"],
+        ["ladder", "`photos`, CPC v2, linear, top-1, %", rung("PA"), f"{rung('v1')}, CPC v1"],
+        ["transfer", "`photos`, 1 % of the labels (38), adapted encoder, top-1, %",
+         accuracy("photos-128px", "CPC", 0.01, "frozen"), f"{accuracy('photos', 'pixels', 0.01)}, {labels}"],
+        ["detection", "collages, mAP, %", boxes("collages-128px", "CPC"),
+         f"{boxes('collages-128px', 'supervised')}, {other}"],
+        ["detection", "blood cells, mAP, %", boxes("bccd-voc-128px", "CPC"),
+         f"{boxes('bccd-voc-128px', 'supervised')}, {other}"],
+        ["speed", "training step on two cores, bfloat16, ms", step, f"{torch}, PyTorch"],
+        ["augmentation", "augmentation on one core, images/s", native, f"{reference}, TensorFlow's operations"],
+    ]  # fmt: skip
+    return markdown(
+        ["", "CPC", "compared with"], [[f"[{text}](docs/results.md#{a})", *more] for a, text, *more in rows]
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    **{name: functools.partial(hand_table, name) for name in by_hand()},
+    **{
+        name: functools.partial(study_table, name)
+        for name in ("detection", "augmentation", "causes", "choices", "health")
+    },
+    "summary": summary,
+    "label_curve": functools.partial(label_curve, "imagenette-128px"),
+    "label_curve_64px": functools.partial(label_curve, "imagenette-224"),
+    "label_curve_photos": functools.partial(label_curve, "photos"),
+    "gain": gains,
+    "ladder": ladder,
+    "transfer": transfer,
+    "paper_linear": lambda: paper_table(
+        ["ImageNet, linear classifier", "million parameters", "top-1, %", "top-5, %"], sum(paper.TABLE_1.values(), ())
+    ),
+    "paper_labels": lambda: paper_table(
+        ["ImageNet, top-1, %", *(f"{100 * part:g} %" for part in paper.FRACTIONS)],
+        [(name, *values) for name, values in paper.TABLE_2["top1"].items()],
+    ),
+    "paper_detection": lambda: paper_table(["VOC 2007", "network", "mAP, %"], sum(paper.TABLE_4.values(), ())),
+}
+PICTURES: dict[str, Callable[[], bytes]] = {
+    "label_curve": lambda: curves.draw(of("label_curve", dataset="imagenette-128px")),
+    "few_labels": lambda: curves.draw(of("label_curve", dataset="photos")),
+    "causes": lambda: causes.draw(of("causes")),
+    "health": lambda: health.draw(of("health")),
+}
+
+
+def documents() -> list[pathlib.Path]:
+    """The files that may have marked tables."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(records.FOLDER.glob("*/README.md"))]
+
+
+def filled(text: str, depth: int) -> str:
+    """A document so many folders below the repository with its marked tables as the records have them.
+
+    Raises:
+      KeyError: there is no table of that name.
+    """
+
+    def fill(marked: re.Match) -> str:
+        table = re.sub(r"\]\((docs|studies)/", rf"]({'../' * depth}\1/", TABLES[marked[2]]())
+        return f"{marked[1]}{table}\n{marked[4]}"
+
+    return MARKED.sub(fill, text)
+
+
+def main(_) -> None:
+    """Writes what has changed."""
+    for path in documents():
+        before = path.read_text()
+        after = filled(before, len(path.relative_to(ROOT).parts) - 1)
+        if after != before:
+            write_file(str(path), after)
+            print(path.relative_to(ROOT))
+    for name, draw in PICTURES.items() if flags.FLAGS.pictures else ():
+        write_file(str(ROOT / "docs/images" / f"{name}.png"), draw())
+
+
+if __name__ == "__main__":
+    flags.DEFINE_bool("pictures", False, "also draw docs/images")
+    app.run(main)

@@ -1,0 +1,184 @@
+"""Runs the training runs of a study, each on a core of its own, and records what they found.
+
+A study may be interrupted: the same command goes on. A run is not repeated if it is recorded with the settings that the
+study has today; `python -m studies` lists which are. Several studies, or one study several times, may run at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import fcntl
+import functools
+import importlib
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from queue import Queue
+from types import ModuleType
+from typing import NamedTuple
+
+from cpc_tf.results.runs import run_id
+from studies import records
+from studies.records import Command
+
+# Each is a folder with a study.py, which has `runs(places)`, `table(records)` and perhaps `keep` (see `carry_out`).
+STUDIES = ("label_curve", "choices", "detection", "ladder", "augmentation", "causes", "health")
+MODULE = "modules/imagenette_128px"
+
+
+class Places(NamedTuple):
+    """Folders that a study reads and writes."""
+
+    work: str = "runs"
+    pictures: str = "../shared/data/imagenette-224"
+    boxes: str = "../shared/data/bccd-voc"
+
+
+def load(study: str) -> ModuleType:
+    """The module of a study."""
+    return importlib.import_module(f"studies.{study}.study")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One point of a study.
+
+    Attributes:
+      fields: what the record says beside the last command's result.
+      steps: (module and flags, file that it writes last), one after another; the last file is a result.json.
+    """
+
+    fields: dict
+    steps: Sequence[tuple[Command, str]]
+
+    @property
+    def result(self) -> str:
+        """The result.json of the last step."""
+        return self.steps[-1][1]
+
+
+def pretrained(folder: str, preset: str, more: Command) -> list[tuple[Command, str]]:
+    """The steps that leave an encoder in FOLDER/hub."""
+    pretrain = ["cpc_tf.pretrain", f"--flagfile={preset}", *more, f"--workdir={folder}/pretrain"]
+    export = ["export", f"--workdir={folder}/pretrain", f"--output={folder}/hub"]
+    return [(pretrain, f"{folder}/pretrain/result.json"), (export, f"{folder}/hub/encoder.json")]
+
+
+def linear(folder: str, more: Command) -> tuple[Command, str]:
+    """The step that classifies on the SavedModel in FOLDER/hub, without baselines."""
+    command = ["cpc_tf.linear", *more, "--nobaselines", f"--encoder=graph:{folder}/hub", f"--workdir={folder}/linear"]
+    return command, f"{folder}/linear/result.json"
+
+
+def carry_out(
+    study: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[dict, str], dict] | None = None
+) -> list[dict]:
+    """Does the runs that are not recorded yet, and returns the records of all.
+
+    Args:
+      study: name of the folder in studies/.
+      runs: in order of importance.
+      cores: runs at a time, each bound to a core; 0: as many as there are.
+      keep: makes a record of a result and its path; None: the result is the record.
+    """
+    commit()  # of the code as the study begins
+    todo = []
+    for run in runs:
+        known, other = records.find(run.fields, run.steps, records.read(study))
+        todo += [] if known else [run]
+        if other:
+            print(f"{study}: {run.fields}: the record was {other}; a new run replaces it", flush=True)
+    free: Queue[int] = Queue()
+    for core in sorted(os.sched_getaffinity(0))[: cores or None]:
+        free.put(core)
+
+    def carry_out_one(run: Run) -> str:
+        core = free.get()
+        try:
+            for last in range(1, len(run.steps) + 1):
+                if failed := _step(run.steps[:last], core):
+                    return failed
+        finally:
+            free.put(core)
+        records.add(study, _record(run, keep), run.fields)
+        return ""
+
+    with ThreadPoolExecutor(free.qsize()) as pool:
+        for done, outcome in enumerate(as_completed([pool.submit(carry_out_one, run) for run in todo]), 1):
+            print(f"{study}: {done}/{len(todo)}  {outcome.result()}".rstrip(), flush=True)
+    found = [records.find(run.fields, run.steps, records.read(study))[0] for run in runs]
+    return [record for record in found if record]
+
+
+def _step(steps: Sequence[tuple[Command, str]], core: int) -> str:
+    """Does the last of some steps, unless its file is there and was made by all of them; returns what went wrong.
+
+    The settings are written before the step begins, to a file that is locked until the step has ended, even if this
+    process is killed. Whoever shares the step, here or in another process, waits and then finds it done.
+    """
+    command, made = steps[-1]
+    wanted = [command for command, _ in steps]
+    beside = f"{os.path.dirname(made)}-{os.path.basename(made)}.commands"  # not in the folder, which may be a module
+    os.makedirs(os.path.dirname(beside) or ".", exist_ok=True)
+    with open(beside, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        found, there = file.read().splitlines(), os.path.exists(made)
+        if there and not found:
+            return f"{made}: there already, and nothing says what made it; move its folder away"
+        if found and (other := records.difference(found, wanted)) and os.path.exists(os.path.dirname(made)):
+            return f"{made}: there already{'' if there else ' in part'}, {other}; move its folder away"
+        if there:
+            return ""
+        file.truncate(0)
+        file.write("\n".join(map(records.as_line, wanted)))
+        file.flush()
+        line = ["taskset", "-c", str(core), sys.executable, "-m", *command]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, pass_fds=[file.fileno()])
+    return f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}" if done.returncode else ""
+
+
+def _record(run: Run, keep: Callable[[dict, str], dict] | None) -> dict:
+    with open(run.result) as file:
+        result = json.load(file)
+    commands = [command for command, _ in run.steps]
+    return {
+        **(keep(result, run.result) if keep else result),
+        **run.fields,
+        "run": run_id(os.path.dirname(run.result)),
+        "commands": [f"python -m {shlex.join(command)}" for command in commands],
+        "settings": list(map(records.as_line, commands)),
+        "weights": records.weights(run.steps),
+        "commit": commit(),
+        "date": f"{datetime.date.today()}",
+        "machine": _machine(),
+    }
+
+
+@functools.cache
+def commit() -> str | None:
+    """The commit of the code, with '-dirty' if files other than records differ from it; None outside of git."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=records.FOLDER, capture_output=True, text=True, check=True).stdout
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", ":/", ":(top,exclude)studies/*/records.json")
+        return git("rev-parse", "HEAD").strip() + ("-dirty" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _machine() -> str:
+    """The processor, and how many cores this process may use."""
+    name = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as file:
+            name = next((line.split(": ")[1].strip() for line in file if line.startswith("model name")), name)
+    return f"one core a run, {len(os.sched_getaffinity(0))} cores, {name}"

@@ -1,0 +1,32 @@
+"""Markdown tables of records: means over seeds with half their range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def spread(values: Iterable[float]) -> str:
+    """Fractions in percent: '76.6 ± 6.6' is a mean and half the range, '76.6' a single value, '-' none."""
+    values = [100 * value for value in values]
+    if not values:
+        return "-"
+    mean = f"{sum(values) / len(values):.1f}"
+    return f"{mean} ± {(max(values) - min(values)) / 2:.1f}" if len(values) > 1 else mean
+
+
+def markdown(columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
+    """A table; the first column is that of the rows' names."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def table(records: Sequence[dict], rows: Sequence[str], column: str, value: str = "top1") -> str:
+    """A line for each combination of the fields `rows`, a column for each value of `column`."""
+    cells: dict[tuple, dict] = {}
+    for record in records:
+        at = cells.setdefault(tuple(record[name] for name in rows), {})
+        at.setdefault(record[column], []).append(record[value])
+    columns = list(dict.fromkeys(record[column] for record in records))
+    lines = [[", ".join(map(str, row)), *(spread(own.get(c, ())) for c in columns)] for row, own in cells.items()]
+    return markdown([", ".join(rows), *columns], lines)

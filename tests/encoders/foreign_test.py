@@ -1,0 +1,160 @@
+"""Modules and cards that are damaged, or by others who had something else in mind: one line each."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from cpc_tf.encoders import foreign
+from cpc_tf.encoders.card import find_card
+from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
+from cpc_tf.settings import ConfigError
+from tests import modules
+
+IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32)
+
+
+def maps(path):
+    return load_feature_maps(str(path), "feature_map", 16, backbone="tiny")
+
+
+def latents(path):
+    return load_patch_encoder(str(path), patch_size=8)
+
+
+def refusal(function, *arguments):
+    """The message of the refusal, which is one line."""
+    with pytest.raises(ConfigError, match="--encoder=") as caught:
+        function(*arguments)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 1000
+    return str(caught.value)
+
+
+def theirs(path, call):
+    """Writes a module that does this with images."""
+    module = tf.Module()
+    module.__call__ = tf.function(call, input_signature=[IMAGES], autograph=False)
+    tf.saved_model.save(module, str(path))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: (x, x), "a tuple|outputs named"),
+        (lambda x: tf.cast(x, tf.int32), "int32"),
+        (lambda x: tf.reduce_mean(x), r"\(\)"),
+        (lambda x: x[:, None], r"\(None, 1, "),
+        (lambda x: {"other": x}, "other"),
+        (lambda x: {"default": tf.cast(x, tf.int32), "feature_map": tf.cast(x, tf.int32)}, "int32"),
+        (lambda x: {"default": (x, x), "feature_map": {"a": x}}, "a tuple|a dict"),
+        (lambda x: tf.strings.as_string(x), "string"),
+        (lambda x: x[:1], r"makes \(1, "),
+        (lambda x: x[:, :0], "makes .*0|not finite"),
+        (lambda x: x / 0, "not finite"),
+        (lambda x: tf.io.parse_tensor(tf.io.serialize_tensor(x), tf.float32), "unknown"),
+        (lambda x: tf.reshape(x, [7, 7, 7, 3]), "does not take images .*evenly divisible"),
+        (lambda x: tf.ensure_shape(x, [7, None, None, 3]), "cannot be run on images"),
+    ],
+)
+def test_modules_that_give_something_else(tmp_path, call, said):
+    theirs(tmp_path / "theirs", call)
+    for load in (maps, latents):
+        with pytest.raises(ConfigError, match=said):
+            load(tmp_path / "theirs")
+        refusal(load, tmp_path / "theirs")
+
+
+def test_a_module_without_a_call(tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path / "theirs"))
+    for load in (maps, latents):
+        assert "cannot be called with images" in refusal(load, tmp_path / "theirs")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [IndexError("Read less\nbytes"), KeyError("x"), AttributeError(), UnicodeDecodeError("utf-8", b"", 0, 1, "x")],
+)
+def test_whatever_loading_raises_is_one_line(monkeypatch, error):
+    def load(handle):
+        raise error
+
+    monkeypatch.setattr(foreign.hub, "load", load)
+    for function in (maps, latents):
+        assert "cannot be loaded as a TF-Hub module (" in refusal(function, "/a/module")
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hub")
+    modules.write_module(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"]
+)
+def test_truncated_files_of_a_module(ours, name):
+    path = ours / name
+    content = path.read_bytes()
+    try:
+        for kept in (0, len(content) // 2):
+            path.write_bytes(content[:kept])
+            refusal(latents, f"graph:{ours}")
+            if name != "saved_model.pb":  # the network needs only the values
+                refusal(maps, ours)
+    finally:
+        path.write_bytes(content)
+
+
+def card(ours):
+    return json.loads((ours / "encoder.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"geometry": {"patch_size": 8.5}}, "'geometry': 'patch_size' is 8.5"),
+        ({"geometry": {"patch_size": "8"}}, "'geometry': 'patch_size' is \"8\""),
+        ({"geometry": {"patch_size": 10**23}}, "must be at most 10000"),
+        ({"geometry": {"side\n": 1}}, r"has a 'side\\n'"),
+        ({"seeed": 3}, '"seeed" is no key of it'),
+        ({"step": -1}, "'step' is -1"),
+        ({"seed": 10**30}, "'seed' is 1000"),
+        ({"label_fraction": float("nan")}, "'label_fraction' is NaN"),
+        ({"dataset": "a\nb"}, "'dataset' is "),
+        ({"dataset": "\ud800"}, "'dataset' is "),
+        ({"module": "x" * 100_000}, "'module' is "),
+        ({"versions": {"tensorflow": 2}}, "'versions' is "),
+        ({"began_as": {"seeed": 3}}, '"seeed" is no key of it'),
+    ],
+)
+def test_a_wrong_card_is_refused_whatever_it_is_for(ours, tmp_path, changed, said):
+    values = card(ours)
+    values.update(changed)
+    (tmp_path / "encoder.json").write_text(json.dumps(values))
+    with pytest.raises(ConfigError, match=f"its encoder.json is damaged: .*{said}"):
+        find_card(str(tmp_path))
+    refusal(find_card, str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe", b"{}", b"", b"\0" * 100])
+def test_a_card_that_is_no_json(tmp_path, content):
+    (tmp_path / "encoder.json").write_bytes(content)
+    assert "its encoder.json is damaged: " in refusal(find_card, str(tmp_path))
+
+
+def test_a_directory_is_no_card(tmp_path):
+    (tmp_path / "encoder.json").mkdir()
+    assert "its encoder.json cannot be read" in refusal(find_card, str(tmp_path))
+
+
+def test_a_damaged_card_is_found_before_the_training(ours):
+    """Not when its result is written."""
+    path, content = ours / "encoder.json", (ours / "encoder.json").read_text()
+    try:
+        path.write_text(content[:50])
+        for load in (maps, latents):
+            assert "its encoder.json is damaged" in refusal(load, ours)
+    finally:
+        path.write_text(content)

@@ -1,0 +1,113 @@
+"""The two environments: which Python goes with which, and what one of them made, used in the other.
+
+Tests that need both run only where CPC_TF_OTHER_PYTHON names the Python of the other environment, as .ci/run does.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from cpc_tf.export import verify
+from cpc_tf.files import read_json
+from tests import samples
+from tests.binaries import ROOT
+from tests.modules import GEOMETRY, write_module
+
+OTHER = os.environ.get("CPC_TF_OTHER_PYTHON", "")
+needs_both = pytest.mark.skipif(not OTHER, reason="CPC_TF_OTHER_PYTHON names no Python")
+
+
+@pytest.fixture
+def setup(tmp_path):
+    """Runs setup.sh where only made-up interpreters are found, {name: version, or None for a broken one}."""
+
+    def run(versions, *arguments):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        for name, version in versions.items():
+            # Knows its version, and fails at whatever else it is asked for: nothing is installed.
+            (folder / name).write_text(f'#!/bin/sh\n[ "$1" = -c ] && [ {version} != None ] && echo {version}\n')
+            (folder / name).chmod(0o755)
+        for tool in ("bash", "dirname", "df", "awk", "mkdir", "sh"):
+            (folder / tool).symlink_to(shutil.which(tool))
+        command = ["bash", ROOT / "setup.sh", tmp_path / "venv", *arguments]
+        return subprocess.run(command, env={"PATH": str(folder)}, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("versions", "arguments", "chosen"),
+    [
+        ({"python3": "3.9"}, [], "classic environment with Python 3.9"),
+        ({"python3": "3.11"}, [], "classic environment with Python 3.11"),
+        ({"python3": "3.12"}, [], "current environment with Python 3.12"),
+        ({"python3": "3.13"}, [], "current environment with Python 3.13"),
+        ({"python3": "3.11"}, ["current"], "current environment with Python 3.11"),
+        ({"python3": "3.9", "python3.13": "3.13"}, ["current"], "current environment with Python 3.13"),
+        ({"python3": "3.12", "python3.10": "3.10"}, ["classic"], "classic environment with Python 3.10"),
+        ({"python3": "3.14", "python3.11": "3.11", "python3.12": "3.12"}, [], "current environment with Python 3.12"),
+        ({"python3": "3.8", "python3.13": None, "python3.10": "3.10"}, [], "classic environment with Python 3.10"),
+        ({"python3": "3.12", "mine": "3.10"}, ["", "mine"], "classic environment with Python 3.10"),
+        ({"python": "3.10"}, [], "classic environment with Python 3.10"),
+        ({"python3": "3.8", "my python": "3.12"}, ["", "my python"], "current environment with Python 3.12"),
+    ],
+)
+def test_the_environment_is_that_of_the_python(setup, versions, arguments, chosen):
+    assert f"the {chosen} " in setup(versions, *arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("versions", "arguments", "message"),
+    [
+        ({}, [], "needs Python 3.9 - 3.13: there is no python3; name one: make PYTHON=python3.12"),
+        ({"python3": "3.8"}, [], "needs Python 3.9 - 3.13: python3 is 3.8; name one: make PYTHON=python3.12"),
+        (
+            {"python3": "3.14"},
+            ["classic"],
+            "needs Python 3.9 - 3.11: python3 is 3.14; name one: make PYTHON=python3.11",
+        ),
+        ({"python3": "3.9"}, ["current"], "needs Python 3.10 - 3.13: python3 is 3.9; name one: make PYTHON=python3.12"),
+        ({"python3": "3.11", "old": "3.8"}, ["", "old"], "needs Python 3.9 - 3.13: old is 3.8; name one:"),
+        ({"python3": "3.11"}, ["", "none"], "there is no none; name one:"),
+        ({"python3": "3.11"}, ["new"], "ENVIRONMENT=new: must be classic (TensorFlow 2.15) or current (TensorFlow 2.2"),
+    ],
+)
+def test_a_python_of_no_environment_is_one_line(setup, versions, arguments, message):
+    done = setup(versions, *arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@needs_both
+def test_a_module_works_in_the_other_environment(tmp_path, monkeypatch):
+    """Its outputs of all sizes, and the gradients that fine-tuning with hub.KerasLayer needs."""
+    encoder = write_module(tmp_path)
+    monkeypatch.setattr(sys, "executable", OTHER)
+    found = verify.verify("encoder", str(tmp_path), verify.encoder_reference(encoder, GEOMETRY))
+    assert found["variables"] == len(encoder.trainable_variables)
+
+
+@needs_both
+def test_a_run_goes_on_in_the_other_environment_with_one_line(tmp_path):
+    def train(python, steps):
+        settings = [
+            *samples.PRETRAIN,
+            f"--data_dir={tmp_path}/data",
+            f"--workdir={tmp_path}/run",
+            f"--train_steps={steps}",
+        ]
+        command = [python, "-m", "cpc_tf.pretrain", *settings]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert "begun with" not in train(sys.executable, 4)
+    assert train(OTHER, 8).count(f"begun with TensorFlow {tf.__version__}, goes on with ") == 1
+    assert read_json(f"{tmp_path}/run/result.json")["step"] == 8

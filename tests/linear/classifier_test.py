@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
+from cpc_tf.linear.classifier import LinearClassifier, LinearTraining
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.strategy import make_strategy
+
+
+def _training(batch_size, encode=None, latent_shape=(2, 2, 8), num_classes=3, strategy=None):
+    config = replace(LinearConfig(), batch_size=batch_size, learning_rate=0.05)
+    return LinearTraining(config, encode, latent_shape, num_classes, strategy or make_strategy("single"))
+
+
+def test_classifier_is_the_papers():
+    classifier = LinearClassifier(7)
+    latents = np.random.default_rng(0).normal(2, 3, [4, 3, 3, 5]).astype(np.float32)
+    logits = classifier(latents, training=True)
+    # Batch norm without scale: an offset per feature; the 1x1 convolution: a matrix and a bias.
+    assert sorted(tuple(v.shape) for v in classifier.trainable_variables) == [(1, 1, 5, 7), (5,), (7,)]
+    normal = (latents - latents.mean((0, 1, 2))) / np.sqrt(latents.var((0, 1, 2)) + 1e-3)
+    wanted = (normal @ classifier.logits.kernel.numpy()[0, 0]).mean((1, 2))
+    np.testing.assert_allclose(logits, wanted, atol=1e-4)
+
+
+def _separable(count=60, classes=3):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, classes, count)
+    latents = random.normal(0, 0.3, [count, 2, 2, 8]).astype(np.float32)
+    latents[np.arange(count), :, :, labels] += 2
+    return Features(latents, labels.astype(np.int64))
+
+
+def test_learns_what_is_separable():
+    features = _separable()
+    training = _training(20)
+    step = tf.function(training.train_step, autograph=False)
+    for batch in feature_batches(features, 20, seed=0).take(40):
+        training.strategy.run(step, (batch,))
+    assert training.test(feature_batches(features, 20, seed=1).take(3))["top1"] == 1.0
+
+
+def test_the_encoder_stays_frozen():
+    weight = tf.Variable(1.0)
+    training = _training(4, lambda patches: weight * tf.cast(patches[..., 0, 0, :], tf.float32), (2, 2, 3), 2)
+    batch = {"patches": tf.ones([4, 2, 2, 8, 8, 3], tf.uint8), "label": tf.constant([0, 1, 0, 1], tf.int64)}
+    training.strategy.run(tf.function(training.train_step, autograph=False), (batch,))
+    assert weight.numpy() == 1.0
+
+
+def test_a_batch_that_does_not_divide_is_refused(two_replicas):
+    with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
+        _training(3, strategy=two_replicas)
+
+
+@pytest.mark.parametrize(("size", "batch"), [(10, 5), (10, 4), (7, 16)])
+def test_feature_batches_see_each_example_once_an_epoch_and_resume_anywhere(size, batch):
+    features = Features(np.arange(size, dtype=np.float32).reshape(-1, 1, 1, 1), np.arange(size))
+    batches = list(feature_batches(features, batch, seed=3).take(2 * size).as_numpy_iterator())
+    labels = np.concatenate([b["label"] for b in batches])
+    for epoch in labels[: 2 * size * batch // size * size].reshape(-1, size):
+        assert sorted(epoch) == list(range(size))
+    assert (labels[:size] != labels[size : 2 * size]).any()
+    np.testing.assert_array_equal(np.concatenate([b["latents"] for b in batches])[:, 0, 0, 0], labels)
+    resumed = next(feature_batches(features, batch, seed=3, start_step=5).as_numpy_iterator())
+    np.testing.assert_array_equal(resumed["label"], batches[5]["label"])
+
+
+def test_encode_dataset_takes_the_first_examples_in_order(capsys):
+    batches = [
+        {"patches": tf.fill([4, 1, 1, 2, 2, 3], i), "label": tf.fill([4], tf.constant(i, tf.int64))} for i in range(10)
+    ]
+    features = encode_dataset(batches, lambda p: tf.cast(p[..., 0, 0, :1], tf.float32), 10, "encoding")
+    assert features.latents.shape == (10, 1, 1, 1)
+    np.testing.assert_array_equal(features.labels, [0] * 4 + [1] * 4 + [2] * 2)
+    np.testing.assert_array_equal(features.latents[:, 0, 0, 0], features.labels)
+    assert "encoding: 10/10 100 %" in capsys.readouterr().out
