@@ -40,10 +40,10 @@ def pretrain(config: PretrainConfig) -> dict:
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
     data, monitor = config.data, config.monitor
-    source = probed = catalog.source_of(data, data.split)
+    source = probed = catalog.open_source(data, data.split)
     used, lines = [catalog.used_of("split", data.split, source)], []
     if monitor.probe_every and monitor.probe_split:
-        probed = catalog.source_of(data, monitor.probe_split, "probe_split")
+        probed = catalog.open_source(data, monitor.probe_split, "probe_split")
         used.append(catalog.used_of("probe_split", monitor.probe_split, probed))
     if monitor.probe_every and not probed.class_names:
         lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs labels")
