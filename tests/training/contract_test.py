@@ -6,16 +6,16 @@ import tensorflow as tf
 
 from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.detect.trainee import DetectorTraining
-from cpc_tf.efficient.trainee import FINE_TUNED, FROZEN, SUPERVISED
+from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
+from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.trainee import LinearTraining
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
 from tests.data.samples import RECTANGLES, Images, rectangle
 from tests.detect.samples import SMALL
-from tests.efficient import trainee_test as efficient
+from tests.efficient import classifier_test as efficient
 from tests.pretrain.tiny import TINY
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
@@ -41,7 +41,7 @@ def linear(strategy, batch_size=4, **_):
 
 
 def classification(phase, strategy, **settings):
-    return efficient.make(phase, strategy=strategy, **settings), efficient.BATCH
+    return efficient.make(phase, strategy=strategy, learning_rate=0.01, **settings), efficient.BATCH
 
 
 def detector(strategy, **settings):
@@ -88,6 +88,8 @@ def test_it_learns_and_compiles_as_a_tpu_compiles_it(name):
     for xla in ("off", "on"):
         trainee, batch = TRAINEES[name](make_strategy("single"), xla=xla)
         losses = train(trainee, batch, jit=xla == "on")
+        if name in OBJECTIVES:
+            assert set(trainee.metric_names) >= set(OBJECTIVES[name].FIGURES) - {"knn"}
         assert losses[-1] < losses[0]
         averages = trainee.average.averages if trainee.average else []
         results.append([losses, *(v.numpy() for v in (*trainee.trained, *averages))])
