@@ -42,13 +42,13 @@ def test_a_run_leaves_its_sheet_once(config, tmp_path, monkeypatch):
     patch_sheet.write_once(config, source)
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), tf.errors.InvalidArgumentError(None, None, "no picture")])
+@pytest.mark.parametrize("error", [OSError("disk full"), tf.errors.InvalidArgumentError(None, None, "no image")])
 def test_what_the_machine_fails_is_a_warning(config, tmp_path, monkeypatch, capsys, error):
     def fail(*_):
         raise error
 
     monkeypatch.setattr(patch_sheet, "draw", fail)
-    patch_sheet.write_once(config, catalog.open_source(config.data.dataset))
+    patch_sheet.write_once(config, catalog.open_source(config.data, "train"))
     said = capsys.readouterr().err
     assert said.startswith("warning: ")
     assert "patches.png" in said
