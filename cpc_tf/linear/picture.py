@@ -20,7 +20,6 @@ from cpc_tf.evaluation.features import Features, encode_dataset
 from cpc_tf.results import glyphs, plots
 
 TRAINING_IMAGES, TEST_IMAGES = 1000, 200
-LONGEST = 16  # letters of a class name
 
 
 class Neighbours(NamedTuple):
@@ -76,8 +75,7 @@ def draw(
     labels = first.encoded.labels
     queries = np.unique(labels, return_index=True)[1]  # the first of each class
     queries = queries[:: max(1, len(queries) // rows)][:rows]
-    short = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in class_names]
-    named = glyphs.drawable(tuple(short), "class")
+    named = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         left, right = canvas.subfigures(1, 2, width_ratios=[1, 2.2])
