@@ -131,17 +131,7 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
     splits = {"split": data.split, "test_split": config.scoring.test_split}
     sources, counts = [], []
     for flag, split in splits.items():
-        source = catalog.open_detection_source(
-            data.dataset,
-            data.data_dir,
-            split,
-            data.shuffle_window,
-            split_flag=flag,
-            max_megapixels=data.max_megapixels,
-            sixteen_bit=data.sixteen_bit,
-            top_folders=data.top_folders,
-            negatives_without_xml=config.negatives_without_xml,
-        )
+        source = catalog.open_detection_source(data, split, flag, config.negatives_without_xml)
         objects = scoring.objects_of_classes(source)  # [2, classes]
         if not objects[0].sum():
             raise ConfigError(f"--{flag}={split}: no object there in --dataset={data.dataset} but difficult ones")

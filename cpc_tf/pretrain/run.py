@@ -40,9 +40,9 @@ def pretrain(config: PretrainConfig) -> dict:
 
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
-    source = catalog.source_of(config.data, config.data.split)
+    source = catalog.open_source(config.data, config.data.split)
     split = config.monitor.probe_split
-    probed = catalog.source_of(config.data, split, "probe_split") if config.monitor.probe_every and split else source
+    probed = catalog.open_source(config.data, split, "probe_split") if config.monitor.probe_every and split else source
     keep(workdir, source.levels)
     if workdir.chief:
         print(_summary(config, source, probed), flush=True)

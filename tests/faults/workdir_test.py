@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.data import catalog
+from cpc_tf.data.config import DataConfig
 from cpc_tf.export.output import written_aside
 from cpc_tf.files import NotWritten, read_json, write_file
 from cpc_tf.settings import ConfigError
@@ -154,7 +155,7 @@ def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path):
 
 def test_a_full_disk_is_one_line_and_the_rerun_goes_on(tmp_path):
     """No file may grow beyond a limit that is less than a checkpoint."""
-    catalog.open_source("photos/40", f"{tmp_path}/data", "unlabelled", 100)
+    catalog.open_source(DataConfig(dataset="photos/40", data_dir=f"{tmp_path}/data"), "unlabelled")
     command = [sys.executable, "-m", "cpc_tf.pretrain", *samples.PRETRAIN, "--train_steps=8"]
     command += [f"--workdir={tmp_path}/run", f"--data_dir={tmp_path}/data"]
 

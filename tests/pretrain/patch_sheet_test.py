@@ -34,7 +34,7 @@ def config(tmp_path):
 
 
 def test_a_run_leaves_its_sheet_once(config, tmp_path, monkeypatch):
-    source = catalog.open_source(config.data.dataset)
+    source = catalog.open_source(config.data, "train")
     patch_sheet.leave(config, source)
     with Image.open(tmp_path / "run/patches.png") as sheet:
         assert sheet.size[0] > 5 * 16  # the 5 x 5 grid
