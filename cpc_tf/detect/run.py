@@ -21,7 +21,6 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import CLASS_NAMES, DetectorTraining
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -39,7 +38,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
 def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     training = config.training
     source, test_source, objects, test_objects, told = open_pair(config)
-    keep(workdir, source.levels)
+    workdir.keep_levels(source.levels)
     names = source.class_names
     if workdir.chief:
         print(told, flush=True)

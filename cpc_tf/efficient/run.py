@@ -19,7 +19,6 @@ from cpc_tf.efficient.phases import Inputs, Phases, fine_tuning, first_phase, fo
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -83,7 +82,7 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
 def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     labels, phases = prepare(config, strategy)
     names, levels = phases.inputs.class_names, phases.inputs.sources[0].levels
-    keep(workdir, levels)
+    workdir.keep_levels(levels)
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)

@@ -25,7 +25,6 @@ from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import is_chief, replica_batches
 from cpc_tf.training.workdir import open_run
 
@@ -88,7 +87,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
     with open_run(config, "linear") as (workdir, strategy):
         source, test_source, _ = data()
         training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
-        keep(workdir, source.levels)
+        workdir.keep_levels(source.levels)
         with strategy.scope():
             encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
         encode = encoder.patch_latents
