@@ -8,8 +8,8 @@ from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Part, Row, Table, folded
 from cpc_tf.results.methods import architecture
+from cpc_tf.results.plots import line, pictures
 from cpc_tf.results.runs import Run
-from cpc_tf.results.training import line, pictures
 
 # What a pre-training may record -> title of the column and of the curve.
 RECORDED = {
