@@ -1,4 +1,4 @@
-"""Files on a disk or in a bucket: written whole or not at all, and read; where that fails, one line says so."""
+"""Reads and writes files on a disk or in a bucket; files are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cpc_tf.texts import escaped
 
 
 class NotWritten(RunEnded):
-    """The disk is full, or may not be written to."""
+    """A file cannot be written: the disk is full, or permission is missing."""
 
     status = 4
 
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Within it, what cannot be written is NotWritten."""
+    """Re-raises write errors as NotWritten."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
@@ -33,7 +33,7 @@ def writing(path: str) -> Iterator[None]:
 
 
 def write_file(path: str, content: str | bytes) -> None:
-    """Writes a file whole or not at all: under a temporary name, then renamed. Raises NotWritten."""
+    """Writes a file under a temporary name, then renames it. Raises NotWritten."""
     temporary = f"{path}.{os.getpid()}.tmp"
     with writing(path):
         tf.io.gfile.makedirs(os.path.dirname(path) or ".")
@@ -48,7 +48,7 @@ def write_file(path: str, content: str | bytes) -> None:
 
 
 def read_text(path: str) -> str:
-    """The content of a text file. Raises ConfigError if there is none that can be read."""
+    """Returns the content of a text file. Raises ConfigError if it cannot be read."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             return file.read().decode()
@@ -57,7 +57,7 @@ def read_text(path: str) -> str:
 
 
 def read_json(path: str, kind: type = dict) -> Any:
-    """The content of a JSON file, an object or what else `kind` says. Raises ConfigError if it holds no such thing."""
+    """Returns the content of a JSON file. Raises ConfigError if it cannot be read or is not of this kind."""
     try:
         found = json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
@@ -68,11 +68,11 @@ def read_json(path: str, kind: type = dict) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """Strict JSON, for people to read, too."""
+    """Returns a value as indented, strict JSON."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def reason(error: Exception) -> str:
-    """The first line of what an error of the file system or of TensorFlow says."""
+    """Returns the first line of the message of an error of the file system or of TensorFlow."""
     text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     return escaped((text.strip() or type(error).__name__).splitlines()[0])

@@ -30,7 +30,7 @@ for name, objective in OBJECTIVES.items():
     one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
     CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch])
 
-pytestmark = pytest.mark.usefixtures("tiny_encoder")
+pytestmark = [pytest.mark.usefixtures("tiny_encoder"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
