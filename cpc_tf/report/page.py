@@ -18,7 +18,8 @@ from cpc_tf.files import write_file
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import Block, Figure, Finding, Table, flat, text, to_csv
-from cpc_tf.results.runs import Run, collect, dataset_titles
+from cpc_tf.results.methods import identity
+from cpc_tf.results.runs import Run, collect, dataset_id, dataset_name, dataset_titles
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 
@@ -64,9 +65,11 @@ def report(config: ReportConfig) -> str:
 def sections(runs: Sequence[Run]) -> Iterator[Section]:
     """Yields a section for each dataset, those with the most results of classification first."""
     titles = dataset_titles(run["dataset"] for run in runs)
+    names = [dataset_name(each) for each in {dataset_id(run["dataset"]) for run in runs}]
     groups: dict[str, list[Run]] = {}
     for run in runs:
         run.dataset_title = titles[run["dataset"]]
+        run.unclear = names.count(dataset_name(identity(run).dataset)) > 1
         groups.setdefault(run.dataset_title, []).append(run)
     slugs: list[str] = []
     for name, own in sorted(groups.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
