@@ -71,17 +71,21 @@ def test_every_flag_named_exists(path):
             assert flag in ours or plain in ours or prefix, flag
 
 
+def anchors(text):
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("path", PARAMETERS)
 def test_links_lead_somewhere(path):
     text = path.read_text()
-    headings = {
-        re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)", text, re.MULTILINE)
-    }
     for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
-        if target.startswith("#"):
-            assert target[1:] in headings, target
-        elif "://" not in target:
-            assert (path.parent / target.split("#")[0]).exists(), target
+        if "://" not in target:
+            name, _, anchor = target.partition("#")
+            page = path.parent / name if name else path
+            assert page.exists(), target
+            assert not anchor or anchor in anchors(page.read_text()), target
     for name in re.findall(r"flags/\w+/\w+\.flags", text):
         assert (ROOT / name).exists(), name
 
@@ -104,6 +108,10 @@ def test_requirements_are_there_or_written_by_the_same_commands(path):
 
 def test_the_readme_is_short_enough_to_finish():
     assert len((ROOT / "README.md").read_text().split()) <= 1300
+
+
+def test_the_pages_together_are_short_enough_to_read():
+    assert sum(len(path.read_text().split()) for path in (ROOT / "docs").glob("*.md")) <= 13_000
 
 
 @pytest.fixture
