@@ -22,7 +22,6 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import CLASS_NAMES, DetectorTraining
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import open_run
 
@@ -36,7 +35,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     training, scoring_config = config.training, config.scoring
     with open_run(config, "detect") as (workdir, strategy):
         source, test_source, objects, test_objects, lines = open_pair(config)
-        keep(workdir, source.levels)
+        workdir.keep_levels(source.levels)
         names = source.class_names
         if workdir.chief:
             print(lines, flush=True)

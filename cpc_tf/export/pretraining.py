@@ -12,7 +12,7 @@ from cpc_tf.export.readme import NO_FIGURES, dataset_name, measured_at, table, w
 from cpc_tf.export.restored import load_pretrained, result_of
 from cpc_tf.objectives.base import Objective
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.pretrain.initial import read_initial_card
+from cpc_tf.pretrain.trainee import read_initial_card
 from cpc_tf.settings import ConfigError
 
 

@@ -109,7 +109,7 @@ def test_the_same_command_again_gives_the_same(learned, data_dir, hub_dir):
         ("--encoder=", "--encoder= is empty"),
         ("--encoder=/nowhere", "--encoder=/nowhere: cannot be loaded"),
         ("--encoder=random:/nowhere", "--encoder=/nowhere: there is no such directory"),
-        ("--dataset=photos", "--dataset=photos: has no boxes"),
+        ("--dataset=photos", "--dataset=photos: has no known boxes"),
         ("--split=valid", "--split=valid: collages has the splits"),
         ("--test_split=valid", "--test_split=valid: collages has the splits"),
         ("--canvas_width=105", "--canvas_width=105: not a multiple of 8, .* 112 would do"),

@@ -82,10 +82,10 @@ def settings(workdir, encoder, *more, folder="/home/someone/birds"):
 def trained(config):
     """The trained network as the run itself restores it."""
     (_, run), phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
-    first = run.first(phases.folder(config, phase), run.inputs.chosen)
+    first = run.first(phases.folder(config, phase), "chosen")
     if phase == "supervised":
         return first
-    return run.fine_tune(phases.folder(config, "fine-tuned"), first, run.inputs.chosen, 2)[0]
+    return run.fine_tune(phases.folder(config, "fine-tuned"), first, "chosen", 2)[0]
 
 
 def network_of(config, precision="float32"):
