@@ -15,7 +15,6 @@ BASE = {
     "termination",
     "texts",
     "native",
-    "leftovers",
     "cache",
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
@@ -26,7 +25,6 @@ ALLOWED = {
     "keras": set(),
     "native": {"cache"},
     "cache": set(),
-    "leftovers": set(),
     "cli": {"settings", "termination", "texts"},
     "files": {"settings", "texts"},
     "termination": {"settings"},

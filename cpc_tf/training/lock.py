@@ -15,8 +15,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import leftovers
-from cpc_tf.files import NotWritten, reason, write_file
+from cpc_tf.files import NotWritten, reason, remove_leftovers, write_file
 from cpc_tf.settings import ConfigError
 
 FILE = "lock"
@@ -116,7 +115,7 @@ def _in_bucket(directory: str) -> Iterator[None]:
 
 def _take(directory: str, path: str, own: str) -> None:
     tf.io.gfile.makedirs(directory)
-    leftovers.remove(directory, FILE + r"\.\d+\.tmp")  # as write_file names them
+    remove_leftovers(directory, FILE + r"\.\d+\.tmp")  # as write_file names them
     found = _read(path)
     if found and _alive(found):
         until = f"; if it was killed, its lock ends within {SILENCE:.0f} s"

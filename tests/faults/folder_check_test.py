@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import leftovers
 from cpc_tf.data.decoding import decode, pillow
 from cpc_tf.data.sources import check_cache, tfds_source
 from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.files import remove_leftovers
 from tests.data.samples import encode
 
 PIXELS = np.zeros([8, 8, 3], np.uint8)
@@ -76,7 +76,7 @@ def test_leftovers_of_killed_preparations_are_removed(tmp_path, refused):
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"1.0.0", "1.0.0.incompleteGHIJKL", "1.0.1.incompleteABCDEF", "outside"}
     assert (outside / "precious").exists()
-    leftovers.remove(str(tmp_path / "nowhere"), ".*")  # no error
+    remove_leftovers(str(tmp_path / "nowhere"), ".*")  # no error
 
 
 def png_header(width, height):

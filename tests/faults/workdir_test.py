@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.data import catalog
-from cpc_tf.export.output import written_aside
+from cpc_tf.export.run import written_aside
 from cpc_tf.files import NotWritten, read_json, write_file
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS

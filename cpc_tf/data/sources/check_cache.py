@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import cache, leftovers
-from cpc_tf.files import reason
+from cpc_tf import cache
+from cpc_tf.files import reason, remove_leftovers
 
 
 def path(cache_dir: str, names: list[str], stats: np.ndarray, rules: str) -> str:
@@ -60,7 +60,7 @@ def remember(outcome: str, record: dict) -> None:
     folder = os.path.dirname(outcome)
     try:
         tf.io.gfile.makedirs(folder)
-        leftovers.remove(folder, r"[0-9a-f]{32}\.json\.\d+")
+        remove_leftovers(folder, r"[0-9a-f]{32}\.json\.\d+")
         with tf.io.gfile.GFile(aside, "w") as file:
             json.dump(record, file, indent=1)
         tf.io.gfile.rename(aside, outcome, overwrite=True)

@@ -14,11 +14,12 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf import leftovers, texts
+from cpc_tf import texts
 from cpc_tf.data import keys
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import levels
 from cpc_tf.data.sources.source import FOREVER, NO_LABEL, About, Examples, Select, Source, SplitError
+from cpc_tf.files import remove_leftovers
 from cpc_tf.settings import ConfigError
 
 _READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
@@ -166,7 +167,7 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
             return builder
     # What a killed preparation left beside; one that is under way writes all the time.
     folder, version = os.path.split(builder.data_dir)
-    leftovers.remove(folder, re.escape(version) + r"\.incomplete\w+")
+    remove_leftovers(folder, re.escape(version) + r"\.incomplete\w+")
     logging.info("preparing dataset %s in %s", builder.info.full_name, builder.data_dir)
     try:
         with quiet(progress):
