@@ -30,7 +30,7 @@ class ShowConfig(Settings):
 def main(config: ShowConfig) -> None:
     """The binary."""
     data = config.pretrain.data
-    source = catalog.source_of(data, data.split)
+    source = catalog.open_source(data, data.split)
     sheet = patch_sheet.draw(config.pretrain, source, config.picture, config.draws)
     Image.fromarray(sheet).save(config.output)
     print(f"done: {config.output} ({sheet.shape[1]} x {sheet.shape[0]} px)")

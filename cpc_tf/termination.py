@@ -1,4 +1,4 @@
-"""What SIGTERM and SIGINT do: they end a process with one line, after what is under way was saved."""
+"""SIGTERM and SIGINT end a process with one line, after the work under way is saved."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stopped(RunEnded):
-    """A signal came.
+    """A signal ended the run.
 
     Args:
-      number: of the signal.
-      saved: what became of the work, as half a sentence.
+      number: the signal.
+      saved: what was saved, as half a sentence.
     """
 
     def __init__(self, number: int, saved: str):
         super().__init__(f"stopped by {signal.Signals(number).name}: {saved}; the same command goes on from there")
-        self.status = 128 + number  # what a shell reports for a process that a signal ended
+        self.status = 128 + number  # as a shell reports it
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal came outside of training. No Exception, so that nobody takes it for a failure of what was tried."""
+    """A signal arrived outside of training. Not an Exception, so that no handler of failures catches it."""
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -40,7 +40,7 @@ def interrupt_on_signals() -> None:
 
 
 class Deferred:
-    """Within it a first signal is only noted, as `number`; a second one raises Interrupted."""
+    """A context in which a first signal is only recorded, as `number`, and a second one raises Interrupted."""
 
     number = 0
 
@@ -59,9 +59,9 @@ class Deferred:
 
 
 def _handle(handler) -> dict:
-    """Sets the handler of the signals, and returns what handled them. What is ignored, as with nohup, stays ignored."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    before = {number: known for number, known in before.items() if known is not signal.SIG_IGN}
-    for number in before:
+    """Sets the handler of the signals and returns the former ones. Ignored signals, as with nohup, stay ignored."""
+    former = {number: signal.getsignal(number) for number in SIGNALS}
+    former = {number: known for number, known in former.items() if known is not signal.SIG_IGN}
+    for number in former:
         signal.signal(number, handler)
-    return before
+    return former

@@ -21,7 +21,6 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import CLASS_NAMES, DetectorTraining
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -39,7 +38,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
 def _run(config: DetectConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     training = config.training
     source, test_source, objects, test_objects, told = open_pair(config)
-    keep(workdir, source.levels)
+    workdir.keep_levels(source.levels)
     names = source.class_names
     if workdir.chief:
         print(told, flush=True)
@@ -131,17 +130,7 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
     splits = {"split": data.split, "test_split": config.scoring.test_split}
     sources, counts = [], []
     for flag, split in splits.items():
-        source = catalog.open_detection_source(
-            data.dataset,
-            data.data_dir,
-            split,
-            data.shuffle_window,
-            split_flag=flag,
-            max_megapixels=data.max_megapixels,
-            sixteen_bit=data.sixteen_bit,
-            top_folders=data.top_folders,
-            negatives_without_xml=config.negatives_without_xml,
-        )
+        source = catalog.open_detection_source(data, split, flag, config.negatives_without_xml)
         objects = scoring.objects_of_classes(source)  # [2, classes]
         if not objects[0].sum():
             raise ConfigError(f"--{flag}={split}: no object there in --dataset={data.dataset} but difficult ones")

@@ -11,8 +11,7 @@ from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.optimizer import sgd
-from cpc_tf.training.schedules import Schedule
+from cpc_tf.training.optimizer import Schedule, sgd
 from cpc_tf.training.trainee import Trainee
 
 # File of a run with the names of its classes, a JSON list.

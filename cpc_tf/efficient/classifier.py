@@ -14,7 +14,7 @@ from cpc_tf.encoders.norm import make_norm
 from cpc_tf.keras import keras
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
-from cpc_tf.training.schedules import warm_up
+from cpc_tf.training.optimizer import warm_up
 from cpc_tf.training.trainee import Trainee
 
 # Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.

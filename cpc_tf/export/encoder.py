@@ -21,8 +21,7 @@ from cpc_tf.export.module import Export, HubEncoder, save
 from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of
 from cpc_tf.export.verify import NotVerified, encoder_reference
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.pretrain.initial import read_initial_card
-from cpc_tf.pretrain.trainee import build_model
+from cpc_tf.pretrain.trainee import build_model, read_initial_card
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.workdir import read_config
 

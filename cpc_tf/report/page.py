@@ -17,9 +17,7 @@ from cpc_tf.files import remove_leftovers, write_file
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import Block, Figure, Finding, Table, flat, text, to_csv
-from cpc_tf.results.datasets import dataset_id, dataset_name, of_several, titles
-from cpc_tf.results.methods import identity
-from cpc_tf.results.runs import Run, collect
+from cpc_tf.results.runs import Run, collect, dataset_titles
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 
@@ -64,15 +62,13 @@ def report(config: ReportConfig) -> str:
 
 def sections(runs: Sequence[Run]) -> Iterator[Section]:
     """Yields a section for each dataset, those with the most results of classification first."""
-    datasets = {run["dataset"] for run in runs}
-    names, shared = titles(datasets), of_several(datasets)
-    groups: dict[tuple[str, str], list[Run]] = {}
+    titles = dataset_titles(run["dataset"] for run in runs)
+    groups: dict[str, list[Run]] = {}
     for run in runs:
-        run.dataset_title = names[run["dataset"]]
-        run.unclear = dataset_name(identity(run).dataset) in shared
-        groups.setdefault((run.dataset_title, dataset_id(run["dataset"])), []).append(run)
+        run.dataset_title = titles[run["dataset"]]
+        groups.setdefault(run.dataset_title, []).append(run)
     slugs: list[str] = []
-    for (name, _), own in sorted(groups.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
+    for name, own in sorted(groups.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:LONGEST].strip("-") or "unnamed"
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
         dataset = max((run["dataset"] for run in own), key=len)  # photos/15200

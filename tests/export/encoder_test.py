@@ -120,9 +120,9 @@ def test_a_run_becomes_a_module(name, module, folder, tmp_path):
     assert (done["weights"], done["step"], done["phase"]) == ("raw", 2, phase)
     # The trained network as the run itself restores it.
     (_, trained), first_phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
-    network = trained.first(phases.folder(config, first_phase), trained.inputs.chosen)
+    network = trained.first(phases.folder(config, first_phase), "chosen")
     if phase == "fine-tuned":
-        network = trained.fine_tune(phases.folder(config, phase), network, trained.inputs.chosen, 2)[0]
+        network = trained.fine_tune(phases.folder(config, phase), network, "chosen", 2)[0]
     network = network.encoder
     assert done["variables"] == len(network.trainable_variables)
     # As an encoder of the next run.

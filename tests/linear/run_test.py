@@ -58,7 +58,7 @@ def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeyp
     linear(cli.parse(LinearConfig, [*flags, f"--workdir={tmp_path}/run"]))
     assert len(opened) == 5
     assert len(set(map(id, opened))) == 1
-    assert capsys.readouterr().out.count("--split=train: 6 pictures of 3 classes: blue 2, green 2, red 2\n") == 1
+    assert capsys.readouterr().out.count("--split=train: 6 images of 3 classes: blue 2, green 2, red 2\n") == 1
 
 
 def with_card(folder, mirror, *flags):

@@ -1,4 +1,4 @@
-"""What usual names of folders mean: splits, pictures without labels, folders of tools; and which names are the same."""
+"""What names of folders mean: splits, images without labels, folders of tools; and which names are the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cpc_tf.texts import escaped
 
 UNLABELLED = "unlabelled"
-# Kind of a split -> the words that people name its folder by.
+# Kind of a split -> words that people use for its folder.
 _WORDS = {
     "train": "train training trn",
     "val": "val valid validation validate dev devel development eval evaluation",
@@ -19,7 +19,7 @@ _WORDS = {
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 # As in train_set, test-images, val2017, "Training data", test1.
 _USUAL = re.compile(rf"({'|'.join(_KINDS)})[ _.-]*(?:set|split|data|images?|imgs?|pictures|photos)?[ _.-]*(\d*)")
-# Folders that programs, file systems and storage devices make beside or below pictures.
+# Folders that programs, file systems and storage devices make beside or below images.
 _TOOLS = {
     *("@eadir", "#recycle", "@recycle", "#snapshot", "@recently-snapshot", "@tmp"),
     *("$recycle.bin", "system volume information", "lost+found"),
@@ -28,48 +28,48 @@ _TOOLS = {
 
 
 class Meaning(NamedTuple):
-    """Of a name that is usual for a split."""
+    """The meaning of a usual name of a split."""
 
     kind: str  # train, val, test or UNLABELLED
     number: str  # e.g. 2017 of val2017; usually empty
 
 
 def meaning(name: str) -> Meaning | None:
-    """Which split a name is usual for. None if it may as well be the name of a class."""
+    """Returns the split that a name usually means, or None if it may as well name a class."""
     match = _USUAL.fullmatch(unicodedata.normalize("NFKC", name).strip().casefold())
     return Meaning(_KINDS[match[1]], match[2]) if match else None
 
 
 def is_unlabelled(name: str) -> bool:
-    """Whether a folder or split is named as one of pictures without labels."""
+    """Returns whether a folder or split has a usual name for images without labels."""
     found = meaning(name)
     return found is not None and found.kind == UNLABELLED
 
 
 def kinds_within(name: str) -> set[str]:
-    """Kinds of split that single words of a name mean: of `my_test_pictures` it is {'test'}."""
+    """Returns the kinds of split that single words of a name mean: {'test'} for `my_test_pictures`."""
     words = re.split(r"[\W\d_]+", unicodedata.normalize("NFKC", name).casefold())
     return {_KINDS[word] for word in words if word in _KINDS}
 
 
 def is_skipped(name: str) -> bool:
-    """Whether a file or folder of this name is hidden, or is made by a tool and holds no pictures of its own."""
+    """Returns whether a file or folder is hidden or made by a tool."""
     return not name or name.startswith(".") or name.casefold() in _TOOLS
 
 
 def key(name: str) -> str:
-    """The same text for names that differ only in capitals, in how accents are composed, or in spaces at the ends."""
+    """Returns the same text for names that differ only in capitals, composed accents or spaces at their ends."""
     folded = unicodedata.normalize("NFC", name).casefold()
     return unicodedata.normalize("NFC", folded).strip()
 
 
 def quoted(name: str, beside: str = "") -> str:
-    """A name in quotation marks; with its code points if it looks the same as the one beside it."""
+    """Returns a name in quotation marks, with its code points if it looks the same as the one beside it."""
     alike = name != beside and unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", beside)
     return ascii(name).replace("'", '"') if alike or not name.isprintable() else f'"{name}"'
 
 
-def shortened(name: str, most: int = 40) -> str:
-    """A name that is not too long for a list, with what cannot be printed escaped."""
+def shortened(name: str, longest: int = 40) -> str:
+    """Returns a name for a list: cut to `longest` characters, and printable."""
     name = escaped(name)
-    return name if len(name) <= most else f"{name[: most - 3]}..."
+    return name if len(name) <= longest else f"{name[: longest - 3]}..."

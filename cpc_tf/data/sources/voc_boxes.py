@@ -1,4 +1,4 @@
-"""The objects of VOC's annotations as boxes in their decoded images; what is left out of them is counted."""
+"""The objects of VOC's annotations as boxes in their decoded images; warnings count what is left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cpc_tf.texts import listed
 def read(
     root: str, files: Sequence[str], annotations: Sequence[voc_xml.Annotation], class_names: Sequence[str]
 ) -> dict[str, tf.RaggedTensor]:
-    """The sound boxes of images; the others are counted in a warning.
+    """Returns the sound boxes of images.
 
     Args:
       root: the folder.
@@ -32,7 +32,7 @@ def read(
       `boxes`, `labels` and `difficult` of each image, ragged in the number of objects; see `DetectionSource`.
 
     Raises:
-      ConfigError: boxes are parts of the image instead of pixels, or an image has changed meanwhile.
+      ConfigError: boxes are in parts of the image instead of pixels, or an image has changed meanwhile.
     """
     counts = np.array([len(a.names) for a in annotations], np.int64)
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
@@ -52,15 +52,32 @@ def read(
         (numbered & ~sound, "no area within the image"),
     ):
         names = [files[index] for index in owner[bad]]
-        report(root, f"%d of %d boxes have {what} and are left out: %s", names, len(raw))
+        warn(root, f"%d of %d boxes have {what} and are left out: %s", names, len(raw))
     found = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
     counts = np.bincount(owner[sound], minlength=len(files))
     return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}
 
 
+def warn(root: str, message: str, names: Sequence[str], total: int) -> None:
+    """Warns of some of a total, if any. `message` has %d of %d, and %s for the names, which may repeat."""
+    if names:
+        logging.warning(f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names))))
+
+
 def _placed(root, files, annotations, raw, owner):
-    """VOC's boxes as ours in the decoded images, and whether each is sound; `owner` is the image of each."""
-    shown, stored, tags = _geometry(root, files)
+    """Returns the boxes in the decoded images, and whether each is sound; `owner` is the image of each."""
+
+    def geometry(name):
+        encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
+        return image_size(encoded), stored_size(encoded), orientation(encoded)
+
+    images = tf.data.Dataset.from_tensor_slices(files)
+    images = images.map(geometry, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    try:
+        # (height, width) as decoded and as stored, int32 [images, 2], and EXIF's orientation, int32 [images].
+        shown, stored, tags = (np.stack(values) for values in zip(*images.as_numpy_iterator()))
+    except tf.errors.OpError as error:
+        raise ConfigError(f"{root}: changed while it was read: {reason(error)}") from error
     given = np.array([a.size for a in annotations])
     known, as_shown, as_stored = (given > 0).all(1), (given == shown).all(1), (given == stored).all(1)
     as_stored &= ~as_shown
@@ -69,28 +86,7 @@ def _placed(root, files, annotations, raw, owner):
         (as_stored, "have annotations of the size they are stored in; their boxes are turned with them"),
         (known & ~as_shown & ~as_stored, "have another size than their annotations say"),
     ):
-        report(root, f"%d of %d images {what}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
+        warn(root, f"%d of %d images {what}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
     boxes, sound = box.from_voc(raw, np.where(as_stored[:, None], stored, shown)[owner])
     boxes = box.turn(boxes, stored[owner], np.where(as_stored, tags, 1)[owner])
     return boxes.numpy(), sound.numpy()
-
-
-def report(root: str, message: str, names: Sequence[str], total: int) -> None:
-    """Warns of some of a total; their names may repeat. `message` has %d of %d and %s for the names."""
-    if names:
-        logging.warning(f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names))))
-
-
-def _geometry(root, files):
-    """Of each image: (height, width) as decoded and as stored, int32 [images, 2], and EXIF's orientation, int32."""
-
-    def read(name):
-        encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
-        return image_size(encoded), stored_size(encoded), orientation(encoded)
-
-    names = tf.data.Dataset.from_tensor_slices(files)
-    found = names.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    try:
-        return tuple(np.stack(values) for values in zip(*found.as_numpy_iterator()))
-    except tf.errors.OpError as error:
-        raise ConfigError(f"{root}: changed while it was read: {reason(error)}") from error

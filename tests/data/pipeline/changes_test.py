@@ -10,12 +10,11 @@ import tensorflow as tf
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import fetch, pipeline
-from cpc_tf.data.sources import folder_check
-from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.sources import check
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.settings import ConfigError
-from tests.data.samples import encode
-from tests.faults import mutate
+from tests.data.samples import encode, open_folder
+from tests.faults.fuzz import damaged
 
 GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2)
 
@@ -27,13 +26,13 @@ def trained_on(source, steps=6):
 
 
 def test_damaged_pictures_are_left_out_and_the_others_trained_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_check, "_MOST_LEFT_OUT", 1)
+    monkeypatch.setattr(check, "_MOST_LEFT_OUT", 1)
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, [9, 13, 3], np.uint8)
     corpus = [encode(pixels, kind) for kind in ("PNG", "JPEG", "BMP", "GIF")]
     (tmp_path / "x").mkdir()
     for number in range(150):
-        (tmp_path / f"x/{number}.jpg").write_bytes(mutate.damaged(random, corpus))
+        (tmp_path / f"x/{number}.jpg").write_bytes(damaged(random, corpus))
     source = open_folder(str(tmp_path / "x"), "train", str(tmp_path / "cache"))
     assert 3 < source.num_examples < 150
     assert len(trained_on(source, 20)) == 20
