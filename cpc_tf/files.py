@@ -1,10 +1,13 @@
-"""Reads and writes files on a disk or in a bucket; files are written whole or not at all."""
+"""Reads and writes files on a disk or in a bucket, whole or not at all, and removes old leftovers."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
+import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +15,8 @@ import tensorflow as tf
 
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import escaped
+
+_OLD = 3600  # seconds without a change: nobody is writing it any more
 
 
 class NotWritten(RunEnded):
@@ -65,6 +70,32 @@ def read_json(path: str, kind: type = dict) -> Any:
     if not isinstance(found, kind):
         raise ConfigError(f"{path}: is damaged (a {type(found).__name__} instead of a {kind.__name__})")
     return found
+
+
+def remove_leftovers(folder: str, pattern: str) -> None:
+    """Removes what killed runs left: the old files and folders whose whole names match a regular expression.
+
+    Old means that nothing in it has changed for an hour. What cannot be removed stays, without an error.
+    """
+    with contextlib.suppress(tf.errors.OpError, UnicodeError):
+        for entry in tf.io.gfile.listdir(folder):
+            if re.fullmatch(pattern, entry.rstrip("/")):
+                with contextlib.suppress(OSError, tf.errors.OpError, UnicodeError):
+                    _remove_if_old(os.path.join(folder, entry.rstrip("/")))
+
+
+def _remove_if_old(path: str) -> None:
+    is_folder = tf.io.gfile.isdir(path)
+    below = tf.io.gfile.walk(path) if is_folder else []
+    paths = [path, *(os.path.join(here, file) for here, _, files in below for file in files)]
+    if time.time() - max(tf.io.gfile.stat(each).mtime_nsec for each in paths) / 1e9 < _OLD:
+        return
+    if not is_folder:
+        tf.io.gfile.remove(path)
+    elif "://" in path:
+        tf.io.gfile.rmtree(path)
+    else:
+        shutil.rmtree(path)  # TensorFlow's would also empty the folders that links in it lead to
 
 
 def to_json(value: Any) -> str:

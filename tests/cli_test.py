@@ -9,7 +9,7 @@ from absl import flags
 
 from cpc_tf import cli
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.run import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, Settings, changed_flags, flatten, leaves, replace, setting, to_flagfile

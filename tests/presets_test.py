@@ -8,7 +8,7 @@ import pytest
 
 from cpc_tf import cli
 from cpc_tf.encoders.networks.resnet import ARCHITECTURES
-from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.run import ExportConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import flatten, leaves, to_flagfile
 from cpc_tf.tasks import TASKS

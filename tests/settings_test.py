@@ -10,7 +10,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.evaluation.features import encode_dataset
-from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.run import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.objectives.cpc import CPCConfig
 from cpc_tf.pretrain.config import PretrainConfig

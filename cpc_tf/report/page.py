@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import jinja2
 
-from cpc_tf import leftovers
-from cpc_tf.files import write_file
+from cpc_tf.files import remove_leftovers, write_file
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import Block, Figure, Finding, Table, flat, text, to_csv
@@ -55,7 +54,7 @@ def report(config: ReportConfig) -> str:
     if not config.output:
         raise ConfigError("--output= is empty: name a directory for the report, e.g. --output=runs/report")
     made = files(*collect(config.runs, TASKS), config.runs)
-    leftovers.remove(config.output, r".+\.\d+\.tmp")  # as write_file names them
+    remove_leftovers(config.output, r".+\.\d+\.tmp")  # as write_file names them
     for name, content in made.items():
         write_file(os.path.join(config.output, name), content)
     print(made["summary.txt"], end="", flush=True)
