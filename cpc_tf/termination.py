@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT end a process with one line, after the work under way is saved."""
+"""Ends a process on SIGTERM or SIGINT with one line, after the step under way was saved."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ import signal
 
 from cpc_tf.settings import RunEnded
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
 
 class Stopped(RunEnded):
-    """A signal ended the run.
-
-    Args:
-      number: the signal.
-      saved: what was saved, as half a sentence.
-    """
+    """A signal ended the run; `saved` says what became of the work, as half a sentence."""
 
     def __init__(self, number: int, saved: str):
         super().__init__(f"stopped by {signal.Signals(number).name}: {saved}; the same command goes on from there")
-        self.status = 128 + number  # as a shell reports it
+        self.status = 128 + number  # what a shell reports for a process that a signal ended
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal arrived outside of training. Not an Exception, so that no handler of failures catches it."""
+    """A signal came outside of training. Not an Exception: nothing may handle it as a failure of its own."""
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -31,7 +24,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def interrupt_on_signals() -> None:
-    """From now on a signal raises Interrupted in the main thread."""
+    """Makes signals raise Interrupted in the main thread from now on."""
 
     def interrupt(number, frame):
         raise Interrupted(number)
@@ -40,7 +33,7 @@ def interrupt_on_signals() -> None:
 
 
 class Deferred:
-    """A context in which a first signal is only recorded, as `number`, and a second one raises Interrupted."""
+    """A context in which the first signal only sets `number`; a second one raises Interrupted."""
 
     number = 0
 
@@ -59,9 +52,6 @@ class Deferred:
 
 
 def _handle(handler) -> dict:
-    """Sets the handler of the signals and returns the former ones. Ignored signals, as with nohup, stay ignored."""
-    former = {number: signal.getsignal(number) for number in SIGNALS}
-    former = {number: known for number, known in former.items() if known is not signal.SIG_IGN}
-    for number in former:
-        signal.signal(number, handler)
-    return former
+    """Sets a handler of both signals, except of those that are ignored, as with nohup. Returns the handlers before."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    return {number: signal.signal(number, handler) for number in handlers if handlers[number] is not signal.SIG_IGN}

@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
@@ -25,6 +26,7 @@ def test_it_is_small_and_its_card_says_how_it_was_made():
     assert f"{card['parameters']:,} parameters" in (MODULE / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_it_is_a_layer_that_can_be_trained():
     layer = hub.KerasLayer(str(MODULE), trainable=True)
     features = layer(tf.random.stateless_uniform([2, 128, 128, 3], [0, 0]))
@@ -33,6 +35,7 @@ def test_it_is_a_layer_that_can_be_trained():
     assert sum(np.prod(v.shape) for v in layer.trainable_variables) == read_card(str(MODULE), "").parameters
 
 
+@pytest.mark.slow
 def test_neighbours_of_pictures_it_never_saw():
     """Crops of the embedded photographs: which photograph is a crop of?"""
     geometry, found = read_card(str(MODULE), "").geometry, {}

@@ -16,7 +16,7 @@ RECORDED = {
     "loss": "training loss, nats",
     "bound": "training bound, nats",
     "accuracy": "contrastive accuracy",
-    "knn": "kNN accuracy (probe)",
+    "knn": "accuracy of nearest neighbours (probe)",
     "gradient_norm": "gradient norm",
     "feature_std": "feature_std",
     "effective_rank": "effective rank",

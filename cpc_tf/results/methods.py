@@ -68,8 +68,10 @@ def methods(runs: Iterable[Run]) -> list[Method]:
     for key, own in alike.items():
         trained = {(run["encoder"], _seed(run)) for run in own}
         same_seed = len(trained) > len({seed for _, seed in trained})
-        for encoder in dict.fromkeys(run["encoder"] for run in own) if same_seed else [""]:
-            same = [run for run in own if not same_seed or run["encoder"] == encoder]
+        encoders: dict[str, list[Run]] = {}
+        for run in own:
+            encoders.setdefault(run["encoder"] if same_seed or run.unclear else "", []).append(run)
+        for encoder, same in encoders.items():
             found |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
     ranked = sorted(found, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
     return [Method(_title(key, ranked), *key[:2], found[key]) for key in ranked]

@@ -64,7 +64,10 @@ class Run(collections.UserDict):
       place: where it was found below the searched directory.
       directory: of the run; '' if the record stands in a list.
       dataset_title: what the page calls its dataset.
+      unclear: whether several datasets of the page have the name that the encoder's card gives for its own.
     """
+
+    unclear = False
 
     def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
         super().__init__(record)

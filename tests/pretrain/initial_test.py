@@ -13,8 +13,7 @@ import tensorflow_hub as hub
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import restore_kernel_norms
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.exporter import export
+from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.pretrain import run
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import ConfigError, replace

@@ -51,6 +51,15 @@ def test_titles_tell_apart():
     assert _names([_linear("a"), _linear("b", identity=other)]) == ["CPC v2 (birds)", "CPC v2 (photos/100)"]
 
 
+def test_encoders_of_folders_of_one_name_are_not_seeds():
+    """Their cards say 'folder:images', and the page has two folders of that name."""
+    runs = [_linear(f"runs/{n}/hub", identity={**samples.identity("x", n), "dataset": "folder:images"}) for n in (0, 1)]
+    assert len(methods.methods(runs)) == 1
+    for run in runs:
+        run.unclear = True
+    assert _names(runs) == ["CPC v2 (runs/0/hub)", "CPC v2 (runs/1/hub)"]
+
+
 def _made(tmp_path, seed, *flags, **more):
     """A run of a directory, with its run.flags."""
     folder = tmp_path / "-".join([str(seed), *flags])

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import cpc_tf
 from cpc_tf import cli
-from cpc_tf.export.output import written_aside
+from cpc_tf.export.run import written_aside
 from cpc_tf.files import NotWritten, read_json, write_file
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain

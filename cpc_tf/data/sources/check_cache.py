@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import cache, leftovers
-from cpc_tf.files import NotWritten, read_json, reason, write_file
+from cpc_tf import cache
+from cpc_tf.files import NotWritten, read_json, reason, remove_leftovers, write_file
 
 _STAT_THREADS = 16  # hide the latency of a bucket
 
@@ -63,7 +63,7 @@ def remembered(
     found = _recall(path, names, example)
     if found is None:
         found = find()
-        leftovers.remove(folder, r"[0-9a-f]{32}\.json\.\d+\.tmp")
+        remove_leftovers(folder, r"[0-9a-f]{32}\.json\.\d+\.tmp")
         try:
             write_file(path, json.dumps({"folder": root, "files": len(names), **found}, indent=1))
         except (NotWritten, UnicodeError) as error:  # only a cache

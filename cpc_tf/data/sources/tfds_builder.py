@@ -11,7 +11,8 @@ import re
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf import leftovers, texts
+from cpc_tf import texts
+from cpc_tf.files import remove_leftovers
 from cpc_tf.settings import ConfigError
 
 
@@ -50,7 +51,7 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
             return builder
     # What a killed preparation left; one that is under way writes all the time.
     folder, version = os.path.split(builder.data_dir)
-    leftovers.remove(folder, re.escape(version) + r"\.incomplete\w+")
+    remove_leftovers(folder, re.escape(version) + r"\.incomplete\w+")
     logging.info("preparing dataset %s in %s", builder.info.full_name, builder.data_dir)
     try:
         with quiet(progress):

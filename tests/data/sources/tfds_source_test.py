@@ -10,10 +10,10 @@ import pytest
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf import leftovers
 from cpc_tf.data.pipeline import fetch
 from cpc_tf.data.sources import photos, tfds_builder
 from cpc_tf.data.sources.tfds_source import TfdsSource, VocRecords
+from cpc_tf.files import remove_leftovers
 from cpc_tf.settings import ConfigError
 
 
@@ -180,4 +180,4 @@ def test_leftovers_of_killed_preparations_are_removed(tmp_path, refused):
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"1.0.0", "1.0.0.incompleteGHIJKL", "1.0.1.incompleteABCDEF", "outside"}
     assert (outside / "precious").exists()
-    leftovers.remove(str(tmp_path / "nowhere"), ".*")  # no error
+    remove_leftovers(str(tmp_path / "nowhere"), ".*")  # no error
