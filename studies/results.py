@@ -206,7 +206,7 @@ def summary() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
-    **{name: functools.partial(study_table, name) for name in ("augmentation", "causes", "choices", "health")},
+    **{name: functools.partial(study_table, name) for name in ("augmentation", "causes", "health")},
     "summary": summary,
     "label_curve": functools.partial(label_curve, "imagenette-128px"),
     "label_curve_64px": functools.partial(label_curve, "imagenette-224"),
