@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
-from cpc_tf.encoders.load import LoadedEncoder
+from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import make_norm
 from cpc_tf.keras import keras

@@ -17,7 +17,7 @@ from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, Classifi
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.encoders.card import PIXELS
-from cpc_tf.encoders.load import LoadedEncoder
+from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.evaluation import scores
 from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.keras import keras

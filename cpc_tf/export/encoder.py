@@ -14,7 +14,9 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import EncoderCard, Training, module_name
-from cpc_tf.encoders.load import LATENTS, EncoderName, load_feature_maps, with_values
+from cpc_tf.encoders.foreign import LATENTS
+from cpc_tf.encoders.load import load_feature_maps, with_values
+from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.encoders.network import Network
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, HubEncoder, save

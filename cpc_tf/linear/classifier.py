@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.encoders.load import GridEncoder
+from cpc_tf.encoders.loaded import GridEncoder
 from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig

@@ -17,7 +17,8 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import PIXELS, EncoderCard
-from cpc_tf.encoders.load import COPY, EncoderName, load_patch_encoder
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.encoders.loaded import COPY, EncoderName
 from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.files import write_file
 from cpc_tf.linear import picture

@@ -1,6 +1,6 @@
 import pytest
 
-from cpc_tf.encoders.load import EncoderName
+from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.settings import ConfigError
 
 
