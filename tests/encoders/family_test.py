@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 FAMILY = '''
 """A plain ConvNet."""
 
@@ -65,6 +67,7 @@ print(json.dumps([result["identity"], done["difference"], done["variables"], kin
 """
 
 
+@pytest.mark.slow
 def test_another_family_is_one_new_file(tmp_path):
     (tmp_path / "convnet.py").write_text(FAMILY)
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True)

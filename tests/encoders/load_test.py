@@ -13,6 +13,8 @@ from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from tests.modules import write_card, write_module
 
+pytestmark = pytest.mark.slow
+
 IMAGES = tf.random.stateless_uniform([2, 32, 32, 3], [0, 0])
 PATCHES = tf.cast(tf.random.stateless_uniform([2, 3, 4, 16, 16, 3], [0, 0], maxval=256), tf.uint8)
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=8)

@@ -120,16 +120,16 @@ np.savez(sys.argv[2], *_run(_inputs((3001, 16, 24)), True, True))
 """
 
 
+@pytest.mark.slow
 def test_threads_change_no_bit(tmp_path):
     results = []
-    for threads in (1, 2, 5):
+    for threads in (1, 5):
         path = tmp_path / f"{threads}.npz"
         root = pathlib.Path(__file__).parents[2]
         subprocess.run([sys.executable, "-c", _THREADS, str(threads), str(path)], check=True, cwd=root)
         results.append(list(np.load(path).values()))
-    for other in results[1:]:
-        for a, b in zip(results[0], other):
-            np.testing.assert_array_equal(a, b)
+    for a, b in zip(*results):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_an_example_does_not_depend_on_the_others():
