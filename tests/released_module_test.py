@@ -28,7 +28,6 @@ def test_it_is_small_and_its_card_says_how_it_was_made():
     assert f"{card['parameters']:,} parameters" in (MODULE / "README.md").read_text()
 
 
-@pytest.mark.slow
 def test_it_is_a_layer_that_can_be_trained():
     layer = hub.KerasLayer(str(MODULE), trainable=True)
     features = layer(tf.random.stateless_uniform([2, 128, 128, 3], [0, 0]))
