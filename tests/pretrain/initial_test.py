@@ -21,6 +21,8 @@ from cpc_tf.training.loop import Stopped
 from tests.modules import PRETRAINED, write_card, write_module
 from tests.pretrain import tiny
 
+pytestmark = pytest.mark.slow
+
 TINY = replace(tiny.TINY, encoder="tiny")
 
 

@@ -7,7 +7,7 @@ from cpc_tf.pretrain import run as pretrain
 from cpc_tf.settings import ConfigError, replace
 from tests.pretrain.tiny import TINY
 
-pytestmark = pytest.mark.usefixtures("tiny_encoder")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
 from tests.pretrain.tiny import TINY
 
-pytestmark = pytest.mark.usefixtures("tiny_encoder")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
 
 
 def _patches(count, seed=0):
