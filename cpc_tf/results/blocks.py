@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
+
+_FORMULA, _SIGNED = re.compile(r"\s*[=@+-]"), re.compile(r"[+-][\d.]+ ?%?")
 
 
 class Spread(NamedTuple):
@@ -152,10 +155,20 @@ def flat(blocks: Iterable[Block]) -> list[Block]:
 
 
 def to_csv(data: Sequence[dict[str, Any]]) -> str:
-    """Returns records as CSV, with a column for each name that occurs."""
-    buffer = io.StringIO()
+    """Returns records as CSV, with a column for each name that occurs.
+
+    An apostrophe is put before texts, such as names of folders, that a spreadsheet would run as a formula.
+    """
+
+    def harmless(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        value = value.replace("\r", " ")  # csv does not quote it
+        return f"'{value}" if _FORMULA.match(value) and not _SIGNED.fullmatch(value) else value
+
     names = dict.fromkeys(name for record in data for name in record)
-    writer = csv.DictWriter(buffer, [*names], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(data)
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(map(harmless, names))
+    writer.writerows([harmless(record.get(name)) for name in names] for record in data)
     return buffer.getvalue()

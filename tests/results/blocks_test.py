@@ -1,5 +1,10 @@
 """How values are written, and what of them a CSV file holds."""
 
+import csv
+import io
+
+import pytest
+
 from cpc_tf.results.blocks import Gain, Row, Spread, Table, paper_rows, percent, spread, text, to_csv
 
 
@@ -24,3 +29,16 @@ def test_the_papers_floats_are_percent_and_a_tables_file_is_unrounded():
     assert data[0] == {"source": "measured", "group": "Top-1", "Method": "ours", **shown}
     assert data[1]["1 %"] == 0.231
     assert to_csv(data).splitlines()[0] == "source,group,Method,1 %,1 % low,1 % high,1 % runs"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "@SUM(A1)", "+1+cmd|'/C calc'!A0", "-cmd", " =1", "\t=1", "\r=1", "+4 in"])
+def test_a_cell_that_begins_a_formula_is_a_text(text):
+    (_, row) = csv.reader(io.StringIO(to_csv([{"name": text}]), newline=""))
+    assert row == ["'" + text.replace("\r", " ")]
+    assert next(csv.reader(io.StringIO(to_csv([{text: 1}]), newline=""))) == row
+
+
+@pytest.mark.parametrize("value", ["a=b", "+5%", "-1.2", "", -1.5, None, "cat"])
+def test_other_cells_are_as_they_are(value):
+    (_, row) = csv.reader(io.StringIO(to_csv([{"name": value, "other": 1}])))
+    assert row == ["" if value is None else str(value), "1"]
