@@ -30,7 +30,10 @@ _BATCH = 128  # images that are only encoded
 
 
 class Inputs:
-    """The images of a run, in parts: 'chosen' may be learned from, 'fit' and 'held_out' are of these; 'test'.
+    """The images of a run, in four parts.
+
+    'chosen' are the images whose labels may be used. A search trains on its part 'fit' and is scored on
+    the rest, 'held_out'. 'test' is the test split.
 
     Features of a frozen encoder are encoded at the first use, which must be before the encoder is fine-tuned.
 

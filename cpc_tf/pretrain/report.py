@@ -25,9 +25,9 @@ RECORDED = {
 PATCHES = "Augmented patches as the encoder of {} saw them, and each primitive alone."
 PATCHES_ALT = "An image, its patch grid, several augmented draws of it, and each augmentation at the ends of its range."
 NOTE = (
-    "On training images, at the end of each run; the kNN probe is on the images of --probe_split. Losses of runs with "
-    "another batch, grid or number of directions do not compare, bounds do. docs/is_my_loss_normal.md says what is "
-    "healthy."
+    "On training images, at the end of each run; the nearest-neighbour probe is on the images of --probe_split. Losses "
+    "of runs with another batch, grid or number of directions do not compare, bounds do. docs/is_my_loss_normal.md "
+    "says what is healthy."
 )
 
 

@@ -32,7 +32,7 @@ def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
     except tfds.core.DatasetNotFoundError as error:
         known = tfds.list_builders(with_community_datasets=False)
         close = difflib.get_close_matches(name.split("/")[0].split(":")[0], known, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "see tensorflow.org/datasets/catalog"
+        hint = f"did you mean {' or '.join(close)}?" if close else "see tensorflow.org/datasets/catalog."
         own = "Your own images are --dataset=folder:PATH"
         raise ConfigError(f"--dataset={name}: no such dataset; {hint} {own}") from error
     except ValueError as error:
