@@ -14,7 +14,7 @@ from cpc_tf.data.sources import check
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, open_folder
-from tests.faults.fuzz import damaged
+from tests.faults.targets import damaged
 
 GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2)
 
