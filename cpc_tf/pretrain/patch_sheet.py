@@ -39,7 +39,7 @@ def write_once(config: PretrainConfig, source: Source) -> None:
         return
     try:
         images = pipeline.plain_images(source, config.geometry, 1).take(CANDIDATES)
-        contrasts = [float(tf.math.reduce_std(tf.cast(batch["image"], tf.float32))) for batch in images]
+        contrasts = [_contrast(batch["image"][0].numpy()) for batch in images]
         buffer = io.BytesIO()
         Image.fromarray(draw(config, source, int(np.argmax(contrasts)))).save(buffer, format="png")
         write_file(path, buffer.getvalue())
@@ -76,7 +76,7 @@ def draw(config: PretrainConfig, source: Source, picture: int = 0, draws: int = 
         recipe = augment.draw(policy, config.training.seed, number, len(patches), side)
         grid = augment.apply(patches, recipe, policy.engine).numpy()
         panels.append(_panel(f"{policy.title}, draw {number + 1}", grid, geometry.grid, zoom))
-    pair = np.stack([max(patches, key=np.std)] * 2)
+    pair = np.stack([max(patches, key=_contrast)] * 2)
     alone = [
         _panel(title, augment.apply(pair, recipe, policy.engine).numpy(), 2, max(zoom, 128 // side))
         for title, recipe in extremes(policy, side).items()
@@ -102,6 +102,11 @@ def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
             alone = AugmentConfig(augment="none", augment_changes=to_text({name: 1, **ranges}))
             recipes[f"{name}, two draws"] = augment.draw(alone, 0, 0, 2, side)
     return recipes
+
+
+def _contrast(image: np.ndarray) -> float:
+    """Returns the mean standard deviation of the channels of [H, W, 3]: a plain colour has none."""
+    return float(image.std((0, 1)).mean())
 
 
 def _panel(title: str, patches: np.ndarray, columns: int, zoom: int) -> np.ndarray:

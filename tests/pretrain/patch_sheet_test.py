@@ -58,3 +58,9 @@ def test_what_the_machine_fails_is_a_warning(config, tmp_path, monkeypatch, caps
 def test_a_mistake_in_the_drawing_is_raised(config):
     with pytest.raises(AttributeError):
         patch_sheet.write_once(config, "no source")
+
+
+def test_a_plain_colour_has_no_contrast():
+    plain, edge = np.full([4, 4, 3], [255, 128, 0], np.uint8), np.zeros([4, 4, 3], np.uint8)
+    edge[:2] = 90
+    assert patch_sheet._contrast(plain) == 0 < patch_sheet._contrast(edge) == 45
