@@ -36,6 +36,8 @@ def _import_tensorflow_quietly() -> None:
         notices.close()
 
 
-# Who sets the variable to another level, or imports TensorFlow first, sees the notices.
+# GPUs: memory is taken as it is needed, so that several processes can share one. Processes that we start inherit it.
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+# Who sets this variable to another level, or imports TensorFlow first, sees the notices.
 if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3" and "tensorflow" not in sys.modules:
     _import_tensorflow_quietly()

@@ -17,6 +17,7 @@ BASE = {
     "native",
     "leftovers",
     "cache",
+    "devices",
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
@@ -26,6 +27,7 @@ ALLOWED = {
     "keras": set(),
     "native": {"cache"},
     "cache": set(),
+    "devices": set(),
     "leftovers": set(),
     "cli": {"settings", "termination", "texts"},
     "files": {"settings", "texts"},
