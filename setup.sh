@@ -50,7 +50,7 @@ done
 mkdir -p "$(dirname "$folder")"
 free=$(($(df -Pk "$(dirname "$folder")" | awk 'NR==2 {print $4}') / 1024))
 needed=4000 size="2.3 GB" device=cpu with="" # MB of disk
-[ "$gpu" = 0 ] || needed=12000 size="NN GB" device=gpu with=", with CUDA's libraries for a GPU"
+[ "$gpu" = 0 ] || needed=14000 size="5 to 7 GB" device=gpu with=", with CUDA's libraries for a GPU"
 [ "$free" -gt "$needed" ] || fail "only $free MB free on this disk; setting up needs $needed MB"
 
 requirements=requirements
