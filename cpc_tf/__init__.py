@@ -9,14 +9,13 @@ __version__ = "0.1.0"
 
 
 def _import_tensorflow_quietly() -> None:
-    """Imports TensorFlow with stderr redirected, so that its start-up notices do not bury our own lines.
+    """Imports TensorFlow without its start-up notices, which TensorFlow 2.16+ writes at any TF_CPP_MIN_LOG_LEVEL.
 
-    TensorFlow 2.16 and later write the first of them before they read TF_CPP_MIN_LOG_LEVEL. If the import fails, the
-    notices are printed after all; if it ends the process, as on a processor without the instructions, a traceback is.
+    If the import fails, they are printed. If it aborts, as on a CPU without the needed instructions, a traceback is.
     """
     try:
         stderr, notices = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115 closed below
-    except OSError:  # there is no stderr, or the disk is full
+    except OSError:  # no stderr, or a full disk
         return
     traces = not faulthandler.is_enabled()
     if traces:
@@ -38,6 +37,6 @@ def _import_tensorflow_quietly() -> None:
 
 # GPUs: memory is taken as it is needed, so that several processes can share one. Processes that we start inherit it.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-# Who sets this variable to another level, or imports TensorFlow first, sees the notices.
+# Notices are shown if the variable is set to another level, or TensorFlow was imported before.
 if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3" and "tensorflow" not in sys.modules:
     _import_tensorflow_quietly()

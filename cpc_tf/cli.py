@@ -23,29 +23,52 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
     define(config_class, flags.FLAGS, sys.argv[0])
     logging.set_verbosity(logging.WARNING)
 
-    def main(argv: Sequence[str]) -> int | None:
+    def parse_flags(argv: Sequence[str]) -> Sequence[str]:
+        try:
+            _parse(flags.FLAGS, argv)
+        except ConfigError as refusal:
+            sys.exit(_complain(refusal))
+        return argv[:1]
+
+    def main(_) -> int | None:
         interrupt_on_signals()
         try:
-            if argv[1:]:
-                raise _stray(argv[1])
-            function(from_flags(config_class, flags.FLAGS))
+            function(_from_flags(config_class, flags.FLAGS))
         except RunEnded as ended:
             return _complain(ended)
         except Interrupted as stop:
             return _complain(Stopped(stop.number, "what was saved before is whole"))
 
-    app.run(main, flags_parser=_parse)
+    app.run(main, flags_parser=parse_flags)
+
+
+def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> Any:
+    """Returns the settings object of a command line.
+
+    Args:
+      config_class: a settings class.
+      argv: words of the command line without the program's name, or lines of a flag file; --flagfile is allowed.
+      recorded: whether they are the run.flags of a run, where settings that are not flags may have any value.
+
+    Raises:
+      ConfigError: a flag is unknown or has no value of its type, a setting cannot work, or a setting that is not a flag
+        is not at its default.
+    """
+    flag_values = flags.FlagValues()
+    flags.DEFINE_string("flagfile", "", "file of flags", flag_values=flag_values)
+    define(config_class, flag_values)
+    _parse(flag_values, ["program", *argv])
+    return _from_flags(config_class, flag_values, recorded)
 
 
 def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc_tf") -> None:
     """Defines one flag per setting, with its type, default, unit, source and choices.
 
-    Settings that are not flags are parsed, too, but not shown by --help.
+    Settings that are not flags are parsed, too, but --help does not show them.
     """
     for _, field in leaves(config_class):
         rules = field.metadata
-        details = [rules["unit"], rules["source"]]
-        help = rules["help"] + "".join(f" [{detail}]" for detail in details if detail)
+        help = rules["help"] + "".join(f" [{detail}]" for detail in (rules["unit"], rules["source"]) if detail)
         if rules["choices"]:
             help += " <" + "|".join(map(str, rules["choices"])) + ">"
         flag = _Flag(field.name, field.type, field.default, help)
@@ -55,17 +78,50 @@ def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc
             flag_values[field.name] = flag
 
 
-def from_flags(config_class: type, flag_values: flags.FlagValues, recorded: bool = False) -> Any:
-    """Returns the settings object with the values of parsed flags.
+_KINDS = {
+    bool: (flags.BooleanParser, "true or false"),
+    int: (flags.IntegerParser, "a whole number"),
+    float: (flags.FloatParser, "a number"),
+    str: (flags.ArgumentParser, "a text"),
+}
+_LONGEST_NUMBER = 400  # characters; Python refuses to print much longer ones
+_LARGEST_FILE = 2**20  # characters
+_LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
 
-    Args:
-      config_class: the settings class that `define` was given.
-      flag_values: parsed flags.
-      recorded: whether they are the run.flags of a run, where settings that are not flags may have any value.
 
-    Raises:
-      ConfigError: a setting cannot work, or is not a flag and not at its default.
-    """
+class _Flag(flags.Flag):
+    """The flag of a setting."""
+
+    def __init__(self, name: str, kind: type, default: Any, help: str):
+        parser, self._wanted = _KINDS[kind]
+        self._is_number = kind in (int, float)
+        serializer = None if kind is bool else flags.ArgumentSerializer()
+        super().__init__(parser(), serializer, name, default, help, boolean=kind is bool)
+
+    def parse(self, argument: str) -> None:
+        try:
+            if self._is_number and len(str(argument)) > _LONGEST_NUMBER:
+                raise flags.IllegalFlagValueError
+            super().parse(argument)
+        except flags.IllegalFlagValueError:
+            raise flags.IllegalFlagValueError(
+                f"--{self.name}={shown(argument)}: must be {self._wanted} (default {self.default})"
+            ) from None
+
+
+def _parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
+    """Parses a command line. Raises ConfigError."""
+    words = _expanded(argv[1:])
+    try:
+        strays = flag_values([argv[0], *words])[1:]
+    except (flags.Error, ValueError) as error:  # ValueError: from absl's own logging flags
+        raise ConfigError(" ".join(str(error).replace("FATAL Flags parsing error:", "").split())) from error
+    if strays:
+        raise ConfigError(f"{shown(strays[0])}: not a flag; settings are given as --name=value, see --help")
+
+
+def _from_flags(config_class: type, flag_values: flags.FlagValues, recorded: bool = False) -> Any:
+    """Returns the settings object with the values of parsed flags. Raises ConfigError."""
     values = {}
     for owner, field in leaves(config_class):
         value = values[field.name] = flag_values[field.name].value
@@ -77,74 +133,8 @@ def from_flags(config_class: type, flag_values: flags.FlagValues, recorded: bool
     return unflatten(config_class, values)
 
 
-def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> Any:
-    """Returns the settings object of a command line (without the program's name; --flagfile allowed).
-
-    Args:
-      config_class: a settings class.
-      argv: words of the command line, or lines of a flag file.
-      recorded: see `from_flags`.
-
-    Raises:
-      ConfigError: as `from_flags`; or a flag is unknown, or has no value of its type.
-    """
-    flag_values = flags.FlagValues()
-    flags.DEFINE_string("flagfile", "", "file of flags", flag_values=flag_values)
-    define(config_class, flag_values)
-    try:
-        strays = flag_values(["program", *_expanded(argv)])[1:]
-    except flags.Error as error:
-        raise _refusal(error) from error
-    if strays:
-        raise _stray(strays[0])
-    return from_flags(config_class, flag_values, recorded)
-
-
-_PARSERS = {bool: flags.BooleanParser, int: flags.IntegerParser, float: flags.FloatParser, str: flags.ArgumentParser}
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-_LONGEST_NUMBER = 400  # characters; Python refuses to print much longer ones
-_LARGEST_FILE = 2**20  # characters
-_LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
-
-
-class _Flag(flags.Flag):
-    """The flag of a setting."""
-
-    def __init__(self, name: str, kind: type, default: Any, help: str):
-        serializer = None if kind is bool else flags.ArgumentSerializer()
-        super().__init__(_PARSERS[kind](), serializer, name, default, help, boolean=kind is bool)
-        self._kind = kind
-
-    def parse(self, argument: str) -> None:
-        try:
-            if self._kind in (int, float) and len(str(argument)) > _LONGEST_NUMBER:
-                raise flags.IllegalFlagValueError
-            super().parse(argument)
-        except flags.IllegalFlagValueError:
-            raise flags.IllegalFlagValueError(
-                f"--{self.name}={shown(argument)}: must be {_KINDS[self._kind]} (default {self.default})"
-            ) from None
-
-
-def _parse(argv: Sequence[str]) -> Sequence[str]:
-    try:
-        return flags.FLAGS([argv[0], *_expanded(argv[1:])])
-    except ConfigError as refusal:
-        sys.exit(_complain(refusal))
-    except (flags.Error, ValueError) as error:  # ValueError: from absl's own logging flags
-        sys.exit(_complain(_refusal(error)))
-
-
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
-    """Replaces each --flagfile=FILE of a command line by the words of the file.
-
-    Args:
-      words: of the command line, or lines of a file.
-      within: the nested files that they are lines of, outermost first.
-
-    Raises:
-      ConfigError: a file cannot be read, or includes itself.
-    """
+    """Replaces each --flagfile=FILE by the words of the file; `within` are the files that hold these words."""
     found, rest = [], list(words)
     while rest:
         word = rest.pop(0)
@@ -162,7 +152,7 @@ def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
 
 
 def _lines(path: str, within: tuple[str, ...]) -> list[str]:
-    """The lines of a flag file, without comments."""
+    """Returns the lines of a flag file, without comments."""
     where = f"--flagfile={shown(path)}"
     if "\0" in path:
         raise ConfigError(f"{where}: not the name of a file")
@@ -179,14 +169,6 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
         raise ConfigError(f"{where}: too large to be a flag file, which has lines such as --batch_size=64")
     lines = [line for line in text.split("\n") if not line.startswith(("#", "//"))]
     return [line.strip() for line in lines if line.strip()]
-
-
-def _stray(word: str) -> ConfigError:
-    return ConfigError(f"{shown(word)}: not a flag; settings are given as --name=value, see --help")
-
-
-def _refusal(error: Exception) -> ConfigError:
-    return ConfigError(" ".join(str(error).replace("FATAL Flags parsing error:", "").split()))
 
 
 def _complain(ended: RunEnded) -> int:

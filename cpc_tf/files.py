@@ -1,10 +1,13 @@
-"""Files on a disk or in a bucket: written whole or not at all, and read; where that fails, one line says so."""
+"""Reads and writes files on a disk or in a bucket, whole or not at all, and removes old leftovers."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
+import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,16 +16,18 @@ import tensorflow as tf
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import escaped
 
+_OLD = 3600  # seconds without a change: nobody is writing it any more
+
 
 class NotWritten(RunEnded):
-    """The disk is full, or may not be written to."""
+    """A file cannot be written: the disk is full, or permission is missing."""
 
     status = 4
 
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Within it, what cannot be written is NotWritten."""
+    """Re-raises write errors as NotWritten."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
@@ -33,7 +38,7 @@ def writing(path: str) -> Iterator[None]:
 
 
 def write_file(path: str, content: str | bytes) -> None:
-    """Writes a file whole or not at all: under a temporary name, then renamed. Raises NotWritten."""
+    """Writes a file under a temporary name, then renames it. Raises NotWritten."""
     temporary = f"{path}.{os.getpid()}.tmp"
     with writing(path):
         tf.io.gfile.makedirs(os.path.dirname(path) or ".")
@@ -48,7 +53,7 @@ def write_file(path: str, content: str | bytes) -> None:
 
 
 def read_text(path: str) -> str:
-    """The content of a text file. Raises ConfigError if there is none that can be read."""
+    """Returns the content of a text file. Raises ConfigError if it cannot be read."""
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             return file.read().decode()
@@ -57,7 +62,7 @@ def read_text(path: str) -> str:
 
 
 def read_json(path: str, kind: type = dict) -> Any:
-    """The content of a JSON file, an object or what else `kind` says. Raises ConfigError if it holds no such thing."""
+    """Returns the content of a JSON file. Raises ConfigError if it cannot be read or is not of this kind."""
     try:
         found = json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
@@ -67,12 +72,38 @@ def read_json(path: str, kind: type = dict) -> Any:
     return found
 
 
+def remove_leftovers(folder: str, pattern: str) -> None:
+    """Removes what killed runs left: the old files and folders whose whole names match a regular expression.
+
+    Old means that nothing in it has changed for an hour. What cannot be removed stays, without an error.
+    """
+    with contextlib.suppress(tf.errors.OpError, UnicodeError):
+        for entry in tf.io.gfile.listdir(folder):
+            if re.fullmatch(pattern, entry.rstrip("/")):
+                with contextlib.suppress(OSError, tf.errors.OpError, UnicodeError):
+                    _remove_if_old(os.path.join(folder, entry.rstrip("/")))
+
+
+def _remove_if_old(path: str) -> None:
+    is_folder = tf.io.gfile.isdir(path)
+    below = tf.io.gfile.walk(path) if is_folder else []
+    paths = [path, *(os.path.join(here, file) for here, _, files in below for file in files)]
+    if time.time() - max(tf.io.gfile.stat(each).mtime_nsec for each in paths) / 1e9 < _OLD:
+        return
+    if not is_folder:
+        tf.io.gfile.remove(path)
+    elif "://" in path:
+        tf.io.gfile.rmtree(path)
+    else:
+        shutil.rmtree(path)  # TensorFlow's would also empty the folders that links in it lead to
+
+
 def to_json(value: Any) -> str:
-    """Strict JSON, for people to read, too."""
+    """Returns a value as indented, strict JSON."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def reason(error: Exception) -> str:
-    """The first line of what an error of the file system or of TensorFlow says."""
+    """Returns the first line of the message of an error of the file system or of TensorFlow."""
     text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     return escaped((text.strip() or type(error).__name__).splitlines()[0])

@@ -1,7 +1,6 @@
-"""The one place that decides which Keras this is: Keras 2, as `hub.KerasLayer` needs it.
+"""Keras 2, as `hub.KerasLayer` needs it; everything imports it from here.
 
-TensorFlow <= 2.15 has it as tf.keras. From 2.16 on tf.keras is Keras 3, and Keras 2 lives in the package tf_keras:
-tensorflow_hub decides in the same way. Everything imports `from cpc_tf.keras import keras`.
+It is tf.keras up to TensorFlow 2.15 and the package tf_keras from 2.16 on; tensorflow_hub decides in the same way.
 """
 
 import tensorflow as tf

@@ -1,7 +1,7 @@
-"""Our operations in C++: built with the system's compiler on first use, and where a step may use them.
+"""Builds our C++ operations with the system's compiler on first use, and says where a step may use them.
 
-A library lies in a cache outside the repository (CPC_TF_CACHE, or ~/.cache/cpc_tf). Its name holds TensorFlow's version
-and a hash of sources and flags: a change of any builds a new library, and no stale one is loaded.
+A library lies in `cache.folder()`. Its name holds TensorFlow's version and a hash of sources and flags: a change of any
+builds a new library, and no stale one is loaded.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import tensorflow as tf
 
 from cpc_tf import cache
 
-# No fused multiply-add: results round as TensorFlow's separate operations and as PIL. The two -fno-... let the compiler
-# vectorise comparisons, floor and roots; they do not change values.
+# No fused multiply-add, so that results round as in TensorFlow's separate operations and in PIL. The two -fno-... let
+# the compiler vectorise comparisons, floor and roots; they do not change values.
 FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
 
 _SHARED = pathlib.Path(__file__).parent  # the folder of native.h
@@ -32,9 +32,9 @@ _ALLOWED = contextvars.ContextVar("allowed", default=False)
 
 @contextlib.contextmanager
 def allowed(value: bool = True) -> Iterator[None]:
-    """Lets what this thread traces inside the context use our operations in place of TensorFlow's.
+    """Allows our operations in place of TensorFlow's in what this thread traces inside the context.
 
-    Elsewhere it may not: an exported module must run without our libraries, and XLA cannot compile them.
+    They are not allowed elsewhere: an exported module must run without our libraries, and XLA cannot compile them.
     """
     token = _ALLOWED.set(value)
     try:
@@ -65,7 +65,7 @@ class Library:
         self._headers = [*sorted(folder.glob("*.h")), _SHARED / "native.h"]
 
     def path(self) -> pathlib.Path:
-        """Returns where the library belongs."""
+        """Returns the path of the library, built or not."""
         digest = hashlib.sha256("\0".join(self._flags()).encode())
         for source in (*self.sources, *self._headers):
             digest.update(source.read_bytes())
@@ -82,23 +82,21 @@ class Library:
             raise BuildError("no C++ compiler found (g++ or c++, or name one in CXX)")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            folder = tempfile.TemporaryDirectory(dir=path.parent)
-        except OSError as error:
-            raise BuildError(f"cannot write to {path.parent} (CPC_TF_CACHE names another folder): {error}") from error
-        with folder:
-            library = pathlib.Path(folder.name, "library.so")
-            command = [compiler, *map(str, self.sources), "-o", str(library), f"-I{_SHARED}", *self._flags()]
-            try:
+            with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+                library = pathlib.Path(folder, "library.so")
+                command = [compiler, *map(str, self.sources), "-o", str(library), f"-I{_SHARED}", *self._flags()]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise BuildError(f"{compiler} failed:\n{done.stderr.strip()[-2000:]}")
-                os.replace(library, path)  # Others that build at the same time never see half a library.
-            except OSError as error:
-                raise BuildError(f"cannot run {compiler}: {error}") from error
+                os.replace(library, path)  # other processes never see half a library
+        except OSError as error:
+            raise BuildError(
+                f"cannot run {compiler} or write to {path.parent} (CPC_TF_CACHE names another folder): {error}"
+            ) from error
         return path
 
     def load(self):
-        """Returns the module of the library's operations; builds the library first if needed. Raises BuildError."""
+        """Returns the module of the library's operations, built first if needed. Raises BuildError."""
         path = self.build()
         try:
             return tf.load_op_library(str(path))

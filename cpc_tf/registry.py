@@ -1,4 +1,4 @@
-"""Registries of modules and tasks. A module added to a package is found without further registration."""
+"""Registries of modules and tasks. A module that is added to a package needs no further registration."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from typing import Any
 
 
 def modules(package: str) -> list[ModuleType]:
-    """Returns all modules directly in a package, by name, without subpackages.
-
-    Args:
-      package: dotted name, e.g. 'cpc_tf.objectives'.
-    """
+    """Returns the modules of a package such as 'cpc_tf.objectives' by name, without subpackages."""
     found = pkgutil.iter_modules(importlib.import_module(package).__path__)
     return [importlib.import_module(f"{package}.{item.name}") for item in found if not item.ispkg]
 
@@ -27,10 +23,10 @@ class Task:
     name: str  # of the package, of the binary `python -m cpc_tf.NAME`, and the 'kind' of its results
     config: type  # the settings class
     run: Callable[[Any], dict[str, Any]]  # settings -> result, which is also in result.json
-    # Fields of a result beside dataset and encoder that the report needs -> a kind of value in results.runs.CHECKS.
+    # Fields of a result that the report needs, beside dataset and encoder -> a kind of value in results.runs.CHECKS.
     required: Mapping[str, str]
-    optional: Mapping[str, str]  # further fields, which it shows where they are there
-    # Its results on one dataset, and the value of --dataset -> the parts (results.blocks.Part) of the page.
+    optional: Mapping[str, str]  # further fields, which the report shows if they are there
+    # Results on one dataset, and the value of --dataset -> the parts (results.blocks.Part) of the page.
     report: Callable[[Sequence[Any], str], list[Any]]
 
     @property

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cpc_tf import texts
@@ -24,7 +25,7 @@ class RunEnded(Exception):
 
 
 class ConfigError(RunEnded, ValueError):
-    """A setting that cannot work. The message is one line that names the flag, its value, and what would be right."""
+    """A setting that cannot work. The message names the flag, its value, and what would be right."""
 
     status = 2
 
@@ -44,7 +45,7 @@ def setting(
     free_on_resume: bool = False,
     flag: bool = True,
 ) -> Any:
-    """A dataclass field with the properties of its flag.
+    """Returns a dataclass field with the properties of its flag.
 
     Args:
       default: the value when the flag is absent; its type is the flag's type.
@@ -55,11 +56,10 @@ def setting(
       minimum: least value of a number.
       above: lower bound of a number, itself not allowed.
       maximum: largest value of a number. Every number has one, since much larger values fail later and unclearly.
-      listed: type of the numbers in a text such as '0.5,1,2'; the bounds above hold for each. See `numbers`.
+      listed: type of the numbers in a text such as '0.5,1,2'; the bounds hold for each.
       path: whether TensorFlow reads or writes checkpoints or modules there.
       free_on_resume: whether it may change when a run is resumed.
-      flag: False for a setting that only code can change. Commands and flag files may still name its default, as
-        run.flags do.
+      flag: False for a setting that only code can change. Flag files, such as run.flags, may still hold its default.
     """
     return dataclasses.field(default=default, metadata={**locals(), "choices": tuple(choices)})
 
@@ -80,7 +80,7 @@ class Settings:
     """Base of every settings dataclass: checks each field's range, then calls `check()`, which may span several."""
 
     def __init_subclass__(cls):
-        # With `from __future__ import annotations` they are strings; a flag needs the type itself.
+        # With `from __future__ import annotations` types are strings; a flag needs the type itself.
         hints = typing.get_type_hints(cls)
         cls.__annotations__ = {name: hints[name] for name in cls.__dict__.get("__annotations__", {})}
 
@@ -94,13 +94,12 @@ class Settings:
         """Raises ConfigError if fields contradict each other."""
 
     def numbers(self, name: str) -> list[float]:
-        """The numbers of a `listed` text such as '0.5,1,2', none if it is empty."""
-        kind = type(self).__dataclass_fields__[name].metadata["listed"]
-        return texts.numbers(getattr(self, name), kind)
+        """Returns the numbers of a `listed` text such as '0.5,1,2'."""
+        return _numbers(getattr(self, name), type(self).__dataclass_fields__[name].metadata["listed"])
 
 
 def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
-    """(owning dataclass, field) of every setting below a settings dataclass, nested ones included."""
+    """Yields (owning dataclass, field) of every setting, nested ones included."""
     for field in dataclasses.fields(config_class):
         if dataclasses.is_dataclass(field.type):
             yield from leaves(field.type)
@@ -109,7 +108,7 @@ def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
 
 
 def flatten(config: Settings) -> dict[str, Any]:
-    """{name: value} of a settings object, nested ones included."""
+    """Returns {name: value} of a settings object, nested ones included."""
     values = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
@@ -118,7 +117,7 @@ def flatten(config: Settings) -> dict[str, Any]:
 
 
 def unflatten(config_class: type, values: dict[str, Any]) -> Any:
-    """The settings object with these values; inverse of `flatten`."""
+    """Returns the settings object with these values; the inverse of `flatten`."""
     arguments = {}
     for field in dataclasses.fields(config_class):
         if dataclasses.is_dataclass(field.type):
@@ -129,25 +128,21 @@ def unflatten(config_class: type, values: dict[str, Any]) -> Any:
 
 
 def replace(config: Any, **values: Any) -> Any:
-    """A copy of a nested settings object with other values of some settings."""
+    """Returns a copy of a nested settings object with other values of some settings."""
     known = flatten(config)
-    unknown = set(values) - set(known)
-    if unknown:
+    if unknown := set(values) - set(known):
         raise TypeError(f"no such setting: {sorted(unknown)}")
     return unflatten(type(config), {**known, **values})
 
 
 def to_flagfile(config: Settings) -> str:
-    """Returns the text of a flag file that `cli.parse` turns into this config again.
-
-    It has all settings, also those that are not flags, so that changed defaults do not change a run.
-    """
-    values = {name: str(value).lower() if isinstance(value, bool) else value for name, value in flatten(config).items()}
-    return "".join(f"--{name}={value}\n" for name, value in values.items())
+    """Returns a flag file of all settings, flags or not: later changes of defaults do not change a recorded run."""
+    values = flatten(config).items()
+    return "".join(f"--{name}={str(value).lower() if isinstance(value, bool) else value}\n" for name, value in values)
 
 
 def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any]]:
-    """{name: (value now, value saved)} of settings that differ although a resumed run must not change them."""
+    """Returns {name: (value now, value saved)} of the settings that differ and that a resumed run must not change."""
     now, before = flatten(config), flatten(saved)
     fixed = [field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]]
     return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
@@ -156,14 +151,42 @@ def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any
 def _check(field: dataclasses.Field, value: Any) -> None:
     """Raises ConfigError if a value violates the metadata of its field."""
     rules = field.metadata
-    bounds = [rules[name] for name in ("minimum", "above", "maximum")]
     if rules["choices"]:
         wanted = "" if value in rules["choices"] else f"one of {', '.join(map(str, rules['choices']))}"
     elif rules["listed"]:
-        wanted = texts.wrong_list(str(value), rules["listed"], *bounds)
+        wanted = _wrong_list(str(value), rules)
     elif isinstance(value, str):
         wanted = texts.wrong_text(value, rules["path"])
     else:
-        wanted = texts.wrong_number(value, *bounds)
+        wanted = _wrong_number(value, rules)
     if wanted:
         raise ConfigError(f"--{field.name}={texts.shown(value)}: must be {wanted} (default {field.default})")
+
+
+def _wrong_number(value: float, rules: Mapping[str, Any]) -> str:
+    """Returns what a number must be; '' if it is in its range."""
+    minimum, above, maximum = (rules[name] for name in ("minimum", "above", "maximum"))
+    if not math.isfinite(value):
+        return "a finite number"
+    if minimum is not None and value < minimum:
+        return f"at least {minimum}"
+    if above is not None and value <= above:
+        return f"above {above}"
+    if maximum is not None and value > maximum:
+        return f"at most {maximum}"
+    return ""
+
+
+def _wrong_list(text: str, rules: Mapping[str, Any]) -> str:
+    """Returns what a list of numbers must be; '' if each is in the range."""
+    kind = rules["listed"]
+    form = f"{'whole ' if kind is int else ''}numbers with commas between them"
+    try:
+        wrong = (_wrong_number(number, rules) for number in _numbers(text, kind))
+        return next((f"{form}, each {wanted}" for wanted in wrong if wanted), "")
+    except ValueError:
+        return f"{form}, e.g. {'8,16' if kind is int else '0.5,1,2'}"
+
+
+def _numbers(text: str, kind: type) -> list[float]:
+    return [kind(word) for word in text.split(",")] if text else []

@@ -2,8 +2,8 @@
 
     python -m cpc_tf.show_patches --flagfile=flags/photos/pretrain.flags --output=patches.png
 
-Above: the patch grid of one picture and several augmented draws of it. Below: each operation alone, primitives at both
-ends of their range.
+The upper part shows the patch grid of one image and several augmented draws of it, the lower part each operation alone,
+primitives at both ends of their range.
 """
 
 import dataclasses
@@ -19,18 +19,18 @@ from cpc_tf.settings import Settings, count, setting
 
 @dataclasses.dataclass(frozen=True)
 class ShowConfig(Settings):
-    """Settings of a pre-training, and what to draw."""
+    """Settings of a pre-training, and of the sheet."""
 
-    output: str = setting("patches.png", "Picture file to write")
-    picture: int = count(0, "Index of the picture in the split, from 0", minimum=0)
+    output: str = setting("patches.png", "Image file to write")
+    picture: int = count(0, "Index of the image in the split, from 0", minimum=0)
     draws: int = count(patch_sheet.DRAWS, "Number of augmented draws beside the original", maximum=1000)
     pretrain: PretrainConfig = PretrainConfig()
 
 
 def main(config: ShowConfig) -> None:
-    """The binary."""
+    """Draws the sheet and writes it."""
     data = config.pretrain.data
-    source = catalog.source_of(data, data.split)
+    source = catalog.open_source(data, data.split)
     sheet = patch_sheet.draw(config.pretrain, source, config.picture, config.draws)
     Image.fromarray(sheet).save(config.output)
     print(f"done: {config.output} ({sheet.shape[1]} x {sheet.shape[0]} px)")

@@ -1,8 +1,7 @@
-"""The registry of tasks: each package of cpc_tf that has a module `task` is one."""
+"""The registry of tasks: the packages of cpc_tf that have a module `task`."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import pkgutil
@@ -25,11 +24,7 @@ TASKS = _find()
 
 
 def read_task(workdir: str) -> Task:
-    """Returns the task of the run in a directory, as its run.json names it.
-
-    Raises:
-      ConfigError: there is no run, or none of a known task.
-    """
+    """Returns the task of the run in a directory. Raises ConfigError if there is no run of a known task."""
     path = os.path.join(workdir, "run.json")
     if not tf.io.gfile.exists(path):
         raise ConfigError(f"--workdir={workdir}: holds no run of {', '.join(TASKS)}")

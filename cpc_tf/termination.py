@@ -1,4 +1,4 @@
-"""What SIGTERM and SIGINT do: they end a process with one line, after what is under way was saved."""
+"""Ends a process on SIGTERM or SIGINT with one line, after the step under way was saved."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ import signal
 
 from cpc_tf.settings import RunEnded
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
 
 class Stopped(RunEnded):
-    """A signal came.
-
-    Args:
-      number: of the signal.
-      saved: what became of the work, as half a sentence.
-    """
+    """A signal ended the run; `saved` says what became of the work, as half a sentence."""
 
     def __init__(self, number: int, saved: str):
         super().__init__(f"stopped by {signal.Signals(number).name}: {saved}; the same command goes on from there")
@@ -23,7 +16,7 @@ class Stopped(RunEnded):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal came outside of training. No Exception, so that nobody takes it for a failure of what was tried."""
+    """A signal came outside of training. Not an Exception: nothing may handle it as a failure of its own."""
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -31,7 +24,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def interrupt_on_signals() -> None:
-    """From now on a signal raises Interrupted in the main thread."""
+    """Makes signals raise Interrupted in the main thread from now on."""
 
     def interrupt(number, frame):
         raise Interrupted(number)
@@ -40,7 +33,7 @@ def interrupt_on_signals() -> None:
 
 
 class Deferred:
-    """Within it a first signal is only noted, as `number`; a second one raises Interrupted."""
+    """A context in which the first signal only sets `number`; a second one raises Interrupted."""
 
     number = 0
 
@@ -59,9 +52,6 @@ class Deferred:
 
 
 def _handle(handler) -> dict:
-    """Sets the handler of the signals, and returns what handled them. What is ignored, as with nohup, stays ignored."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    before = {number: known for number, known in before.items() if known is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, handler)
-    return before
+    """Sets a handler of both signals, except of those that are ignored, as with nohup. Returns the handlers before."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    return {number: signal.signal(number, handler) for number in handlers if handlers[number] is not signal.SIG_IGN}

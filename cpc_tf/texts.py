@@ -1,8 +1,7 @@
-"""Checks the values of settings, and formats values and messages for one line."""
+"""Formats and checks texts that must fit on one line."""
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -10,23 +9,23 @@ from typing import Any
 _LONGEST_VALUE = 4096  # characters, as of a path
 _SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900
 _SHOWN_NAMES, _SHOWN_LETTERS = 20, 600  # of a list of files
-# Control characters, line ends, and surrogates, such as undecodable bytes of a command line.
+# Unicode categories: control characters, line ends, and surrogates, such as undecodable bytes of a command line.
 _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
-_PATTERN = "[]*?\\"
+_PATTERN = "[]*?\\"  # characters with a meaning in patterns of file names
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it: escaped and shortened."""
+    """Returns a value as messages show it: escaped and shortened."""
     return _shortened(escaped(str(value)), _SHOWN_VALUE)
 
 
 def escaped(text: str) -> str:
-    """The text with control characters and undecodable bytes escaped."""
+    """Returns the text with control characters and undecodable bytes escaped."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first of some names, escaped, and the number of the others."""
+    """Returns the first of some names, escaped, and the number of the others."""
     few, letters = [], 0
     for name in names[:_SHOWN_NAMES]:
         few.append(escaped(name))
@@ -38,41 +37,13 @@ def listed(names: Sequence[str]) -> str:
 
 
 def one_line(message: str) -> str:
-    """The message as one line: escaped, with long words and the whole shortened."""
+    """Returns the message as one line: escaped, with long words and the whole shortened."""
     words = (_shortened(word, _SHOWN_WORD) for word in escaped(message).split(" "))
     return _shortened(" ".join(words), _SHOWN_LINE)
 
 
-def numbers(text: str, kind: type) -> list[float]:
-    """The numbers of a text such as '0.5,1,2', none if it is empty. Raises ValueError for other texts."""
-    return [kind(word) for word in text.split(",")] if text else []
-
-
-def wrong_number(value: float, minimum: float | None, above: float | None, maximum: float | None) -> str:
-    """Returns what a number must be, '' if it is in its range."""
-    if not math.isfinite(value):
-        return "a finite number"
-    if minimum is not None and value < minimum:
-        return f"at least {minimum}"
-    if above is not None and value <= above:
-        return f"above {above}"
-    if maximum is not None and value > maximum:
-        return f"at most {maximum}"
-    return ""
-
-
-def wrong_list(text: str, kind: type, *bounds: float | None) -> str:
-    """Returns what a list of numbers must be, '' if each is in the range."""
-    form = f"{'whole ' if kind is int else ''}numbers with commas between them"
-    try:
-        wrong = (wrong_number(number, *bounds) for number in numbers(text, kind))
-        return next((f"{form}, each {wanted}" for wanted in wrong if wanted), "")
-    except ValueError:
-        return f"{form}, e.g. {'8,16' if kind is int else '0.5,1,2'}"
-
-
 def wrong_text(text: str, path: bool = False) -> str:
-    """Returns what a text must be, '' if it fits a line of run.flags and, for a path, TensorFlow can use it."""
+    """Returns what a text must be; '' if it fits a line of run.flags and, for a path, TensorFlow can use it."""
     if any(unicodedata.category(letter) in _NO_TEXT for letter in text):
         return "text without control characters"
     if text != text.strip():
@@ -81,14 +52,12 @@ def wrong_text(text: str, path: bool = False) -> str:
         return f"at most {_LONGEST_VALUE} characters long"
     # Web handles are not paths; those of buckets are.
     if path and set(text) & set(_PATTERN) and not text.startswith(("http://", "https://")):
-        return (
-            f"a path without {' '.join(_PATTERN)}: TensorFlow takes those for a pattern and finds no checkpoint again"
-        )
+        return f"a path without {' '.join(_PATTERN)}: TensorFlow takes it for a pattern and finds no checkpoint there"
     return ""
 
 
 def _shortened(text: str, most: int) -> str:
-    """The text, or both its ends if it is longer than `most`."""
+    """Returns the text, or both its ends if it is longer than `most`."""
     if len(text) <= most:
         return text
     middle = f"... ({len(text)} characters) ..."

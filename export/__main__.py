@@ -1,8 +1,7 @@
 """Exports what a run trained as a TF-Hub module: `python -m export` is `python -m cpc_tf.export`."""
 
 from cpc_tf import cli
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.exporter import main
+from cpc_tf.export.run import ExportConfig, main
 
 if __name__ == "__main__":
     cli.run(ExportConfig, main)

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from cpc_tf import cli
-from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.run import ExportConfig
 from cpc_tf.files import write_file
 from cpc_tf.settings import flatten, leaves
 from cpc_tf.tasks import TASKS

@@ -3,7 +3,7 @@
 import importlib
 import pathlib
 
-from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.run import ExportConfig
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.tasks import TASKS
 

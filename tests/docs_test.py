@@ -1,4 +1,4 @@
-"""The documents' commands have flags that exist, their links lead somewhere, and the README's code runs."""
+"""Commands in documents have flags that exist, links lead somewhere, and the README's code runs."""
 
 import re
 import shlex
@@ -14,11 +14,12 @@ from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import leaves
+from tests import samples
 from tests.binaries import OWN_SETTINGS, ROOT, SETTINGS, settings_of
 from tests.snippets import printed, python_of
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-# Commands and flags in the notebook are those of their day.
+# Pages of the notebook keep the commands and flags of their day.
 PAGES = [*(path for path in DOCUMENTS if "notebook" not in path.parts), ROOT / "flags/README.md"]
 CURRENT = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PAGES]
 PARAMETERS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS]
@@ -60,8 +61,8 @@ def test_commands_are_found():
 @pytest.mark.parametrize("path", CURRENT)
 def test_every_flag_named_exists(path):
     """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
-    configs = map(settings_of, [*SETTINGS, *OWN_SETTINGS])
-    ours = {f"--{name}" for config in configs for name in _flags(config)} | {"--flagfile", "--help"}
+    fields = [field for module in (*SETTINGS, *OWN_SETTINGS) for _, field in leaves(settings_of(module))]
+    ours = {f"--{field.name}" for field in fields if field.metadata["flag"]} | {"--flagfile", "--help"}
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     for span in re.findall(r"`(--[^`]*)`", text):
         for flag in re.findall(r"--\w+", span):
@@ -70,21 +71,21 @@ def test_every_flag_named_exists(path):
             assert flag in ours or plain in ours or prefix, flag
 
 
-def _flags(config):
-    return [field.name for _, field in leaves(config) if field.metadata["flag"]]
+def anchors(text):
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("path", PARAMETERS)
 def test_links_lead_somewhere(path):
     text = path.read_text()
-    headings = {
-        re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)", text, re.MULTILINE)
-    }
     for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
-        if target.startswith("#"):
-            assert target[1:] in headings, target
-        elif "://" not in target:
-            assert (path.parent / target.split("#")[0]).exists(), target
+        if "://" not in target:
+            name, _, anchor = target.partition("#")
+            page = path.parent / name if name else path
+            assert page.exists(), target
+            assert not anchor or anchor in anchors(page.read_text()), target
     for name in re.findall(r"flags/\w+/\w+\.flags", text):
         assert (ROOT / name).exists(), name
 
@@ -109,16 +110,14 @@ def test_the_readme_is_short_enough_to_finish():
     assert len((ROOT / "README.md").read_text().split()) <= 1300
 
 
+def test_the_pages_together_are_short_enough_to_read():
+    assert sum(len(path.read_text().split()) for path in (ROOT / "docs").glob("*.md")) <= 13_000
+
+
 @pytest.fixture
 def room(tmp_path):
-    """A folder with a module at runs/mine/hub and labelled pictures; and the module's network."""
-    draw = np.random.default_rng(0)
-    for label, level in (("dark", 20), ("light", 200)):
-        folder = tmp_path / "my_pictures" / "train" / label
-        folder.mkdir(parents=True)
-        for i in range(4):
-            pixels = np.clip(draw.normal(level, 10, [40, 50, 3]), 0, 255).astype(np.uint8)
-            (folder / f"{i}.png").write_bytes(tf.io.encode_png(pixels).numpy())
+    """A folder with a module at runs/mine/hub and labelled images; and the module's network."""
+    samples.write_pictures(tmp_path / "my_pictures", {"train": 4}, names=("red", "green"), side=40)
     config = cli.parse(PretrainConfig, ["--flagfile=" + str(ROOT / "flags/imagenette/pretrain.flags")])
     encoder = make_encoder(config.encoder)
     encoder(tf.zeros([1, 16, 16, 3]))
@@ -126,6 +125,7 @@ def room(tmp_path):
     return tmp_path, encoder
 
 
+@pytest.mark.slow
 def test_the_readmes_fine_tuning_runs(room):
     folder, _ = room
     (folder / "modules").symlink_to(ROOT / "modules")
@@ -140,6 +140,7 @@ def test_the_readmes_fine_tuning_runs(room):
     assert float(losses[-1]) < float(losses[0])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(keras is tf.keras, reason="there is no Keras 3 in the classic environment")
 def test_the_module_is_a_frozen_layer_of_keras_3(room):
     folder, encoder = room

@@ -19,7 +19,8 @@ from tests import samples
 # More of them: CPC_TF_KILLS=10 python -m pytest tests/end_to_end_test.py
 KILLS = int(os.environ.get("CPC_TF_KILLS", "2"))
 STEPS = 60
-SETTINGS = [*samples.PRETRAIN, f"--train_steps={STEPS}"]
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,8 @@ def _command(module, *flags):
 
 
 def _pretrain(room, name):
-    return _command("cpc_tf.pretrain", *SETTINGS, f"--data_dir={room}/data", f"--workdir={room}/{name}")
+    folders = [f"--data_dir={room}/data", f"--workdir={room}/{name}"]
+    return _command("cpc_tf.pretrain", *samples.PRETRAIN, f"--train_steps={STEPS}", *folders)
 
 
 def _run(command):
@@ -41,19 +43,19 @@ def _run(command):
     return done
 
 
-def _looks(workdir):
+def _records(workdir):
     path = pathlib.Path(workdir, "metrics.jsonl")
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def _stop_after(command, workdir, looks, how):
-    """Starts a run and sends it a signal once it has written so many records; its exit status."""
+def _stop_after(command, workdir, records, number):
+    """Starts a run, sends it a signal once it has written so many records, and returns its exit status."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 300
-    while _looks(workdir) < looks and process.poll() is None and time.monotonic() < deadline:
+    while _records(workdir) < records and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.001)
     time.sleep(random.random() * 0.05)  # anywhere between two records: in a step, or in the middle of a checkpoint
-    process.send_signal(how)
+    process.send_signal(number)
     return process.wait(timeout=300)
 
 
@@ -74,8 +76,8 @@ def test_killed_at_random_steps_the_weights_are_the_same_bit_for_bit(room, unint
     for _ in range(KILLS):
         # Records come every two steps: the kills together stay clear of the run's end.
         more = random.randint(1, max(1, STEPS // 2 // (KILLS + 1)))
-        assert _stop_after(command, workdir, _looks(workdir) + more, signal.SIGKILL) == -signal.SIGKILL
-    assert _stop_after(command, workdir, _looks(workdir) + 1, signal.SIGTERM) in (143, 0)
+        assert _stop_after(command, workdir, _records(workdir) + more, signal.SIGKILL) == -signal.SIGKILL
+    assert _stop_after(command, workdir, _records(workdir) + 1, signal.SIGTERM) in (143, 0)
     _run(command)
     ours, theirs = _final(workdir), _final(uninterrupted)
     assert ours.keys() == theirs.keys()

@@ -1,4 +1,4 @@
-"""The two environments: which Python goes with which, and what one of them made, used in the other.
+"""The two environments: which Python goes with which, and whether modules and runs of one work in the other.
 
 Tests that need both run only where CPC_TF_OTHER_PYTHON names the Python of the other environment, as .ci/run does.
 """
@@ -23,13 +23,13 @@ needs_both = pytest.mark.skipif(not OTHER, reason="CPC_TF_OTHER_PYTHON names no 
 
 @pytest.fixture
 def setup(tmp_path):
-    """Runs setup.sh where only made-up interpreters are found, {name: version, or None for a broken one}."""
+    """Runs setup.sh with made-up interpreters alone: {name: version, or None for a broken one}."""
 
     def run(versions, *arguments):
         folder = tmp_path / "bin"
         folder.mkdir()
         for name, version in versions.items():
-            # Knows its version, and fails at whatever else it is asked for: nothing is installed.
+            # It knows its version and fails at everything else, so nothing is installed.
             (folder / name).write_text(f'#!/bin/sh\n[ "$1" = -c ] && [ {version} != None ] && echo {version}\n')
             (folder / name).chmod(0o755)
         for tool in ("bash", "dirname", "df", "awk", "mkdir", "sh"):
@@ -66,11 +66,7 @@ def test_the_environment_is_that_of_the_python(setup, versions, arguments, chose
     [
         ({}, [], "needs Python 3.9 - 3.13: there is no python3; name one: make PYTHON=python3.12"),
         ({"python3": "3.8"}, [], "needs Python 3.9 - 3.13: python3 is 3.8; name one: make PYTHON=python3.12"),
-        (
-            {"python3": "3.14"},
-            ["classic"],
-            "needs Python 3.9 - 3.11: python3 is 3.14; name one: make PYTHON=python3.11",
-        ),
+        ({"python3": "3.14"}, ["classic"], "needs Python 3.9 - 3.11: python3 is 3.14; name one: make PYTHON=python3.1"),
         ({"python3": "3.9"}, ["current"], "needs Python 3.10 - 3.13: python3 is 3.9; name one: make PYTHON=python3.12"),
         ({"python3": "3.11", "old": "3.8"}, ["", "old"], "needs Python 3.9 - 3.13: old is 3.8; name one:"),
         ({"python3": "3.11"}, ["", "none"], "there is no none; name one:"),
@@ -86,6 +82,7 @@ def test_a_python_of_no_environment_is_one_line(setup, versions, arguments, mess
 
 
 @needs_both
+@pytest.mark.slow
 def test_a_module_works_in_the_other_environment(tmp_path, monkeypatch):
     """Its outputs of all sizes, and the gradients that fine-tuning with hub.KerasLayer needs."""
     encoder = write_module(tmp_path)
@@ -95,15 +92,11 @@ def test_a_module_works_in_the_other_environment(tmp_path, monkeypatch):
 
 
 @needs_both
+@pytest.mark.slow
 def test_a_run_goes_on_in_the_other_environment_with_one_line(tmp_path):
     def train(python, steps):
-        settings = [
-            *samples.PRETRAIN,
-            f"--data_dir={tmp_path}/data",
-            f"--workdir={tmp_path}/run",
-            f"--train_steps={steps}",
-        ]
-        command = [python, "-m", "cpc_tf.pretrain", *settings]
+        folders = [f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
+        command = [python, "-m", "cpc_tf.pretrain", *samples.PRETRAIN, *folders, f"--train_steps={steps}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
         assert done.returncode == 0, done.stderr
         return done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from tests import modules, samples
 
+pytestmark = pytest.mark.slow
 SHORT = [*samples.PRETRAIN, "--train_steps=4", "--negatives=gathered"]
 
 

@@ -10,10 +10,12 @@ import pytest
 from tests import samples
 from tests.binaries import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder that the package is installed in, without its dependencies."""
+    """A folder with the installed package, without its dependencies."""
     room = tmp_path_factory.mktemp("packaging")
     source = room / "source"
     source.mkdir()

@@ -27,7 +27,8 @@ def test_it_is_shown_with_its_output_and_small():
     assert NOTEBOOK.stat().st_size < 400_000
 
 
-@pytest.mark.skipif(keras is tf.keras, reason="runs in the current lane")
+@pytest.mark.slow
+@pytest.mark.skipif(keras is tf.keras, reason="runs in the current environment")
 def test_it_runs(tmp_path, monkeypatch):
     import nbclient
     import nbformat

@@ -1,9 +1,10 @@
-"""The module that is released with the code: whole, small, and better than its untrained copy on other pictures."""
+"""The module that is released with the code: whole, small, and better than its untrained copy on other images."""
 
 import json
 import pathlib
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
@@ -14,6 +15,8 @@ from cpc_tf.encoders.card import read_card
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+
+pytestmark = pytest.mark.slow
 
 MODULE = pathlib.Path(__file__).parent.parent / "modules" / "imagenette_128px"
 
@@ -33,8 +36,8 @@ def test_it_is_a_layer_that_can_be_trained():
     assert sum(np.prod(v.shape) for v in layer.trainable_variables) == read_card(str(MODULE), "").parameters
 
 
-def test_neighbours_of_pictures_it_never_saw():
-    """Crops of the embedded photographs: which photograph is a crop of?"""
+def test_neighbours_of_images_it_never_saw():
+    """Crops of the embedded photographs: which photograph is each crop from?"""
     geometry, found = read_card(str(MODULE), "").geometry, {}
     source = catalog.open_labelled(DataConfig(dataset="photos"), "test", "split")
     for encoder in (str(MODULE), f"random:{MODULE}"):

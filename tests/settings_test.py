@@ -1,7 +1,6 @@
 """Settings dataclasses: rules of a field, rules over several fields, flattening."""
 
 import dataclasses
-import math
 import re
 
 import pytest
@@ -11,7 +10,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.evaluation.features import encode_dataset
-from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.run import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.objectives.cpc import CPCConfig
 from cpc_tf.pretrain.config import PretrainConfig
@@ -25,12 +24,7 @@ CONFIGS = [PretrainConfig, LinearConfig, EfficientConfig, DetectConfig, ExportCo
 @dataclasses.dataclass(frozen=True)
 class Inner(Settings):
     width: int = setting(4, "how wide", unit="px", minimum=1, maximum=8)
-    rate: float = setting(0.5, "how fast", above=0)
     kind: str = setting("round", "which", choices=("round", "square"))
-
-    def check(self):
-        if self.kind == "square" and self.width % 2:
-            raise ConfigError(f"--width={self.width}: odd; a square needs an even one")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,22 +33,15 @@ class Outer(Settings):
     inner: Inner = Inner()
 
 
-def test_settings_do_not_change():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Inner().width = 5
-
-
 def test_flattening_and_back():
     config = Outer(name="x", inner=Inner(width=6, kind="square"))
-    assert flatten(config) == {"name": "x", "width": 6, "rate": 0.5, "kind": "square"}
+    assert flatten(config) == {"name": "x", "width": 6, "kind": "square"}
     assert unflatten(Outer, flatten(config)) == config
     assert unflatten(Outer, {"width": 2}) == Outer(inner=Inner(width=2))
-    assert [(owner, field.name) for owner, field in leaves(Outer)] == [
-        (Outer, "name"),
-        (Inner, "width"),
-        (Inner, "rate"),
-        (Inner, "kind"),
-    ]
+    found = [(owner, field.name) for owner, field in leaves(Outer)]
+    assert found == [(Outer, "name"), (Inner, "width"), (Inner, "kind")]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.name = "y"
 
 
 LEAVES = {
@@ -64,37 +51,29 @@ HUGE = ("1e39", "1e400", "nan", "-1" * 2000, "9" * 40)
 
 
 def test_every_number_has_a_range():
-    """Whether it is a flag or not: both ends, finite."""
+    """Both ends are finite, whether the setting is a flag or not."""
     numbers = {key: field for key, field in LEAVES.items() if field.type in (int, float) or field.metadata["listed"]}
     assert len(numbers) > 80
     for (owner, name), field in numbers.items():
-        rules = field.metadata
+        rules, where = field.metadata, f"{owner.__name__}.{name}"
         if rules["choices"]:
             continue
-        where = f"{owner.__name__}.{name}"
         assert rules["minimum"] is not None or rules["above"] is not None, f"{where} has no least value"
-        assert rules["maximum"] is not None, f"{where} has no largest value"
-        assert math.isfinite(rules["maximum"]), where
         whole = int in (field.type, rules["listed"])
+        assert rules["maximum"] is not None, f"{where} has no largest value"
         assert rules["maximum"] <= (2**32 if whole else 1e38), f"{where}: what is that large?"
 
 
-@pytest.mark.parametrize(("owner", "name"), LEAVES, ids=lambda part: getattr(part, "__name__", part))
-def test_a_number_out_of_all_proportion_is_refused_by_its_flag(owner, name):
-    field = LEAVES[owner, name]
-    if field.type is bool:
-        return
-    numbers = field.type in (int, float) or field.metadata["listed"]
-    for value in HUGE if numbers else ("a\nb", "\0", "\x1b[0m", "\udc80", "a" * 5000, " x", "x "):
-        with pytest.raises(ConfigError, match=f"^--{name}=") as error:
-            cli.parse(owner, [f"--{name}={value}"])
-        assert str(error.value).isprintable()
-        assert len(str(error.value)) <= 1000
-
-
-def test_a_grid_of_too_many_patches_is_refused():
-    with pytest.raises(ConfigError, match="^--patch_stride=1: the 9921 x 9921 patches of an image are more than 2 GB"):
-        GeometryConfig(10_000, 10_000, 80, 1)
+@pytest.mark.parametrize("owner", sorted({owner for owner, _ in LEAVES}, key=lambda owner: owner.__name__))
+def test_absurd_values_are_refused_by_the_flag(owner):
+    for name in [name for cls, name in LEAVES if cls is owner and LEAVES[cls, name].type is not bool]:
+        field = LEAVES[owner, name]
+        numbers = field.type in (int, float) or field.metadata["listed"]
+        for value in HUGE if numbers else ("a\nb", "\0", "\x1b[0m", "\udc80", "a" * 5000, " x", "x "):
+            with pytest.raises(ConfigError, match=f"^--{name}=") as error:
+                cli.parse(owner, [f"--{name}={value}"])
+            assert str(error.value).isprintable()
+            assert len(str(error.value)) <= 1000
 
 
 def test_features_that_do_not_fit_into_memory_are_refused():
@@ -111,26 +90,21 @@ def test_a_message_is_one_short_line():
 
 
 @pytest.mark.parametrize("config_class", CONFIGS)
-def test_every_flag_has_one_owner_and_says_what_it_is(config_class):
+def test_every_flag_has_one_owner_and_a_help_that_stands_alone(config_class):
+    """--help is sorted by name, so a text must not lean on its neighbours."""
     fields = [field for _, field in leaves(config_class)]
     names = [field.name for field in fields]
     assert len(names) == len(set(names)), "two settings share a flag"
+    assert sum(field.metadata["flag"] for field in fields) <= 52
     for field in fields:
+        rules = field.metadata
         assert field.type in (bool, int, float, str), field.name
-        assert field.metadata["help"], field.name
         assert isinstance(field.default, (int, float) if field.type is float else field.type), field.name
-        assert not field.metadata["choices"] or field.default in field.metadata["choices"], field.name
-
-
-@pytest.mark.parametrize("config_class", CONFIGS)
-def test_a_binary_has_few_flags_whose_help_stands_alone(config_class):
-    """Help is sorted by name, so a text must not lean on its neighbours."""
-    flags = [field for _, field in leaves(config_class) if field.metadata["flag"]]
-    assert len(flags) <= 52
-    for field in flags:
-        assert field.metadata["help"][0].isupper(), field.name
-        words = field.metadata["help"].lower().split()
-        assert words[0] not in ("the", "of", "and", "their", "its", "alike"), field.name
+        assert not rules["choices"] or field.default in rules["choices"], field.name
+        assert rules["help"], field.name
+        if rules["flag"]:
+            assert rules["help"][0].isupper(), field.name
+            assert rules["help"].lower().split()[0] not in ("the", "of", "and", "their", "its", "alike"), field.name
 
 
 @pytest.mark.parametrize("owner", sorted({owner for c in CONFIGS for owner, _ in leaves(c)}, key=lambda c: c.__name__))
@@ -143,41 +117,40 @@ def test_every_rule_of_every_setting_bites(owner):
         outside += [rules["maximum"] * 2] if rules["maximum"] is not None else []
         outside += [field.type("7")] if rules["choices"] else []
         for value in outside:
-            with pytest.raises(
-                ConfigError, match=rf"^--{field.name}={re.escape(str(value))}: must be .*\(default "
-            ) as error:
+            with pytest.raises(ConfigError, match=rf"^--{field.name}={re.escape(str(value))}: must be .*\(default "):
                 owner(**{field.name: value})
-            assert "\n" not in str(error.value)
         for choice in rules["choices"]:
             assert getattr(owner(**{field.name: choice}), field.name) == choice
 
 
 @pytest.mark.parametrize(
-    ("make", "flag"),
+    ("make", "message"),
     [
-        (lambda: GeometryConfig(image_size=400), "--image_size=400"),
-        (lambda: GeometryConfig(patch_size=261), "--patch_size=261"),
-        (lambda: GeometryConfig(patch_stride=37), "--patch_stride=37"),
-        (lambda: CPCConfig(steps_to_predict=2), "--steps_to_predict=2"),
-        (lambda: TrainingConfig(train_epochs=0), "--train_steps=0"),
-        (lambda: PretrainConfig(geometry=GeometryConfig(patch_stride=90)), "--steps_to_predict=3"),
+        (lambda: GeometryConfig(image_size=400), "--image_size=400: "),
+        (lambda: GeometryConfig(patch_size=261), "--patch_size=261: larger than --image_size=260"),
+        (lambda: GeometryConfig(patch_stride=37), "--patch_stride=37: "),
+        (lambda: GeometryConfig(260, 260, 64, 32), "--patch_stride=32: .* --image_size=256 would fit"),
+        (
+            lambda: GeometryConfig(10_000, 10_000, 80, 1),
+            "--patch_stride=1: the 9921 x 9921 patches of an image are more than 2 GB",
+        ),
+        (lambda: CPCConfig(steps_to_predict=2), "--steps_to_predict=2: "),
+        (lambda: TrainingConfig(train_epochs=0), "--train_steps=0: "),
+        (lambda: PretrainConfig(geometry=GeometryConfig(patch_stride=90)), "--steps_to_predict=3: "),
     ],
 )
-def test_settings_that_contradict_each_other(make, flag):
-    with pytest.raises(ConfigError, match=f"^{flag}: ") as error:
+def test_settings_that_contradict_each_other(make, message):
+    with pytest.raises(ConfigError, match=f"^{message}"):
         make()
-    assert "\n" not in str(error.value)
 
 
 def test_the_length_of_a_run_in_steps():
     assert TrainingConfig(train_steps=7).steps(1000) == 7
-    # Passes are rounded up: no example is left out of the last one.
+    # Epochs are rounded up: the last one has every example.
     assert TrainingConfig(train_epochs=2, batch_size=8).steps(20) == 5
     assert TrainingConfig(train_epochs=1.5, batch_size=8).steps(11) == 3
 
 
-def test_the_way_out_of_a_grid_that_does_not_fit_works():
-    with pytest.raises(ConfigError, match="--image_size=256 would fit"):
-        GeometryConfig(image_size=260, patch_size=64, patch_stride=32)
+def test_grids():
     assert GeometryConfig(image_size=256, patch_size=64, patch_stride=32).grid == 7
     assert GeometryConfig().grid == 6

@@ -310,6 +310,7 @@ def given(monkeypatch):
     return lambda **values: monkeypatch.setattr(flags, "FLAGS", types.SimpleNamespace(**values))
 
 
+@pytest.mark.slow
 def test_features_are_read_off():
     random = np.random.default_rng(0)
     labels = np.repeat(np.arange(4), 150)

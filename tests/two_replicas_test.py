@@ -1,4 +1,4 @@
-"""The tasks on labels from pictures to result.json on two replicas, which are logical CPUs here."""
+"""The tasks on labels, from images to result.json, on two replicas, which are logical CPUs here."""
 
 import json
 import math
@@ -12,13 +12,14 @@ from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
 from tests import modules, samples
 
+pytestmark = pytest.mark.slow
 TRAINING = ["--batch_size=4", "--train_steps=3", "--steps_per_loop=2", "--cached_views=0", "--augment=none"]
 GEOMETRY = {"resize": 16, "image_size": 16, "patch_size": 8, "patch_stride": 8}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """6 red and 6 green pictures to learn from, and 2 each to test on."""
+    """6 red and 6 green images to learn from, and 2 of each to test on."""
     root = tmp_path_factory.mktemp("pictures") / "pictures"
     return samples.write_pictures(root, {"train": 6, "val": 2}, names=("red", "green"))
 

@@ -22,14 +22,14 @@ def apply(patches: tf.Tensor, recipe: Recipe, engine: str = "auto") -> tf.Tensor
     """Applies a recipe, uint8 [N, P, P, 3] -> uint8 [N, P, P, 3].
 
     Args:
-      patches: patches of one image or several, or whole images.
+      patches: patches or whole images.
       recipe: from `draw`, for as many patches of this size.
       engine: 'reference', 'native' or 'auto'; the result is the same.
     """
     return _engine(engine)(patches, recipe)
 
 
-@functools.cache  # 'auto' decides, and says so, once
+@functools.cache  # 'auto' decides, and warns, once
 def _engine(name: str):
     if name in ("auto", "native"):
         try:
@@ -45,11 +45,7 @@ def _engine(name: str):
 
 
 def _reference(patches: tf.Tensor, recipe: Recipe) -> tf.Tensor:
-    """The reference engine: applies a recipe operation by operation, in the order of appendix A.
-
-    Each operation gets the patches that the recipe chose for it and returns uint8: none sees more precision than an
-    image file has.
-    """
+    """Applies a recipe operation by operation, in the order of appendix A; each one returns uint8, as an image file."""
 
     def step(name: str, chosen: tf.Tensor, *fields: tf.Tensor) -> tf.Tensor:
         index = tf.where(chosen)  # [M, 1]

@@ -30,18 +30,19 @@ class AugmentConfig(Settings):
     )
 
     def check(self):
+        changes = f"--augment_changes={self.augment_changes}"
         try:
             policy = self.policy
         except ValueError as error:
-            raise ConfigError(f"--augment_changes={self.augment_changes}: {error}") from None
+            raise ConfigError(f"{changes}: {error}") from None
         if policy.chosen and not policy.among:
             raise ConfigError(
-                f"--augment_changes={self.augment_changes}: --augment={self.augment} has no primitives to choose "
-                f"{policy.chosen} from; add some, e.g. invert=1"
+                f"{changes}: --augment={self.augment} has no primitives to choose {policy.chosen} from; add some, e.g. "
+                "invert=1"
             )
-        if self.augment_engine == "native" and self._reference_only:
+        if self.augment_engine == "native" and self._not_native:
             raise ConfigError(
-                f"--augment_engine=native: has no {self._reference_only[0]}, which --augment={self.augment} uses; "
+                f"--augment_engine=native: has no {self._not_native[0]}, which --augment={self.augment} uses; "
                 "--augment_engine=auto takes the reference engine"
             )
 
@@ -52,8 +53,8 @@ class AugmentConfig(Settings):
 
     @property
     def engine(self) -> str:
-        """The engine for `augment.apply`: --augment_engine, but 'reference' where the native one lacks an operation."""
-        return "reference" if self._reference_only else self.augment_engine
+        """The engine for `augment.apply`: 'reference' if the native one lacks an operation, else --augment_engine."""
+        return "reference" if self._not_native else self.augment_engine
 
     @property
     def title(self) -> str:
@@ -61,5 +62,5 @@ class AugmentConfig(Settings):
         return f"{self.augment} with {self.augment_changes}" if self.augment_changes else self.augment
 
     @property
-    def _reference_only(self) -> list[str]:
+    def _not_native(self) -> list[str]:
         return [operation.name for operation in self.policy.used if not operation.native]

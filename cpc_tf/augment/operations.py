@@ -1,8 +1,7 @@
 """The table of operations: everything that can be done to a patch.
 
 Policies (policies.py) name operations of this table; recipes (recipe.py) and C++ (pixel.h) hold their numbers. A new
-operation changes no policy and no recipe: each policy draws from its own list. A number is never given to another
-operation.
+operation changes no policy and no recipe, since each policy draws from its own list.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Range(NamedTuple):
     """A number of an operation that a policy sets, such as its largest angle; docs/augmentation.md lists them."""
 
     name: str  # within the operation; a policy's entry for it is OPERATION.NAME
-    default: float  # of all policies that do not set it
+    default: float  # in all policies that do not set it
     minimum: float = 0
     maximum: float = 100  # far above useful values
     # (value, side of a patch in px) -> lowest and highest of each real number that is drawn, uniformly.
@@ -56,15 +55,13 @@ def _factor(value: float, side: int) -> Bounds:
 
 _SHEAR = (Range("limit", 0.3),)
 _SHIFT = (Range("limit", 0.45, drawn=lambda value, side: [(-value * side, value * side)]),)
+_ROTATE = (Range("limit", 30, maximum=360),)  # degrees
 _SOLARIZE = (Range("lowest", 0, maximum=256, drawn=lambda value, side: [(value, 256)]),)  # grey levels
 # In bits; rounded down, so that each number of bits up to 8 is as frequent.
 _POSTERIZE = (Range("fewest", 4, 1, 8, drawn=lambda value, side: [(value, 9)]),)
 _ENHANCE = (Range("spread", 0.9, maximum=1, drawn=_factor),)
 _JITTER = (Range("margin", 1 / 16, maximum=0.5, drawn=None),)
-_ELASTIC = (
-    Range("sigma", 1 / 16, drawn=None),
-    Range("shear", 0.1, drawn=lambda value, side: [(-value, value)] * 2),
-)
+_ELASTIC = (Range("sigma", 1 / 16, drawn=None), Range("shear", 0.1, drawn=lambda value, side: [(-value, value)] * 2))
 _HISTOGRAM = (Range("shift", 0.1, maximum=0.5, drawn=None), Range("slope", 2, minimum=1, drawn=None))
 _DISTORT = (
     Range("brightness", 32 / 255, drawn=lambda value, side: [(-value * 255, value * 255)]),
@@ -78,7 +75,7 @@ _TABLE = (
     Operation("shear_y", 1, lambda patches, magnitude: warp(patches, d=magnitude), _SHEAR),
     Operation("translate_x", 2, lambda patches, magnitude: warp(patches, c=translation(magnitude)), _SHIFT),
     Operation("translate_y", 3, lambda patches, magnitude: warp(patches, f=translation(magnitude)), _SHIFT),
-    Operation("rotate", 4, primitives.rotate, (Range("limit", 30, maximum=360),)),  # degrees
+    Operation("rotate", 4, primitives.rotate, _ROTATE),
     Operation("auto_contrast", 5, primitives.auto_contrast),
     Operation("invert", 6, lambda patches, magnitude: 255 - patches),
     Operation("equalize", 7, primitives.equalize),
@@ -88,7 +85,7 @@ _TABLE = (
     Operation("color", 11, lambda patches, magnitude: blend(luma(patches), patches, magnitude), _ENHANCE),
     Operation("brightness", 12, lambda patches, magnitude: blend(tf.zeros_like(patches), patches, magnitude), _ENHANCE),
     Operation("sharpness", 13, primitives.sharpness, _ENHANCE),
-    # Steps, in the order of application; the primitives that were chosen come between drop_channels and elastic.
+    # Steps, in the order of application; chosen primitives come between drop_channels and elastic.
     Operation("jitter", 100, steps.jitter, _JITTER, coin=False),
     Operation("drop_channels", 101, steps.keep_channel),
     Operation("elastic", 102, steps.elastic, _ELASTIC),

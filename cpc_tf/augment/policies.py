@@ -1,6 +1,6 @@
 """Augmentation policies as data, and changes of single entries.
 
-An entry is a number under a name. OPERATION is the probability of a step; of an AutoAugment primitive it is 1 if the
+An entry is a number under a name. OPERATION is the probability of a step; for an AutoAugment primitive it is 1 if the
 primitive may be chosen, else 0. OPERATION.RANGE is how far the operation may go, `autoaugment` how many primitives are
 chosen for each patch. Operations and ranges are those of operations.py.
 """
@@ -9,23 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import math
 from collections.abc import Mapping
 
 from cpc_tf.augment.operations import OPERATIONS, Bounds, Operation, Range
 
-CHOSEN = "autoaugment"  # the entry that says how many primitives are chosen
-
-
-def known_entries() -> dict[str, Range]:
-    """Returns the allowed values of each entry by its name, in the order of the operations' numbers."""
-    found = {CHOSEN: Range(CHOSEN, 0, integer=True)}
-    for each in sorted(OPERATIONS.values(), key=lambda each: each.number):
-        found[each.name] = Range(each.name, 0, maximum=1, integer=each.primitive or not each.coin)
-        found.update({f"{each.name}.{inner.name}": inner for inner in each.ranges})
-    return found
-
+CHOSEN = "autoaugment"  # the entry that holds how many primitives are chosen
 
 # Cubuk et al. 2018, table 6: its operations without Cutout and SamplePairing. The order is part of every recipe.
 AUTOAUGMENT = dict.fromkeys(
@@ -60,40 +49,38 @@ class Policy:
 
     def bounds(self, operation: str, side: int) -> Bounds:
         """Returns lowest and highest of each real number that an operation draws for patches of `side` px."""
-        drawn = [each for each in OPERATIONS[operation].ranges if each.drawn]
-        found = [bounds for each in drawn for bounds in each.drawn(self.entries[f"{operation}.{each.name}"], side)]
-        return found or [(0, 0)]
+        values, ranges = self.ranges(operation), OPERATIONS[operation].ranges
+        return [bounds for each in ranges if each.drawn for bounds in each.drawn(values[each.name], side)] or [(0, 0)]
 
-    @functools.cached_property
+    @property
     def chosen(self) -> int:
         """Number of primitives that are chosen for each patch."""
         return int(self.entries[CHOSEN])
 
-    @functools.cached_property
+    @property
     def among(self) -> list[Operation]:
         """The primitives to choose from, in their order."""
-        return [each for each in self._present if each.primitive]
-
-    @functools.cached_property
-    def used(self) -> list[Operation]:
-        """Everything that can happen to a patch."""
-        steps = [each for each in self._present if not each.primitive]
-        return [*(self.among if self.chosen else []), *sorted(steps, key=lambda each: each.number)]
+        return [each for each in self._present() if each.primitive]
 
     @property
+    def used(self) -> list[Operation]:
+        """Everything that can happen to a patch."""
+        steps = [each for each in self._present() if not each.primitive]
+        return [*(self.among if self.chosen else []), *sorted(steps, key=lambda each: each.number)]
+
     def _present(self) -> list[Operation]:
         return [OPERATIONS[name] for name, value in self.entries.items() if value and name in OPERATIONS]
 
 
 def named(name: str, changes: Mapping[str, float]) -> Policy:
-    """Returns a policy with some entries changed. Primitives that are added stand behind its own."""
-    defaults = {entry: rule.default for entry, rule in known_entries().items()}
+    """Returns a policy with some entries changed. Added primitives stand behind its own."""
+    defaults = {entry: rule.default for entry, rule in _known_entries().items()}
     return Policy({**POLICIES[name], **defaults, **POLICIES[name], **changes})
 
 
 def parse(text: str) -> dict[str, float]:
     """Returns {entry: number} of a text such as 'grey=0,distort.hue=0.05'. Raises ValueError with one line."""
-    changes, known = {}, known_entries()
+    changes, known = {}, _known_entries()
     for word in filter(None, text.split(",")):
         entry, equals, number = word.strip().partition("=")
         if not equals:
@@ -108,12 +95,20 @@ def parse(text: str) -> dict[str, float]:
             raise ValueError(f"{entry}={number}: must be a number") from None
         if not (rule.minimum <= value <= rule.maximum and math.isfinite(value)) or (rule.integer and value % 1):
             kind = "a whole number" if rule.integer else "a number"
-            raise ValueError(
-                f"{entry}={number}: must be {kind}, at least {rule.minimum:g} and at most {rule.maximum:g}"
-            )
+            wanted = f"{kind}, at least {rule.minimum:g} and at most {rule.maximum:g}"
+            raise ValueError(f"{entry}={number}: must be {wanted}")
     return changes
 
 
 def to_text(changes: Mapping[str, float]) -> str:
     """Returns the text that `parse` turns into these changes."""
     return ",".join(f"{entry}={int(value) if value == int(value) else value}" for entry, value in changes.items())
+
+
+def _known_entries() -> dict[str, Range]:
+    """Returns the allowed values of each entry by its name, in the order of the operations' numbers."""
+    found = {CHOSEN: Range(CHOSEN, 0, integer=True)}
+    for each in sorted(OPERATIONS.values(), key=lambda each: each.number):
+        found[each.name] = Range(each.name, 0, maximum=1, integer=each.primitive or not each.coin)
+        found.update({f"{each.name}.{inner.name}": inner for inner in each.ranges})
+    return found

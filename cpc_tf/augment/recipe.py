@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.policies import Policy
 from cpc_tf.augment.steps import COLOR_ORDERS, CONTROL_POINTS, CURVE_POINTS
 
 # Added to the seed, so that these numbers differ from others of the same (seed, counter), such as the crop's.
@@ -20,7 +19,7 @@ _UNIFORM, _NORMAL = 1 << 40, 2 << 40
 
 
 class Recipe(NamedTuple):
-    """What happens to each of N patches, in the order of application."""
+    """All random numbers of N patches, in the order of application."""
 
     jitter: tf.Tensor  # int32 [N, 3]: px cut off a side (0: no jitter), rows cut at the top, columns cut at the left
     kept: tf.Tensor  # int32 [N]: the one channel that is kept, -1 for all
@@ -45,7 +44,7 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
     seed, counter = tf.cast(seed, tf.int64), tf.cast(counter, tf.int64)
 
     # One block of numbers between these bounds, a row per patch: few operations on many numbers are fast. A new layout
-    # changes every recipe: new numbers belong in a block of their own.
+    # would change every recipe, so new numbers belong in a block of their own.
     coins = {name: policy.entries[name] for name in ("drop_channels", "elastic", "histogram", "distort", "grey")}
     columns = {
         **{name: [(0, 1)] for name in coins},
@@ -70,7 +69,11 @@ def draw(config: AugmentConfig, seed, counter, num_patches: int, patch_size: int
         normal = tf.random.stateless_normal(grid, [seed + _NORMAL, counter], alg="philox")
     else:
         normal = tf.zeros(grid)
-    op, magnitude = _chosen(policy, integer["choice"], drawn["strength"], patch_size)
+    op, magnitude = integer["choice"], drawn["strength"]  # [N, T]: place in the policy's list; 0..1 from low to high
+    if policy.chosen:
+        low, high = np.float32([policy.bounds(primitive.name, patch_size)[0] for primitive in policy.among]).T
+        magnitude = tf.gather(low, op) + magnitude * tf.gather(high - low, op)
+        op = tf.gather(np.int32([primitive.number for primitive in policy.among]), op)
     return Recipe(
         jitter=tf.pad(integer["jitter"], [[0, 0], [1, 0]], constant_values=margin),
         kept=tf.where(coin["drop_channels"], integer["kept"][:, 0], -1),
@@ -93,25 +96,12 @@ def idle(num_patches: int, patch_size: int) -> Recipe:
     return draw(AugmentConfig(augment="none"), 0, 0, num_patches, patch_size)
 
 
-def _chosen(policy: Policy, choice: tf.Tensor, strength: tf.Tensor, side: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns numbers [N, T] and magnitudes [N, T] of the chosen primitives.
-
-    `choice`, int32 [N, T], is their place in the policy's list; `strength`, float32 [N, T], goes from 0 (lowest
-    magnitude) to 1 (highest).
-    """
-    if not policy.chosen:
-        return choice, strength  # [N, 0]
-    low, high = np.float32([policy.bounds(primitive.name, side)[0] for primitive in policy.among]).T
-    numbers = np.int32([primitive.number for primitive in policy.among])
-    return tf.gather(numbers, choice), tf.gather(low, choice) + strength * tf.gather(high - low, choice)
-
-
 def _monotone_curve(v: tf.Tensor, shift: float, slope: float) -> tf.Tensor:
-    """Returns random curves whose slopes stay within bounds: black and white first, then twice the points midway.
+    """Returns random curves with bounded slopes from `v`, float32 [N, 3, 5], uniform on -1..1.
 
-    A point midway changes the slope s before it to s + r and the slope behind it to s - r. Both stay within bounds if
-    |r| <= min(s - flattest, steepest - s). `v`, float32 [N, 3, 5], is uniform on -1..1; `shift` is the largest shift of
-    black and white.
+    Black and white come first, shifted by at most `shift`, then twice the points midway. A point midway changes the
+    slope s before it to s + r and the slope behind it to s - r. Both stay within bounds if
+    |r| <= min(s - flattest, steepest - s).
     """
     steepest, flattest = slope, 1 / slope
 

@@ -1,4 +1,4 @@
-"""What can be done to a patch beside AutoAugment's primitives: the early policies, De Fauw's two steps, colour.
+"""Steps beside AutoAugment's primitives: the early policies, De Fauw's two steps, colour.
 
 Each step takes uint8 patches [N, P, P, 3] and its fields of a recipe, and returns uint8 patches.
 """
@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from cpc_tf.augment.primitives import FILL, look_up
 
-# Elastic deformation: control points per axis, and their distance as a fraction of the patch's side. These are the
-# numbers of the multidim-image-augmentation colab, 101 px for a 241 px target, scaled: 33 px for 80 px.
+# Elastic deformation: control points per axis, and their distance as a fraction of the patch's side. From the
+# multidim-image-augmentation colab, scaled: 101 px for a 241 px target become 33 px for 80 px.
 CONTROL_POINTS = 6
 CONTROL_SPACING = 33 / 80
 
@@ -45,20 +45,13 @@ def jitter(patches: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
 
 
 def keep_channel(patches: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-    """Doersch et al. 2015: drops two of three channels.
-
-    They replaced them by noise about the mean with a hundredth of the kept channel's deviation. That is below one grey
-    level, so here the mean grey alone replaces them.
-    """
+    """Doersch et al. 2015: replaces two of three channels by mid-grey; their noise about it is below one grey level."""
     mask = tf.one_hot(kept, 3, on_value=True, off_value=False)[:, None, None, :]  # [N, 1, 1, 3]
     return tf.where(mask, patches, tf.constant(FILL, tf.uint8))
 
 
 def elastic(patches: tf.Tensor, displacement: tf.Tensor, shear: tf.Tensor) -> tf.Tensor:
-    """De Fauw et al. 2018: a grid of displaced control points, sheared about the centre, B-spline in between.
-
-    `displacement` is float32 [N, 6, 6, 2], px; `shear` float32 [N, 2].
-    """
+    """De Fauw et al. 2018: a B-spline over control points, displaced by px [N, 6, 6, 2] and sheared by [N, 2]."""
     size = patches.shape[1]
     identity = (np.arange(CONTROL_POINTS) - (CONTROL_POINTS - 1) / 2) * CONTROL_SPACING * size
     grid = np.stack(np.meshgrid(identity, identity, indexing="ij"), axis=-1).astype(np.float32)
@@ -104,13 +97,13 @@ def map_levels(patches: tf.Tensor, curve: tf.Tensor) -> tf.Tensor:
 
 
 def spline_matrix(size: int) -> np.ndarray:
-    """Weights of the control points at every pixel of a side, float32 [P, 6]."""
+    """Returns the weights of the control points at every pixel of a side, float32 [P, 6]."""
     position = (np.arange(size) - (size - 1) / 2) / (CONTROL_SPACING * size) + (CONTROL_POINTS - 1) / 2
     return cubic_b_spline(position, CONTROL_POINTS).astype(np.float32)
 
 
 def curve_matrix() -> np.ndarray:
-    """Weights of the five points of a curve at every grey level, float32 [256, 5]."""
+    """Returns the weights of the five points of a curve at every grey level, float32 [256, 5]."""
     last = CURVE_POINTS - 1
     # One point more at either end, on the straight line through the last two; positions are counted from it.
     points = np.eye(CURVE_POINTS)
@@ -120,7 +113,7 @@ def curve_matrix() -> np.ndarray:
 
 
 def cubic_b_spline(position: np.ndarray, points: int) -> np.ndarray:
-    """Uniform cubic B-spline, which does not interpolate its points: weights [len(position), points]."""
+    """Returns the weights of a uniform cubic B-spline, which approximates its points: [len(position), points]."""
     first = np.minimum(np.floor(position).astype(int), points - 3) - 1
     t = position - first - 1
     weights = np.stack([(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3], axis=1) / 6
@@ -130,30 +123,20 @@ def cubic_b_spline(position: np.ndarray, points: int) -> np.ndarray:
 
 
 def distort(patches: tf.Tensor, order: tf.Tensor, color: tf.Tensor) -> tf.Tensor:
-    """Inception's colour distortion (Szegedy et al. 2014); the result is clipped, intermediate values are not.
-
-    Args:
-      patches: float32 [N, P, P, 3], grey levels 0..255.
-      order: int32 [N], index in COLOR_ORDERS.
-      color: float32 [N, 4], brightness shift in grey levels, saturation, hue shift in turns, contrast.
-    """
+    """Inception's colour distortion (Szegedy et al. 2014) of float32 grey levels 0..255, clipped at the end alone."""
     neutral = tf.constant([0.0, 1.0, 0.0, 1.0])
     first = tf.gather(tf.constant(_FIRST_ROUND) > 0, order)  # [N, 4]
     channels = tf.unstack(patches, axis=-1)  # planes of pixels run faster through the formulas than triples
     for now in (first, ~first):
         brightness, saturation, hue, contrast = tf.split(tf.where(now, color, neutral)[..., None], 4, axis=1)
-        channels = [_brightness_contrast(x, brightness, contrast) for x in channels]
-        channels = adjust_saturation_hue(channels, saturation, hue)
+        # tf.image.adjust_brightness and adjust_contrast, in either order.
+        means = [tf.reduce_mean(x, axis=(1, 2), keepdims=True) for x in channels]
+        channels = [x * contrast + (mean * (1 - contrast) + brightness) for x, mean in zip(channels, means)]
+        channels = _adjust_saturation_hue(channels, saturation, hue)
     return tf.clip_by_value(tf.stack(channels, axis=-1), 0.0, 255.0)
 
 
-def _brightness_contrast(x: tf.Tensor, brightness: tf.Tensor, contrast: tf.Tensor) -> tf.Tensor:
-    """tf.image.adjust_brightness and adjust_contrast, in either order; x is one channel, [N, P, P]."""
-    mean = tf.reduce_mean(x, axis=(1, 2), keepdims=True)
-    return x * contrast + (mean * (1 - contrast) + brightness)
-
-
-def adjust_saturation_hue(channels: list[tf.Tensor], saturation: tf.Tensor, hue: tf.Tensor) -> list[tf.Tensor]:
+def _adjust_saturation_hue(channels: list[tf.Tensor], saturation: tf.Tensor, hue: tf.Tensor) -> list[tf.Tensor]:
     """tf.image.adjust_saturation and adjust_hue, in either order, in one formula.
 
     With value V and chroma C, channel = V - C' * clip(min(k, 4 - k), 0, 1), k = (6 (h + hue) + n) mod 6 and
@@ -164,10 +147,10 @@ def adjust_saturation_hue(channels: list[tf.Tensor], saturation: tf.Tensor, hue:
     red, green, blue = channels
     value = tf.maximum(tf.maximum(red, green), blue)
     chroma = value - tf.minimum(tf.minimum(red, green), blue)
-    sextant = tf.where(value == red, green - blue, tf.where(value == green, blue - red, red - green)) / tf.maximum(
-        chroma, 1e-20
-    ) + tf.where(value == red, 0.0, tf.where(value == green, 2.0, 4.0))
-    # Values below black come from an earlier step. Only saturation pulls them up, so a factor of 1 must not.
+    difference = tf.where(value == red, green - blue, tf.where(value == green, blue - red, red - green))
+    offset = tf.where(value == red, 0.0, tf.where(value == green, 2.0, 4.0))
+    sextant = difference / tf.maximum(chroma, 1e-20) + offset
+    # An earlier step can leave values below black. A change of saturation raises them to black, a factor of 1 does not.
     saturated = tf.where(saturation == 1.0, chroma, tf.maximum(tf.minimum(saturation * chroma, value), 0.0))
     sextant += 6 * hue
     shifted = []

@@ -40,9 +40,7 @@ class BackboneConfig(Settings):
         "Normalization of --backbone_endpoint; block order 'pre' leaves 'stack1', 'stack2', ... without one",
         choices=("none", "layer", "channel"),
     )
-    restore_kernel_norms: bool = constant(
-        True, "Scale grown kernels before a norm, of an --encoder of ours, back to the norm that they were drawn with"
-    )
+    restore_kernel_norms: bool = constant(True, "Scale grown kernels before a norm back to their norm when drawn")
     backbone_statistics: bool = constant(False, "Update the statistics of the encoder's batch norm")
 
 
@@ -52,7 +50,7 @@ class AnchorConfig(Settings):
 
     anchor_sizes: str = setting(
         "32,64,128,256,512",
-        "Sizes of the anchors (square roots of their areas)",
+        "Square roots of the areas of the anchors",
         unit="px",
         listed=float,
         above=0,
@@ -78,7 +76,7 @@ class RpnConfig(Settings):
     rpn_width: int = width(1024, "Width of the region proposal network")
     rpn_samples: int = regions(256, "Anchors of an image in the loss of the region proposal network")
     rpn_positive_fraction: float = constant(0.5, "Largest part of sampled anchors on objects", minimum=0, maximum=1)
-    rpn_positive_iou: float = constant(0.7, "Overlap from which an anchor is an object's", above=0, maximum=1)
+    rpn_positive_iou: float = constant(0.7, "Overlap from which an anchor is positive", above=0, maximum=1)
     rpn_negative_iou: float = constant(0.3, "Overlap below which an anchor is background", minimum=0, maximum=1)
     rpn_nms_iou: float = constant(0.7, "Overlap from which one proposal suppresses another", above=0, maximum=1)
     rpn_train_candidates: int = regions(12000, "Best anchors before the suppression of proposals in training")
@@ -91,18 +89,15 @@ class RpnConfig(Settings):
 class HeadConfig(Settings):
     """The head that classifies each region and corrects its box."""
 
-    learn_difficult: bool = constant(True, "Learn objects marked difficult; if not, ignore what lies on them")
     region_samples: int = regions(512, "Regions of an image in the loss of the region head")
     region_positive_fraction: float = constant(0.25, "Largest part of sampled regions on objects", minimum=0, maximum=1)
-    region_positive_iou: float = constant(0.5, "Overlap from which a region is an object's", above=0, maximum=1)
+    region_positive_iou: float = constant(0.5, "Overlap from which a region is positive", above=0, maximum=1)
     region_reduce: int = constant(
-        1024, "Channels that wider feature maps are reduced to; 0: never", minimum=0, maximum=WIDEST
+        1024, "Width that wider feature maps are reduced to; 0: off", minimum=0, maximum=WIDEST
     )
     region_pool: int = count(14, "Side of the grid that a region is pooled to", unit="cells", maximum=1000)
     region_points: int = constant(2, "Sampling points per bin and axis", minimum=1, maximum=100)
-    region_chunk: int = constant(
-        128, "Regions pooled at a time (memory); 0: all", unit="regions", minimum=0, maximum=MOST
-    )
+    region_chunk: int = constant(128, "Regions pooled at a time, for memory; 0: all", minimum=0, maximum=MOST)
     region_head: str = setting(
         "residual", "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers", choices=("residual", "mlp")
     )
@@ -110,9 +105,7 @@ class HeadConfig(Settings):
     region_width: int = width(2048, "Width of the blocks or layers of the region head")
     region_bottleneck: int = constant(512, "Width inside a block of the region head", minimum=1, maximum=WIDEST)
     region_stride: int = constant(2, "Stride of the first block of the region head", minimum=1, maximum=1000)
-    region_norm: str = constant(
-        "layer", "Normalization of each region inside a block", choices=("layer", "channel", "batch", "none")
-    )
+    region_norm: str = constant("layer", "Normalization inside a block", choices=("layer", "channel", "batch", "none"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,9 +113,7 @@ class InferenceConfig(Settings):
     """Which boxes become detections."""
 
     detection_score: float = fraction(0.05, "Least probability of a detection")
-    detection_nms_iou: float = constant(
-        0.5, "Overlap from which one detection suppresses another of its class", above=0, maximum=1
-    )
+    detection_nms_iou: float = constant(0.5, "Overlap at which detections of a class suppress", above=0, maximum=1)
     detections: int = regions(100, "Most detections of an image")
 
 
@@ -139,7 +130,7 @@ class DetectorConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DetectorSgdConfig(Settings):
-    """Training of encoder and detector. The schedule is given in parts of the run, for any length."""
+    """Training of encoder and detector."""
 
     learning_rate: float = rate(0.02, "Detector's learning rate for batches of --rate_batch images")
     rate_batch: int = count(
@@ -180,7 +171,7 @@ class DetectConfig(Settings):
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()
     negatives_without_xml: bool = setting(
-        False, "Take pictures of --dataset=voc:PATH without an XML file for pictures without objects"
+        False, "Take images of --dataset=voc:PATH without an XML file for images without objects"
     )
     canvas: CanvasConfig = CanvasConfig()
     detector: DetectorConfig = DetectorConfig()

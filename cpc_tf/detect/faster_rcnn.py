@@ -7,15 +7,106 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from cpc_tf.detect.boxes import anchor_grid
-from cpc_tf.detect.config import DetectorConfig
-from cpc_tf.detect.networks import RegionHead, RegionProposalNetwork
+from cpc_tf.detect.config import DetectorConfig, HeadConfig
+from cpc_tf.detect.roi_align import roi_align
 from cpc_tf.detect.suppression import Detections, detect, inside, propose
 from cpc_tf.detect.targets import anchor_samples, make_objects, region_losses, region_samples, rpn_losses
+from cpc_tf.encoders.networks.resnet import Bottleneck, conv
 from cpc_tf.encoders.norm import make_norm
 from cpc_tf.keras import keras
 
-# Side of the image that tells stride and channels of a backbone.
-PROBE = 128
+PROBE = 128  # side of the image from which stride and channels of a backbone are read
+
+
+class RegionProposalNetwork(keras.layers.Layer):
+    """A 3x3 convolution, then a logit and a code for each of the `anchors` of a cell; the outputs are float32."""
+
+    def __init__(self, width: int, anchors: int, dtype: str = "float32", name: str = "rpn"):
+        super().__init__(dtype=dtype, name=name)
+
+        def layer(channels: int, kernel: int, dtype: str, name: str, activation: str | None = None):
+            kwargs = {"padding": "same", "kernel_initializer": _normal(0.01), "activation": activation}
+            return keras.layers.Conv2D(channels, kernel, dtype=dtype, name=name, **kwargs)
+
+        self.conv = layer(width, 3, dtype, "conv", "relu")
+        self.objectness = layer(anchors, 1, "float32", "objectness")
+        self.deltas = layer(4 * anchors, 1, "float32", "deltas")
+
+    def call(self, features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Features [B, H, W, C] -> logits [B, N] and codes [B, N, 4], in the order of `anchor_grid`."""
+        x = tf.cast(self.conv(features), tf.float32)
+        count = x.shape[1] * x.shape[2] * self.objectness.filters  # N = H*W*A
+        return tf.reshape(self.objectness(x), [-1, count]), tf.reshape(self.deltas(x), [-1, count, 4])
+
+
+class RegionHead(keras.layers.Layer):
+    """ROIAlign, a small network, then class logits and a box per class.
+
+    Args:
+      num_classes: without the background.
+      channels: of the features.
+      dtype: Keras policy of the network; the outputs are float32.
+    """
+
+    def __init__(self, num_classes: int, channels: int, config: HeadConfig, dtype: str = "float32", name: str = "head"):
+        super().__init__(dtype=dtype, name=name)
+        self.config, self.num_classes = config, num_classes
+        wide = config.region_reduce and channels > config.region_reduce
+        self.reduce = conv(config.region_reduce, 1, dtype=dtype, name="reduce") if wide else None
+        self.residual = config.region_head == "residual"
+        make = self._block if self.residual else self._linear
+        channels = config.region_reduce if wide else channels
+        self.layers = [make(index, channels, dtype) for index in range(config.region_blocks)]
+        self.norm = make_norm(config.region_norm, dtype, "norm") if self.residual else None
+        dense = keras.layers.Dense
+        self.classes = dense(num_classes + 1, kernel_initializer=_normal(0.01), dtype="float32", name="classes")
+        self.deltas = dense(num_classes * 4, kernel_initializer=_normal(0.001), dtype="float32", name="deltas")
+
+    def _block(self, index: int, channels: int, dtype: str) -> keras.layers.Layer:
+        stride = self.config.region_stride if index == 0 else 1
+        return Bottleneck(
+            self.config.region_bottleneck,
+            self.config.region_width,
+            stride=stride,
+            project=index == 0 and (stride > 1 or channels != self.config.region_width),
+            norm=self.config.region_norm,
+            order="pre",
+            dtype=dtype,
+            name=f"block{index + 1}",
+        )
+
+    def _linear(self, index: int, channels: int, dtype: str) -> keras.layers.Layer:
+        kwargs = {"kernel_initializer": keras.initializers.HeNormal(), "dtype": dtype, "name": f"linear{index + 1}"}
+        return keras.layers.Dense(self.config.region_width, "relu", **kwargs)
+
+    def call(
+        self, features: tf.Tensor, boxes: tf.Tensor, stride: float, training: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Classifies boxes [B, K, 4] and corrects them.
+
+        Args:
+          stride: pixels per cell of the features [B, H, W, C].
+          training: affects only batch norm.
+
+        Returns:
+          Logits [B, K, num_classes + 1], the background last, and codes [B, K, num_classes, 4].
+        """
+        config, count = self.config, boxes.shape[1]
+        features = self.reduce(features) if self.reduce else tf.cast(features, self.compute_dtype)
+        x = roi_align(features, boxes, stride, config.region_pool, config.region_points, config.region_chunk)
+        x = tf.reshape(x, [-1, *x.shape[2:]])  # [B*K, P, P, C]
+        if self.residual:
+            for block in self.layers:
+                x = block(x, training=training)
+            x = tf.nn.relu(self.norm(x, training=training))
+            x = tf.reduce_mean(tf.cast(x, tf.float32), [1, 2])  # [B*K, D]
+        else:
+            x = tf.reshape(x, [-1, x.shape[1] * x.shape[2] * x.shape[3]])  # [B*K, P*P*C]
+            for layer in self.layers:
+                x = layer(x)
+            x = tf.cast(x, tf.float32)
+        logits = tf.reshape(self.classes(x), [-1, count, self.num_classes + 1])
+        return logits, tf.reshape(self.deltas(x), [-1, count, self.num_classes, 4])
 
 
 class FasterRCNN(keras.Model):
@@ -24,34 +115,27 @@ class FasterRCNN(keras.Model):
     All variables exist after construction: `training_losses` and `call` can be compiled at once.
 
     Args:
-      backbone: images [B, H, W, 3], float32 in [0, 1] -> feature map [B, H/stride, W/stride, C]. A Keras layer, so that
-        its variables are found; it is given `training`.
+      backbone: a Keras layer, images float32 [B, H, W, 3] in [0, 1] -> feature map [B, H/stride, W/stride, C].
       num_classes: without the background.
-      config: every number of the recipe.
       precision: of the layers after the backbone, 'float32' or 'bfloat16'; parameters, boxes, logits and losses are
         float32.
 
     Raises:
-      ValueError: if the backbone's output is not a feature map.
+      ValueError: the backbone's output is not a feature map.
     """
 
     def __init__(
-        self,
-        backbone: Callable[..., tf.Tensor],
-        num_classes: int,
-        config: DetectorConfig | None = None,
-        precision: str = "float32",
+        self, backbone: Callable[..., tf.Tensor], num_classes: int, config: DetectorConfig, precision: str = "float32"
     ):
-        dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
         super().__init__(name="faster_rcnn")
-        self.config = config or DetectorConfig()
-        self.backbone, self.num_classes = backbone, num_classes
+        dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
+        self.config, self.backbone, self.num_classes = config, backbone, num_classes
         self.stride, self.channels = _probe(backbone)
-        sizes, ratios = (self.config.anchors.numbers(f"anchor_{name}") for name in ("sizes", "ratios"))
+        sizes, ratios = config.anchors.numbers("anchor_sizes"), config.anchors.numbers("anchor_ratios")
         self._anchors = lambda rows, columns: anchor_grid(rows, columns, self.stride, sizes, ratios)
-        self.norm = make_norm(self.config.backbone.backbone_norm, "float32", "backbone_norm")
-        self.rpn = RegionProposalNetwork(self.config.rpn.rpn_width, len(sizes) * len(ratios), dtype)
-        self.head = RegionHead(num_classes, self.channels, self.config.head, dtype)
+        self.norm = make_norm(config.backbone.backbone_norm, "float32", "backbone_norm")
+        self.rpn = RegionProposalNetwork(config.rpn.rpn_width, len(sizes) * len(ratios), dtype)
+        self.head = RegionHead(num_classes, self.channels, config.head, dtype)
         features = self.norm(tf.zeros([1, 4, 4, self.channels]))
         self.rpn(features)
         self.head(features, tf.zeros([1, 1, 4]), self.stride)
@@ -67,33 +151,22 @@ class FasterRCNN(keras.Model):
         return [*self.norm.trainable_variables, *self.rpn.trainable_variables, *self.head.trainable_variables]
 
     def training_losses(
-        self,
-        images: tf.Tensor,
-        sizes: tf.Tensor,
-        boxes: tf.Tensor,
-        labels: tf.Tensor,
-        seed: tf.Tensor,
-        difficult: tf.Tensor | None = None,
+        self, images: tf.Tensor, sizes: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """The losses of a batch.
+        """Returns the losses of a batch: 'rpn_class', 'rpn_box', 'region_class', 'region_box' and their sum 'loss'.
 
         Args:
-          images: [B, H, W, 3], float32 in [0, 1]; H and W are static and multiples of the stride. An image is in the
-            top left corner, with padding below and to the right of it.
+          images: float32 [B, H, W, 3] in [0, 1]; H and W are static and multiples of the stride. An image is in the top
+            left corner, with padding below and to the right of it.
           sizes: heights and widths of the images without padding, [B, 2].
           boxes: [B, M, 4], [y1, x1, y2, x2] in pixels, within the images; M at least 1.
           labels: [B, M], classes from 0; -1 for padding.
           seed: int32 [2], a new one at each step: determines which anchors and regions are sampled.
-          difficult: [B, M], bool; see `HeadConfig.learn_difficult`.
-
-        Returns:
-          'rpn_class', 'rpn_box', 'region_class', 'region_box' and their sum 'loss': float32 scalars.
         """
-        rpn = self.config.rpn
-        objects = make_objects(boxes, labels, difficult, self.config.head.learn_difficult)
+        rpn, objects = self.config.rpn, make_objects(boxes, labels)
         features, anchors = self._features(images, training=True)
         objectness, deltas = self.rpn(features)
-        # XLA reads negative seeds differently.
+        # XLA treats negative seeds differently.
         seed = tf.bitwise.bitwise_and(seed, tf.int32.max)
         rpn_seed, region_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
         samples = anchor_samples(anchors, inside(anchors, sizes), objects, rpn, rpn_seed)
@@ -105,28 +178,19 @@ class FasterRCNN(keras.Model):
         losses.update(region_losses(*self.head(features, regions, self.stride, training=True), samples))
         return {**losses, "loss": tf.add_n(list(losses.values()))}
 
-    def call(
-        self, images: tf.Tensor, sizes: tf.Tensor, training: bool = False, least_score: tf.Tensor | None = None
-    ) -> Detections:
-        """Finds objects.
-
-        Args:
-          images: [B, H, W, 3], see `training_losses`.
-          sizes: their heights and widths, [B, 2].
-          training: affects only batch norm.
-          least_score: overrides `InferenceConfig.detection_score`.
-        """
+    def call(self, images: tf.Tensor, sizes: tf.Tensor, least_score: tf.Tensor | None = None) -> Detections:
+        """Finds objects; images and sizes as in `training_losses`, `least_score` overrides --detection_score."""
         rpn = self.config.rpn
-        features, anchors = self._features(images, training)
+        features, anchors = self._features(images, training=False)
         objectness, deltas = self.rpn(features)
         proposals, valid = propose(
             objectness, deltas, anchors, sizes, rpn.rpn_test_candidates, rpn.rpn_test_proposals, rpn.rpn_nms_iou
         )
-        logits, deltas = self.head(features, proposals, self.stride, training=training)
+        logits, deltas = self.head(features, proposals, self.stride)
         return detect(logits, deltas, proposals, valid, sizes, self.config.inference, least_score)
 
     def _features(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """Feature map [B, H/stride, W/stride, C] and its anchors [N, 4]."""
+        """Returns the feature map [B, H/stride, W/stride, C] and its anchors [N, 4]."""
         height, width = images.shape[1:3]
         if height is None or width is None or height % self.stride or width % self.stride:
             raise ValueError(f"images of {height}x{width} px: both must be multiples of the stride, {self.stride}")
@@ -136,10 +200,15 @@ class FasterRCNN(keras.Model):
         return self.norm(features, training=training), tf.constant(self._anchors(rows, columns))
 
 
-def _probe(backbone: Callable[..., tf.Tensor]) -> tuple[int, int]:
-    """Stride and channels of a backbone, from what it makes of a small image."""
+def _normal(deviation):
+    """Returns the initializer of new layers (Girshick 2015)."""
+    return keras.initializers.RandomNormal(stddev=deviation)
+
+
+def _probe(backbone):
+    """Returns stride and channels of a backbone, from its features of a small image."""
     strategy = tf.distribute.get_strategy()
-    # In the scope of a strategy a loaded module runs on replicas alone.
+    # In the scope of a strategy a loaded module runs only on replicas.
     probe = tf.function(lambda: backbone(tf.zeros([1, PROBE, PROBE, 3]), training=False), autograph=False)
     features = strategy.experimental_local_results(strategy.run(probe))[0]
     if features.shape.rank != 4 or features.shape[1] != features.shape[2] or PROBE % features.shape[1]:

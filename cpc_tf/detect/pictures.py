@@ -1,4 +1,4 @@
-"""Pictures of a test: precision over recall of each class, and images with true and detected boxes."""
+"""Figures of a test: precision over recall of each class, and images with true and detected boxes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
 
 
 class Verdict(NamedTuple):
-    """The detections of an image with a score of at least SHOWN, which are right, and the objects they missed."""
+    """The detections of an image that are drawn, which of them are right, and the objects that they miss."""
 
     found: Found
     judged: Judged
@@ -40,22 +40,22 @@ class Verdict(NamedTuple):
 
 
 def verdict(scene: Scene, iou: float) -> Verdict:
-    """Judges the shown detections of an image; `iou` is the least overlap of a right one."""
+    """Judges the detections of an image with a score of at least SHOWN; a right one overlaps by at least `iou`."""
     shown = scene.found.scores >= SHOWN
     found = Found(*(values[shown] for values in scene.found))
     judged = judge(scene.truth, found, iou)
     return Verdict(found, judged, ~judged.taken & ~scene.truth.difficult)
 
 
-def worst(scenes: Sequence[Scene], iou: float, count: int = TILES) -> list[int]:
-    """Indices of the images with the most missed objects, and among equals with the surest wrong detections."""
+def worst(scenes: Sequence[Scene], iou: float) -> list[int]:
+    """Returns the indices of the TILES images with most missed objects, among equals the surest wrong detections."""
     verdicts = [verdict(scene, iou) for scene in scenes]
     badness = [(v.missed.sum(), v.found.scores[v.judged.right == 0].sum()) for v in verdicts]
-    return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:count]
+    return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:TILES]
 
 
 def images_at(source: DetectionSource, indices: Sequence[int]) -> list[np.ndarray]:
-    """The images at these indices of a source, uint8 [H, W, 3] each, in the order of the indices."""
+    """Returns the images at these indices of a source, uint8 [H, W, 3] each."""
     wanted = tf.constant(indices, tf.int64)
     examples = source.ordered().filter(lambda example: tf.reduce_any(example["counter"] == wanted))
     pairs = examples.map(lambda e: (e["counter"], decode(e["encoded"], levels=source.levels))).as_numpy_iterator()
@@ -66,7 +66,7 @@ def images_at(source: DetectionSource, indices: Sequence[int]) -> list[np.ndarra
 def draw_sheet(
     scenes: Sequence[Scene], images: Sequence[np.ndarray], class_names: Sequence[str], iou: float = 0.5
 ) -> bytes:
-    """Images (uint8 [H, W, 3] each) with their true and detected boxes, as PNG; `iou` as in `verdict`."""
+    """Draws images (uint8 [H, W, 3] each) with their true and detected boxes, as PNG; `iou` as in `verdict`."""
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
     class_names = glyphs.drawable(tuple(class_names), "class")
@@ -88,7 +88,7 @@ def _tile(axis: Axes, title: str, scene: Scene, image: np.ndarray, class_names: 
     found, judged, missed = verdict(scene, iou)
     plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(judged.right == 0).sum()} wrong")
     for box, label, lost, difficult in zip(scene.truth.boxes, scene.truth.labels, missed, scene.truth.difficult):
-        # Broad, so that a detected box on top leaves it visible.
+        # Broad, so that it stays visible below a detected box.
         _box(axis, box, MISSED if lost else DIFFICULT if difficult else TRUE, 3.2, class_names[label] if lost else "")
     for box, score, label, right in zip(*found, judged.right):
         _box(axis, box, (WRONG, RIGHT, DIFFICULT)[int(right)], 1.4, f"{class_names[label]} {score:.2f}")
@@ -103,7 +103,7 @@ def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: 
 
 
 def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
-    """Precision over recall of each class that has an object to be found, as PNG."""
+    """Draws precision over recall of each class that has an object to find, as PNG."""
     class_names = glyphs.drawable(tuple(class_names), "class")
     known = [label for label, curve in enumerate(scores.curves) if curve.objects]
     columns = min(COLUMNS, len(known))
@@ -114,7 +114,7 @@ def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
             recall = [0.0, *curve.recall]
             plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
             # This area is the average precision over all points.
-            best = np.append(np.maximum.accumulate(curve.precision[::-1])[::-1], 0)
+            best = np.append(curve.best, 0)
             axis.fill_between(recall, best, step="post", color=theme.color("cpc"), alpha=0.15, linewidth=0)
             axis.set_title(f"{class_names[label]}  AP {100 * scores.every[label]:.1f} %", fontsize=9)
             axis.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])

@@ -1,7 +1,7 @@
-"""ROIAlign (He et al. 2017) as two small matrices per region: bilinear weights of rows and of columns.
+"""ROIAlign (He et al. 2017), computed as a product with two small matrices per region: weights of rows and of columns.
 
-A bin of a region is the mean of points sampled bilinearly. This is linear in the feature map, and rows and columns
-separate, so nothing is gathered and any number of points costs the same.
+A bin of a region is the mean of points sampled bilinearly. This is linear in the feature map and separable, so nothing
+is gathered and any number of points costs the same.
 """
 
 from __future__ import annotations
@@ -10,16 +10,9 @@ import tensorflow as tf
 
 
 def hat_weights(start: tf.Tensor, end: tf.Tensor, bins: int, points: int, cells: int) -> tf.Tensor:
-    """Weights of the cells of an axis in each bin.
+    """Returns the weights [..., bins, cells] of the cells of an axis in the bins of regions from `start` to `end`.
 
-    Args:
-      start, end: [...], float32, of the region on this axis; the centre of cell i is at i.
-      bins: number of bins of the region.
-      points: sampled per bin.
-      cells: of the feature map on this axis.
-
-    Returns:
-      [..., bins, cells]. Points up to one cell outside the map take the value at its border, others 0.
+    The centre of cell i is at i. Points up to one cell outside the map take the value at its border, others 0.
     """
     steps = (tf.range(bins * points, dtype=tf.float32) + 0.5) / (bins * points)
     position = start[..., None] + (end - start)[..., None] * steps  # [..., bins*points]
@@ -33,12 +26,12 @@ def hat_weights(start: tf.Tensor, end: tf.Tensor, bins: int, points: int, cells:
 def roi_align(
     features: tf.Tensor, boxes: tf.Tensor, stride: float, size: int, points: int = 2, chunk: int = 0
 ) -> tf.Tensor:
-    """Pools each box to a grid, "aligned": without the offset of half a cell of the first implementations.
+    """Pools each box to a grid, without the offset of half a cell of the first implementations.
 
     Args:
       features: [B, H, W, C], float32 or bfloat16.
       boxes: [B, K, 4] in pixels; no gradient reaches them.
-      stride: pixels per cell.
+      stride: pixels per cell of the features.
       size: side of the grid.
       points: sampled per bin and axis.
       chunk: regions computed at a time, which bounds the intermediate [B, chunk, size, W, C]; 0: all.
@@ -56,10 +49,9 @@ def roi_align(
 
 
 def _pool(features: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, chunk: int) -> tf.Tensor:
-    """Features [B, H, W, C], weights [B, K, P, H] and [B, K, Q, W] -> [B, K, P, Q, C].
+    """Computes einsum('bhwc,bkph,bkqw->bkpqc') in the cheapest order, chunk by chunk.
 
-    Computes einsum('bkph,bkqw,bhwc->bkpqc') in the cheapest order, chunk by chunk. The custom gradient recomputes the
-    intermediates, which a loop's gradient would keep in memory.
+    The custom gradient recomputes the intermediates, which the gradient of a loop would keep in memory.
     """
     count = rows.shape[1]
     chunk = min(chunk or count, count)
@@ -90,7 +82,7 @@ def _pool(features: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, chunk: int) 
 
 
 def _split(x: tf.Tensor, chunk: int) -> tf.Tensor:
-    """[B, K, ...] -> [n, B, chunk, ...], padded with zeros where chunk does not divide K."""
+    """Splits [B, K, ...] to [n, B, chunk, ...], padded with zeros if chunk does not divide K."""
     count = -(-x.shape[1] // chunk)
     x = tf.pad(x, [[0, 0], [0, count * chunk - x.shape[1]]] + [[0, 0]] * (x.shape.rank - 2))
     x = tf.reshape(x, tf.concat([tf.shape(x)[:1], [count, chunk], x.shape[2:]], 0))  # [B, n, chunk, ...]

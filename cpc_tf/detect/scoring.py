@@ -1,4 +1,4 @@
-"""What a detector finds on a dataset, its scores by the rules of PASCAL VOC, and files for other tools."""
+"""Runs a detector on a dataset, scores it by the rules of PASCAL VOC, and formats the detections for other tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cpc_tf.detect.average_precision import Curve, Found, Truth
 from cpc_tf.detect.suppression import Detections
 from cpc_tf.training.progress import Progress
 
-_TELL_EVERY = 500  # images
+_PRINT_EVERY = 500  # images
 
 
 class Scene(NamedTuple):
@@ -30,14 +30,14 @@ class Scene(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Average precision of each class, in the order of their names; nan where there is no object to find."""
+    """Average precision of each class; nan if it has no object to find."""
 
     curves: list[Curve]
     eleven: list[float]  # over 11 points, as in VOC 2007
     every: list[float]  # over all points, as in VOC from 2010 on
 
     def result(self, class_names: Sequence[str]) -> dict[str, object]:
-        """'map11', 'map_all', and 'ap11' and 'ap_all' of each class that has an object to find."""
+        """Returns the means 'map11' and 'map_all', and 'ap11' and 'ap_all' of each class that has an object to find."""
 
         def known(values: Sequence[float]) -> dict[str, float]:
             return {name: value for name, value in zip(class_names, values) if not np.isnan(value)}
@@ -51,7 +51,7 @@ class Scores(NamedTuple):
 
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
-    """Objects of each class in a split, int64 [2, classes]: ordinary ones and difficult ones."""
+    """Counts the objects of each class in a split: int64 [2, classes], ordinary ones and difficult ones."""
     counts = np.zeros([2, len(source.class_names)], np.int64)
     objects = source.ordered().map(lambda example: (example["labels"], example["difficult"]))
     for labels, difficult in objects.as_numpy_iterator():
@@ -69,10 +69,9 @@ def find(
     """Runs a detector on every image of a source, in order.
 
     Args:
-      canvas: how images are shown.
-      detector: images [B, H, W, 3] uint8 and their sizes on the canvas [B, 2] -> detections; called in replica context,
+      detector: images uint8 [B, H, W, 3] and their sizes on the canvas [B, 2] -> detections; called in replica context,
         always with `batch_size` images.
-      strategy: whose replicas share the work; each host does all of it.
+      strategy: its replicas share the work of a host; each host works on all images.
     """
 
     @tf.function(autograph=False)
@@ -82,7 +81,7 @@ def find(
     replicas = len(strategy.extended.worker_devices)
 
     def distributed(values: tf.Tensor):
-        """A batch [n, ...] with a part for each replica of this host, padded to a fixed size with its last image."""
+        """Splits a batch [n, ...] among the replicas of this host, padded to a fixed size with its last image."""
         filled = tf.gather(values, tf.minimum(tf.range(batch_size * replicas), len(values) - 1))
         parts = iter(tf.split(filled, replicas))
         return strategy.experimental_distribute_values_from_function(lambda context: next(parts))
@@ -94,13 +93,13 @@ def find(
         before = len(scenes)
         scenes += _scenes({name: values.numpy() for name, values in batch.items()}, detections)
         progress.update(len(scenes))
-        if len(scenes) == source.num_examples or before // _TELL_EVERY < len(scenes) // _TELL_EVERY:
+        if len(scenes) == source.num_examples or before // _PRINT_EVERY < len(scenes) // _PRINT_EVERY:
             print(f"testing  {progress}", flush=True)
     return scenes
 
 
 def _scenes(batch: dict[str, np.ndarray], detections: Detections) -> Iterator[Scene]:
-    """The images of a batch, without its padding."""
+    """Yields the images of a batch, without padding."""
     for i, name in enumerate(batch["name"]):
         real, count = batch["labels"][i] >= 0, detections.count[i]
         boxes = detections.boxes[i, :count] / np.tile(batch["scale"][i], 2)
@@ -112,14 +111,13 @@ def _scenes(batch: dict[str, np.ndarray], detections: Detections) -> Iterator[Sc
 
 
 def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
-    """Average precisions; a detection that overlaps an object by `iou` finds it."""
-    truths, found = [scene.truth for scene in scenes], [scene.found for scene in scenes]
-    curves = [ap.precision_recall(truths, found, label, iou) for label in range(classes)]
+    """Returns average precisions; a detection must overlap an object by at least `iou` to find it."""
+    curves = ap.precision_recall([scene.truth for scene in scenes], [scene.found for scene in scenes], classes, iou)
     return Scores(curves, *([ap.average_precision(curve, eleven) for curve in curves] for eleven in (True, False)))
 
 
 def table(scores: Scores, class_names: Sequence[str]) -> str:
-    """The average precisions as lines of text, the mean at the end."""
+    """Formats the average precisions as lines of text, the mean at the end."""
     width = max(len(name) for name in (*class_names, "average precision of"))
     lines = [f"{'average precision of':{width}}{'objects':>9}{'11 points':>11}{'all points':>12}"]
     for name, curve, eleven, every in zip(class_names, *scores):
@@ -132,13 +130,10 @@ def table(scores: Scores, class_names: Sequence[str]) -> str:
 
 
 def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str) -> dict[str, str]:
-    """VOC's result files of competition 4 (any training data), one for each class.
+    """Returns VOC's result files of competition 4 (any training data): {e.g. 'comp4_det_test_car.txt': text}.
 
-    A line is 'IMAGE SCORE XMIN YMIN XMAX YMAX', in inclusive pixel numbers from 1: our (0, 0, 2, 2) is 1 1 2 2.
-
-    Returns:
-      {file name: text}, e.g. 'comp4_det_test_car.txt'. In file names, whatever is not a letter, mark, digit, '-' or '.'
-      becomes '_', and the names of split and class are cut to 100 bytes each.
+    A line is 'IMAGE SCORE XMIN YMIN XMAX YMAX', in inclusive pixel numbers from 1: our (0, 0, 2, 2) is 1 1 2 2. In file
+    names, every character but letters, marks, digits, '-' and '.' becomes '_'; split and class are cut to 100 bytes.
     """
 
     def plain(name: str) -> str:
@@ -158,29 +153,18 @@ def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str
 
 
 def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, split: str) -> str:
-    """All scenes as JSON, from which the scores can be computed again.
+    """Returns all scenes as JSON, from which the scores can be computed again; one line an image, for diffs.
 
     Boxes are [ymin, xmin, ymax, xmax] in pixels of the image from 0, half-open. Labels are indices of 'class_names'. An
     image is {'name', 'boxes', 'scores', 'labels', 'truth': {'boxes', 'labels', 'difficult'}}.
     """
 
-    def rounded(boxes: np.ndarray) -> list[list[float]]:
-        return [[round(float(x), 3) for x in box] for box in boxes]
+    def to_dict(objects: Found | Truth) -> dict[str, list]:
+        lists = {name: values.tolist() for name, values in objects._asdict().items()}
+        return {**lists, "boxes": np.round(objects.boxes.astype(float), 3).tolist()}
 
-    images = [
-        {
-            "name": scene.name,
-            "boxes": rounded(scene.found.boxes),
-            "scores": [float(f"{confidence:.9g}") for confidence in scene.found.scores],
-            "labels": scene.found.labels.tolist(),
-            "truth": {
-                "boxes": rounded(scene.truth.boxes),
-                "labels": scene.truth.labels.tolist(),
-                "difficult": scene.truth.difficult.tolist(),
-            },
-        }
-        for scene in scenes
-    ]
+    images = [{"name": scene.name, **to_dict(scene.found), "truth": to_dict(scene.truth)} for scene in scenes]
+    for image in images:
+        image["scores"] = [float(f"{confidence:.9g}") for confidence in image["scores"]]
     head = json.dumps({"dataset": dataset, "split": split, "class_names": list(class_names)})
-    # One image per line, for diffs.
-    return head[:-1] + ', "images": [\n' + ",\n".join(json.dumps(image) for image in images) + "\n]}\n"
+    return head[:-1] + ', "images": [\n' + ",\n".join(map(json.dumps, images)) + "\n]}\n"

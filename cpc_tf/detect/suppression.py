@@ -1,4 +1,4 @@
-"""From the networks' outputs to boxes: greedy non-maximum suppression, proposals, and detections."""
+"""Decodes the networks' outputs to boxes: greedy non-maximum suppression, proposals, and detections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, REGION_WEIGHTS, area, centres, clip, decode
 from cpc_tf.detect.config import InferenceConfig
 
-TILE = 512
+TILE = 512  # boxes that the op compares at a time
 
 
 class Detections(NamedTuple):
@@ -24,18 +24,16 @@ class Detections(NamedTuple):
 def non_max_suppression(
     boxes: tf.Tensor, scores: tf.Tensor, candidates: int, count: int, iou_threshold: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Takes boxes by score, best first, unless they overlap one taken before by `iou_threshold` or more.
-
-    Shapes are static, and XLA and TPUs can run it.
+    """Selects boxes, best first, unless they overlap a selected one by `iou_threshold` or more; XLA can compile it.
 
     Args:
-      boxes: [B, N, 4], clipped to the image: no coordinate is negative. Boxes without area are never taken.
-      scores: [B, N], float32; -inf for boxes not to be taken.
+      boxes: [B, N, 4], no coordinate negative. Boxes without area are never selected.
+      scores: float32 [B, N]; -inf for boxes not to be selected.
       candidates: how many boxes with the best scores are considered.
-      count: largest number of boxes to take.
+      count: largest number of boxes to select.
 
     Returns:
-      Indices [B, count], int32, and which of them are valid [B, count], bool: these come first. No gradient.
+      Indices int32 [B, count], and which of them are valid, bool [B, count]: these come first. No gradient.
     """
     candidates = min(candidates, scores.shape[1])
     scores, order = tf.math.top_k(tf.stop_gradient(scores), candidates)
@@ -58,7 +56,7 @@ def non_max_suppression(
 
 
 def inside(anchors: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """[B, N], bool: whether the centres of anchors [N, 4] lie in the images, `sizes` [B, 2], and not in the padding."""
+    """Returns whether the centres of anchors [N, 4] lie in the images of `sizes` [B, 2], not in the padding: [B, N]."""
     return tf.reduce_all(centres(anchors)[None] < tf.cast(sizes, tf.float32)[:, None], -1)
 
 
@@ -71,17 +69,15 @@ def propose(
     count: int,
     iou_threshold: float,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The boxes that may hold an object.
+    """Selects the boxes that may hold an object, from the outputs of the region proposal network.
 
     Args:
-      objectness, deltas: outputs of the region proposal network, [B, N] and [B, N, 4].
-      anchors: [N, 4].
+      objectness, deltas: [B, N] and [B, N, 4], of anchors [N, 4].
       sizes: heights and widths of the images, [B, 2].
       candidates, count, iou_threshold: see `non_max_suppression`.
 
     Returns:
-      Boxes [B, count, 4], within their images, best first, 0 beyond the last; which are valid [B, count], bool. No
-      gradient.
+      Boxes [B, count, 4], within their images, best first, 0 beyond the last; and which are valid, bool [B, count].
     """
     boxes = clip(decode(tf.stop_gradient(deltas), anchors, ANCHOR_WEIGHTS), sizes)
     scores = tf.where(inside(anchors, sizes), objectness, float("-inf"))
@@ -98,18 +94,16 @@ def detect(
     config: InferenceConfig,
     least_score: tf.Tensor | None = None,
 ) -> Detections:
-    """Suppresses within each class, then takes the best of all classes.
+    """Suppresses within each class, then selects the best of all classes.
 
     Args:
       logits, deltas: outputs of the region head, [B, K, C + 1] and [B, K, C, 4].
-      proposals, valid: [B, K, 4] and [B, K], bool.
-      sizes: heights and widths of the images, [B, 2].
-      config: thresholds and the number of detections.
+      proposals, valid, sizes: as of `propose`.
       least_score: overrides `config.detection_score`.
     """
     count, classes = proposals.shape[1], deltas.shape[2]
-    scores = tf.nn.softmax(logits)[..., :classes]  # [B, K, C]
     least_score = config.detection_score if least_score is None else least_score
+    scores = tf.nn.softmax(logits)[..., :classes]  # [B, K, C]
     scores = tf.where(valid[..., None] & (scores > least_score), scores, float("-inf"))
     boxes = decode(deltas, proposals[:, :, None], REGION_WEIGHTS)
     boxes = clip(tf.reshape(boxes, [-1, count * classes, 4]), sizes)  # [B, K*C, 4]

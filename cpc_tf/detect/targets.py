@@ -1,8 +1,7 @@
-"""What the detector learns: matching of candidates with objects, sampling, targets, and the four losses."""
+"""Targets of the detector: matches candidates with objects, samples them, and computes the four losses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -16,29 +15,24 @@ POSITIVE, NEGATIVE, IGNORED = 1, 0, -1
 class Objects(NamedTuple):
     """The objects of a batch of images, padded to M places an image (at least one)."""
 
-    boxes: tf.Tensor  # [B, M, 4], within the image
-    labels: tf.Tensor  # [B, M], int32: the class, -1 for padding
-    learned: tf.Tensor  # [B, M], bool: an object to learn from
-    ignored: tf.Tensor  # [B, M], bool: an object that is neither learned nor background
+    boxes: tf.Tensor  # float32 [B, M, 4], within the image; 0 for padding
+    labels: tf.Tensor  # int32 [B, M], the class; -1 for padding
 
 
 class Samples(NamedTuple):
     """Candidates drawn for a loss, and their targets."""
 
-    indices: tf.Tensor  # [B, S], int32: among the candidates
-    valid: tf.Tensor  # [B, S], bool: false for padding
-    positive: tf.Tensor  # [B, S], bool: matched with an object
-    labels: tf.Tensor  # [B, S], int32: class of that object, 0 if there is none
-    deltas: tf.Tensor  # [B, S, 4], float32: how that object's box differs from the candidate; 0 if there is none
+    indices: tf.Tensor  # int32 [B, S], among the candidates
+    valid: tf.Tensor  # bool [B, S], false for padding
+    positive: tf.Tensor  # bool [B, S], matched with an object
+    labels: tf.Tensor  # int32 [B, S], class of that object; 0 if there is none
+    deltas: tf.Tensor  # float32 [B, S, 4], code of that object's box relative to the candidate; 0 if there is none
 
 
-def make_objects(
-    boxes: tf.Tensor, labels: tf.Tensor, difficult: tf.Tensor | None = None, learn_difficult: bool = True
-) -> Objects:
-    """Objects from boxes [B, M, 4], labels [B, M] (-1: padding) and difficult [B, M], without those of no area."""
+def make_objects(boxes: tf.Tensor, labels: tf.Tensor) -> Objects:
+    """Returns the objects of boxes [B, M, 4] and labels [B, M] (-1: padding); those without area become padding."""
     real = (labels >= 0) & (area(boxes) > 0)
-    ignored = tf.zeros_like(real) if difficult is None or learn_difficult else real & tf.cast(difficult, tf.bool)
-    return Objects(tf.where(real[..., None], boxes, 0.0), tf.cast(labels, tf.int32), real & ~ignored, ignored)
+    return Objects(tf.where(real[..., None], boxes, 0.0), tf.where(real, tf.cast(labels, tf.int32), -1))
 
 
 def match(
@@ -48,21 +42,18 @@ def match(
 
     Args:
       overlaps: [B, M, N] of M objects with N candidates.
-      objects: only `learned` ones are matched; candidates on `ignored` ones are not background.
-      positive: from this overlap on a candidate is positive.
-      negative: below this one it is negative; between the two it is ignored.
+      positive: least overlap of a positive candidate.
+      negative: candidates below this overlap are negative; between the two they are ignored.
       keep_best: the candidates that overlap an object most are positive, however little that is (Ren et al. 2015,
         Sec. 3.1.2), but keep the match above. An object without any overlap makes no candidate positive.
 
     Returns:
-      Indices of objects [B, N], int32 (0 if there is none), and labels [B, N], int32: POSITIVE, NEGATIVE or IGNORED.
+      Indices of objects, int32 [B, N] (0 if there is none), and labels, int32 [B, N]: POSITIVE, NEGATIVE or IGNORED.
     """
-    quality = tf.where(objects.learned[..., None], overlaps, -1.0)  # [B, M, N]
+    quality = tf.where(objects.labels[..., None] >= 0, overlaps, -1.0)  # [B, M, N]
     matches = tf.argmax(quality, 1, tf.int32)  # [B, N]
     best = tf.reduce_max(quality, 1)
     labels = tf.where(best >= positive, POSITIVE, tf.where(best < negative, NEGATIVE, IGNORED))
-    on_ignored = tf.reduce_max(tf.where(objects.ignored[..., None], overlaps, -1.0), 1) >= negative
-    labels = tf.where((labels == NEGATIVE) & on_ignored, IGNORED, labels)
     if keep_best:
         best_of_object = tf.reduce_max(quality, 2, keepdims=True)  # [B, M, 1]
         # Not a test for equality: a compiler may compute the overlaps twice and round them differently.
@@ -75,18 +66,18 @@ def sample(labels: tf.Tensor, count: int, positive_fraction: float, seed: tf.Ten
     """Draws `count` candidates of each image at random, without replacement.
 
     Args:
-      labels: [B, N]: POSITIVE, NEGATIVE or IGNORED.
+      labels: [B, N], POSITIVE, NEGATIVE or IGNORED.
       count: how many; all N if N is less.
-      positive_fraction: largest part of `count` that is positive; negative ones fill up.
+      positive_fraction: largest part of `count` that is positive; the rest is negative.
       seed: int32 [2].
 
     Returns:
-      Indices [B, count], int32, and their labels [B, count]: the positive ones, then the negative ones, then IGNORED
-      where an image has too few of both.
+      Indices, int32 [B, count], and their labels [B, count]: the positive ones, then the negative ones, then IGNORED if
+      an image has too few of both.
     """
     most_positive = min(int(count * positive_fraction), labels.shape[1])
     count = min(count, labels.shape[1])
-    # Integers are drawn, since XLA makes other fractions than TensorFlow from the same random bits. It also reads
+    # Integers are drawn, since XLA makes other fractions than TensorFlow from the same random bits. It also treats
     # negative seeds differently.
     seed = tf.bitwise.bitwise_and(seed, tf.int32.max)
     noise = tf.random.stateless_uniform(tf.shape(labels), seed, None, None, tf.int32)
@@ -95,7 +86,7 @@ def sample(labels: tf.Tensor, count: int, positive_fraction: float, seed: tf.Ten
     negative = tf.math.top_k(tf.where(labels == NEGATIVE, noise, -1), count)
     drawn = tf.reduce_sum(tf.cast(positive.values >= 0, tf.int32), 1, keepdims=True)  # [B, 1]
     slots = tf.range(count)[None]  # [1, count]
-    # Slot i holds the i-th positive one while there are any, then the negative ones from the first on.
+    # The positive ones, then the negative ones.
     source = tf.where(slots < drawn, slots, most_positive + slots - drawn)  # [B, count]
     indices = tf.gather(tf.concat([positive.indices, negative.indices], 1), source, batch_dims=1)
     scores = tf.gather(tf.concat([positive.values, negative.values], 1), source, batch_dims=1)
@@ -105,7 +96,7 @@ def sample(labels: tf.Tensor, count: int, positive_fraction: float, seed: tf.Ten
 def anchor_samples(
     anchors: tf.Tensor, inside: tf.Tensor, objects: Objects, config: RpnConfig, seed: tf.Tensor
 ) -> Samples:
-    """Samples of anchors [N, 4] for the RPN's losses, from those that are `inside` [B, N] the image."""
+    """Samples anchors [N, 4] that are `inside` [B, N] the image, for the RPN's losses."""
     overlaps = tf.where(inside[:, None], iou(objects.boxes, anchors[None]), 0.0)  # [B, M, N]
     matches, labels = match(overlaps, objects, config.rpn_positive_iou, config.rpn_negative_iou, keep_best=True)
     labels = tf.where(inside, labels, IGNORED)
@@ -116,15 +107,15 @@ def anchor_samples(
 def region_samples(
     proposals: tf.Tensor, valid: tf.Tensor, objects: Objects, config: HeadConfig, seed: tf.Tensor
 ) -> tuple[tf.Tensor, Samples]:
-    """Samples of regions for the head's losses, from proposals [B, K, 4], those of them that are `valid` [B, K].
+    """Samples regions for the head's losses, from the `valid` [B, K] of the proposals [B, K, 4].
 
-    The objects' own boxes are added, so that some regions are positive from the first step on.
+    The boxes of the objects are added, so that some regions are positive from the first step on.
 
     Returns:
       Boxes [B, S, 4], 0 for padding, and their targets.
     """
     candidates = tf.concat([proposals, objects.boxes], 1)  # [B, K + M, 4]
-    valid = tf.concat([valid, objects.learned], 1)
+    valid = tf.concat([valid, objects.labels >= 0], 1)
     overlaps = iou(objects.boxes, candidates)  # [B, M, K + M]
     matches, labels = match(overlaps, objects, config.region_positive_iou, config.region_positive_iou)
     labels = tf.where(valid, labels, IGNORED)
@@ -134,34 +125,21 @@ def region_samples(
     return tf.where(samples.valid[..., None], boxes, 0.0), samples
 
 
-def _samples(
-    boxes: tf.Tensor,
-    indices: tf.Tensor,
-    labels: tf.Tensor,
-    matches: tf.Tensor,
-    objects: Objects,
-    weights: Sequence[float],
-) -> Samples:
-    """Targets of sampled boxes [B, S, 4], from their indices and labels [B, S] and all candidates' matches [B, N]."""
+def _samples(boxes, indices, labels, matches, objects, weights):
+    """Returns the targets of sampled boxes [B, S, 4], from their indices and labels [B, S] and all matches [B, N]."""
     positive = labels == POSITIVE
     matched = tf.gather(matches, indices, batch_dims=1)  # [B, S]
-    classes = tf.gather(objects.labels, matched, batch_dims=1)
+    classes = tf.where(positive, tf.gather(objects.labels, matched, batch_dims=1), 0)
     deltas = encode(tf.gather(objects.boxes, matched, batch_dims=1), boxes, weights)
-    return Samples(
-        indices,
-        labels != IGNORED,
-        positive,
-        tf.where(positive, classes, 0),
-        tf.where(positive[..., None], deltas, 0.0),
-    )
+    return Samples(indices, labels != IGNORED, positive, classes, tf.where(positive[..., None], deltas, 0.0))
 
 
-# The losses of Ren et al. 2015, eq. 1, float32 scalars, with L1 distances between boxes as in C4. All are divided by
-# the number of samples, although only positive ones have a loss of boxes: images with few objects move boxes little.
+# The losses of Ren et al. 2015, eq. 1, float32 scalars, with L1 distances between codes as in C4. All are divided by
+# the number of samples, although only positive ones have a loss of boxes.
 
 
 def rpn_losses(objectness: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> dict[str, tf.Tensor]:
-    """'rpn_class' and 'rpn_box' from all anchors' logits [B, N] and differences [B, N, 4]."""
+    """Returns 'rpn_class' and 'rpn_box', from logits [B, N] and codes [B, N, 4] of all anchors."""
     logits = tf.gather(objectness, samples.indices, batch_dims=1)  # [B, S]
     cross_entropy = tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(samples.positive, tf.float32), logits)
     deltas = tf.gather(deltas, samples.indices, batch_dims=1)  # [B, S, 4]
@@ -169,7 +147,7 @@ def rpn_losses(objectness: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> di
 
 
 def region_losses(logits: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> dict[str, tf.Tensor]:
-    """'region_class' and 'region_box' from the samples' logits [B, S, C + 1] and differences [B, S, C, 4]."""
+    """Returns 'region_class' and 'region_box', from logits [B, S, C + 1] and codes [B, S, C, 4] of the samples."""
     background = logits.shape[-1] - 1
     labels = tf.where(samples.positive, samples.labels, background)
     cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)  # [B, S]
@@ -183,6 +161,6 @@ def _box_loss(deltas: tf.Tensor, samples: Samples) -> tf.Tensor:
 
 
 def _mean(values: tf.Tensor, samples: Samples) -> tf.Tensor:
-    """Mean of the valid samples' values [B, S]; 0 if there are none."""
+    """Returns the mean over the valid samples of values [B, S]; 0 if there are none."""
     count = tf.reduce_sum(tf.cast(samples.valid, tf.float32))
     return tf.reduce_sum(tf.where(samples.valid, values, 0.0)) / tf.maximum(count, 1.0)

@@ -1,4 +1,4 @@
-"""Fine-tuning of a detector: the model with its optimizer, and one step of it in a replica."""
+"""Fine-tuning of a detector: the model with its optimizer, and a training step of a replica."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.optimizer import sgd
-from cpc_tf.training.schedules import Schedule
+from cpc_tf.training.optimizer import Schedule, sgd
 from cpc_tf.training.trainee import Trainee
 
-# File of a run with the names of its classes, a JSON list.
-CLASS_NAMES = "class_names.json"
+CLASS_NAMES = "class_names.json"  # file of a run: the names of its classes, a JSON list
 LOSSES = ("loss", "rpn_class", "rpn_box", "region_class", "region_box")
 
 
@@ -26,41 +24,41 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
     Raises:
       ConfigError: the encoder cannot be loaded, or does not fit.
     """
-    chosen, precision = config.detector.backbone, config.numerics.precision
-    if chosen.encoder == PIXELS:
+    backbone = config.detector.backbone
+    if backbone.encoder == PIXELS:
         raise ConfigError(
             "--encoder=pixels: a detector needs an encoder; --encoder=random trains a new --backbone from the pixels on"
         )
-    backbone = load_feature_maps(  # sets the random seed
-        chosen.encoder,
-        chosen.backbone_endpoint,
+    features = load_feature_maps(  # sets the random seed
+        backbone.encoder,
+        backbone.backbone_endpoint,
         PROBE,
-        backbone=chosen.backbone,
+        backbone=backbone.backbone,
         seed=config.training.seed,
-        precision=precision,
+        precision=config.numerics.precision,
         flag="backbone_endpoint",
         vectors=False,
-        update_statistics=chosen.backbone_statistics,
+        update_statistics=backbone.backbone_statistics,
     )
-    if chosen.restore_kernel_norms and backbone.is_rebuilt:
-        restore_kernel_norms(backbone.encoder)
+    if backbone.restore_kernel_norms and features.is_rebuilt:
+        restore_kernel_norms(features.encoder)
     try:
-        model = FasterRCNN(backbone, num_classes, config.detector, precision)
+        model = FasterRCNN(features, num_classes, config.detector, config.numerics.precision)
     except ValueError as error:
-        flags = f"--encoder={chosen.encoder} --backbone_endpoint={chosen.backbone_endpoint}"
+        flags = f"--encoder={backbone.encoder} --backbone_endpoint={backbone.backbone_endpoint}"
         raise ConfigError(f"{flags}: {' '.join(str(error).split())[:500]}") from error
     for name in ("canvas_height", "canvas_width"):
         side = getattr(config.canvas, name)
         if side % model.stride:
             raise ConfigError(
                 f"--{name}={side}: not a multiple of {model.stride}, the stride of --backbone_endpoint="
-                f"{chosen.backbone_endpoint}; {side + -side % model.stride} would do"
+                f"{backbone.backbone_endpoint}; {side + -side % model.stride} would do"
             )
     return model
 
 
 def rate_of(config: DetectorSgdConfig, batch_size: int, train_steps: int) -> Schedule:
-    """The learning rate: proportional to the batch, divided by ten after each of the --rate_drops."""
+    """Returns the learning rate: proportional to the batch, divided by ten after each of the --rate_drops."""
     rate = config.learning_rate * (batch_size / config.rate_batch if config.rate_batch else 1.0)
     return Schedule(rate, config.warmup_steps, drops=[part * train_steps for part in config.numbers("rate_drops")])
 
@@ -71,12 +69,6 @@ class DetectorTraining(Trainee):
     One SGD trains everything. The encoder's gradients are multiplied by --encoder_rate_factor, which for SGD with
     momentum is the same as a smaller learning rate.
 
-    Args:
-      config: the run's settings.
-      num_classes: without the background.
-      strategy: where it runs.
-      train_steps: the length of the run, for the schedule.
-
     Raises:
       ConfigError: the encoder does not fit, or the batch cannot be divided among the replicas.
     """
@@ -85,42 +77,41 @@ class DetectorTraining(Trainee):
     metric_names = (*LOSSES, "gradient_norm", "left_out")
 
     def __init__(self, config: DetectConfig, num_classes: int, strategy: tf.distribute.Strategy, train_steps: int):
-        batch, chosen = config.training.batch_size, config.sgd
-        super().__init__(strategy, batch, config.numerics.xla)
+        batch_size = config.training.batch_size
+        super().__init__(strategy, batch_size, config.numerics.xla)
         self.config = config
         with strategy.scope():
             self.model = build_detector(config, num_classes)
-            self.optimizer = sgd(rate_of(chosen, batch, train_steps), chosen.momentum)
+            self.optimizer = sgd(rate_of(config.sgd, batch_size, train_steps), config.sgd.momentum)
         variables = [*self.model.encoder_variables, *self.model.detector_variables]
-        self.set_up({"optimizer": (self.optimizer, variables)}, chosen.clip_norm, model=self.model)
+        self.set_up({"optimizer": (self.optimizer, variables)}, config.sgd.clip_norm, model=self.model)
         self.detect = self.compiled(self.detect)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """The arguments of `gradients`, from a batch of `detection_pipeline.batches`."""
+        """Returns the arguments of `gradients`, from a batch of `detection_pipeline.batches`."""
         seed = tf.stack([self.config.training.seed % 2**31, tf.cast(self.step, tf.int32)])
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        names = ("image", "size", "boxes", "labels", "difficult", "left_out")
+        names = ("image", "size", "boxes", "labels", "left_out")
         return *(batch[name] for name in names), tf.random.experimental.stateless_fold_in(seed, replica)
 
-    def gradients(self, images, sizes, boxes, labels, difficult, left_out, seed):
+    def gradients(self, images, sizes, boxes, labels, left_out, seed):
+        images = tf.image.convert_image_dtype(images, tf.float32)
         with tf.GradientTape() as tape:
-            losses = self.model.training_losses(
-                tf.image.convert_image_dtype(images, tf.float32), sizes, boxes, labels, seed, difficult
-            )
+            losses = self.model.training_losses(images, sizes, boxes, labels, seed)
         gradients = tape.gradient(losses["loss"], self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         metrics = {name: losses[name] for name in LOSSES}
         return gradients, {**metrics, "left_out": tf.reduce_mean(tf.cast(left_out, tf.float32))}
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Adds the weight decay, and scales the encoder's gradients to its own rate."""
-        chosen, encoder = self.config.sgd, len(self.model.encoder_variables)
-        steps = []
+        sgd, encoder = self.config.sgd, len(self.model.encoder_variables)
+        scaled = []
         for index, (gradient, variable) in enumerate(zip(gradients, self.trained)):
             if variable.shape.rank > 1:
-                gradient += chosen.weight_decay * variable
-            steps.append(gradient * chosen.encoder_rate_factor if index < encoder else gradient)
-        return steps
+                gradient += sgd.weight_decay * variable
+            scaled.append(gradient * sgd.encoder_rate_factor if index < encoder else gradient)
+        return scaled
 
     def detect(self, images: tf.Tensor, sizes: tf.Tensor) -> Detections:
-        """Images uint8 [B, H, W, 3] and their heights and widths [B, 2] -> detections."""
+        """Detects objects in images uint8 [B, H, W, 3] of heights and widths [B, 2]."""
         return self.model(tf.image.convert_image_dtype(images, tf.float32), sizes)

@@ -8,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
-from cpc_tf.encoders.load import LoadedEncoder
+from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import make_norm
 from cpc_tf.keras import keras
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
-from cpc_tf.training.schedules import warm_up
+from cpc_tf.training.optimizer import warm_up
 from cpc_tf.training.trainee import Trainee
 
 # Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.

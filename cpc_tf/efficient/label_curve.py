@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.results import paper, plots, presets
-from cpc_tf.results.blocks import Figure, Gain, percent
-from cpc_tf.results.datasets import IMAGENET
+from cpc_tf.results.blocks import Figure, Finding, Gain, percent
 from cpc_tf.results.methods import Method, first_steps, fraction, methods
 from cpc_tf.results.runs import Run
 
 METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
+IMAGENET = ("imagenet2012", "imagenet")  # where our figures and the paper's can be compared directly
+
+Curve = dict[float, Method]
+"""A method's runs at each fraction of the labels, in increasing order."""
 
 
 def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
@@ -39,8 +42,7 @@ def between_measured(baseline: Sequence[tuple[float, float]], labels: float, acc
     return Gain(max(beaten) / labels) if beaten and most > labels else None
 
 
-Curve = dict[float, Method]
-"""A method's runs at each fraction of the labels, in increasing order."""
+RULES = {"Gain, interpolated": interpolated, "Gain between measured fractions": between_measured}
 
 
 class Curves(NamedTuple):
@@ -52,19 +54,17 @@ class Curves(NamedTuple):
 
     def gain(self, at: float, metric: str, rule: Callable[..., Gain | None] = interpolated) -> Gain | None:
         """Returns the gain of the pre-trained encoder over pixels, if the runs of both are known to be long enough."""
-        judged = {fraction: point for fraction, point in self.pixels.items() if not (short(point) or unjudged(point))}
-        baseline = [(labels(point), point.spread(metric).mean) for point in judged.values()]
-        ours = self.ours[at]
-        return None if short(ours) or unjudged(ours) else rule(baseline, labels(ours), ours.spread(metric).mean)
+        ours, judged = self.ours[at], [point for point in self.pixels.values() if not doubt(point)]
+        baseline = [(labels_of(point), point.spread(metric).mean) for point in judged]
+        return None if doubt(ours) else rule(baseline, labels_of(ours), ours.spread(metric).mean)
 
 
 def curves(runs: Sequence[Run]) -> Curves:
     """Returns the curves of one dataset; the methods with the most fractions are compared."""
     found = []
     for method in methods(runs):
-        found.append({})
-        for at in sorted(set(map(fraction, method.runs))):
-            found[-1][at] = method._replace(runs=[run for run in method.runs if fraction(run) == at])
+        at = sorted(set(map(fraction, method.runs)))
+        found.append({f: method._replace(runs=[run for run in method.runs if fraction(run) == f]) for f in at})
     ours = [curve for curve in found if method_of(curve).pretrained]
     pixels = [curve for curve in found if method_of(curve).trained_by == "pixels"]
     return Curves(found, max(ours, key=len, default={}), max(pixels, key=len, default={}))
@@ -75,48 +75,61 @@ def method_of(curve: Curve) -> Method:
     return next(iter(curve.values()))
 
 
-def labels(point: Method) -> int:
+def labels_of(point: Method) -> int:
     """Returns the number of labels of the runs at a fraction."""
     return point.runs[0]["num_train_labels"]
 
 
-def short(point: Method) -> str:
-    """Returns how much shorter than the preset's the runs at a fraction are (see `presets.shorter`), or ''."""
-    used = preset(point.runs[0]["dataset"], point.trained_by == "pixels")
-    return presets.shorter(EfficientConfig, used, first_steps(point.runs[0]), labels(point))
+def doubt(point: Method) -> str:
+    """Returns why the runs at a fraction may be too short to claim a gain, or ''."""
+    run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
+    preset, steps = presets.own_preset(run["dataset"], *names, "efficient"), first_steps(run)
+    short = presets.remark([presets.shorter(EfficientConfig, preset, steps, labels_of(point))])
+    return short or ("" if preset else "no preset for this dataset") or ("" if steps else "unknown number of steps")
 
 
-def unjudged(point: Method) -> str:
-    """Returns why the length of the runs at a fraction cannot be judged, or ''."""
-    if not preset(point.runs[0]["dataset"], point.trained_by == "pixels"):
-        return "no preset for this dataset"
-    return "" if first_steps(point.runs[0]) else "unknown number of steps"
+def findings(found: Curves) -> list[Finding]:
+    """Returns the accuracies with the fewest and the most labels; a gain is claimed only of runs of the full length."""
+    common = sorted(found.ours.keys() & found.pixels.keys())
+    compared = []
+    for at in dict.fromkeys((*common[:1], *common[-1:])):
+        both = [found.ours[at], found.pixels[at]]
+        gain, (ours, pixels) = found.gain(at, "top1"), (point.spread("top1") for point in both)
+        remark = ""
+        if ours.mean <= pixels.mean:
+            remark = "pixels are not behind"
+        elif any(map(doubt, both)):
+            remark = "no gain is claimed"
+        elif at == common[0] and gain and not (gain.bound and gain.factor < 1.05):  # else pixels have no more
+            remark = f"pixels need {gain} times as many labels"
+        compared.append(_finding(both, at, remark))
+    for own, lacking in ((found.ours, "pixels"), (found.pixels, "an encoder trained without labels")):
+        if own and not compared:
+            at, point = next(iter(own.items()))
+            compared = [_finding([point], at, f"{lacking}: not measured")]
+    return compared
 
 
-def preset(dataset: str, pixels: bool) -> str:
-    """Returns the preset for a pre-trained encoder or for the supervised baseline; '' if the dataset has none."""
-    return presets.own_preset(dataset, *["efficient_pixels"] * pixels, "efficient")
+def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
+    values = {point.title: str(point.spread("top1")) for point in points}
+    remarks = dict.fromkeys(filter(None, [*map(doubt, points), remark]))
+    return Finding(f"{labels_of(points[0]):,} labels ({percent(at)}), top-1", values, "; ".join(remarks))
 
 
-def figure(found: Curves, dataset: str) -> Figure:
-    """Returns figure 1 of the paper: top-1 and top-5 side by side."""
-    ticks = {labels(point): f"{labels(point):,}\n{percent(f)}" for curve in found.all for f, point in curve.items()}
-    title = "Accuracy against labels (figure 1 of the paper). Bands go from the worst to the best run."
-
+def figure_1(found: Curves, dataset: str) -> Figure:
+    """Returns figure 1 of the paper: top-1 and top-5 side by side, on ImageNet with the paper's curves, dotted."""
+    panels: dict[str, list[plots.Line]] = {}
+    for metric, name in METRICS.items():
+        lines = panels[f"{name} on test images, %"] = []
+        for curve in found.all:
+            points = [(labels_of(point), *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]
+            style, method = "-" if curve in (found.ours, found.pixels) else "--", method_of(curve)
+            lines.append(plots.Line(method.title, points, method.trained_by, style))
+        for color, theirs in (("cpc", paper.CPC), ("pixels", paper.PIXELS)) if dataset in IMAGENET else ():
+            points = [(paper.IMAGES * f, y) for f, y in zip(paper.FRACTIONS, paper.TABLE_2[metric][theirs])]
+            lines.append(plots.Line(f"{theirs}, paper", points, color, ":"))
+    ticks = {labels_of(p): f"{labels_of(p):,}\n{percent(f)}" for curve in found.all for f, p in curve.items()}
     limits = {"xlim": (min(ticks) / 1.3, max(ticks) * 1.3), "ylim": (None, 101.5)}
     axes = {"xlabel": "labels (part of all)", "xscale": "log", **limits}
-    panels = {f"{name} on test images, %": _lines(found, metric, dataset) for metric, name in METRICS.items()}
+    title = "Accuracy against labels (figure 1 of the paper). Bands go from the worst to the best run."
     return plots.Curves(panels, 2, axes, ticks).figure("figure1", title, 10, 4.3)
-
-
-def _lines(found: Curves, metric: str, dataset: str) -> list[plots.Line]:
-    """Our curves, dashed if they are not compared; on ImageNet the paper's, dotted."""
-    lines = []
-    for curve in found.all:
-        points = [(labels(point), *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]
-        style, method = "-" if curve in (found.ours, found.pixels) else "--", method_of(curve)
-        lines.append(plots.Line(method.title, points, method.trained_by, style))
-    for color, name in (("cpc", paper.CPC), ("pixels", paper.PIXELS)) if dataset in IMAGENET else ():
-        points = [(paper.IMAGES * f, y) for f, y in zip(paper.FRACTIONS, paper.TABLE_2[metric][name])]
-        lines.append(plots.Line(f"{name}, paper", points, color, ":"))
-    return lines

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +17,7 @@ from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, Classifi
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.encoders.card import PIXELS
-from cpc_tf.encoders.load import LoadedEncoder
+from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.evaluation import scores
 from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.keras import keras
@@ -30,15 +29,8 @@ from cpc_tf.training.workdir import Workdir
 _BATCH = 128  # images that are only encoded
 
 
-class Subset(NamedTuple):
-    """Some of the labelled images, and their positions among all that may be used, int64 [n]."""
-
-    source: Source
-    rows: np.ndarray
-
-
 class Inputs:
-    """The images of a run: those whose labels may be used, subsets of them, and the test images.
+    """The images of a run, in parts: 'chosen' may be learned from, 'fit' and 'held_out' are of these; 'test'.
 
     Features of a frozen encoder are encoded at the first use, which must be before the encoder is fine-tuned.
 
@@ -52,81 +44,66 @@ class Inputs:
     def __init__(
         self, config: EfficientConfig, encoder: LoadedEncoder, source: Source, test_source: Source, labels: Labels
     ):
-        self._config, self._encoder, self._test_source, self._labels = config, encoder, test_source, labels
-        self.sources = (source, test_source)
-        self._encoded: dict[Source, Features] = {}
-        self.class_names = source.class_names
-        self.chosen = Subset(restricted(source, labels.chosen), np.arange(len(labels.chosen)))
+        self._config, self._encoder, self._labels = config, encoder, labels
+        self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
+        self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
+        self._encoded: dict[str, Features] = {}
 
-    @functools.cached_property
-    def fit(self) -> Subset:
-        """The labels to train on while settings are selected."""
-        return self._part(self._labels.fit)
+    def _rows(self, part: str) -> np.ndarray:
+        """Returns the positions of a part among the chosen images, int64 [n]."""
+        return np.searchsorted(self._labels.chosen, getattr(self._labels, part))
 
-    @functools.cached_property
-    def _held_out(self) -> Subset:
-        return self._part(self._labels.held_out)
-
-    def _part(self, indices: np.ndarray) -> Subset:
-        rows = np.searchsorted(self._labels.chosen, indices)
-        return Subset(restricted(self.chosen.source, rows), rows)
-
-    def training(
-        self, config: EfficientConfig, phase: str, part: Subset
-    ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
-        """Returns batches of a subset as `loop.train` takes them: augmented images, or features of some views of each.
-
-        `config` is that of the phase, which may have settings of its own.
-        """
-        if not self._is_cached(phase):
-            make = functools.partial(pipeline.batches, part.source, RandomSizedCrop(), config.images, config.augment)
-            return replica_batches(config.training, make)
-        views = config.sgd.cached_views
-
-        def features() -> Features:
-            rows = (np.arange(views)[:, None] * len(self.chosen.rows) + part.rows).ravel()
-            return Features(self._views.latents[rows], self._views.labels[rows])
-
-        return cached_batches(features, views, config.training)
-
-    def held_out(self, phase: str) -> Iterable[dict[str, tf.Tensor]]:
-        """Returns the held-out images, in order, as `Classification.logits` takes them."""
-        return self._in_order(phase, self._held_out.source, "encoding held-out images")
-
-    def test(self, phase: str) -> Iterable[dict[str, tf.Tensor]]:
-        """Returns the test images, in order, as `Classification.logits` takes them."""
-        return self._in_order(phase, self._test_source, "encoding test images")
+    def _source(self, part: str) -> Source:
+        if part not in self._parts:
+            self._parts[part] = restricted(self._parts["chosen"], self._rows(part))
+        return self._parts[part]
 
     def _is_cached(self, phase: str) -> bool:
         return phase == FROZEN and bool(self._config.sgd.cached_views)
 
-    def _in_order(self, phase: str, source: Source, title: str) -> Iterable[dict[str, tf.Tensor]]:
+    def training(
+        self, config: EfficientConfig, phase: str, part: str
+    ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
+        """Returns batches of a part as `loop.train` takes them: augmented images, or features of some views of each.
+
+        `config` is that of the phase, which may have settings of its own.
+        """
+        if not self._is_cached(phase):
+            source = self._source(part)
+            make = functools.partial(pipeline.batches, source, RandomSizedCrop(), config.images, config.augment)
+            return replica_batches(config.training, make)
+        views = config.sgd.cached_views
+
+        def features() -> Features:
+            rows = (np.arange(views)[:, None] * self.count + self._rows(part)).ravel()
+            return Features(self._views.latents[rows], self._views.labels[rows])
+
+        return cached_batches(features, views, config.training)
+
+    def in_order(self, phase: str, part: str) -> Iterable[dict[str, tf.Tensor]]:
+        """Returns the images of a part in order, as `Classification.logits` takes them."""
+        source = self._source(part)
         images = pipeline.plain_images(source, self._config.images, _BATCH)
         if not self._is_cached(phase):
             return images
-        if source not in self._encoded:
-            self._encoded[source] = encode_dataset(images, self._encoder.encode, source.num_examples, title, "image")
-        latents, labels = self._encoded[source]
+        if part not in self._encoded:
+            title = f"encoding {part.replace('_', '-')} images"
+            self._encoded[part] = encode_dataset(images, self._encoder.encode, source.num_examples, title, "image")
+        latents, labels = self._encoded[part]
         starts = range(0, len(labels), _BATCH)
         return [{"latents": latents[i : i + _BATCH], "label": labels[i : i + _BATCH]} for i in starts]
 
     @functools.cached_property
     def _views(self) -> Features:
-        """All views of the labelled images: view after view, each in the order of the images."""
-        config, source = self._config, self.chosen.source
+        """All views of the chosen images: view after view, each in the order of the images."""
+        config, source = self._config, self._source("chosen")
         views = config.sgd.cached_views
         batches = pipeline.image_views(source, config.images, config.augment, _BATCH, views, config.training.seed)
-        return encode_dataset(batches, self._encoder.encode, views * source.num_examples, "encoding images", "image")
+        return encode_dataset(batches, self._encoder.encode, views * self.count, "encoding images", "image")
 
 
 class Phases:
-    """The phases of a run. They share an encoder: each starts from the original weights, and changes them.
-
-    Args:
-      encoder: images -> feature maps, with all its variables.
-      inputs: what it is trained and evaluated on.
-      strategy: where it runs.
-    """
+    """The phases of a run. They share an encoder: each starts from the original weights, and changes them."""
 
     def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
         self.encoder, self.inputs, self._strategy = encoder, inputs, strategy
@@ -138,25 +115,24 @@ class Phases:
         """Seconds that all phases have trained, over all sessions of the run."""
         return sum(self._seconds.values())
 
-    def first(self, config: EfficientConfig, part: Subset) -> Classification:
-        """Trains the first phase on a subset, in `config.workdir`: the classifier or, for 'pixels', everything."""
-        phase = first_phase(config)
+    def first(self, config: EfficientConfig, part: str) -> Classification:
+        """Trains the first phase on a part, in `config.workdir`: the classifier or, for 'pixels', everything."""
+        phase, steps = first_phase(config), config.training.steps(self.inputs.count)
         self.encoder.set_weights(self._weights)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = self._classifier(config, phase)
-            steps = config.training.steps(len(self.inputs.chosen.rows))
             trainee = Classification(self.encoder, classifier, phase, config, steps, self._strategy)
         self._train(config, trainee, part, steps)
         return trainee
 
     def fine_tune(
-        self, config: EfficientConfig, start: Classification, part: Subset, steps: int, evaluated: bool = False
+        self, config: EfficientConfig, start: Classification, part: str, steps: int, evaluated: bool = False
     ) -> tuple[Classification, Sequence[dict[str, float]]]:
         """Trains the encoder and the classifier of a frozen phase, in `config.workdir`.
 
         Returns:
-          What was trained, and the records of metrics.jsonl; with `evaluated`, some have held-out scores.
+          The trained phase and the records of metrics.jsonl; with `evaluated`, some have held-out scores.
         """
         horizon = config.sgd.finetune_steps
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
@@ -167,12 +143,20 @@ class Phases:
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
         """Returns accuracy and loss on the held-out labels."""
-        found, _ = _evaluate(config, trainee, self.inputs.held_out(trainee.phase))
+        found, _ = self._evaluate(config, trainee, "held_out")
         return {"held_out_top1": found["top1"], "held_out_loss": found["loss"]}
 
     def test(self, config: EfficientConfig, trainee: Classification) -> tuple[dict[str, float], np.ndarray]:
         """Returns top-1, top-5 and loss on the test split, and (label, prediction) of each image, [N, 2]."""
-        return _evaluate(config, trainee, self.inputs.test(trainee.phase))
+        return self._evaluate(config, trainee, "test")
+
+    def _evaluate(
+        self, config: EfficientConfig, trainee: Classification, part: str
+    ) -> tuple[dict[str, float], np.ndarray]:
+        logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
+        found = scores.score(logits, labels)
+        loop.refuse_divergence(found, config, trainee.rates)
+        return found, np.stack([labels, logits.argmax(1)], 1)
 
     def _classifier(self, config: EfficientConfig, phase: str) -> ResNetClassifier:
         side = config.images.image_size
@@ -184,7 +168,7 @@ class Phases:
         return classifier
 
     def _train(
-        self, config: EfficientConfig, trainee: Classification, part: Subset, steps: int, **evaluation
+        self, config: EfficientConfig, trainee: Classification, part: str, steps: int, **evaluation
     ) -> Sequence[dict[str, float]]:
         batches = self.inputs.training(config, trainee.phase, part)
         workdir = Workdir(config, "efficient", is_chief(config.training))
@@ -206,12 +190,3 @@ def fine_tuning(config: EfficientConfig) -> int:
 def folder(config: EfficientConfig, *names: str) -> EfficientConfig:
     """Returns the same settings for a phase in a folder of the run."""
     return replace(config, workdir=os.path.join(config.workdir, *names))
-
-
-def _evaluate(
-    config: EfficientConfig, trainee: Classification, batches: Iterable
-) -> tuple[dict[str, float], np.ndarray]:
-    logits, labels = trainee.logits(batches)
-    found = scores.score(logits, labels)
-    loop.refuse_divergence(found, config, trainee.rates)
-    return found, np.stack([labels, logits.argmax(1)], 1)

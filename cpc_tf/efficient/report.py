@@ -10,32 +10,17 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.efficient import label_curve
-from cpc_tf.efficient.label_curve import METRICS, Curves, curves, interpolated, method_of
-from cpc_tf.results import glyphs, paper, plots, presets
-from cpc_tf.results.blocks import (
-    TRAINING,
-    Block,
-    Details,
-    Figure,
-    Finding,
-    Gain,
-    Part,
-    Row,
-    Spread,
-    Table,
-    percent,
-    spread,
-)
-from cpc_tf.results.datasets import IMAGENET
-from cpc_tf.results.methods import Method, fraction, methods
+from cpc_tf.efficient.label_curve import IMAGENET, METRICS, Curves, interpolated, labels_of, method_of
+from cpc_tf.results import glyphs, paper, plots
+from cpc_tf.results.blocks import TRAINING, Block, Details, Figure, Gain, Part, Row, Spread, Table, percent, spread
+from cpc_tf.results.methods import fraction, methods
 from cpc_tf.results.runs import Run, is_number
-from cpc_tf.results.training import classifier_curves
 
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
-RULES = {"Gain, interpolated": interpolated, "Gain between measured fractions": label_curve.between_measured}
 TRIED = {"Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size", "Steps": "steps"}
 MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
 PAIRS = 8  # classes in the table of confusions
+
 # Rows of tables over fractions of the labels: group, name, source, values by fraction.
 Lines = list[tuple[str, str, str, Mapping[float, Any]]]
 
@@ -44,58 +29,23 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the classifiers with few labels on a dataset."""
     if not runs:
         return []
-    found, name = curves(runs), runs[0].dataset_title
+    found, name = label_curve.curves(runs), runs[0].dataset_title
     tables = [table_2(found, name), *table_3(found, name), *search(runs)]
     training: list[Block] = []
     for index, curve in enumerate(found.all, 1):
         title, groups = method_of(curve).title, {percent(f): point.runs for f, point in curve.items()}
-        training += classifier_curves(
-            f"training-efficient-{index}", f"classifiers with few labels: {title}", groups, ordered=True
-        )
+        title = f"classifiers with few labels: {title}"
+        training += plots.classifier_curves(f"training-efficient-{index}", title, groups, ordered=True)
     return [
-        Part(10, "labels", "Few labels", [label_curve.figure(found, name), *tables], findings(found)),
+        Part(10, "labels", "Few labels", [label_curve.figure_1(found, name), *tables], label_curve.findings(found)),
         Part(50, "confusions", "Confusions", confusions(found)),
         Part(72, *TRAINING, training),
     ]
 
 
-def findings(found: Curves) -> list[Finding]:
-    """Returns the accuracies with the fewest and the most labels; a gain is claimed only of runs of the full length."""
-    common = sorted(found.ours.keys() & found.pixels.keys())
-    compared = []
-    for at in dict.fromkeys((*common[:1], *common[-1:])):
-        both = [found.ours[at], found.pixels[at]]
-        ours, pixels = (point.spread("top1") for point in both)
-        gained, unjudged = found.gain(at, "top1"), [*filter(None, map(label_curve.unjudged, both))]
-        remark = ""
-        if ours.mean <= pixels.mean:
-            remark = "pixels are not behind"
-        elif any(map(label_curve.short, both)):
-            remark = "no gain is claimed"
-        elif unjudged:
-            remark = f"no gain is claimed: {unjudged[0]}"
-        elif at == common[0] and gained and not (gained.bound and gained.factor < 1.05):  # else pixels have no more
-            remark = f"pixels need {gained} times as many labels"
-        compared.append(_finding(both, at, remark))
-    if compared:
-        return compared
-    for own, lacking in ((found.ours, "pixels"), (found.pixels, "an encoder trained without labels")):
-        for at, point in own.items():
-            return [_finding([point], at, f"{lacking}: not measured")]
-    return []
-
-
-def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
-    values = {point.title: str(point.spread("top1")) for point in points}
-    short = map(label_curve.short, points)
-    return Finding(
-        f"{label_curve.labels(points[0]):,} labels ({percent(at)}), top-1", values, presets.remark(short, remark)
-    )
-
-
 def table_2(found: Curves, dataset: str) -> Table:
     """Returns table 2, our rows above the paper's."""
-    labels = {f: label_curve.labels(point) for curve in found.all for f, point in curve.items()}
+    labels = {f: labels_of(point) for curve in found.all for f, point in curve.items()}
     lines: Lines = [("", "Number of labels", "aside", labels)]
     for metric, group in METRICS.items():
         for curve in found.all[::-1]:
@@ -103,7 +53,7 @@ def table_2(found: Curves, dataset: str) -> Table:
             pixels = f"{method.architecture or 'classifier'} trained on {method.title}"
             name = pixels if method.trained_by == "pixels" else f"trained on {method.title} features"
             lines.append((group, name, "measured", values))
-        for name, rule in RULES.items():
+        for name, rule in label_curve.RULES.items():
             lines.append((group, name, "gain", {f: found.gain(f, metric, rule) for f in found.ours}))
         printed = {name: dict(zip(paper.FRACTIONS, values)) for name, values in paper.TABLE_2[metric].items()}
         lines += [(group, name, "paper", _spreads(values)) for name, values in printed.items()]
@@ -129,7 +79,7 @@ def table_3(found: Curves, dataset: str) -> list[Table]:
     title = "Fixed and fine-tuned, beside other methods (table 3 of the paper)"
     note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it."
     lines = [*ours[0], *printed, *ours[1]]
-    return [_over_fractions("table3", title, lines, note, dataset)] if len(lines) > len(printed) else []
+    return [_over_fractions("table3", title, lines, note, dataset)] if any(ours) else []
 
 
 def _phases(found: Curves, group: str, metric: str) -> Lines:
@@ -202,22 +152,17 @@ def predictions(run: Run) -> list[tuple[int, int]]:
     return pairs if all(min(pair) >= 0 for pair in pairs) else []
 
 
-def _shares(counts: np.ndarray) -> np.ndarray:
-    return counts / np.maximum(counts.sum(1, keepdims=True), 1)
-
-
 def _matrix_figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:
-    ticks = range(len(names) if len(names) <= MOST_NAMED else 0)
-    drawable = glyphs.drawable(tuple(names), "class")[: len(ticks)]
-    short = [name if len(name) <= 16 else f"{name[:15]}…" for name in drawable]
+    shown = range(len(names) if len(names) <= MOST_NAMED else 0)
+    short = plots.shortened(glyphs.drawable(tuple(names), "class")[: len(shown)])
 
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
         image = axis.imshow(100 * _shares(counts), vmin=0, vmax=100, cmap=theme.shades)
         axis.set(title=f"{title}, test images", xlabel="prediction", ylabel="class")
         axis.grid(visible=False)
-        axis.set_xticks(ticks, short, rotation=90, fontsize=7)
-        axis.set_yticks(ticks, short, fontsize=7)
+        axis.set_xticks(shown, short, rotation=90, fontsize=7)
+        axis.set_yticks(shown, short, fontsize=7)
         canvas.colorbar(image, shrink=0.6, pad=0.02).set_label("% of the class")
 
     found = zip(*np.nonzero(counts))
@@ -225,6 +170,10 @@ def _matrix_figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figu
     caption = "Confusion matrix of the test images, all runs together; each row sums to 100 %."
     alt = f"Confusion matrix, {title}: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
     return Figure("confusion", caption, plots.png(draw, 6.5, 5.6, 160), alt, data)
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    return counts / np.maximum(counts.sum(1, keepdims=True), 1)
 
 
 def _pairs(counts: np.ndarray, names: Sequence[str]) -> Table:

@@ -19,7 +19,6 @@ from cpc_tf.efficient.phases import Inputs, Phases, fine_tuning, first_phase, fo
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -83,7 +82,7 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
 def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     labels, phases = prepare(config, strategy)
     names, levels = phases.inputs.class_names, phases.inputs.sources[0].levels
-    keep(workdir, levels)
+    workdir.keep_levels(levels)
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
@@ -121,12 +120,12 @@ def _train(selection: Selection, phases: Phases) -> tuple[dict[str, float], np.n
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
     config, steps = selection.config, selection.finetune_steps
     first = first_phase(config)
-    trainee = phases.first(folder(config, first), phases.inputs.chosen)
+    trainee = phases.first(folder(config, first), "chosen")
     scores, predictions = phases.test(config, trainee)
     results = {first: {**scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
         if steps:
-            trainee, _ = phases.fine_tune(folder(config, FINE_TUNED), trainee, phases.inputs.chosen, steps)
+            trainee, _ = phases.fine_tune(folder(config, FINE_TUNED), trainee, "chosen", steps)
             scores, predictions = phases.test(config, trainee)
         results[FINE_TUNED] = {**scores, "steps": steps}
     return scores, predictions, results
@@ -145,7 +144,7 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
     for number, settings in enumerate(tried):
         trial = replace(folder(config, "search", phase, str(number)), **settings)
         try:
-            trainee = phases.first(trial, phases.inputs.fit)
+            trainee = phases.first(trial, "fit")
             found = {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
         except loop.Diverged as error:
             divergence, found = error, DIVERGED
@@ -163,8 +162,8 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
 
 def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
     """Adds rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
-    config, fit = selection.config, phases.inputs.fit
-    start = phases.first(first, fit)  # finished before: only restored
+    config = selection.config
+    start = phases.first(first, "fit")  # finished before: only restored
     weights = start.classifier.get_weights()
     none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
     records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
@@ -172,15 +171,15 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
         tuned = replace(folder(config, "search", FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
         start.classifier.set_weights(weights)
         try:
-            _, looks = phases.fine_tune(tuned, start, fit, config.sgd.finetune_steps, evaluated=True)
+            _, looks = phases.fine_tune(tuned, start, "fit", config.sgd.finetune_steps, evaluated=True)
         except loop.Diverged:
             looks = []
             records.append({"phase": FINE_TUNED, "encoder_rate": rate, **DIVERGED, "chosen": False})
         for record in looks:
             if "held_out_top1" in record:
-                figures = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
-                length = {"steps": record["step"], "chosen": False}
-                records.append({"phase": FINE_TUNED, "encoder_rate": rate, **figures, **length})
+                found = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
+                found = {**found, "steps": record["step"], "chosen": False}
+                records.append({"phase": FINE_TUNED, "encoder_rate": rate, **found})
         _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1])
     chosen = records[best(records)]
     chosen["chosen"] = True

@@ -1,4 +1,4 @@
-"""encoder.json, the card of a module of `python -m cpc_tf.export`: its network, and how it was trained."""
+"""encoder.json, the card of a module of `python -m cpc_tf.export`: its network and how it was trained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LABELS, UNTRAINED, PIXELS, UNKNOWN = "labels", "untrained", "pixels", "unknown"
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """An encoder, as far as it is known; what is unknown is '' or None."""
+    """What is known of an encoder; unknown values are '' or None."""
 
     # Name of an objective ('cpc', ...), 'labels' (supervised from the start), 'cpc+labels' (pre-trained, then
     # fine-tuned), 'untrained', 'pixels' (no encoder), or 'unknown' (a module that this project did not write).
@@ -40,13 +40,13 @@ class Identity:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Identity:
-        """Inverse of `to_json`; keys that it does not know, of a later version, are left out."""
+        """Inverse of `to_json`; ignores unknown keys, of a later version."""
         known = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
 
 
 def module_name(module: str) -> str:
-    """A module's handle, or the last component of its path: files that leave this machine name no folders of it."""
+    """A module's handle, or the last component of its path: results name no folders of this machine."""
     return module if "://" in module and not module.startswith("gs://") else os.path.basename(module.rstrip("/"))
 
 
@@ -61,7 +61,7 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-# Key -> whether it can have a value.
+# Key -> whether a value is valid.
 _RULES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("module", "objective", "dataset", "run", "weights", "phase"), _is_text),
     **dict.fromkeys(("seed", "step", "num_train_labels", "feature_dim", "parameters"), _is_count),
@@ -75,7 +75,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """How an encoder was trained: a run, and what that began with. What is unknown is None."""
+    """How an encoder was trained: a run, and what that run began with. Unknown values are None."""
 
     module: str | None = None  # name of the module that holds these values
     objective: str | None = None  # by which it was pre-trained; None if it learned from labels
@@ -92,7 +92,7 @@ class Training:
 
     @property
     def on_labels(self) -> bool:
-        """Whether it learned from labels, in the end."""
+        """Whether the last run learned from labels."""
         return self.num_train_labels is not None
 
     @property
@@ -117,7 +117,7 @@ class Training:
         return first
 
     def to_json(self) -> dict[str, Any]:
-        """Its keys in encoder.json; a run on labels says that it began with random weights."""
+        """Its keys in encoder.json. A run on labels has 'began_as' even if it began with random weights."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "began_as"}
         known = {name: value for name, value in values.items() if value is not None}
         if self.on_labels or self.began_as:
@@ -152,7 +152,7 @@ class EncoderCard:
     versions: dict[str, str] = dataclasses.field(default_factory=dict)  # of the libraries that wrote the module
 
     def identity(self, module: str) -> Identity:
-        """The identity, for results, of an encoder that comes from this module."""
+        """The identity, for results, of an encoder from this module."""
         return Identity(
             trained_by=self.training.trained_by,
             architecture=self.encoder.encoder,

@@ -33,7 +33,7 @@ class Conv(keras.layers.Conv2D):
 
 
 def _pays(x: tf.Tensor, stride: int) -> bool:
-    """Whether `convolve_by_rows` is faster: measured, docs/speed.md. oneDNN is slow at strides and few places."""
+    """Whether `convolve_by_rows` is faster, measured in docs/speed.md. oneDNN is slow with strides and small maps."""
     places = _places(x)
     few = places is not None and places <= 32
     return (stride > 1 or few) and (x.dtype == tf.bfloat16 or x.shape[3] >= 64)
@@ -45,7 +45,7 @@ def _places(x: tf.Tensor) -> int | None:
 
 
 def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) -> tf.Tensor:
-    """A convolution whose gradient with respect to the kernel is one matmul; where `is_usable` holds.
+    """A convolution whose gradient with respect to the kernel is one matmul. Needs `is_usable`.
 
     Args:
       x: [N, H, W, C], float32 or bfloat16.

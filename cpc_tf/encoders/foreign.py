@@ -1,4 +1,4 @@
-"""SavedModels used as they are, mostly by others: what is wrong with one is found before anything is built on it."""
+"""Loads SavedModels, mostly of others, and checks them before anything is built on them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import tensorflow_hub as hub
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import shown
 
-# The endpoint that is the latents of our modules' patch grid instead of maps of the whole image.
+# The endpoint that gives the latents of our modules' patch grid instead of maps of the whole image.
 LATENTS = "latents"
-# Endpoints that a module with a single output without a name has, too.
+# Names that may also stand for a module's only output, which has no name.
 _NAMELESS = ("", "feature_map", "features", LATENTS)
 
 
@@ -25,7 +25,7 @@ def refused(text: str, what: str) -> Iterator[None]:
         yield
     except RunEnded:
         raise
-    # TensorFlow does not say which: IndexError, KeyError, AttributeError, protobuf's DecodeError, ... have been seen.
+    # TensorFlow documents no types: IndexError, KeyError, AttributeError, protobuf's DecodeError and others occur.
     except Exception as error:
         raise ConfigError(f"--encoder={shown(text)}: {what} ({_last_line(error)})") from error
 
@@ -51,32 +51,32 @@ def trainable_layer(module: str, endpoint: str, image_size: int, text: str, flag
         return as_layer(loaded.patched, text, trainable=True)
     if endpoint:
         layer = as_layer(loaded, text, trainable=True, arguments={"return_endpoints": True})
-        with contextlib.suppress(Exception):  # without endpoints it may raise anything: then its only output is used
+        with contextlib.suppress(Exception):  # a module without endpoints may raise anything: its only output is used
             trace(layer, image_size)
             return layer
     return as_layer(loaded, text, trainable=True)
 
 
 def trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:
-    """Returns the symbolic outputs of a function of images: it is traced, not run. Creates its variables."""
+    """Traces a function of images, which creates its variables, and returns its symbolic outputs."""
     spec = tf.TensorSpec([None, side, side, 3], tf.float32)
     return tf.function(function, autograph=False).get_concrete_function(spec).structured_outputs
 
 
 def outputs(function: Callable[[tf.Tensor], Any], side: int, text: str) -> Any:
-    """As `trace`, of an encoder. Raises ConfigError if it does not take images of this size."""
+    """Traces an encoder. Raises ConfigError if it does not take images of this size."""
     with refused(text, f"does not take images [B, {side}, {side}, 3] in [0, 1]"):
         return trace(function, side)
 
 
 def fits(output: Any, ranks: tuple[int, ...]) -> bool:
-    """Whether an output that was traced is a tensor of features of one of these ranks: of floats, of a known width."""
+    """Whether a traced output is a tensor of floats of one of these ranks and of a known width."""
     is_tensor = isinstance(output, (tf.Tensor, tf.TensorSpec))
     return bool(is_tensor and output.dtype.is_floating and output.shape.rank in ranks and output.shape[-1])
 
 
 def described(output: Any) -> str:
-    """An output that was traced, for messages."""
+    """A traced output, for messages."""
     if not isinstance(output, (tf.Tensor, tf.TensorSpec)):
         return f"a {type(output).__name__}"
     return str(output.shape) if output.dtype.is_floating else f"{output.dtype.name} {output.shape}"
@@ -99,7 +99,7 @@ def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: b
 
 
 def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) -> None:
-    """Runs a module once, since tracing trusts its signature. Raises ConfigError.
+    """Runs a module once, because tracing trusts its signature. Raises ConfigError.
 
     Only on one device: with several replicas, its variables cannot be read here.
     """
@@ -116,6 +116,6 @@ def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) ->
 
 
 def _last_line(error: Exception) -> str:
-    # Keras lists the arguments behind what is wrong.
+    # Keras appends the arguments of the call.
     lines = str(error).partition("Call arguments received")[0].strip().splitlines()
     return lines[-1].strip() if lines else type(error).__name__

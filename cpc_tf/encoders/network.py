@@ -15,8 +15,8 @@ from cpc_tf.settings import ConfigError, Settings
 class Network(keras.Model):
     """Base of the encoders.
 
-    A family is one module of `cpc_tf.encoders.networks` with a subclass and a dictionary NETWORKS: the names that
-    `--encoder` and `--backbone` may have -> that subclass. A subclass sets `feature_dim` and implements `endpoints`.
+    A family is one module of `cpc_tf.encoders.networks` with a subclass and a dictionary NETWORKS: names, as
+    `--encoder` and `--backbone` take them -> that subclass. A subclass sets `feature_dim` and implements `endpoints`.
 
     Args:
       config: an `EncoderConfig`: which network, and the options of its family.
@@ -31,12 +31,12 @@ class Network(keras.Model):
     def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
         super().__init__(name=name, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)
         self.config = config
-        # An export sets it to False to trace the module, whose encoder.json keeps the setting of the run.
+        # An export sets this to False to trace the module; encoder.json keeps the setting of the run.
         self.recompute = config.recompute
 
     @classmethod
     def check(cls, config: Settings) -> None:
-        """Raises ConfigError if the family cannot do what the settings say."""
+        """Raises ConfigError if the family does not support the settings."""
         for field in dataclasses.fields(config):
             value = getattr(config, field.name)
             if field.name not in ("encoder", *cls.OPTIONS) and value != field.default:
@@ -45,7 +45,7 @@ class Network(keras.Model):
                 )
 
     def normalized(self) -> list[tuple[keras.layers.Layer, keras.layers.Layer]]:
-        """Convolutions without bias whose outputs go to a norm and nowhere else, each with that norm."""
+        """Returns the convolutions without bias whose output goes only to a norm, each with that norm."""
         return []
 
     def endpoints(self, images: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
@@ -53,7 +53,7 @@ class Network(keras.Model):
 
         Args:
           images: [N, H, W, 3], float, in [0, 1], any H and W.
-          training: for what differs in training, such as batch norm.
+          training: whether batch norm uses the batch.
 
         Returns:
           At least 'feature_map', [N, h, w, feature_dim], and its mean 'features', [N, feature_dim]. All float32.
@@ -66,7 +66,7 @@ class Network(keras.Model):
 
 
 def restore_kernel_norms(network: Network) -> None:
-    """Scales kernels that grew before a norm back to the length that He's initialization draws them with.
+    """Scales kernels that grew before a norm back to the length of He's initialization.
 
     A norm cancels the scale of its input (batch norm where it normalizes with the batch), so the gradient is
     perpendicular to the kernel before it, and each step of training makes that kernel longer. A step of SGD then turns

@@ -1,4 +1,4 @@
-"""Normalization inside the encoder: layer norm over (H, W, C) by default, since batch norm lets patches see each other.
+"""Normalization inside the encoder: layer norm over (H, W, C) by default, as batch norm lets patches see each other.
 
 Section 4.1: batch norm "introduces a dependency between patches (through the batch statistics) that can be exploited to
 bypass the constraints on the receptive field".
@@ -17,7 +17,7 @@ EPSILON = 1e-5
 def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool = False) -> tf.Tensor:
     """Layer norm over the last two axes, then ReLU if asked for.
 
-    By our operation where `cpc_tf.native.allowed` and x is on a CPU, else by TensorFlow's own; both give the same.
+    Uses our operation where `is_usable`, else TensorFlow's own; both give the same.
 
     Args:
       x: [N, M, C], float32 or bfloat16; an example has M positions.
@@ -34,7 +34,7 @@ def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool = Fa
 
 
 def _normalize_native(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool) -> tf.Tensor:
-    """Layer norm, and ReLU if asked for, as one operation of ours for CPUs (norm_relu.cc); where `is_usable` holds."""
+    """Layer norm, and ReLU if asked for, as one operation for CPUs (norm_relu.cc). Needs `is_usable`."""
 
     @tf.custom_gradient
     def run(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
@@ -52,9 +52,9 @@ def _normalize_native(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: b
 def _normalize_plain(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
     """Layer norm in one pass over x forward and one backward, once compiled.
 
-    Memory traffic is what layer norm costs: sums are taken together (tf.nn.moments and its gradient read x several
-    times more), as E[d^2] - E[d]^2 of distances d from the first position's mean. E[d]^2 is at most M - 1 times the
-    variance, whatever x is, so the difference keeps its precision; of x itself it would lose it where the mean is far
+    Layer norm is bound by memory traffic, so both sums are taken in one read of x (tf.nn.moments and its gradient read
+    x several times more). The variance is E[d^2] - E[d]^2 of distances d from the first position's mean: E[d]^2 is at
+    most M - 1 times the variance, so the difference stays precise. For x itself it would not, where the mean is far
     from zero.
     """
     first = tf.reduce_mean(tf.cast(x[:, :1], tf.float32), [1, 2], keepdims=True)  # [N, 1, 1]

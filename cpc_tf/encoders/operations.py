@@ -1,4 +1,4 @@
-"""The encoder's operations in C++ (norm_relu.cc, im2col.cc) and where they are used: in training steps on CPUs."""
+"""The encoder's operations in C++ (norm_relu.cc, im2col.cc), which are used in training steps on CPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpc_tf import native
 LIBRARY = native.Library("encoders", pathlib.Path(__file__).parent)
 
 
-@functools.cache  # decides, and says so, once
+@functools.cache  # builds, or warns, once
 def operations():
     """The module of the operations, or None where they cannot be built."""
     try:
@@ -24,7 +24,7 @@ def operations():
 
 
 def is_usable(x: tf.Tensor) -> bool:
-    """Whether our operations may take x: they are allowed here, and x is on a CPU."""
+    """Whether our operations are allowed here and x is on a CPU."""
     if not native.is_allowed() or x.dtype not in (tf.bfloat16, tf.float32):
         return False
     # A tensor of a graph may name no device: it will be on an accelerator if there is one.

@@ -9,8 +9,7 @@ module has been checked in a fresh process.
 """
 
 from cpc_tf import cli
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.exporter import main
+from cpc_tf.export.run import ExportConfig, main
 
 if __name__ == "__main__":
     cli.run(ExportConfig, main)

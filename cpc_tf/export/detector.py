@@ -1,8 +1,8 @@
-"""A detection run -> its detector as a checked TF2 SavedModel that takes images of any size."""
+"""A detection run -> its detector, a TF2 SavedModel for images of any size, as what `export.run` writes."""
 
 from __future__ import annotations
 
-import json
+import functools
 import os
 from typing import Any
 
@@ -12,28 +12,24 @@ from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.views import canvas
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.detect.trainee import CLASS_NAMES
+from cpc_tf.detect.trainee import CLASS_NAMES, build_detector
 from cpc_tf.encoders.card import module_name
 from cpc_tf.export import readme
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.module import or_black
-from cpc_tf.export.output import writing
-from cpc_tf.export.restored import load_detector, result_of
-from cpc_tf.export.verify import detector_reference, verify
-from cpc_tf.files import read_json, write_file
-from cpc_tf.settings import ConfigError, flatten
+from cpc_tf.export.module import Export, or_black
+from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of
+from cpc_tf.export.verify import detector_reference
+from cpc_tf.files import read_json
+from cpc_tf.settings import ConfigError, flatten, replace
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
 LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
 
 
 class HubDetector(tf.Module):
-    """Images [N, H, W, 3], uint8, any N, H and W -> what is on them.
+    """Images [N, H, W, 3], uint8, any N, H and W -> detections, K rows an image; detector.md describes them.
 
-    It shows images to the detector as its test did. For each image there are K rows, best first: 'boxes' [N, K, 4]
-    (ymin, xmin, ymax, xmax in pixels of the image, from 0, half-open), 'scores' [N, K], float32, 'labels' [N, K],
-    int32, 'names' [N, K], string; and 'count' [N], int32: how many of the rows are detections. The others hold zeros,
-    labels of -1 and empty names.
+    It shows images to the detector as its test did. 'labels' are -1, and the rest zero or empty, behind the last
+    detection.
 
     Args:
       model: computes in float32. It is not kept: TensorFlow would save a Keras model layer by layer.
@@ -81,55 +77,53 @@ class HubDetector(tf.Module):
         self.detect, self.__call__, self.class_names = detect, call, all_names
 
 
-def export_detector(run: DetectConfig, config: ExportConfig, directory: str) -> dict[str, Any]:
-    """Writes the detector to a directory; returns the content of detector.json and what was measured.
-
-    See `exporter.export`.
-    """
-    path = os.path.join(config.workdir, CLASS_NAMES)
+def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) -> Export:
+    """Restores the detector of a run, which has no averages: `weights` is not used."""
+    path = os.path.join(workdir, CLASS_NAMES)
     if not tf.io.gfile.exists(path):
-        raise ConfigError(f"--workdir={config.workdir}: has no {CLASS_NAMES}, its training never began")
+        raise ConfigError(f"--workdir={workdir}: has no {CLASS_NAMES}, its training never began")
     names = read_json(path, list)
-    model, step = load_detector(run, config.workdir, len(names), config.step)
-    description = {
+    with needed(workdir):
+        model = build_detector(replace(run, precision="float32"), len(names))
+    step = read_checkpoint(workdir, step, lambda path: restore(path, model=model))
+    card = {
         "class_names": names,
         "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
         "canvas": flatten(run.canvas),
         "split": run.data.split,
         "dataset": readme.dataset_name(run.data.dataset),
-        "run": readme.without_folders(config.workdir),
+        "run": os.path.basename(workdir.rstrip("/")),
         "step": step,
         "versions": readme.versions(),
     }
-    with writing(config.output):
-        save(HubDetector(model, run.canvas, names), directory)
-        write_file(os.path.join(directory, "detector.json"), json.dumps(description, indent=2) + "\n")
-        text = _text(description, run, result_of(config.workdir))
-        write_file(os.path.join(directory, "README.md"), text)
-    measured = verify("detector", directory, detector_reference(model, run.canvas, names))
-    summary = (
-        f"{len(names)} classes, weights of step {step}; in a fresh process: {measured['detections']} detections, "
-        f"{100 * measured['same']:.3g} % of them the same"
-    )
-    return {**description, **measured, "summary": summary}
-
-
-def _text(description: dict[str, Any], run: DetectConfig, result: dict[str, Any]) -> str:
-    """The README, from the content of detector.json, the run's settings and its result.json (empty: not ended)."""
-    known = {**description, **description["detector"], **description["canvas"]}
-    known |= {
-        "count": len(description["class_names"]),
-        "names": ", ".join(description["class_names"]),
+    known = {
+        **card,
+        **card["detector"],
+        **card["canvas"],
+        "count": len(names),
+        "names": ", ".join(names),
         "slots": run.detector.inference.detections,
         "test_area": round(run.canvas.test_area * run.canvas.area_scale),
         "batch_size": run.training.batch_size,
-        "versions": readme.software(description["versions"]),
-        "figures": _figures(result, description["step"]),
+        "versions": readme.software(card["versions"]),
+        "figures": _figures(result_of(workdir), step),
     }
-    return readme.render("detector", **known)
+    return Export(
+        kind="detector",
+        module=HubDetector(model, run.canvas, names),
+        save=save,
+        card=card,
+        readme=readme.render("detector", **known),
+        reference=functools.partial(detector_reference, model, run.canvas, names),
+        summary=(
+            f"{len(names)} classes, weights of step {step}; in a fresh process: "
+            "{detections} detections, {same:.1%} of them the same"
+        ),
+    )
 
 
 def _figures(result: dict[str, Any], step: int) -> str:
+    """A table of the mean average precision; `result` is empty if the run has not ended."""
     if "map11" not in result:
         return readme.NO_FIGURES
     where = f"on split `{result['test_split']}` at an overlap of {result['iou']:g}"

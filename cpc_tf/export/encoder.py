@@ -1,110 +1,213 @@
-"""An encoder -> a checked TF-Hub module with encoder.json and README.md, whatever run it comes from."""
+"""A run of pre-training or on labels -> its encoder, restored in float32 and made a module."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
+import functools
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders import card
+from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.encoders.card import EncoderCard, Training, module_name
+from cpc_tf.encoders.foreign import LATENTS
+from cpc_tf.encoders.load import load_feature_maps, with_values
+from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.encoders.network import Network
 from cpc_tf.export import readme
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.module import HubEncoder, save
-from cpc_tf.export.output import writing
-from cpc_tf.export.verify import encoder_reference, verify
-from cpc_tf.files import write_file
-from cpc_tf.settings import flatten
+from cpc_tf.export.module import Export, HubEncoder, save
+from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of
+from cpc_tf.export.verify import NotVerified, encoder_reference
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.trainee import build_model, read_initial_card
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.workdir import read_config
+
+TOLERANCE = 1e-4  # of features, relative to the largest of them
 
 
-@dataclasses.dataclass(frozen=True)
-class History:
-    """What only one kind of run can state, as parts of the README."""
+def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: str) -> Export:
+    """Returns the encoder of a pre-training run, with 'averaged' or 'raw' weights."""
+    model = build_model(replace(run, precision="float32"))
 
-    title: str
-    summary: str  # how the encoder learned; sentences
-    seen: str  # how images were shown to it, in terms of the geometry; sentences
-    rows: Sequence[tuple[str, str]]  # (name, value) of the table on its training
-    figures: str  # what the run measured: a table, or a sentence if there is nothing
+    def read(path: str) -> None:
+        restore(path, model=model)
+        if weights == "averaged":
+            # The averages straight into the variables they are averages of. Statistics of batch norm have none.
+            restore(path, average=tf.train.Checkpoint(averages=model.trainable_variables))
+
+    step = read_checkpoint(workdir, step, read)
+    before = None
+    if run.initial_encoder:
+        with needed(workdir):
+            before = read_initial_card(run.initial_encoder).training
+        before = dataclasses.replace(before, module=module_name(run.initial_encoder))
+    objective, result = run.objective.kind, result_of(workdir)
+    training = Training(
+        objective=objective.NAME,
+        dataset=readme.dataset_name(run.data.dataset),
+        seed=run.training.seed,
+        run=os.path.basename(workdir.rstrip("/")),
+        step=step,
+        weights=weights,
+        began_as=before,
+    )
+    figures = [(text, form.format(result[key])) for key, (text, form) in objective.FIGURES.items() if key in result]
+    head = readme.measured_at("at the end of the run", result.get("step"), step)
+    return _export(
+        model.encoder,
+        run.geometry,
+        training,
+        title=f"{objective.TITLE} encoder `{run.encoder.encoder}`, pre-trained on `{training.dataset}`",
+        summary=f"It learned from images without labels,\nby {objective.SUMMARY}, as implemented by cpc_tf.",
+        seen=f"In pre-training it saw {objective.VIEW.seen}.",
+        rows=[
+            ("images", f"`{training.dataset}`, split `{run.data.split}`, labels not used"),
+            ("augmentation", f"`{run.augment.title}`"),
+            readme.run_row(training, run.training.batch_size),
+            *([("began with", f"`{before.module}`: {readme.past(before)}")] if before else []),
+        ],
+        figures=readme.table(figures, head) if figures else readme.NO_FIGURES,
+    )
 
 
-def write_encoder(
-    encoder: Network,
-    geometry: GeometryConfig,
-    training: card.Training,
-    history: History,
-    config: ExportConfig,
-    directory: str,
-) -> dict[str, Any]:
-    """Writes the module to a directory; returns the content of encoder.json and what the check measured.
+def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
+    """Returns the encoder that a run on labels trained or fine-tuned.
 
-    Args:
-      encoder: computes in float32, has its variables.
-      training, history: where its values come from, for encoder.json and for the README.
-      directory: aside of `config.output`, which is only named in messages.
+    Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are exported, whatever
+    `weights` is.
     """
+    name, result = EncoderName.parse(run.classifier.encoder), result_of(workdir)
+    phase = _trained_phase(run, workdir, result)
+    with needed(workdir):
+        before = None if name.is_new else name.card()
+    folder = os.path.join(workdir, phase)
+    averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
+    encoder, step = _load_trained(run, before, folder, step, averaged)
+    training = Training(
+        dataset=readme.dataset_name(run.data.dataset),
+        seed=run.training.seed,
+        run=os.path.basename(workdir.rstrip("/")),
+        step=step,
+        weights="averaged" if averaged else "raw",
+        phase=phase,
+        num_train_labels=result["num_train_labels"],
+        label_fraction=result["label_fraction"],
+        began_as=dataclasses.replace(before.training, module=module_name(name.module), phase=None) if before else None,
+    )
+    chosen = read_config(folder, EfficientConfig)  # the phase has settings of its own: the search chose them
+    images, endpoint, found = chosen.images, chosen.classifier.endpoint, result["phases"][phase]
+    side, size = images.image_size, f"{images.image_size} x {images.image_size} px"
+    if before:
+        geometry = before.geometry
+        seen = f"Patches are those of the module that it began as; while it was fine-tuned it saw whole images, {size}."
+        if endpoint == LATENTS:
+            seen = f"While it was fine-tuned it saw the patches of the grid on images of {size}, each on its own."
+    else:
+        geometry = GeometryConfig(
+            resize=images.resize, image_size=side, patch_size=side, patch_stride=side, mirror=images.mirror
+        )
+        seen = f"It saw whole images, {size}: the grid is a single patch."
+    head = f"{chosen.classifier.head_blocks} residual blocks on endpoint `{endpoint}`"
+    where = f"on split `{chosen.labels.test_split}`, {result['num_classes']} classes"
+    trained = "fine-tuned" if before else "trained"
+    return _export(
+        encoder,
+        geometry,
+        training,
+        title=f"Encoder `{encoder.config.encoder}`, {trained} on labels of `{training.dataset}`",
+        summary=(
+            f"It was {readme.past(training)}.\nThe protocol is that of CPC v2 for few labels "
+            "(Hénaff et al., ICML 2020, appendix C), as implemented by cpc_tf."
+        ),
+        seen=seen,
+        rows=[
+            ("images", f"`{training.dataset}`, split `{chosen.data.split}`, {readme.labels_of(training)}"),
+            ("began as", f"module `{training.began_as.module}`" if before else "random weights"),
+            ("image augmentation", f"`{chosen.augment.title}`, crops of at least {100 * images.crop_area:.3g} %"),
+            # The supervised phase ends in a linear layer, whatever the flags are.
+            ("classifier", f"{'a linear layer' if phase == SUPERVISED else head}; not part of this module"),
+            readme.run_row(training, chosen.training.batch_size),
+        ],
+        figures=readme.table(
+            [(text, f"{100 * found[key]:.1f} %") for key, text in (("top1", "top-1"), ("top5", "top-5"))],
+            readme.measured_at(where, found["steps"], step),
+        ),
+    )
+
+
+def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -> str:
+    """Returns the phase in which the encoder was trained. Raises ConfigError if there is none."""
+    if not result:
+        raise ConfigError(
+            f"--workdir={workdir}: has no result.json; let `python -m cpc_tf.efficient` end, and name its --workdir, "
+            "not the directory of a phase in it"
+        )
+    if SUPERVISED in result["phases"]:
+        return SUPERVISED
+    if result["phases"].get(FINE_TUNED, {"steps": 0})["steps"]:
+        return FINE_TUNED
+    name = run.classifier.encoder
+    reason = "0 steps of fine-tuning did best" if run.sgd.finetune_steps else "--finetune_steps=0"
+    way_out = "there is nothing to export" if EncoderName.parse(name).is_new else f"use --encoder={name} itself"
+    raise ConfigError(f"--workdir={workdir}: its encoder never changed ({reason}); {way_out}")
+
+
+def _load_trained(
+    run: EfficientConfig, before: EncoderCard | None, folder: str, step: int, averaged: bool
+) -> tuple[Network, int]:
+    """Returns the encoder of a phase, in `folder`, and the step; `before` is the card of the module it began as."""
+    chosen, seed = run.classifier, run.training.seed
+    with needed(folder):
+        maps = load_feature_maps(
+            chosen.encoder, chosen.endpoint, run.images.image_size, backbone=chosen.backbone, seed=seed
+        )
+
+    def read(path: str) -> None:
+        try:
+            restore(path, encoder=maps.saved())
+            if averaged:
+                restore(path, average=tf.train.Checkpoint(averages=maps.trainable_variables))
+        except (AssertionError, ValueError) as error:
+            raise ConfigError(
+                f"--encoder={chosen.encoder}: no longer what {path} was trained from: other variables; bring it back"
+            ) from error
+
+    step = read_checkpoint(folder, step, read)
+    if isinstance(maps.encoder, Network):
+        return maps.encoder, step
+    # The layer lists trainable variables first, the SavedModel lists them in the order of `Network.variables`.
+    encoder = with_values(before.encoder, maps.encoder.resolved_object.variables, chosen.encoder)
+    # Variables of equal shapes could have been mixed up.
+    side = before.geometry.patch_size
+    images = tf.constant(np.random.default_rng(0).uniform(size=[2, side, side, 3]).astype(np.float32))
+    wanted = maps.outputs(images)
+    wanted = wanted["features"] if isinstance(wanted, dict) else wanted[:, 0, 0]  # [2, D]; of the only patch
+    difference = float(np.abs(encoder(images) - wanted).max() / max(np.abs(wanted).max(), 1e-30))
+    if not difference <= TOLERANCE:
+        raise NotVerified(f"features of the rebuilt encoder differ from the run's by {difference:.1e} of their scale")
+    return encoder, step
+
+
+def _export(encoder: Network, geometry: GeometryConfig, training: Training, **history: Any) -> Export:
+    """Returns an encoder, with its values and in float32, as a module; `history` goes to `encoder_readme`."""
+    encoder.recompute = False  # the card keeps the setting of the run
     parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
-    about = card.EncoderCard(encoder.config, geometry, training, encoder.feature_dim, parameters, readme.versions())
-    module, description = HubEncoder(encoder, geometry), about.to_json()
-    with writing(config.output):
-        save(module, directory)
-        write_file(os.path.join(directory, card.FILE), json.dumps(description, indent=2) + "\n")
-        text = readme_text(about, type(encoder).OPTIONS, module.endpoint_names(), history)
-        write_file(os.path.join(directory, "README.md"), text)
-    measured = verify("encoder", directory, encoder_reference(encoder, geometry))
-    summary = (
-        f"{encoder.config.encoder}, {training.weights} weights of step {training.step}; in a fresh process: largest "
-        f"difference {measured['difference']:.0e}, {measured['variables']} variables trainable"
+    card = EncoderCard(encoder.config, geometry, training, encoder.feature_dim, parameters, readme.versions())
+    module = HubEncoder(encoder, geometry)
+    return Export(
+        kind="encoder",
+        module=module,
+        save=save,
+        card=card.to_json(),
+        readme=readme.encoder_readme(card, type(encoder).OPTIONS, module.endpoint_names(), **history),
+        reference=functools.partial(encoder_reference, encoder, geometry),
+        summary=(
+            f"{encoder.config.encoder}, {training.weights} weights of step {training.step}; in a fresh process: "
+            "largest difference {difference:.0e}, {variables} variables trainable"
+        ),
     )
-    return {**description, **measured, "summary": summary}
-
-
-def readme_text(about: card.EncoderCard, options: Sequence[str], endpoints: Sequence[str], history: History) -> str:
-    """The README of a module with these options and endpoints."""
-    settings = flatten(about.encoder)
-    shown = [f"{name} `{settings[name]}`" for name in options if name != "recompute"]
-    architecture = ", ".join([f"`{settings['encoder']}`", f"{about.parameters:,} parameters", *shown])
-    software = readme.software(about.versions)
-    inner = [f"`{name}`" for name in sorted(endpoints) if name not in ("feature_map", "features")]
-    return readme.render(
-        "encoder",
-        **flatten(about.geometry),
-        grid=about.geometry.grid,
-        feature_dim=about.feature_dim,
-        inner=", ".join(inner) or "nothing",
-        **vars(history),
-        training=readme.table([("encoder", architecture), *history.rows, ("software", software)]),
-        pictures=", ".join(f"`{dataset}`" for dataset in dict.fromkeys(_datasets(about.training))),
-    )
-
-
-def _datasets(training: card.Training | None) -> list[str]:
-    """The data sets that an encoder learned from, oldest first."""
-    return [*_datasets(training.began_as), training.dataset] if training else []
-
-
-def run_row(training: card.Training, batch_size: int) -> tuple[str, str]:
-    """The row of a table that names the run."""
-    phase = f"phase `{training.phase}`, " if training.phase else ""
-    step = f"step {training.step} of batches of {batch_size}"
-    return "run", f"`{training.run}`, {phase}{step}, {training.weights} weights"
-
-
-def past(training: card.Training) -> str:
-    """What an encoder has learned, from the first step on, as far as its card and those of its ancestors know."""
-    run, before = f"(run `{training.run}`, step {training.step})", training.began_as
-    if not training.on_labels:
-        own = f"pre-trained on `{training.dataset}` without labels {run}"
-        return f"{past(before)}, then {own}" if before else own
-    own = f"on {labels_of(training)} of `{training.dataset}` {run}"
-    return f"{past(before)}, then fine-tuned {own}" if before else f"trained from scratch {own}"
-
-
-def labels_of(training: card.Training) -> str:
-    """How many labels a run on labels had."""
-    return f"{training.num_train_labels} labels ({100 * training.label_fraction:.3g} %)"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
@@ -13,59 +17,52 @@ from cpc_tf.encoders.patches import patch_grid
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 
 
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """A module that can be written, with what goes beside it."""
+
+    kind: str  # 'encoder' or 'detector'
+    module: tf.Module
+    save: Callable[[tf.Module, str], None]  # writes the module to a directory
+    card: dict[str, Any]  # the content of encoder.json or detector.json
+    readme: str
+    # What the module should compute, by the names that check_module.py reads. Called after `save`: it runs a step of
+    # training, which moves the statistics of batch norm.
+    reference: Callable[[], dict[str, np.ndarray]]
+    summary: str  # one line, a format string for what the check measured
+
+
 class Reusable(tf.Module):
-    """What `hub.KerasLayer` looks for on a loaded object, and its four traces.
+    """What `hub.KerasLayer` looks for on a loaded object.
 
     Args:
       encoder: its variables are this object's. It is not kept: TensorFlow would save a Keras model layer by layer.
+      endpoints: (images [N, H, W, 3], training) -> outputs by name, 'features' among them.
     """
 
     # tf.Module has these as properties, and properties are not saved: hub.KerasLayer would find nothing to train.
     variables = None
     trainable_variables = None
 
-    def __init__(self, encoder: Network, name: str):
+    def __init__(self, encoder: Network, endpoints: Callable[[tf.Tensor, bool], dict[str, tf.Tensor]], name: str):
         super().__init__(name=name)
         self.variables = encoder.variables
         self.trainable_variables = encoder.trainable_variables
         self.regularization_losses = []
+        self._endpoints = endpoints
 
     @tf.function(autograph=False)
     def __call__(self, images: tf.Tensor, training: bool = False, return_endpoints: bool = False):
         """Images [N, H, W, 3] -> the endpoint 'features', or all endpoints by name."""
-        endpoints = self.endpoints(images, training)
+        endpoints = self._endpoints(images, training)
         return endpoints if return_endpoints else endpoints["features"]
-
-    def endpoints(self, images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
-        """What `__call__` returns, by name."""
-        raise NotImplementedError
-
-    def trace(self) -> None:
-        """Makes the graphs that will be saved: one for each combination of Python booleans."""
-        for training in (False, True):
-            for return_endpoints in (False, True):
-                self.__call__.get_concrete_function(IMAGES, training=training, return_endpoints=return_endpoints)
-
-
-class PatchEncoder(Reusable):
-    """Images [N, H, W, 3] -> latents [N, R, C, D] of the grid of patches; endpoints have [N, R, C] in front as well."""
-
-    def __init__(self, encoder: Network, flat_endpoints: Callable[..., dict], geometry: GeometryConfig):
-        super().__init__(encoder, name="patched")
-        self._flat_endpoints = flat_endpoints
-        self._patch, self._stride = geometry.patch_size, geometry.patch_stride
-
-    def endpoints(self, images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
-        patches = patch_grid(images, self._patch, self._stride)  # [N, R, C, P, P, 3]
-        grid = tf.shape(patches)[:3]
-        flat = tf.reshape(patches, tf.concat([[tf.reduce_prod(grid)], patches.shape[3:]], 0))  # [N*R*C, P, P, 3]
-        return {name: _unflatten(x, grid) for name, x in self._flat_endpoints(flat, training).items()}
 
 
 class HubEncoder(Reusable):
     """Images [N, H, W, 3], float32 in [0, 1], any N, H and W -> features [N, D], or `Network.endpoints`.
 
-    Its child `patched` has the same interface and does the same for each patch.
+    Its child `patched` has the same interface and does the same for each patch of the grid, with [N, R, C] in front:
+    latents [N, R, C, D].
 
     Args:
       encoder: computes in float32, has its variables.
@@ -73,17 +70,31 @@ class HubEncoder(Reusable):
     """
 
     def __init__(self, encoder: Network, geometry: GeometryConfig):
-        super().__init__(encoder, name="encoder")
         # One graph with and one without training, which all others call: the large encoders take long to trace.
-        self._graphs = tuple(_graph(encoder, training) for training in (False, True))
-        self.patched = PatchEncoder(encoder, self.endpoints, geometry)
+        graphs = [_graph(encoder, training) for training in (False, True)]
 
-    def endpoints(self, images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
-        return self._graphs[training](images)
+        def endpoints(images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
+            return graphs[training](images)
+
+        def patched(images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
+            patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
+            grid = tf.shape(patches)[:3]
+            flat = tf.reshape(patches, tf.concat([[tf.reduce_prod(grid)], patches.shape[3:]], 0))  # [N*R*C, P, P, 3]
+            return {
+                # [N*R*C, ...] -> [N, R, C, ...]; the number of channels stays known.
+                name: tf.ensure_shape(
+                    tf.reshape(x, tf.concat([grid, tf.shape(x)[1:]], 0)), [None, None, None, *x.shape[1:]]
+                )
+                for name, x in endpoints(flat, training).items()
+            }
+
+        super().__init__(encoder, endpoints, name="encoder")
+        self.patched = Reusable(encoder, patched, name="patched")
 
     def endpoint_names(self) -> list[str]:
-        """Of the whole image's endpoints."""
-        return sorted(self._graphs[False].get_concrete_function().structured_outputs)
+        """Names of the whole image's endpoints."""
+        graph = self.__call__.get_concrete_function(IMAGES, training=False, return_endpoints=True)
+        return sorted(graph.structured_outputs)
 
 
 def or_black(images: tf.Tensor) -> tf.Tensor:
@@ -104,12 +115,6 @@ def _graph(encoder: Network, training: bool) -> Callable[[tf.Tensor], dict[str, 
     return endpoints
 
 
-def _unflatten(x: tf.Tensor, grid: tf.Tensor) -> tf.Tensor:
-    """[N*R*C, ...] -> [N, R, C, ...]; the number of channels stays known."""
-    split = tf.reshape(x, tf.concat([grid, tf.shape(x)[1:]], 0))
-    return tf.ensure_shape(split, [None, None, None, *x.shape[1:]])
-
-
 def save(module: HubEncoder, directory: str) -> None:
     """Writes the SavedModel with its signatures 'serving_default' and 'patched'."""
 
@@ -122,8 +127,9 @@ def save(module: HubEncoder, directory: str) -> None:
     def serve_patched(images: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"latents": module.patched(images)}
 
-    module.trace()
-    module.patched.trace()
+    for entry in (module, module.patched):  # the graphs that are saved: one for each combination of Python booleans
+        for training, return_endpoints in itertools.product((False, True), (False, True)):
+            entry.__call__.get_concrete_function(IMAGES, training=training, return_endpoints=return_endpoints)
     tf.saved_model.save(
         module,
         directory,

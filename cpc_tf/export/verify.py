@@ -1,4 +1,4 @@
-"""On every export: the written module, loaded without our code, must do what the checkpoint does."""
+"""On every export: checks that the written module, loaded without our code, does what the checkpoint does."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ def verify(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, f
       values: what it should compute: `encoder_reference` or `detector_reference`.
 
     Returns:
-      Of an encoder 'difference', the largest one of any output, relative to its scale, and 'variables', how many can be
-      trained. Of a detector 'detections', how many were compared, and 'same', the part that is the same. That need not
-      be 1: where two overlaps or scores are nearly equal, rounding decides.
+      Encoder: 'difference', the largest of any output relative to its scale, and 'variables', how many can be trained.
+      Detector: 'detections', how many were compared, and 'same', the part that is the same (rounding may change some).
 
     Raises:
       NotVerified: the module does something else, or cannot be used.
@@ -58,9 +57,10 @@ def verify(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, f
 
 
 def encoder_reference(encoder: Network, geometry: GeometryConfig) -> dict[str, np.ndarray]:
-    """Random images and what the encoder makes of them, as the Keras model computes it.
+    """Random images and what the encoder, as a Keras model, computes from them.
 
-    Few and small, for the large encoders: several sizes for the whole images, one grid of patches, one gradient.
+    Few and small, because of the large encoders: several sizes of whole images, one grid of patches, one gradient. The
+    gradient is that of training, which moves the statistics of batch norm.
     """
     draw = np.random.default_rng(0)
 
@@ -75,19 +75,24 @@ def encoder_reference(encoder: Network, geometry: GeometryConfig) -> dict[str, n
 
     # A column less than the geometry's grid has, unless that is the only one.
     values["patched/images"] = images(1, side, max(side - stride, patch))
-    patches = _patches(values["patched/images"][0], patch, stride)  # [R, C, P, P, 3]
+    # Computed in another way than by the module: [H, W, 3] -> [H', W', 3, P, P] -> [R, C, P, P, 3].
+    windows = np.lib.stride_tricks.sliding_window_view(values["patched/images"][0], (patch, patch), axis=(0, 1))
+    patches = np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
     latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
     values["patched/latents"] = latents.reshape(1, *patches.shape[:2], encoder.feature_dim)
 
     # Large enough for the last feature map not to be a point, where batch norm has nothing to normalize.
     values["gradient/images"] = images(2, max(patch, 64), max(patch, 64))
     values["gradient/projection"] = draw.normal(size=[2, encoder.feature_dim]).astype(np.float32)
-    values["gradient/norms"] = _gradient_norms(encoder, values["gradient/images"], values["gradient/projection"])
+    with tf.GradientTape() as tape:
+        features = encoder(tf.constant(values["gradient/images"]), training=True)
+        loss = tf.reduce_sum(features * values["gradient/projection"])
+    values["gradient/norms"] = np.array([float(tf.norm(g)) for g in tape.gradient(loss, encoder.trainable_variables)])
     return values
 
 
 def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> dict[str, np.ndarray]:
-    """Random images and what the model finds on them at any score, as the Keras model computes it."""
+    """Random images and what the detector, as a Keras model, finds on them at any score."""
     draw = np.random.default_rng(0)
     values = {"class_names": np.array(class_names), "least_score": np.float32(model.config.inference.detection_score)}
     view = canvas.plain(config)
@@ -102,15 +107,3 @@ def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: lis
         values[f"case{i}/boxes"] = found.boxes.numpy() * np.tile(shape / size.numpy(), 2)
         values.update({f"case{i}/{name}": getattr(found, name).numpy() for name in ("scores", "labels", "count")})
     return values
-
-
-def _patches(image: np.ndarray, patch: int, stride: int) -> np.ndarray:
-    """The grid of patches, computed in another way than by the module: [H, W, 3] -> [R, C, P, P, 3]."""
-    windows = np.lib.stride_tricks.sliding_window_view(image, (patch, patch), axis=(0, 1))  # [H', W', 3, P, P]
-    return np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
-
-
-def _gradient_norms(encoder: Network, images: np.ndarray, projection: np.ndarray) -> np.ndarray:
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(encoder(tf.constant(images), training=True) * projection)
-    return np.array([float(tf.norm(g)) for g in tape.gradient(loss, encoder.trainable_variables)])

@@ -1,4 +1,4 @@
-"""Trains a linear classifier on a frozen encoder, the paper's protocol (appendix B), beside two baselines.
+"""Trains a linear classifier on a frozen encoder (the paper's appendix B), beside two baselines.
 
     python -m cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=runs/photos/hub --workdir=runs/photos/linear
 

@@ -1,11 +1,11 @@
-"""The linear classifier of appendix B: the model, one step of its training, and its test."""
+"""The linear classifier of appendix B: the model, a training step, and the test."""
 
 from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.encoders.load import GridEncoder
+from cpc_tf.encoders.loaded import GridEncoder
 from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
@@ -14,11 +14,7 @@ from cpc_tf.training.trainee import Trainee
 
 
 class LinearClassifier(keras.Model):
-    """Batch norm without scale, a 1x1 convolution to the logits, and their mean over the grid.
-
-    Args:
-      num_classes: number of logits.
-    """
+    """Batch norm without scale, a 1x1 convolution to the logits, and their mean over the grid."""
 
     def __init__(self, num_classes: int):
         super().__init__(name="linear")
@@ -35,13 +31,8 @@ class LinearTraining(Trainee):
 
     Args:
       config: settings of the run.
-      encode: the frozen encoder; not used for batches that have 'latents'.
+      encode: the frozen encoder, for batches that have no 'latents'.
       latent_shape: (R, C, D).
-      num_classes: number of classes.
-      strategy: where it runs.
-
-    Raises:
-      ConfigError: if the batch cannot be divided among the replicas.
     """
 
     metric_names = ("loss", "accuracy")

@@ -16,44 +16,41 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.evaluation.features import Features, encode_dataset
+from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.results import glyphs, plots
 
 TRAINING_IMAGES, TEST_IMAGES = 1000, 200
-LONGEST = 16  # letters of a class name
 
 
 class Neighbours(NamedTuple):
-    """Test images, uint8 [Q, S, S, 3], and the training images [N, S, S, 3] among which their neighbours are."""
+    """Some test images, and training images among which their neighbours are."""
 
-    images: np.ndarray
-    encoded: Features
-    gallery_images: np.ndarray
-    gallery: Features
-
-    def nearest(self, query: int, count: int) -> np.ndarray:
-        """Returns the indices of the `count` training images whose mean latent is nearest by cosine similarity."""
-        features, gallery = self.encoded.latents.mean((1, 2)), self.gallery.latents.mean((1, 2))
-        centre = gallery.mean(0)
-        gallery = gallery - centre
-        gallery = gallery / (np.linalg.norm(gallery, axis=1, keepdims=True) + 1e-12)
-        return np.argsort(-gallery @ (features[query] - centre))[:count]
+    images: np.ndarray  # uint8 [Q, S, S, 3]
+    labels: np.ndarray  # int64 [Q]
+    gallery: np.ndarray  # uint8 [N, S, S, 3]
+    gallery_labels: np.ndarray  # int64 [N]
+    order: np.ndarray  # int64 [Q, N], indices into the gallery, the nearest first
 
 
 def neighbours(encoder: str, seed: int, geometry: GeometryConfig, data: catalog.Pair) -> Neighbours:
-    """Encodes evenly spaced images of both splits by an --encoder."""
+    """Finds the neighbours of evenly spaced images by cosine similarity of the mean latents of an --encoder."""
     encode = load_patch_encoder(encoder, seed, geometry.patch_size).patch_latents
 
-    def encoded(source: Source, most: int) -> tuple[np.ndarray, Features]:
+    def encoded(source: Source, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         every = max(1, source.num_examples // most)
         images = pipeline.plain_images(source, geometry, 256, every=every)
         patches = pipeline.plain_patches(source, geometry, 64, every=every)
-        count = math.ceil(source.num_examples / every)
         with fetching(source):
             pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
-            return pixels, encode_dataset(patches, encode, count)
+            found = encode_dataset(patches, encode, math.ceil(source.num_examples / every))
+        return pixels, found.labels, found.latents.mean((1, 2))  # [N, D]
 
-    return Neighbours(*encoded(data.test_source, TEST_IMAGES), *encoded(data.source, TRAINING_IMAGES))
+    images, labels, features = encoded(data.test_source, TEST_IMAGES)
+    gallery, gallery_labels, others = encoded(data.source, TRAINING_IMAGES)
+    centre = others.mean(0)
+    others = others - centre
+    others = others / (np.linalg.norm(others, axis=1, keepdims=True) + 1e-12)
+    return Neighbours(images, labels, gallery, gallery_labels, np.argsort(-(features - centre) @ others.T))
 
 
 def draw(
@@ -63,36 +60,28 @@ def draw(
     rows: int = 6,
     count: int = 4,
 ) -> bytes:
-    """Draws the accuracies, and neighbours of test images, as PNG.
+    """Returns a PNG of the accuracies, and of `rows` test images of different classes with `count` neighbours each.
 
-    Args:
-      results: title of an encoder -> its result.json.
-      shown: title of an encoder -> its neighbours.
-      class_names: by label.
-      rows: number of test images, each of another class.
-      count: number of neighbours of each.
+    `results`: title of an encoder -> its result.json; `shown`: title of an encoder -> its neighbours.
     """
     first = next(iter(shown.values()))
-    labels = first.encoded.labels
-    queries = np.unique(labels, return_index=True)[1]  # the first of each class
+    queries = np.unique(first.labels, return_index=True)[1]  # the first of each class
     queries = queries[:: max(1, len(queries) // rows)][:rows]
-    short = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in class_names]
-    named = glyphs.drawable(tuple(short), "class")
+    names = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         left, right = canvas.subfigures(1, 2, width_ratios=[1, 2.2])
         _bars(left.subplots(), results, theme)
         axes = right.subplots(len(queries), 1 + len(shown) * count, squeeze=False)
         for row, query in zip(axes, queries):
+            own = first.labels[query]
             plots.tile(row[0], first.images[query])
-            row[0].set_ylabel(named[labels[query]], rotation=0, ha="right", va="center", fontsize=9)
-            near = [(own, index) for own in shown.values() for index in own.nearest(query, count)]
-            for axis, (own, index) in zip(row[1:], near):
-                label = own.gallery.labels[index]
-                plots.tile(
-                    axis, own.gallery_images[index], frame=plots.TRUE if label == labels[query] else plots.MISSED
-                )
-                axis.set_xlabel(named[label] if label != labels[query] else "", fontsize=7, labelpad=1)
+            row[0].set_ylabel(names[own], rotation=0, ha="right", va="center", fontsize=9)
+            near = [(found, index) for found in shown.values() for index in found.order[query, :count]]
+            for axis, (found, index) in zip(row[1:], near):
+                label = found.gallery_labels[index]
+                plots.tile(axis, found.gallery[index], frame=plots.TRUE if label == own else plots.MISSED)
+                axis.set_xlabel(names[label] if label != own else "", fontsize=7, labelpad=1)
         axes[0][0].set_title("test image", fontsize=10, fontweight="normal")
         for axis, title in zip(axes[0][1::count], shown):
             # Wider than its column: the first title alone makes room for all.

@@ -1,4 +1,4 @@
-"""The linear protocol (appendix B): a classifier on a frozen encoder, beside one on each of two baselines."""
+"""The linear protocol (appendix B): trains a classifier on a frozen encoder, and one on each of two baselines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import PIXELS, EncoderCard
-from cpc_tf.encoders.load import COPY, EncoderName, load_patch_encoder
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.encoders.loaded import COPY, EncoderName
 from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
 from cpc_tf.files import write_file
 from cpc_tf.linear import picture
@@ -25,30 +26,24 @@ from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import is_chief, replica_batches
 from cpc_tf.training.workdir import open_run
 
-# Titles in the table and in the picture, beside PIXELS.
-ENCODER, RANDOM = "encoder", "random encoder"
+ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, beside PIXELS
 
 
 def linear(config: LinearConfig) -> dict[str, Any]:
-    """Trains and tests the classifiers and prints a table of them.
+    """Trains and tests the classifiers, prints a table of them, and returns the result on the encoder.
 
     Of several workers, only the chief draws, writes and prints.
-
-    Returns:
-      The content of result.json: the result on the encoder.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     results, chief = {}, is_chief(config.training)
 
-    @functools.cache
+    @functools.cache  # called by the first classifier, since several workers must set up their devices before
     def data() -> catalog.Pair:
-        """Opens both splits, for the first classifier: the devices of several workers must be set up before."""
         pair = catalog.open_pair(config.data, config.probe.test_split)
         if chief:
             print(pair.summary, flush=True)
@@ -77,16 +72,10 @@ def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
     """Returns {title: settings} of the encoder's classifier and, unless it is a baseline itself, of the baselines'."""
     found, name = {ENCODER: config}, EncoderName.parse(config.probe.encoder)
     if config.probe.baselines and not name.is_new:
-        card_of(config)  # without one there is no untrained copy: better refused now than after the training
+        card_of(config)  # refuses a module without an untrained copy before the training, not after
+        same = {"baselines": False, "geometry_from": "flags", **vars(geometry_of(config))}
         for title, encoder, folder in ((RANDOM, COPY + name.module, "random"), (PIXELS, PIXELS, "pixels")):
-            found[title] = replace(
-                config,
-                encoder=encoder,
-                workdir=os.path.join(config.workdir, folder),
-                baselines=False,
-                geometry_from="flags",
-                **vars(geometry_of(config)),
-            )
+            found[title] = replace(config, encoder=encoder, workdir=os.path.join(config.workdir, folder), **same)
     return found
 
 
@@ -99,7 +88,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
     with open_run(config, "linear") as (workdir, strategy):
         source, test_source, _ = data()
         training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
-        keep(workdir, source.levels)
+        workdir.keep_levels(source.levels)
         with strategy.scope():
             encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
         encode = encoder.patch_latents
@@ -137,11 +126,10 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
 
 def geometry_of(config: LinearConfig) -> GeometryConfig:
     """Returns how images are cut into patches: by the flags, or by the module's encoder.json and --nomirror."""
-    given = config.geometry
     if config.probe.geometry_from == "flags":
-        return GeometryConfig(**vars(given))
+        return GeometryConfig(**vars(config.geometry))
     geometry = card_of(config).geometry
-    return dataclasses.replace(geometry, mirror=geometry.mirror and given.mirror)
+    return dataclasses.replace(geometry, mirror=geometry.mirror and config.geometry.mirror)
 
 
 def warn_of_geometry(config: LinearConfig) -> None:
@@ -157,14 +145,11 @@ def warn_of_geometry(config: LinearConfig) -> None:
             "--geometry_from=flags takes --mirror, and the rest, from the flags"
         )
     for field in dataclasses.fields(ProbeGeometryConfig):
-        given, there = getattr(config.geometry, field.name), getattr(geometry, field.name)
-        if field.name != "mirror" and given not in (field.default, there):
+        name, given, there = field.name, getattr(config.geometry, field.name), getattr(geometry, field.name)
+        if name != "mirror" and given not in (field.default, there):
             logging.warning(
-                "--%s=%s: not used, since --geometry_from=encoder takes %s from the module's encoder.json; "
-                "--geometry_from=flags uses the flags",
-                field.name,
-                given,
-                there,
+                f"--{name}={given}: not used, since --geometry_from=encoder takes {there} from the module's "
+                "encoder.json; --geometry_from=flags uses the flags"
             )
 
 

@@ -1,4 +1,4 @@
-"""What every objective is: an encoder with a head and a loss on one view of unlabelled images."""
+"""The base of all objectives: an encoder with a head and a loss on one view of unlabelled images."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Output(NamedTuple):
 
     loss: tf.Tensor  # float32 scalar: what is minimized
     metrics: dict[str, tf.Tensor]  # float32 scalars: the other `metric_names`
-    latents: tf.Tensor | None  # float32 [..., D], whose spread is monitored; None if nothing is
+    latents: tf.Tensor | None  # float32 [..., D], whose spread is monitored; None: nothing is monitored
 
 
 class Figure(NamedTuple):
-    """How a card and a report name and write a metric."""
+    """How a card names and formats a metric."""
 
     text: str
     form: str
 
 
-# Of every objective with latents.
+# The metrics of every objective with latents.
 SPREAD = {
     "effective_rank": Figure("effective rank of the latents", "{:.1f}"),
     "knn": Figure("nearest-neighbour accuracy of averaged weights", "{:.3f}"),
@@ -52,17 +52,17 @@ class Objective(keras.Model, abc.ABC):
       precision: 'float32' or 'bfloat16'; logits and losses are float32.
 
     Attributes:
-      parts: of a batch whose encoders run side by side, each on some of a CPU's cores; they change no answer.
-      compile_encoder: whether XLA compiles the encoder in training by itself. For objectives with `collectives`, since
-        what it compiles can have none.
+      parts: the number of parts of a batch that a CPU encodes side by side; does not change the result.
+      compile_encoder: whether XLA compiles only the encoder in training, for objectives with `collectives`, which XLA
+        cannot compile.
     """
 
-    NAME: ClassVar[str]  # of --objective, and what an exported encoder says it was trained by
-    TITLE: ClassVar[str]  # how cards and reports call it
-    SUMMARY: ClassVar[str]  # what it is and from whom, such that it can stand behind "it learned by"
-    SETTINGS: ClassVar[type[Settings]] = NoSettings  # their flags have names that no other objective has
+    NAME: ClassVar[str]  # value of --objective
+    TITLE: ClassVar[str]  # name in cards and reports
+    SUMMARY: ClassVar[str]  # noun phrase for model cards, with the paper
+    SETTINGS: ClassVar[type[Settings]] = NoSettings  # flag names must be unique among all objectives
     VIEW: ClassVar[View]  # what it sees of an image
-    FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run worth reporting, the most important first
+    FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run to report, the most important first
     LATENTS: ClassVar[bool] = True  # whether its output has latents
 
     def __init__(self, encoder: Network, settings: Settings, precision: str = "float32"):
@@ -86,10 +86,10 @@ class Objective(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def call(self, view: tf.Tensor, training: bool = False) -> Output:
-        """A batch of VIEW, uint8 with static shape -> loss, metrics, latents."""
+        """Computes loss, metrics and latents of a batch of VIEW, uint8 with static shape."""
 
     def encode(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Images [B, ..., S, S, 3], float in [0, 1] or uint8 -> latents [B, ..., D], float32."""
+        """Encodes images [B, ..., S, S, 3], float in [0, 1] or uint8, as latents [B, ..., D], float32."""
         batch, *inner = images.shape[:-3]
         flat = tf.reshape(images, [-1, *images.shape[-3:]])  # [B*..., S, S, 3]
 
@@ -103,7 +103,7 @@ class Objective(keras.Model, abc.ABC):
 
 
 def in_parts(function: Callable[[tf.Tensor], tf.Tensor], batch: tf.Tensor, parts: int) -> tf.Tensor:
-    """function(batch) by so many calls that do not wait for each other; a batch of unknown size is not divided."""
+    """Computes function(batch) in `parts` independent calls; a batch of unknown size is not divided."""
     count = batch.shape[0]
     if parts == 1 or count is None or count < parts:
         return function(batch)
@@ -112,7 +112,7 @@ def in_parts(function: Callable[[tf.Tensor], tf.Tensor], batch: tf.Tensor, parts
 
 
 def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(mean cross-entropy, share of right answers) of logits [N, K] and labels int32 [N]; float32 scalars."""
+    """Returns (mean cross-entropy, accuracy) of logits [N, K] and labels int32 [N]; float32 scalars."""
     logits = tf.cast(logits, tf.float32)
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
     correct = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), labels)
@@ -120,7 +120,7 @@ def classify(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
 
 
 def rotate(grid: tf.Tensor, quarter_turns: int) -> tf.Tensor:
-    """np.rot90 of grids or images: [B, R, C, D], counter-clockwise, static shapes."""
+    """Rotates grids or images [B, R, C, D] counter-clockwise, as np.rot90."""
     if quarter_turns == 0:
         return grid
     if quarter_turns == 2:
@@ -130,10 +130,10 @@ def rotate(grid: tf.Tensor, quarter_turns: int) -> tf.Tensor:
 
 
 def standardize(features: tf.Tensor) -> tf.Tensor:
-    """Each of the D features with mean 0 and variance 1 over all others, float32 [..., D].
+    """Gives each of the D features of [..., D] mean 0 and variance 1 over all other axes.
 
-    Batch norm without scale, shift and running statistics: it serves a head, which is not used after training. Features
-    vary little around a large mean, so that without it a classifier first learns to ignore them.
+    This is batch norm without scale, shift and running statistics, for a head that is not used after training. The
+    features vary little around a large mean: without it a classifier has to learn to ignore the mean first.
     """
     mean, variance = tf.nn.moments(features, list(range(features.shape.rank - 1)))  # [D] each
     return (features - mean) * tf.math.rsqrt(variance + 1e-5)

@@ -1,4 +1,4 @@
-"""The CPC objective: the `CPC` listing of appendix A, in one to four directions."""
+"""The CPC objective: the `CPC` and `pixelCNN` listings of appendix A, in one to four directions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from cpc_tf.encoders.conv import Conv
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, rotate
-from cpc_tf.objectives.pixelcnn import PixelCNN
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting, width
 
 
@@ -53,16 +52,19 @@ QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}
 
 
 class Prediction(NamedTuple):
-    """What one direction's predictions came to; float32 scalars."""
+    """Loss and metrics of one direction; float32 scalars."""
 
-    loss: tf.Tensor  # InfoNCE, summed over offsets; over predictions as `reduction` says
+    loss: tf.Tensor  # InfoNCE, summed over offsets; `reduction` is over predictions
     accuracy: tf.Tensor  # share of predictions whose own target has the highest logit
     # log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target, in nats.
     bound: tf.Tensor
 
 
 def info_nce(predictions: tf.Tensor, targets: tf.Tensor, candidates: tf.Tensor, offset: int, first: tf.Tensor | int):
-    """Cross-entropy of finding each prediction's own target among all candidates.
+    """Computes the cross-entropy of finding each prediction's own target among all candidates.
+
+        grid = tf.reshape(tf.eye(18), [2, 3, 3, 18])  # two 3x3 grids of targets, all different
+        losses, correct = info_nce(100 * grid[:, 1:], grid, tf.eye(18), offset=1, first=0)  # all found: losses of 0
 
     Args:
       predictions: [B, R - offset, C, T]; row r predicts the target of row r + offset.
@@ -85,8 +87,39 @@ def info_nce(predictions: tf.Tensor, targets: tf.Tensor, candidates: tf.Tensor, 
     return losses, tf.cast(correct, tf.float32)
 
 
+class ContextBlock(keras.layers.Layer):
+    """A residual block: a position sees three columns of its own row and of the row above."""
+
+    def __init__(self, width: int, output_width: int, dtype: str, name: str):
+        super().__init__(dtype=dtype, name=name)
+        self.conv1 = Conv(width, [1, 1], dtype=dtype, name="conv1")
+        self.conv2 = Conv(width, [1, 3], padding="same", dtype=dtype, name="conv2")
+        self.conv3 = Conv(width, [2, 1], padding="valid", dtype=dtype, name="conv3")
+        self.conv4 = Conv(output_width, [1, 1], dtype=dtype, name="conv4")
+
+    def call(self, latents: tf.Tensor) -> tf.Tensor:
+        c = tf.nn.relu(self.conv1(latents))
+        c = self.conv2(c)
+        c = tf.pad(c, [[0, 0], [1, 0], [0, 0], [0, 0]])
+        c = tf.nn.relu(self.conv3(c))
+        return latents + self.conv4(c)
+
+
+class PixelCNN(keras.Model):
+    """The context network g_phi, the `pixelCNN` listing: [B, R, C, D] -> [B, R, C, D]; row r sees rows <= r only."""
+
+    def __init__(self, blocks: int, width: int, output_width: int, dtype: str, name: str = "context"):
+        super().__init__(name=name, dtype=dtype)
+        self.blocks = [ContextBlock(width, output_width, dtype, f"block{i + 1}") for i in range(blocks)]
+
+    def call(self, latents: tf.Tensor) -> tf.Tensor:
+        for block in self.blocks:
+            latents = block(latents)
+        return tf.nn.relu(latents)
+
+
 class Direction(keras.layers.Layer):
-    """Predicts downwards on a grid that was turned so that its direction is down."""
+    """Predicts the rows below on a grid that is rotated so that its direction is down."""
 
     def __init__(self, config: CPCConfig, latent_dim: int, dtype: str, name: str):
         super().__init__(name=name, dtype=dtype)
@@ -98,7 +131,7 @@ class Direction(keras.layers.Layer):
 
     def call(self, latents: tf.Tensor) -> Prediction:
         rows = latents.shape[1]
-        # Rows below the last that predicts are left out: no other row's context sees them.
+        # The last rows predict nothing, and no other row's context sees them.
         predicting, _ = tf.split(latents, [rows - self.offsets[0], self.offsets[0]], axis=1)  # faster than a slice
         context = self.context(predicting)
         targets = tf.cast(self.target(latents), tf.float32)  # [B, R, C, T]
@@ -160,7 +193,7 @@ class CPC(Objective):
         return [*(f"{kind}/{name}" for name in self.heads for kind in ("loss", "accuracy")), "accuracy", "bound"]
 
     def call(self, view: tf.Tensor, training: bool = False) -> Output:
-        """Patches [B, R, C, P, P, 3] -> the losses of all directions, summed."""
+        """Sums the losses of all directions on patches [B, R, C, P, P, 3]."""
         latents = self.encode(view, training)  # [B, R, C, D]
         predictions = {name: head(rotate(latents, QUARTER_TURNS[name])) for name, head in self.heads.items()}
         metrics = {}

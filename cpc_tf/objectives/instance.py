@@ -28,25 +28,28 @@ class InstanceConfig(Settings):
 
 
 def other_view(projections: tf.Tensor, temperature: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """How well the other view of an image is found among all other views of the batch (NT-Xent).
+    """Computes the NT-Xent loss: finding the other view of an image among all other views of the batch.
+
+        projections = tf.random.normal([256, 2, 128])
+        loss, accuracy = other_view(projections, temperature=0.1)
 
     Args:
-      projections: [B, 2, T], float32, static shape; their lengths do not count.
-      temperature: what cosine similarities are divided by.
+      projections: [B, 2, T], float32, static shape; normalized here.
+      temperature: divisor of the cosine similarities.
 
     Returns:
-      the mean cross-entropy, at chance level log(2 * B - 1), and the accuracy; float32 scalars.
+      The mean cross-entropy, log(2 * B - 1) by chance, and the accuracy; float32 scalars.
     """
     count = projections.shape[0] * VIEWS
     directions = tf.math.l2_normalize(tf.reshape(projections, [count, -1]), axis=1)  # [2*B, T]
     logits = tf.matmul(directions, directions, transpose_b=True) / temperature  # [2*B, 2*B]
-    logits = tf.linalg.set_diag(logits, tf.fill([count], -1e9))  # a view is not found in itself
+    logits = tf.linalg.set_diag(logits, tf.fill([count], -1e9))  # a view is no candidate for itself
     index = tf.range(count)
     return classify(logits, index + 1 - 2 * (index % VIEWS))
 
 
 class Instance(Objective):
-    """A projection head with one hidden layer; candidates are the views of a replica's images."""
+    """A projection head with one hidden layer; the candidates are the views of a replica's images."""
 
     NAME = "instance"
     TITLE = "Instance discrimination"
@@ -67,7 +70,7 @@ class Instance(Objective):
         self.head = keras.layers.Dense(settings.projection_dim, dtype="float32", name="head")
 
     def call(self, view: tf.Tensor, training: bool = False) -> Output:
-        """Two views of each image, [B, 2, S, S, 3] -> the loss of [2 * B] answers."""
+        """Computes the mean loss of 2 * B views, [B, 2, S, S, 3]."""
         latents = self.encode(view, training)  # [B, 2, D]
         loss, accuracy = other_view(self.head(self.hidden(latents)), self.settings.temperature)
         bound = math.log(max(1, view.shape[0] * VIEWS - 1)) - loss

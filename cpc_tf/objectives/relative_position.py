@@ -18,14 +18,14 @@ NEIGHBOURS = [(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1) if (r
 
 
 def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each patch inside the grid beside each of its neighbours.
+    """Pairs each patch inside the grid with each of its eight neighbours.
 
     Args:
       latents: [B, R, C, D], static shape, R and C at least 3.
 
     Returns:
-      [8 * B * (R - 2) * (C - 2), 2 * D], the patch and then its neighbour; and which neighbour it is, an index of
-      NEIGHBOURS, int32.
+      The pairs [8 * B * (R - 2) * (C - 2), 2 * D], patch and neighbour concatenated, and their labels: the index of
+      the neighbour in NEIGHBOURS, int32.
     """
     _, rows, columns, dim = latents.shape
     centre = latents[:, 1:-1, 1:-1]  # [B, R-2, C-2, D]
@@ -36,12 +36,11 @@ def pairs(latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class RelativePosition(Objective):
-    """A classifier with a hidden layer for each patch and one for both, on latents after batch norm.
+    """A classifier with a hidden layer for each patch (Doersch's fc6) and one for both (fc7).
 
-    That batch norm is "without the scale and shift", and the hidden layers are Doersch's fc6 and fc7.
-
-    A gap between the patches (--patch_stride above --patch_size), jitter and dropped colours (--augment=colour_drop)
-    keep it from answering by lines that go on and by chromatic aberration.
+    The latents pass a batch norm "without the scale and shift" first. A gap between the patches (--patch_stride above
+    --patch_size) and jitter keep lines that continue from giving the answer away, dropped colours
+    (--augment=colour_drop) keep chromatic aberration from doing so.
     """
 
     NAME = "relative_position"
@@ -71,7 +70,7 @@ class RelativePosition(Objective):
             )
 
     def call(self, view: tf.Tensor, training: bool = False) -> Output:
-        """Patches [B, R, C, P, P, 3] -> the loss of 8 answers for each patch inside the grid."""
+        """Computes the mean loss of 8 pairs for each patch inside the grid; patches are [B, R, C, P, P, 3]."""
         latents = self.encode(view, training)  # [B, R, C, D]
         both, labels = pairs(self.patch(standardize(latents)))  # [N, 2*D]
         loss, accuracy = classify(self.head(self.hidden(both)), labels)

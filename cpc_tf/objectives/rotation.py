@@ -15,7 +15,7 @@ TURNS = 4
 
 
 class Rotation(Objective):
-    """A linear classifier of the four quarter turns, all of which of each image are in the batch."""
+    """A linear classifier of the four quarter turns; each image is in the batch with all of them."""
 
     NAME = "rotation"
     TITLE = "Rotation"
@@ -33,7 +33,7 @@ class Rotation(Objective):
         self.head = keras.layers.Dense(TURNS, dtype="float32", name="head")
 
     def call(self, view: tf.Tensor, training: bool = False) -> Output:
-        """Images [B, S, S, 3] -> the loss of [4 * B] answers."""
+        """Computes the mean loss of 4 * B rotated images; images are [B, S, S, 3]."""
         batch = view.shape[0]
         turned = tf.concat([rotate(view, turns) for turns in range(TURNS)], 0)  # [4*B, S, S, 3]
         features = self.encode(turned, training)  # [4*B, D]

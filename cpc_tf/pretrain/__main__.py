@@ -1,9 +1,9 @@
-"""Pre-trains an encoder on unlabelled pictures, by the objective that --objective names.
+"""Pre-trains an encoder on unlabelled images.
 
     python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=runs/photos/pretrain
 
-Start the same command again after a kill and it goes on where it was. The run leaves in its workdir: run.flags (replays
-it), patches.png (what the encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.
+After a kill the same command resumes the run. The workdir holds run.flags (replays the run), patches.png (what the
+encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.
 """
 
 from cpc_tf import cli

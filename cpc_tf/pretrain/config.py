@@ -36,11 +36,11 @@ class ChosenObjective(Settings):
 
     @property
     def settings(self) -> Settings:
-        """The settings of the chosen objective; those of the others are not used."""
+        """The settings of the chosen objective."""
         return getattr(self, self.objective)
 
 
-# With the settings of every objective of the registry, each under its objective's name.
+# ChosenObjective and the settings of every objective, each under its objective's name.
 ObjectiveConfig = dataclasses.make_dataclass(
     "ObjectiveConfig",
     [(name, kind.SETTINGS, kind.SETTINGS()) for name, kind in OBJECTIVES.items()],
@@ -55,7 +55,7 @@ class PretrainConfig(Settings):
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     initial_encoder: str = setting(
-        "", "Module of `python -m cpc_tf.export` that the encoder begins as; empty: new weights", path=True
+        "", "Module of `python -m cpc_tf.export` with the initial weights; empty: new weights", path=True
     )
     data: DataConfig = DataConfig()
     geometry: GeometryConfig = GeometryConfig()
@@ -77,6 +77,6 @@ class PretrainConfig(Settings):
 
     @property
     def parts(self) -> int:
-        """Parts of a batch that are encoded side by side on a CPU."""
+        """The number of parts of a batch that a CPU encodes side by side."""
         # Batch norm's statistics are of the whole batch, and XLA runs nothing side by side.
         return 1 if self.encoder.norm == "batch" or self.numerics.xla == "on" else self.numerics.parts

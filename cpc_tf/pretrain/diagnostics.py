@@ -8,14 +8,14 @@ import tensorflow as tf
 
 
 def latent_statistics(latents: tf.Tensor, sample: int = 256) -> dict[str, tf.Tensor]:
-    """How much the latents of a batch differ from each other.
+    """Measures how much the latents of a batch differ from each other.
 
     Args:
       latents: [B, R, C, D], float32; static shape.
-      sample: how many of them are taken, evenly spaced.
+      sample: how many of them are used, evenly spaced.
 
     Returns:
-      'feature_std': root of (mean variance / mean square) over the sample, 0 (all the same) to 1 (centred);
+      'feature_std': root of (mean variance / mean square) over the sample, from 0 (all equal) to 1 (centred);
       'effective_rank': participation ratio (sum e)^2 / sum e^2 of the covariance's eigenvalues, 1 to min(sample, D).
     """
     flat = tf.reshape(latents, [-1, latents.shape[-1]])  # [B*R*C, D]
@@ -28,7 +28,7 @@ def latent_statistics(latents: tf.Tensor, sample: int = 256) -> dict[str, tf.Ten
     return {"feature_std": tf.sqrt(tf.math.divide_no_nan(variance, square)), "effective_rank": rank}
 
 
-# Quantity -> (below which value the latents collapsed, what that means).
+# Statistic -> (the latents have collapsed if it is below this, what that means).
 COLLAPSED = {
     "feature_std": (0.02, "all patches get nearly the same latents"),
     "effective_rank": (1.5, "the latents vary along a single direction"),
@@ -36,17 +36,11 @@ COLLAPSED = {
 
 
 class Collapse(NamedTuple):
-    """The latents of a run collapsed.
+    """A run whose latents collapsed."""
 
-    Attributes:
-      step: at which that was certain.
-      quantity: of COLLAPSED, that shows it.
-      value: of the quantity then.
-    """
-
-    step: int
-    quantity: str
-    value: float
+    step: int  # at which that was certain
+    quantity: str  # of COLLAPSED
+    value: float  # of the quantity at that step
 
     def __str__(self) -> str:
         least, meaning = COLLAPSED[self.quantity]
@@ -54,10 +48,10 @@ class Collapse(NamedTuple):
 
 
 class Health:
-    """Watches a pre-training run's records.
+    """Watches the records of a pre-training run.
 
     Args:
-      patience: how many records in a row must be bad before there is a warning.
+      patience: how many bad records in a row are a collapse.
     """
 
     def __init__(self, patience: int = 3):
@@ -65,7 +59,7 @@ class Health:
         self._bad_records, self._warned = 0, False
 
     def check(self, step: int, record: dict[str, float]) -> Collapse | None:
-        """What is wrong, once, if the record and those before it look collapsed."""
+        """Takes the next record; returns the collapse, once, when it is certain."""
         bad = next((name for name, (least, _) in COLLAPSED.items() if record.get(name, least) < least), None)
         self._bad_records = self._bad_records + 1 if bad else 0
         if not bad or self._bad_records < self.patience or self._warned:
@@ -73,7 +67,7 @@ class Health:
         self._warned = True
         return Collapse(step, bad, record[bad])
 
-    def look(self, step: int, record: dict[str, float]) -> str | None:
-        """A warning for the user, once, if the record and those before it look collapsed."""
+    def warning(self, step: int, record: dict[str, float]) -> str | None:
+        """As `check`; returns a warning for the user."""
         found = self.check(step, record)
         return found and f"step {step}: the features look collapsed: {found}. See docs/is_my_loss_normal.md"

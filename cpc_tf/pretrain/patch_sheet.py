@@ -16,65 +16,79 @@ from cpc_tf.augment.operations import OPERATIONS
 from cpc_tf.augment.policies import to_text
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
+from cpc_tf.data.views.geometry import grid_of_patches
 from cpc_tf.files import write_file
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError
 
 GAP = 4  # px between patches
 MARGIN = 24  # px around a panel, and the height of its title
-SMALLEST = 64  # px: smaller patches are magnified
-DRAWS = 5
+MIN_PATCH_SIDE = 64  # px: smaller patches are magnified
+DRAWS = 4
+CANDIDATES = 32  # images from which a run's sheet takes the one with the most contrast
 
 
-def draw(config: PretrainConfig, source: Source, picture: int = 0, draws: int = DRAWS) -> np.ndarray:
-    """The sheet, uint8 [H, W, 3].
+def write_once(config: PretrainConfig, source: Source) -> None:
+    """Writes patches.png of an image with much contrast into a run's directory, unless the file exists.
 
-    Args:
-      config: whose geometry, augmentation and seed are shown.
-      source: where the picture comes from.
-      picture: which of it.
-      draws: augmented draws beside the original; none if the policy is 'none'.
-
-    Raises:
-      ConfigError: if the source has no such picture.
-    """
-    patches = _patches(config, source, picture)
-    side = patches.shape[1]
-    zoom = -(-SMALLEST // side)
-    policy = config.augment
-    grids = [("original", patches)]
-    for number in range(draws if policy.policy.used else 0):
-        recipe = augment.draw(policy, config.training.seed, number, len(patches), side)
-        grids.append((f"{policy.title}, draw {number + 1}", _apply(patches, recipe, policy)))
-    panels = [_panel(title, x, config.geometry.grid, zoom) for title, x in grids]
-    middle = patches[len(patches) // 2]
-    alone = [
-        _panel(title, _apply(np.stack([middle] * 2), recipe, policy), 2, max(zoom, 128 // side))
-        for title, recipe in extremes(policy, side).items()
-    ]
-    above = _rows(panels, 3)
-    return _stack(above + _rows(alone, max(1, above[0].shape[1] // alone[0].shape[1])))
-
-
-def leave(config: PretrainConfig, source: Source) -> None:
-    """Writes patches.png into a run's directory, unless it stands there.
-
-    A run does not need the sheet. Where the machine fails it (a picture that cannot be read, no font, no room on the
-    disk) there is a warning instead; a mistake in the drawing itself is raised.
+    A run does not need the sheet: an image that cannot be read, a missing font or a full disk is a warning. Other
+    errors are raised.
     """
     path = os.path.join(config.workdir, "patches.png")
     if tf.io.gfile.exists(path):
         return
     try:
+        images = pipeline.plain_images(source, config.geometry, 1).take(CANDIDATES)
+        contrasts = [float(tf.math.reduce_std(tf.cast(batch["image"], tf.float32))) for batch in images]
         buffer = io.BytesIO()
-        Image.fromarray(draw(config, source)).save(buffer, format="png")
+        Image.fromarray(draw(config, source, int(np.argmax(contrasts)))).save(buffer, format="png")
         write_file(path, buffer.getvalue())
     except (OSError, ImportError, ConfigError, tf.errors.OpError) as error:  # ImportError: PIL without FreeType
         print(f"warning: {path} is not drawn: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
 
 
+def draw(config: PretrainConfig, source: Source, picture: int = 0, draws: int = DRAWS) -> np.ndarray:
+    """Draws an image, its patches, augmented draws of them, and each operation alone on one patch: uint8 [H, W, 3].
+
+    Args:
+      config: geometry, augmentation and seed.
+      source: where the image comes from.
+      picture: its index.
+      draws: number of augmented draws; none if the policy is 'none'.
+
+    Raises:
+      ConfigError: if the source has no such image.
+    """
+    if picture >= source.num_examples:
+        raise ConfigError(f"--picture={picture}: the split holds {source.num_examples} pictures, from 0")
+    geometry, policy = config.geometry, config.augment
+    image = next(iter(pipeline.plain_images(source, geometry, 1).skip(picture).take(1)))["image"][0]
+    patches = grid_of_patches(image, geometry.patch_size, geometry.patch_stride)  # [R, C, P, P, 3]
+    patches = patches.numpy().reshape(-1, *patches.shape[2:])  # [R*C, P, P, 3]
+    side = geometry.patch_size
+    zoom = -(-MIN_PATCH_SIDE // side)
+    panels = [_panel(f"patches, {side} px", patches, geometry.grid, zoom)]
+    # The image at the size of its patches beside it.
+    height = panels[0].shape[0] - MARGIN - GAP
+    large = Image.fromarray(image.numpy()).resize([height, height], Image.Resampling.BICUBIC)
+    panels.insert(0, _panel(f"image, {geometry.image_size} px", np.asarray(large)[None], 1, 1))
+    for number in range(draws if policy.policy.used else 0):
+        recipe = augment.draw(policy, config.training.seed, number, len(patches), side)
+        grid = augment.apply(patches, recipe, policy.engine).numpy()
+        panels.append(_panel(f"{policy.title}, draw {number + 1}", grid, geometry.grid, zoom))
+    pair = np.stack([max(patches, key=np.std)] * 2)
+    alone = [
+        _panel(title, augment.apply(pair, recipe, policy.engine).numpy(), 2, max(zoom, 128 // side))
+        for title, recipe in extremes(policy, side).items()
+    ]
+    above = _rows(panels, 3)
+    rows = above + _rows(alone, max(1, above[0].shape[1] // alone[0].shape[1]))
+    width = max(row.shape[1] for row in rows)
+    return np.concatenate([np.pad(x, [(0, 0), (0, width - x.shape[1]), (0, 0)], constant_values=255) for x in rows])
+
+
 def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
-    """{title: a recipe of two patches}: each primitive at both ends of its range, each step in two draws."""
+    """Returns {title: a recipe of two patches}: each primitive at both ends of its range, each step in two draws."""
     idle, policy, recipes = augment.idle(2, side), config.policy, {}
     for name, operation in OPERATIONS.items():
         if operation.primitive:
@@ -90,21 +104,8 @@ def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
     return recipes
 
 
-def _patches(config: PretrainConfig, source: Source, picture: int) -> np.ndarray:
-    """The grid of a picture, uint8 [R * C, P, P, 3]."""
-    if picture >= source.num_examples:
-        raise ConfigError(f"--picture={picture}: the split holds {source.num_examples} pictures, from 0")
-    grids = pipeline.plain_patches(source, config.geometry, 1).skip(picture).take(1)
-    grid = next(iter(grids))["patches"][0]
-    return grid.numpy().reshape(-1, *grid.shape[2:])
-
-
-def _apply(patches: np.ndarray, recipe: augment.Recipe, policy: AugmentConfig) -> np.ndarray:
-    return augment.apply(patches, recipe, policy.engine).numpy()
-
-
 def _panel(title: str, patches: np.ndarray, columns: int, zoom: int) -> np.ndarray:
-    """Patches [N, P, P, 3] in rows of `columns` on white, under a title."""
+    """Draws patches [N, P, P, 3] in rows of `columns` on white, under a title."""
     patches = patches.repeat(zoom, axis=1).repeat(zoom, axis=2)
     patches = np.pad(patches, [(0, 0), (0, GAP), (0, GAP), (0, 0)], constant_values=255)
     rows = [np.concatenate(patches[i : i + columns], axis=1) for i in range(0, len(patches), columns)]
@@ -116,8 +117,3 @@ def _panel(title: str, patches: np.ndarray, columns: int, zoom: int) -> np.ndarr
 
 def _rows(panels: list[np.ndarray], columns: int) -> list[np.ndarray]:
     return [np.concatenate(panels[i : i + columns], axis=1) for i in range(0, len(panels), columns)]
-
-
-def _stack(rows: list[np.ndarray]) -> np.ndarray:
-    width = max(row.shape[1] for row in rows)
-    return np.concatenate([np.pad(x, [(0, 0), (0, width - x.shape[1]), (0, 0)], constant_values=255) for x in rows])

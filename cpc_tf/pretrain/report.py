@@ -8,30 +8,31 @@ from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Part, Row, Table, folded
 from cpc_tf.results.methods import architecture
+from cpc_tf.results.plots import line, pictures
 from cpc_tf.results.runs import Run
-from cpc_tf.results.training import line, pictures
 
 # What a pre-training may record -> title of the column and of the curve.
 RECORDED = {
-    "loss": "loss, nats",
-    "bound": "bound, nats",
-    "accuracy": "accuracy",
-    "knn": "kNN accuracy",
+    "loss": "training loss, nats",
+    "bound": "training bound, nats",
+    "accuracy": "contrastive accuracy",
+    "knn": "accuracy of nearest neighbours (probe)",
     "gradient_norm": "gradient norm",
     "feature_std": "feature_std",
     "effective_rank": "effective rank",
     "images_per_second": "images/s",
 }
 PATCHES = "Augmented patches as the encoder of {} saw them, and each primitive alone."
-PATCHES_ALT = "A picture's patch grid, several augmented draws of it, and each augmentation at the ends of its range."
+PATCHES_ALT = "An image, its patch grid, several augmented draws of it, and each augmentation at the ends of its range."
 NOTE = (
-    "At the end of each run. Losses of runs with another batch, grid or number of directions do not compare, bounds "
-    "do. docs/is_my_loss_normal.md says what is healthy."
+    "On training images, at the end of each run; the kNN probe is on the images of --probe_split. Losses of runs with "
+    "another batch, grid or number of directions do not compare, bounds do. docs/is_my_loss_normal.md says what is "
+    "healthy."
 )
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
-    """What the pre-training runs on a dataset show."""
+    """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
     patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
     known = {name: records for name, run in named.items() if (records := run.metrics())}
@@ -41,7 +42,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
 
 
 def _name(run: Run) -> str:
-    """Its directory below the runs, or its encoder and seed."""
+    """Returns a run's directory or, for a record of a study, its encoder and seed."""
     return run.place if run.directory else f"{architecture(run['encoder'])}, seed {run.get('seed', 0)}"
 
 
@@ -67,5 +68,5 @@ def _figure(name: str, records: Sequence[dict[str, float]], file: str) -> Figure
     levels = {RECORDED[key]: least for key, (least, _) in COLLAPSED.items()}
     found = _collapse(records)
     warning = f" Collapsed at step {found.step:,}: {found}." if found else ""
-    caption = f"{name}.{warning} Dashed: below it, a warning of collapse."
+    caption = f"{name}, on training images.{warning} Values below the dashed lines are a collapse."
     return plots.Curves(shown, 4, levels=levels).figure(file, caption, 10, 2.3)

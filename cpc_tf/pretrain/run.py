@@ -1,4 +1,4 @@
-"""Pre-trains an encoder on unlabelled pictures."""
+"""Pre-trains an encoder on unlabelled images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
-from cpc_tf.training.levels import keep
 from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -29,7 +28,7 @@ PROBE_IMAGES = 1000
 
 
 def pretrain(config: PretrainConfig) -> dict:
-    """Runs or resumes a pre-training run and returns its result (also in result.json).
+    """Runs or resumes a pre-training run and returns its result, which is also in result.json.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
@@ -40,18 +39,23 @@ def pretrain(config: PretrainConfig) -> dict:
 
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
-    source = catalog.source_of(config.data, config.data.split)
-    split = config.monitor.probe_split
-    probed = catalog.source_of(config.data, split, "probe_split") if config.monitor.probe_every and split else source
-    keep(workdir, source.levels)
+    data, monitor = config.data, config.monitor
+    source = probed = catalog.open_source(data, data.split)
+    used, lines = [catalog.used_of("split", data.split, source)], []
+    if monitor.probe_every and monitor.probe_split:
+        probed = catalog.open_source(data, monitor.probe_split, "probe_split")
+        used.append(catalog.used_of("probe_split", monitor.probe_split, probed))
+    if monitor.probe_every and not probed.class_names:
+        lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs labels")
+    workdir.keep_levels(source.levels)
     if workdir.chief:
-        print(_summary(config, source, probed), flush=True)
+        print(summary.summary(data.dataset, used, lines), flush=True)
+
     train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)
     print(f"{source.num_examples} images, {train_steps} steps of {config.training.batch_size}", flush=True)
-
     if workdir.chief:
-        patch_sheet.leave(config, source)
+        patch_sheet.write_once(config, source)
     views = functools.partial(pipeline.batches, source, config.objective.kind.VIEW, config.geometry, config.augment)
     with fetching(source):
         outcome = loop.train(
@@ -60,21 +64,21 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             config.training,
             train_steps,
             workdir,
-            watch=Health().look,
-            evaluate=_make_probe(config, training, probed),
-            evaluate_every=config.monitor.probe_every,
+            watch=Health().warning,
+            evaluate=_make_probe(config, training, probed) if monitor.probe_every and probed.class_names else None,
+            evaluate_every=monitor.probe_every,
         )
     identity = Identity(
         trained_by=config.objective.objective,
         architecture=config.encoder.encoder,
-        dataset=config.data.dataset,
+        dataset=data.dataset,
         seed=config.training.seed,
         parameters=int(sum(np.prod(v.shape) for v in training.model.encoder.trainable_variables)),
         began_with=module_name(config.initial_encoder),
     )
     return workdir.finish(
         {
-            "dataset": config.data.dataset,
+            "dataset": data.dataset,
             "encoder": config.encoder.encoder,
             "identity": identity.to_json(),
             "seed": config.training.seed,
@@ -86,20 +90,8 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     )
 
 
-def _summary(config: PretrainConfig, source: Source, probed: Source) -> str:
-    used = [catalog.used_of("split", config.data.split, source)]
-    if probed is not source:
-        used.append(catalog.used_of("probe_split", config.monitor.probe_split, probed))
-    lines = []
-    if config.monitor.probe_every and not probed.class_names:
-        lines.append(f"--probe_every={config.monitor.probe_every}: no nearest-neighbour probe, which needs labels")
-    return summary.summary(config.data.dataset, used, lines)
-
-
 def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
-    """A nearest-neighbour probe on averaged weights, or None where there are no labels or none is wanted."""
-    if not config.monitor.probe_every or not source.class_names:
-        return None
+    """Returns a function that measures the nearest-neighbour accuracy of the averaged weights."""
     strategy = training.strategy
 
     @tf.function
@@ -109,7 +101,7 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
         return tf.reduce_mean(latents, [1, 2])  # [B, D]
 
     def probe() -> dict[str, float]:
-        # Evenly spaced, since the order of a split may be by class.
+        # Evenly spaced, since the images of a split may be sorted by class.
         every = max(1, source.num_examples // PROBE_IMAGES)
         batches = pipeline.plain_patches(source, config.geometry, 64, every=every)
         with training.averaged(), fetching(source):

@@ -1,4 +1,4 @@
-"""What the registry of tasks knows of `python -m cpc_tf.pretrain`."""
+"""The entry of `python -m cpc_tf.pretrain` in the registry of tasks."""
 
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.report import RECORDED, report

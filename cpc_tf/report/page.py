@@ -13,14 +13,12 @@ from typing import NamedTuple
 
 import jinja2
 
-from cpc_tf import leftovers
-from cpc_tf.files import write_file
+from cpc_tf.files import remove_leftovers, write_file
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import Block, Figure, Finding, Table, flat, text, to_csv
-from cpc_tf.results.datasets import dataset_id, dataset_name, of_several, titles
 from cpc_tf.results.methods import identity
-from cpc_tf.results.runs import Run, collect
+from cpc_tf.results.runs import Run, collect, dataset_id, dataset_name, dataset_titles
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 
@@ -56,7 +54,7 @@ def report(config: ReportConfig) -> str:
     if not config.output:
         raise ConfigError("--output= is empty: name a directory for the report, e.g. --output=runs/report")
     made = files(*collect(config.runs, TASKS), config.runs)
-    leftovers.remove(config.output, r".+\.\d+\.tmp")  # as write_file names them
+    remove_leftovers(config.output, r".+\.\d+\.tmp")  # as write_file names them
     for name, content in made.items():
         write_file(os.path.join(config.output, name), content)
     print(made["summary.txt"], end="", flush=True)
@@ -65,15 +63,15 @@ def report(config: ReportConfig) -> str:
 
 def sections(runs: Sequence[Run]) -> Iterator[Section]:
     """Yields a section for each dataset, those with the most results of classification first."""
-    datasets = {run["dataset"] for run in runs}
-    names, shared = titles(datasets), of_several(datasets)
-    groups: dict[tuple[str, str], list[Run]] = {}
+    titles = dataset_titles(run["dataset"] for run in runs)
+    names = [dataset_name(each) for each in {dataset_id(run["dataset"]) for run in runs}]
+    groups: dict[str, list[Run]] = {}
     for run in runs:
-        run.dataset_title = names[run["dataset"]]
-        run.unclear = dataset_name(identity(run).dataset) in shared
-        groups.setdefault((run.dataset_title, dataset_id(run["dataset"])), []).append(run)
+        run.dataset_title = titles[run["dataset"]]
+        run.unclear = names.count(dataset_name(identity(run).dataset)) > 1
+        groups.setdefault(run.dataset_title, []).append(run)
     slugs: list[str] = []
-    for (name, _), own in sorted(groups.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
+    for name, own in sorted(groups.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:LONGEST].strip("-") or "unnamed"
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
         dataset = max((run["dataset"] for run in own), key=len)  # photos/15200

@@ -1,4 +1,4 @@
-"""What the report is made of before it is a page: values, tables, figures, and the parts of the tasks."""
+"""What tasks contribute to the report: values, tables, figures, findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Spread(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """`factor` times as many labels; `bound` is 'more than' or 'less than' where the baseline ends before, else ''."""
+    """`factor` times as many labels; `bound`: 'more than' or 'less than' where the baseline was not measured, or ''."""
 
     factor: float
     bound: str = ""
@@ -32,7 +32,7 @@ class Gain(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a table, its name first; `source`: 'measured', 'paper', 'gain', 'aside'; `group`: the heading above."""
+    """A row of a table, name first. `source`: 'measured', 'paper', 'gain' or 'aside'; `group`: the heading above."""
 
     values: Sequence[Any]
     source: str = "measured"
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table, and the name of its CSV file; the first column has the names of the rows."""
+    """A table. `name` is that of its CSV file."""
 
     name: str
     title: str
@@ -61,14 +61,14 @@ class Table(NamedTuple):
         for values, source, group in self.rows:
             records.append({"source": source, "group": group})
             for column, value in zip(self.columns, values):
-                fields = value._asdict() if isinstance(value, (Spread, Gain)) else {}
-                records[-1][column] = round(value[0], 6) if fields else value
-                records[-1] |= {f"{column} {name}": field for name, field in list(fields.items())[1:]}
+                first, *more = value._asdict().items() if isinstance(value, (Spread, Gain)) else [("", value)]
+                records[-1][column] = round(first[1], 6) if more else value
+                records[-1] |= {f"{column} {name}": field for name, field in more}
         return records
 
 
 class Figure(NamedTuple):
-    """A PNG with its caption, its description as text, and its data."""
+    """A PNG with its caption `title`, its description `alt`, and its data."""
 
     name: str
     title: str
@@ -78,7 +78,7 @@ class Figure(NamedTuple):
 
 
 class Details(NamedTuple):
-    """Blocks behind a line that opens them; in print they are open."""
+    """Blocks that a click on the title shows; printed pages show them."""
 
     title: str
     blocks: Sequence[Block]
@@ -88,7 +88,7 @@ Block = Union[Table, Figure, Details]
 
 
 class Finding(NamedTuple):
-    """A row of the summary: what was measured, {title of a method: value}, and what limits it."""
+    """A row of the summary: what was measured, {title of a method: value}, and a remark."""
 
     what: str
     values: Mapping[str, str]
@@ -96,7 +96,7 @@ class Finding(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a task adds to the page, by `order`: blocks for a subject, which several tasks may share, and findings."""
+    """What a task adds to a subject of the page, which several tasks may share. Parts are sorted by `order`."""
 
     order: int
     name: str

@@ -1,4 +1,4 @@
-"""Texts of any script in pictures: fonts that have their letters, or numbers in place of names."""
+"""Texts of any script in figures: fonts that have their letters, or numbers in place of names."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from matplotlib.ft2font import FT2Font
 from cpc_tf.texts import listed
 
 _OWN = "DejaVu Sans"  # comes with Matplotlib
-_PLACEHOLDERS = ("last resort", "lastresort", "adobe blank")  # fonts that show every letter as one that is missing
+_PLACEHOLDERS = ("last resort", "lastresort", "adobe blank")  # fonts that show every letter as a missing one
 
 
 @functools.lru_cache(maxsize=64)
 def drawable(names: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """The names; those that cannot be drawn are replaced by their number, e.g. 'class 3'. One warning says which.
+    """Returns the names, with e.g. 'class 3' for one that cannot be drawn; one warning lists these.
 
-    A name cannot be drawn if no installed font has all its letters. Nor if it is written from right to left or has
-    marks to be joined to letters, since Matplotlib would set them one by one from left to right.
-
-    Args:
-      names: any texts, the first has number 0.
-      what: what they name, e.g. 'class'.
+    A name cannot be drawn if no installed font has all its letters. Nor if it is written from right to left or joins
+    marks to letters: Matplotlib would set them one by one from left to right.
     """
     shown = tuple(name if _can_be_set(name) else f"{what} {number}" for number, name in enumerate(names))
     replaced = [f"{short} is {name}" for short, name in zip(shown, names) if short != name]
@@ -35,39 +31,35 @@ def drawable(names: tuple[str, ...], what: str) -> tuple[str, ...]:
 
 
 def families(texts: Iterable[str]) -> list[str]:
-    """Families of installed fonts that have the letters which Matplotlib's own has not."""
-    found = (_family(frozenset(text) - _letters(_own())) for text in texts)
-    return list(dict.fromkeys(filter(None, found)))
+    """Returns families of installed fonts that have the letters which Matplotlib's own font lacks."""
+    return list(dict.fromkeys(filter(None, map(_family, map(_missing, texts)))))
 
 
-def _can_be_set(name):
-    kinds = {unicodedata.category(letter)[0] for letter in name}
-    if kinds & {"M", "C"} or {unicodedata.bidirectional(letter) for letter in name} & {"R", "AL"}:
+def _can_be_set(name: str) -> bool:
+    if any(unicodedata.category(x)[0] in "MC" or unicodedata.bidirectional(x) in ("R", "AL") for x in name):
         return False
-    missing = frozenset(name) - _letters(_own())
-    return not missing or _family(missing) is not None
+    return not _missing(name) or _family(_missing(name)) is not None
 
 
-def _own():
-    return next(entry.fname for entry in fontManager.ttflist if entry.name == _OWN)
+def _missing(text: str) -> frozenset[str]:
+    own = next(entry.fname for entry in fontManager.ttflist if entry.name == _OWN)
+    return frozenset(text) - _letters(own)
 
 
 @functools.lru_cache(maxsize=1024)
-def _family(letters):
-    """A family of fonts that has all these letters; None if there is none, or no letter."""
-    if not letters:
-        return None
+def _family(letters: frozenset[str]) -> str | None:
+    """Returns a family of fonts that has all these letters; None if there is none, or no letter."""
     # Of a family, Matplotlib takes the upright font of normal weight.
     entries = sorted(fontManager.ttflist, key=lambda entry: (entry.style != "normal", entry.weight != 400, entry.name))
-    return next((entry.name for entry in entries if letters <= _letters(entry.fname)), None)
+    return next((entry.name for entry in entries if letters <= _letters(entry.fname)), None) if letters else None
 
 
 @functools.cache
-def _letters(path):
-    """The letters that a font can draw."""
+def _letters(path: str) -> frozenset[str]:
+    """Returns the letters that a font can draw."""
     try:
         font = FT2Font(path)
-        font.set_size(6, 72)  # fonts of pictures, as of coloured emoji, cannot
+        font.set_size(6, 72)  # bitmap fonts, such as coloured emoji, cannot
         known = frozenset(map(chr, font.get_charmap()))
     except (OSError, RuntimeError):
         return frozenset()

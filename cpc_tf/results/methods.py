@@ -1,4 +1,4 @@
-"""Groups results by method. Only the fields of the records count, not the paths."""
+"""Groups results by method, from the fields of their records alone, never from paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import NamedTuple
 from cpc_tf.encoders.card import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.blocks import Spread, spread
-from cpc_tf.results.datasets import dataset_name
 from cpc_tf.results.runs import Run, is_number
 
 # In the order of tables, after the objectives.
@@ -28,7 +27,7 @@ IRRELEVANT = {
 
 
 class Method(NamedTuple):
-    """Runs that differ only in seeds; `trained_by`: see Identity."""
+    """Runs that differ only in their seeds. `trained_by` is that of `Identity`."""
 
     title: str
     trained_by: str
@@ -37,7 +36,7 @@ class Method(NamedTuple):
 
     @property
     def pretrained(self) -> bool:
-        """Whether it counts as learned without labels; an unknown module does."""
+        """Whether the encoder counts as learned without labels; an unknown module does."""
         return self.trained_by not in (LABELS, UNTRAINED, PIXELS)
 
     def spread(self, metric: str) -> Spread | None:
@@ -55,26 +54,25 @@ def methods(runs: Iterable[Run]) -> list[Method]:
 
     Runs are of one method if their encoders were trained alike with different seeds and their settings are the same
     (see `apart`). Two encoders of the same seed differ in something that is not recorded: each is a method of its own.
-    So are encoders whose dataset has a name that several datasets have.
     """
-    runs = list(runs)
-    photos = {identity(run).dataset for run in runs if identity(run).dataset.startswith("photos")}
     alike: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         known = identity(run)
+        began_with = known.began_with and f"from {known.began_with}"
         module = known.module if known.trained_by == UNKNOWN else ""
-        before = known.began_with and f"from {known.began_with}"
-        numbered = known.dataset in photos and len(photos) > 1  # crops: 'photos/100' and 'photos/15200'
-        dataset = known.dataset if numbered else dataset_name(known.dataset)
-        key = (known.trained_by, architecture(known.architecture), dataset, before, module)
-        alike.setdefault(key, []).append(run)
-    encoders: dict[tuple[str, ...], list[Run]] = {}
+        dataset = known.dataset.rpartition(":")[2]
+        alike.setdefault((known.trained_by, architecture(known.architecture), dataset, began_with, module), []).append(
+            run
+        )
+    found: dict[tuple[str, ...], list[Run]] = {}
     for key, own in alike.items():
         trained = {(run["encoder"], _seed(run)) for run in own}
         same_seed = len(trained) > len({seed for _, seed in trained})
+        encoders: dict[str, list[Run]] = {}
         for run in own:
-            encoders.setdefault((*key, run["encoder"] if same_seed or run.unclear else ""), []).append(run)
-    found = {(*key, settings): same for key, own in encoders.items() for settings, same in apart(own).items()}
+            encoders.setdefault(run["encoder"] if same_seed or run.unclear else "", []).append(run)
+        for encoder, same in encoders.items():
+            found |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
     ranked = sorted(found, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
     return [Method(_title(key, ranked), *key[:2], found[key]) for key in ranked]
 
@@ -91,16 +89,16 @@ def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
         known: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
         for name, value in (item for _, settings in own for item in settings.items()):
             known[name][value] += 1
-        usual = {name: _usual(name, values) for name, values in known.items() if len(values) > 1}
+        usual = {name: _usual(name, values) for name, values in sorted(known.items()) if len(values) > 1}
         for run, settings in own:
-            other = [name for name in sorted(usual) if settings.get(name, usual[name]) != usual[name]]
-            said = (f"{settings[n]:,} steps" if n == "" else f"{n}={settings[n]}" for n in other)
+            other = {name: settings[name] for name in usual if settings.get(name, usual[name]) != usual[name]}
+            said = (f"{name}={value}" if name else f"{value:,} steps" for name, value in other.items())
             found.setdefault(", ".join(said), []).append(run)
     return found
 
 
 def _usual(name: str, values: collections.Counter) -> object:
-    if name == "":
+    if not name:
         return max(values)
     (most, count), (_, next_count) = values.most_common(2)
     return most if count > next_count else None
@@ -114,9 +112,8 @@ def _settings(run: Run) -> dict[str, object]:
         module, *_ = line.split() or [""]
         flags = _flags(line, IRRELEVANT - LENGTH)
         found |= {f"{module.rpartition('.')[2]} {name}": value for name, value in flags.items()}
-    length, trained = first_steps(run), identity(run).steps
-    known = {"": length, "encoder_steps": trained}
-    return {**found, **_flags(own, IRRELEVANT), **{name: steps for name, steps in known.items() if steps}}
+    steps = {"": first_steps(run), "encoder_steps": identity(run).steps}
+    return {**found, **_flags(own, IRRELEVANT), **{name: known for name, known in steps.items() if known}}
 
 
 def _flags(line: str, but: set[str]) -> dict[str, str]:

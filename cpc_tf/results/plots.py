@@ -1,10 +1,10 @@
-"""The colours of all pictures of the project, its curves and its images."""
+"""Draws the figures of the project: colours, curves, images."""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -16,7 +16,9 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from cpc_tf.results import glyphs
-from cpc_tf.results.blocks import Figure
+from cpc_tf.results.blocks import Block, Details, Figure, folded
+from cpc_tf.results.methods import fraction, identity
+from cpc_tf.results.runs import Run
 
 
 class Theme(NamedTuple):
@@ -61,7 +63,7 @@ Draw = Callable[[Canvas, Theme], None]
 
 
 class Line(NamedTuple):
-    """A curve through `points`: (x, y), or (x, y, low, high) with a band around it; `color`: see Theme.color."""
+    """A curve through `points`, (x, y) or (x, y, low, high) with a band; `color` is that of `Theme.color`."""
 
     label: str
     points: Sequence[Sequence[float]]
@@ -134,6 +136,11 @@ def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = Non
     axis.spines[:].set(visible=frame is not None, color=frame or "black", linewidth=3)
 
 
+def shortened(names: Iterable[str]) -> list[str]:
+    """Returns names of at most 16 letters."""
+    return [name if len(name) <= 16 else f"{name[:15]}…" for name in names]
+
+
 def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:
     """Returns a figure of so many inches as PNG, in the colours and the type of the project."""
     style = {
@@ -158,3 +165,35 @@ def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:
         buffer = io.BytesIO()
         canvas.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
+
+
+def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]], ordered: bool = False) -> list[Block]:
+    """Returns training loss and accuracy, with panels for each phase and a curve for each run.
+
+    Args:
+      groups: label of a colour -> runs.
+      ordered: whether the groups are steps of one quantity; they are drawn in shades.
+    """
+    panels: dict[str, list[Line]] = {}
+    for index, (group, own) in enumerate(groups.items(), 1):
+        color = index / len(groups) if ordered else identity(own[0]).trained_by
+        for phase, records in [(phase, run.metrics(phase)) for run in own for phase in ("", *run.get("phases", {}))]:
+            for key in ("loss", "accuracy") if records else ():
+                panels.setdefault(f"{phase} training {key}".strip(), []).append(line(group, records, key, color))
+    if not panels:
+        return []
+    curves, title = Curves(panels, 2), f"Training curves of {title}"
+    return [Details(title, [curves.figure(name, f"{title}.", 9, 2.6)])]
+
+
+def line(label: str, records: Sequence[dict], key: str, color: str | int | float) -> Line:
+    """Returns the curve of one quantity, where it was recorded."""
+    return Line(label, [(record["step"], record[key]) for record in records if key in record], color)
+
+
+def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:
+    """Returns the picture `file` of the runs of the lowest seed, the first unfolded; {} in `title`: the run's place."""
+    found = [(run, drawn) for run in sorted(runs, key=fraction) if (drawn := run.read(file))[1:4] == b"PNG"]
+    first = min((run.get("seed", 0) for run, _ in found), default=0)
+    shown = [(title.format(run.place), drawn) for run, drawn in found if run.get("seed", 0) == first]
+    return folded([Figure(f"{name}-{i}", caption, drawn, alt) for i, (caption, drawn) in enumerate(shown, 1)], name)

@@ -1,4 +1,4 @@
-"""The presets that runs are compared with: which one is made for a dataset, and how long it trains."""
+"""Compares the length of runs with the preset that is made for their dataset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterable
 
 from cpc_tf import cli
-from cpc_tf.results.datasets import PATHS, dataset_name
+from cpc_tf.results.runs import PATHS, dataset_name
 
 FLAGS = pathlib.Path(__file__).parents[2] / "flags"
 # Folder in flags/ -> the datasets that its presets are made for: of TFDS and embedded ones the text before '/' or ':',
@@ -26,11 +26,6 @@ LARGER = "-128px"  # ends a study's name of a dataset whose presets' names end l
 UNKNOWN = "length unknown, since the presets (flags/) are not installed"
 
 
-def installed() -> bool:
-    """Returns whether the presets are there: after `pip install` they are not."""
-    return any(FLAGS.glob("*/*.flags"))
-
-
 def own_preset(dataset: str, *names: str) -> str:
     """Returns the first preset of these names made for a dataset, e.g. 'flags/photos/linear.flags', or ''."""
     kind, _, path = dataset.partition(":")
@@ -46,9 +41,9 @@ def own_preset(dataset: str, *names: str) -> str:
 def shorter(config_class: type, preset: str, steps: int, images: int) -> str:
     """Returns "10 of the preset's 625 steps" if a run on so many images is shorter than the preset's, else ''.
 
-    Returns UNKNOWN if no presets are installed.
+    Returns UNKNOWN if no presets are there, as after `pip install`.
     """
-    if not installed():
+    if not any(FLAGS.glob("*/*.flags")):
         return UNKNOWN
     full = cli.parse(config_class, _lines(preset)).training.steps(images) if preset and images else 0
     return f"{steps:,} of the preset's {full:,} steps" if 0 < steps < full else ""

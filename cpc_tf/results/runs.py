@@ -7,16 +7,16 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from cpc_tf.encoders.card import Identity
-from cpc_tf.results.datasets import dataset_name
 from cpc_tf.settings import ConfigError
 
-LARGEST = 32 * 2**20  # bytes of a list of results
+LARGEST = 32 * 2**20  # bytes of a file that is read
+PATHS = ("folder", "voc")  # --dataset=KIND:PATH
 
 
 def is_number(value: Any) -> bool:
@@ -47,9 +47,9 @@ CHECKS = {
     "an identity": _is_identity,
 }
 REQUIRED = ("dataset", "encoder", "identity")
-# Fields of any task's records; those of one task stand in its TASK.
+# Fields of any task's records; a TASK lists those of its own.
 FIELDS = {
-    **dict.fromkeys(("dataset", "encoder", "backbone", "rung", "policy", "run"), "a text"),
+    **dict.fromkeys(("dataset", "encoder", "backbone", "run"), "a text"),
     **dict.fromkeys(("steps", "wall_seconds", "seed"), "a number"),
     **dict.fromkeys(("num_classes", "num_train_labels"), "a positive integer"),
     **{"label_fraction": "a positive number", "class_names": "a list of texts", "identity": "an identity"},
@@ -58,11 +58,13 @@ FIELDS = {
 
 
 class Run(collections.UserDict):
-    """A result.json's record, where it was found below the searched directory, and the run's own directory, if any.
+    """The record of a result.json.
 
     Attributes:
+      place: where it was found below the searched directory.
+      directory: of the run; '' if the record stands in a list.
       dataset_title: what the page calls its dataset.
-      unclear: whether several datasets of the page have the name that its encoder gives for what it learned from.
+      unclear: whether several datasets of the page have the name that the encoder's card gives for its own.
     """
 
     unclear = False
@@ -73,13 +75,10 @@ class Run(collections.UserDict):
         self.dataset_title = dataset_name(str(self.get("dataset", "")))
 
     def read(self, name: str) -> bytes:
-        """Returns the content of a file of the run; b'' if there is none, or if it is a link."""
-        path = os.path.join(self.directory, name)
-        if not self.directory or os.path.islink(path) or ("://" not in path and not os.path.isfile(path)):
-            return b""
+        """Returns the content of a file of the run; b'' if it cannot be read."""
         try:
-            return _read(path)
-        except (tf.errors.OpError, OSError):  # there is none, or it is no file
+            return _read(os.path.join(self.directory, name)) if self.directory else b""
+        except (tf.errors.OpError, OSError):
             return b""
 
     def lines(self, name: str) -> list[str]:
@@ -98,6 +97,29 @@ class Run(collections.UserDict):
         return [record for record in records if "step" in record]
 
 
+def dataset_name(dataset: str) -> str:
+    """Returns a short name: 'photos' for 'photos/15200', the last component of a folder, others unchanged."""
+    kind, _, path = dataset.partition(":")
+    if kind in PATHS:
+        return path.rstrip("/").split("/")[-1] or dataset
+    return "photos" if dataset.startswith("photos/") else dataset
+
+
+def dataset_id(dataset: str) -> str:
+    """Returns a unique name: a folder's whole path; 'photos' for all 'photos/N', which have the same labels."""
+    kind, _, path = dataset.partition(":")
+    if kind not in PATHS or not path:
+        return dataset_name(dataset)
+    return f"{kind}:{path.rstrip('/') if '://' in path else os.path.realpath(os.path.expanduser(path))}"
+
+
+def dataset_titles(datasets: Iterable[str]) -> dict[str, str]:
+    """Returns {--dataset: unique name}: the short name, or the unique one if several have the short one."""
+    ids = {dataset: dataset_id(dataset) for dataset in datasets}
+    names = [dataset_name(each) for each in {*ids.values()}]
+    return {d: dataset_name(each) if names.count(dataset_name(each)) == 1 else each for d, each in ids.items()}
+
+
 def from_json(text: str) -> Any:
     """Parses JSON, with '?' for characters that cannot be encoded.
 
@@ -105,17 +127,9 @@ def from_json(text: str) -> Any:
       ValueError: it is not JSON, is nested too deeply, or has a number of thousands of digits.
     """
     try:
-        return _clean(json.loads(text))
+        return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError as error:
         raise ValueError("it nests too deep") from error
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
-    return [_clean(item) for item in value] if isinstance(value, list) else value
 
 
 def run_id(directory: str) -> str:
@@ -136,7 +150,8 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
         raise ConfigError(f"--runs={runs_dir}: no such directory; name one that holds runs, e.g. --runs=runs")
     runs, problems = [], []
     for path in _json_files(runs_dir):
-        place, own = _clean(os.path.relpath(path, runs_dir)), os.path.basename(path) == "result.json"
+        place = os.path.relpath(path, runs_dir).encode("utf-8", "replace").decode()
+        own = os.path.basename(path) == "result.json"
         try:
             content = from_json(_read(path).decode("utf-8-sig", "replace"))
         except (ValueError, OSError, tf.errors.OpError) as error:
@@ -174,26 +189,25 @@ def _without_copies(runs: Sequence[Run]) -> list[Run]:
     kept: dict[Any, Run] = {}
     for run in sorted(runs, key=lambda run: not run.directory):
         key = run.get("run") or run_id(run.directory) or id(run)
-        if key in kept:
-            kept[key].update(run)
-        else:
-            kept[key] = run
+        kept.setdefault(key, run).update(run)
     return [*kept.values()]
 
 
 def _json_files(folder: str) -> Iterator[str]:
-    """Yields *.json files below a directory in order; no links, no hidden folders, no files larger than LARGEST."""
-    bucket = "://" in folder
-    for here, folders, files in tf.io.gfile.walk(folder) if bucket else os.walk(folder):  # which follows no links
+    """Yields *.json files below a directory in order, without hidden folders."""
+    for here, folders, files in tf.io.gfile.walk(folder) if "://" in folder else os.walk(folder):  # follows no links
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for path in (os.path.join(here, name) for name in sorted(files) if name.endswith(".json")):
-            if bucket or (os.path.isfile(path) and not os.path.islink(path)):
-                size = tf.io.gfile.stat(path).length if bucket else os.path.getsize(path)
-                if size <= LARGEST:
-                    yield path
+        yield from (os.path.join(here, name) for name in sorted(files) if name.endswith(".json"))
 
 
 def _read(path: str) -> bytes:
+    """Returns the content of a file. Raises OSError if it is a link, no file, or larger than LARGEST."""
+    bucket = "://" in path
+    if not bucket and (os.path.islink(path) or not os.path.isfile(path)):
+        raise OSError("no file of its own")
     # TensorFlow reads only paths in UTF-8.
-    with tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb") as file:
-        return file.read()
+    with tf.io.gfile.GFile(path, "rb") if bucket else open(path, "rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise OSError(f"larger than {LARGEST:,} bytes")
+    return content

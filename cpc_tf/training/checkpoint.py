@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill at any point: the newest whole one is what a run resumes from."""
+"""Checkpoints that survive a kill at any point: a run resumes from the newest whole one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from absl import logging
 from cpc_tf.files import reason, writing
 from cpc_tf.settings import ConfigError
 
-# What reading a half-written or damaged checkpoint gives. Not among them: what a bucket says that is out of reach for a
-# moment, since then the checkpoint is whole.
+# Errors of reading a half-written or damaged checkpoint. A bucket that is out of reach for a moment is none of them.
 _DAMAGE = (
     tf.errors.DATA_LOSS,
     tf.errors.NOT_FOUND,
@@ -31,8 +30,8 @@ class Checkpoints:
 
     Args:
       workdir: the run's directory; may be a gs:// path.
-      state: what is saved and restored; None: nothing.
-      keep: how many of the latest stay.
+      state: what is saved and restored; None if neither is done.
+      keep: how many of the latest are kept.
     """
 
     def __init__(self, workdir: str, state: tf.train.Checkpoint | None = None, keep: int = 3):
@@ -40,17 +39,17 @@ class Checkpoints:
         self.state, self.keep = state, keep
 
     def steps(self) -> list[int]:
-        """Steps of all finished checkpoints, ascending."""
+        """Returns the steps of all finished checkpoints, ascending."""
         names = tf.io.gfile.listdir(self.directory) if tf.io.gfile.isdir(self.directory) else []
         found = [re.fullmatch(r"step_(\d+)\.index", name) for name in names]
         return sorted(int(match[1]) for match in found if match)
 
     def path(self, step: int) -> str:
-        """The prefix of a step's files."""
+        """Returns the prefix of a step's files."""
         return os.path.join(self.directory, f"step_{step:08d}")
 
     def save(self, step: int, write: bool = True) -> None:
-        """Writes a checkpoint and removes the oldest ones. With `write` false (not the chief) only takes part."""
+        """Writes a checkpoint and removes the oldest ones; with `write` false (not the chief) it leaves nothing."""
         if not write:
             scratch = os.path.join(self.directory, f"worker_{os.getpid()}", "step")
             self.state.write(scratch)
@@ -61,16 +60,13 @@ class Checkpoints:
                 tf.io.gfile.makedirs(self.directory)
                 self.state.write(self.path(step))
             except Exception:
-                self.drop_unfinished()  # which makes room
+                self.drop_unfinished()  # makes room
                 raise
         for old in self.steps()[: -self.keep]:
             self._remove(old)
 
     def read_first(self, steps: Iterable[int], read: Callable[[int], None]) -> int | None:
-        """Reads the first of these steps that is whole and returns it; None if none is.
-
-        A damaged one is passed over with a warning.
-        """
+        """Reads the first of these steps that is whole and returns it, else None. Warns of each damaged one."""
         for step in steps:
             try:
                 read(step)
@@ -83,10 +79,13 @@ class Checkpoints:
         return None
 
     def restore(self, preferred: Collection[int] = ()) -> int | None:
-        """Restores the newest whole checkpoint, at best of a preferred step, and returns its step; None if none exists.
+        """Restores the newest whole checkpoint and returns its step; None if there are no checkpoints.
+
+        Args:
+          preferred: steps to try before all others.
 
         Raises:
-          ConfigError: there are some, but none is whole, or the newest is of another network or version.
+          ConfigError: no checkpoint is whole, or the newest is of another network or version.
         """
         where = f"--workdir={os.path.dirname(self.directory)}"
 
@@ -106,7 +105,7 @@ class Checkpoints:
         return restored
 
     def drop_unfinished(self) -> None:
-        """Removes what processes that were killed or found no room have left: all files without a finished step."""
+        """Removes the files of unfinished steps, which a kill or a full disk leaves."""
         finished = {f"step_{step:08d}" for step in self.steps()}
         for name in tf.io.gfile.listdir(self.directory) if tf.io.gfile.isdir(self.directory) else ():
             path = os.path.join(self.directory, name.rstrip("/"))
@@ -114,7 +113,7 @@ class Checkpoints:
                 tf.io.gfile.rmtree(path) if tf.io.gfile.isdir(path) else tf.io.gfile.remove(path)
 
     def drop_after(self, step: int) -> None:
-        """Removes the checkpoints after `step`: damaged ones, once the run goes on from `step`."""
+        """Removes the checkpoints after `step`: the damaged ones, once a run resumes from `step`."""
         for later in self.steps():
             if later > step:
                 self._remove(later)

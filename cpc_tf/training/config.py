@@ -15,15 +15,9 @@ class TrainingConfig(Settings):
         0, "Length of training; 0: --train_epochs decides", unit="steps", minimum=0, free_on_resume=True
     )
     train_epochs: float = setting(
-        200,
-        "Length of training",
-        unit="passes over the data",
-        source="App. A",
-        minimum=0,
-        maximum=1e6,
-        free_on_resume=True,
+        200, "Length of training", unit="epochs", source="App. A", minimum=0, maximum=1e6, free_on_resume=True
     )
-    # What numpy's global generator takes, which Keras seeds along with its own.
+    # The range of numpy's global generator, which Keras seeds, too.
     seed: int = setting(0, "Seed of weights, order, crops and augmentation", minimum=0, maximum=2**32 - 1)
     strategy: str = setting(
         "auto",
@@ -46,13 +40,13 @@ class TrainingConfig(Settings):
             raise ConfigError("--train_steps=0: give --train_steps or --train_epochs, both are 0")
 
     def steps(self, num_examples: int) -> int:
-        """How many steps a run over so many examples takes."""
+        """Returns the number of steps of a run over so many examples."""
         return self.train_steps or math.ceil(self.train_epochs * num_examples / self.batch_size)
 
 
 @dataclasses.dataclass(frozen=True)
 class NumericsConfig(Settings):
-    """How the numbers are computed."""
+    """Precision, compilation and parallelism."""
 
     precision: str = setting("float32", "Precision of activations and convolutions", choices=("float32", "bfloat16"))
     xla: str = setting(

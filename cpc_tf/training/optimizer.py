@@ -1,21 +1,60 @@
-"""Optimizers with plain numbers as arguments, and Polyak averages of what they train."""
+"""Optimizers, the schedules of their learning rates, and Polyak averages of what they train."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Union
+from typing import Any, Union
 
 import tensorflow as tf
 
 from cpc_tf.keras import keras
-from cpc_tf.training.schedules import Schedule
+
+
+class Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A linear warm-up, then a constant rate, a cosine to zero, or a tenth of it after each of some steps.
+
+    Args:
+      rate: the peak.
+      warmup_steps: the length of the warm-up.
+      cosine_steps: the step at which a cosine reaches zero; 0: no cosine.
+      drops: steps from which on the rate is a tenth of what it was.
+    """
+
+    def __init__(self, rate: float, warmup_steps: int = 0, cosine_steps: int = 0, drops: Sequence[float] = ()):
+        super().__init__()
+        self.rate, self.warmup_steps, self.cosine_steps, self.drops = rate, warmup_steps, cosine_steps, list(drops)
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        step = tf.cast(step, tf.float32)
+        rate = tf.constant(self.rate, tf.float32)
+        if self.cosine_steps:
+            span = max(1, self.cosine_steps - self.warmup_steps)
+            done = tf.clip_by_value((step - self.warmup_steps) / span, 0.0, 1.0)
+            rate *= 0.5 * (1.0 + tf.cos(math.pi * done))
+        for drop in self.drops:
+            rate *= tf.where(step >= drop, 0.1, 1.0)
+        if self.warmup_steps:
+            rate *= tf.minimum(1.0, (step + 1.0) / self.warmup_steps)
+        return rate
+
+    def __str__(self) -> str:
+        """Returns its shape after the warm-up, as a noun phrase."""
+        if self.cosine_steps:
+            return f"a cosine that ends at step {self.cosine_steps}"
+        return f"drops at step {' and '.join(f'{drop:g}' for drop in self.drops)}" if self.drops else "a constant rate"
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments as JSON has them."""
+        return {name: getattr(self, name) for name in ("rate", "warmup_steps", "cosine_steps", "drops")}
+
+
+def warm_up(rate: float, schedule: str, warmup_steps: int, train_steps: int) -> Schedule:
+    """Returns a linear warm-up and then the `schedule`: 'constant', or 'cosine' to zero at `train_steps`."""
+    return Schedule(rate, warmup_steps, cosine_steps=train_steps if schedule == "cosine" else 0)
+
 
 Rate = Union[float, Schedule]
-
-
-def adam(rate: Rate, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7) -> keras.optimizers.Optimizer:
-    """Adam; without other arguments with Keras' constants."""
-    return FusedAdam(rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon, jit_compile=False, name="Adam")
 
 
 def sgd(rate: Rate, momentum: float) -> keras.optimizers.Optimizer:
@@ -23,15 +62,20 @@ def sgd(rate: Rate, momentum: float) -> keras.optimizers.Optimizer:
     return keras.optimizers.SGD(rate, momentum=momentum, jit_compile=False)
 
 
+def adam(rate: Rate, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-7) -> keras.optimizers.Optimizer:
+    """Adam, by default with the constants of Keras."""
+    return FusedAdam(rate, beta_1=beta1, beta_2=beta2, epsilon=epsilon, jit_compile=False, name="Adam")
+
+
 class FusedAdam(keras.optimizers.Adam):
-    """Keras' Adam with one operation for a variable in place of twenty; the same answer and checkpoint."""
+    """Keras' Adam with one operation per variable instead of twenty; same results and checkpoints."""
 
     def apply_gradients(self, *args, **kwargs):
         self._shared = None
         return super().apply_gradients(*args, **kwargs)
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
-        if self._shared is None:  # what all variables share, once a step
+        if self._shared is None:  # computed once a step for all variables
             step = tf.cast(self.iterations + 1, tf.float32)
             self._shared = (tf.pow(self.beta_1, step), tf.pow(self.beta_2, step), self.learning_rate)
         index = self._index_dict[self._var_key(variable)]
@@ -53,20 +97,19 @@ class FusedAdam(keras.optimizers.Adam):
 class PolyakAverage(tf.Module):
     """Running averages of variables: average += (1 - decay) * (variable - average).
 
-    The decay ramps up as min(decay, (1 + step) / (10 + step)), so that a short run's average is not its start.
-
-    Create it in the strategy's scope.
+    The decay of a step is min(decay, (1 + step) / (10 + step)), so that in a short run the initial values do not
+    dominate. Must be created in the strategy's scope.
     """
 
     def __init__(self, variables: Sequence[tf.Variable], decay: float):
         super().__init__(name="average")
         self.decay = decay
-        # Without an aggregation each replica updates its own copy. They stay equal, since the variables do; with one,
-        # every update would be sent to all replicas, which on a TPU costs the variables' size times the replicas.
+        # Each replica updates its own copy. The copies stay equal, since the variables do. With an aggregation every
+        # update would be sent to all replicas, which on a TPU costs the variables' size times the replicas.
         self.averages = [tf.Variable(v, trainable=False, aggregation=tf.VariableAggregation.NONE) for v in variables]
 
     def update(self, variables: Sequence[tf.Variable], step: tf.Tensor) -> None:
-        """Takes in the variables after the update of `step` (from 0)."""
+        """Adds the variables after the update of `step`, counted from 0, to their averages."""
         step = tf.cast(step, tf.float32)
         decay = tf.minimum(self.decay, (1.0 + step) / (10.0 + step))
         for average, variable in zip(self.averages, variables):

@@ -1,4 +1,4 @@
-"""The line that a record is printed in: how far, how fast, how long still."""
+"""The beginning of a printed line: how far, and how much time is left."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 
 
 class Progress:
-    """Counts work done in this process and computes the rate and the time left.
+    """Counts work done in this process and computes its rate and the time left.
 
     Args:
-      total: units of work in all.
+      total: all units of work.
       done: how many were done before this process.
     """
 
@@ -20,11 +20,11 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since it was made."""
+        """Seconds since this object was created."""
         return time.monotonic() - self._created
 
     def update(self, done: int) -> None:
-        """Says how many units are done by now. The clock starts at the first call: start-up does not count."""
+        """Sets how many units are done. The clock starts at the first call: start-up does not count."""
         self.done = done
         if self._first is None:
             self._first, self._start = done, time.monotonic()
@@ -43,7 +43,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as 1:05, 2:03:04 or 3 d 04:05:06."""
+    """Returns seconds as 1:05, 2:03:04 or 3 d 04:05:06."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -1,4 +1,4 @@
-"""Which devices train together, and how numbers behave on them."""
+"""The devices that train together, and what each of them gets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf import devices
+from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 from cpc_tf.training.config import TrainingConfig
 
 
 def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
-    """The strategy of a run; from then on kernels are reproducible if it asks for that. Raises ConfigError."""
+    """Returns the strategy of a run and enables reproducible kernels if it asks for them. Raises ConfigError."""
     workers = sum(map(len, _cluster()[0].values()))
     if workers > 1 and training.strategy != "multiworker":
         logging.warning(
@@ -34,10 +35,10 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
 
 
 def share_cores(training: TrainingConfig, parts: int) -> None:
-    """Gives each of so many operations that run side by side its share of this machine's cores.
+    """Divides this machine's cores among `parts` operations that run side by side.
 
-    One operation on all cores waits at its end for the slowest. Does nothing where an accelerator computes, or once
-    TensorFlow has begun.
+    An operation on all cores waits for the slowest of them. Does nothing with an accelerator, or once TensorFlow has
+    started.
     """
     accelerated = training.strategy == "tpu" or training.tpu or tf.config.list_physical_devices("GPU")
     if parts == 1 or accelerated:
@@ -50,14 +51,14 @@ def share_cores(training: TrainingConfig, parts: int) -> None:
 
 @functools.cache
 def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
-    """The tf.distribute strategy called `name`, the same one at each call.
+    """Returns the tf.distribute strategy called `name`, the same object at each call.
 
-    A second strategy in a process would use the keys of the first one's collectives again, which ends several workers.
+    A second strategy would reuse the first one's keys of collective operations, which makes several workers fail.
 
     Args:
       name: 'single' (one device), 'mirrored' (all GPUs of this machine), 'multiworker' (TF_CONFIG names the machines),
-        'tpu', or 'auto': a TPU if `tpu` names one, else several GPUs if there are, else one device.
-      tpu: name or address of a TPU; 'local' for the one of this machine.
+        'tpu', or 'auto': a TPU if `tpu` names one, else all GPUs, else one device.
+      tpu: name or address of a TPU; 'local' for this machine's.
 
     Raises:
       ConfigError: if there is no such TPU.
@@ -66,32 +67,29 @@ def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
         # Before anything looks at the devices: its collective ops are set up with them.
         return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "tpu" or (name == "auto" and tpu):
-        return tf.distribute.TPUStrategy(_connect(tpu or "local"))
+        tpu = tpu or "local"
+        try:
+            resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
+            if tpu != "local":
+                tf.config.experimental_connect_to_cluster(resolver)
+            tf.tpu.experimental.initialize_tpu_system(resolver)
+        except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
+            why = reason(error)
+            raise ConfigError(f"--strategy=tpu --tpu={tpu}: no TPU answers ({why}); see docs/tpu.md") from error
+        return tf.distribute.TPUStrategy(resolver)
     gpus = tf.config.list_logical_devices("GPU")
     if name == "auto":
         name = "mirrored" if len(gpus) > 1 else "single"
     if name == "mirrored":
-        # On a machine without GPUs, its logical CPUs stand in for them: that is how replicas are tested.
+        # Without GPUs the logical CPUs stand in for them; the tests of replicas use this.
         return tf.distribute.MirroredStrategy([d.name for d in gpus or tf.config.list_logical_devices("CPU")])
     return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
-
-
-def _connect(tpu: str) -> tf.distribute.cluster_resolver.TPUClusterResolver:
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
-        if tpu != "local":
-            tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigError(f"--strategy=tpu --tpu={tpu}: no TPU answers ({reason}); see docs/tpu.md") from error
-    return resolver
 
 
 def replica_batches(
     training: TrainingConfig, make: Callable[..., tf.data.Dataset]
 ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
-    """A pipeline as `loop.train` wants it: (first step, input context) -> this worker's batches, one for a replica.
+    """Returns the `make_dataset` of `loop.train`: (first step, input context) -> this worker's per-replica batches.
 
     Args:
       make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as `pipeline.batches` does.
@@ -110,12 +108,10 @@ def replica_batches(
 
 
 def is_chief(training: TrainingConfig) -> bool:
-    """Whether this process writes what only one may write; known before there is a strategy.
-
-    True for exactly one process of a cluster: its chief or, where it names none, worker 0.
+    """Returns whether this is the one process of a cluster that writes: its chief or, without one, worker 0.
 
     Raises:
-      ConfigError: TF_CONFIG gives this process no part in the training.
+      ConfigError: TF_CONFIG gives this process no role in the training.
     """
     if training.strategy != "multiworker":
         return True
@@ -132,7 +128,7 @@ def is_chief(training: TrainingConfig) -> bool:
 
 
 def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """({kind of process: its addresses}, this process's 'type' and 'index') of TF_CONFIG. Raises ConfigError."""
+    """Returns ({kind of process: addresses}, this process's 'type' and 'index') of TF_CONFIG. Raises ConfigError."""
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = json.loads(text)
@@ -143,7 +139,7 @@ def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
 
 
 def wants_xla(setting: str, strategy: tf.distribute.Strategy) -> bool:
-    """Whether to ask for XLA: on a TPU everything is compiled anyway; on a CPU its convolutions are slower (docs)."""
+    """Returns whether to ask for XLA. A TPU compiles everything anyway; on a CPU XLA's convolutions are slower."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return False
     return setting == "on" or (setting == "auto" and bool(tf.config.list_logical_devices("GPU")))

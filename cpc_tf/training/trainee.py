@@ -12,16 +12,15 @@ import tensorflow as tf
 from cpc_tf import native
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.optimizer import PolyakAverage
-from cpc_tf.training.schedules import Schedule
+from cpc_tf.training.optimizer import PolyakAverage, Schedule
 from cpc_tf.training.strategy import wants_xla
 
-# Which optimizer trains which variables.
+# An optimizer and the variables that it trains.
 Part = tuple[keras.optimizers.Optimizer, Sequence[tf.Variable]]
 
 
 class Trainee(tf.Module, abc.ABC):
-    """What the loop trains. A subclass makes its model, calls `set_up`, and gives `inputs` and `gradients`.
+    """What the loop trains. A subclass makes its model, calls `set_up`, and implements `inputs` and `gradients`.
 
     Args:
       strategy: where it runs.
@@ -29,12 +28,12 @@ class Trainee(tf.Module, abc.ABC):
       xla: 'auto', 'on' or 'off': whether `gradients` is compiled.
 
     Attributes:
-      metric_names: the keys of what `train_step` returns; with 'gradient_norm' the norm before clipping is among them.
+      metric_names: the keys of what `train_step` returns. 'gradient_norm' asks for the norm before clipping.
       rates: the flags of the learning rates, for the advice after divergence.
       strategy: as given.
-      step: updates so far, int64.
+      step: the number of updates so far, int64.
       trained: the variables that the optimizers change, part after part.
-      schedules: name of an optimizer -> its learning rate, where that is not constant.
+      schedules: name of an optimizer -> its learning rate, if that is not constant.
       checkpoint: what a run saves.
 
     Raises:
@@ -59,13 +58,13 @@ class Trainee(tf.Module, abc.ABC):
         averaged: Sequence[tf.Variable] | None = None,
         **saved: Any,
     ):
-        """Makes the variables of training, and the checkpoint.
+        """Creates the variables of training and the checkpoint.
 
         Args:
-          parts: name in the checkpoint -> an optimizer and what it trains.
-          clip_norm: largest global norm of the gradient; 0: any.
-          average_decay: of Polyak averages; None: there are none.
-          averaged: what they are averages of; None: all that is trained.
+          parts: name in the checkpoint -> an optimizer and the variables that it trains.
+          clip_norm: largest global norm of the gradient; 0: no clipping.
+          average_decay: decay of Polyak averages; None: no averages.
+          averaged: the variables to average; None: all that are trained.
           **saved: name in the checkpoint -> what else it holds.
         """
         self._parts, self._clip_norm, self.average = list(parts.values()), clip_norm, None
@@ -81,28 +80,28 @@ class Trainee(tf.Module, abc.ABC):
         rates = {name: optimizer.get_config()["learning_rate"] for name, optimizer in optimizers.items()}
         self.schedules = {name: Schedule(**rate["config"]) for name, rate in rates.items() if isinstance(rate, dict)}
         self.checkpoint = tf.train.Checkpoint(step=self.step, **optimizers, **saved)
-        # Collectives stay outside of what is compiled here; a TPU compiles the whole step.
+        # XLA compiles no collectives, so they stay outside of this function. A TPU compiles the whole step.
         self._gradients = self.compiled(self.gradients)
 
     def compiled(self, function):
-        """The function, compiled by XLA if this trainee is to be."""
+        """Returns the function, compiled by XLA if this trainee is to be."""
         return tf.function(function, autograph=False, jit_compile=True) if self._xla else function
 
     @abc.abstractmethod
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """The arguments of `gradients`; runs in replica context and is not compiled."""
+        """Returns the arguments of `gradients`; runs in replica context and is not compiled."""
 
     @abc.abstractmethod
     def gradients(self, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """The gradients of `trained` on one replica's batch, and float32 scalars to report."""
+        """Returns the gradients of `trained` on one replica's batch, and float32 scalars to report."""
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """What the optimizers get for gradients that are averaged over the replicas and clipped."""
+        """Returns what the optimizers get, given gradients that are averaged over the replicas and clipped."""
         return gradients
 
     def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """One update, in replica context, by one replica's batch -> float32 scalars of this replica."""
-        # Several workers' iterators do not know the batch size; everything below wants static shapes.
+        """Updates the variables by one replica's batch, in replica context; returns its metrics, float32 scalars."""
+        # Several workers' iterators do not know the batch size, but the rest of the step needs static shapes.
         batch = {name: tf.ensure_shape(x, [self._rows, *x.shape[1:]]) for name, x in batch.items()}
         with native.allowed(not self._xla):  # here, since each replica is traced by a thread of its own
             gradients, metrics = self._gradients(*self.inputs(batch))
@@ -123,18 +122,15 @@ class Trainee(tf.Module, abc.ABC):
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Within it the model has the averaged weights, where there are any: those that are evaluated and exported."""
+        """Sets the model's weights to their averages, if there are any, and restores them at the end."""
         if self.average is None:
             yield
             return
         raw = [tf.identity(variable) for variable in self._averaged]
-        _assign(self._averaged, self.average.averages)
+        for variable, average in zip(self._averaged, self.average.averages):
+            variable.assign(average)
         try:
             yield
         finally:
-            _assign(self._averaged, raw)
-
-
-def _assign(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor]) -> None:
-    for variable, value in zip(variables, values):
-        variable.assign(value)
+            for variable, value in zip(self._averaged, raw):
+                variable.assign(value)

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import json
 import math
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import tensorflow as tf
 from absl import logging
 
 import cpc_tf
 from cpc_tf import cli, devices
-from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
+from cpc_tf.files import NotWritten, read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, flatten, to_flagfile
 from cpc_tf.texts import shown
-from cpc_tf.training import changes, lock
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
-
-
-def read_config(workdir: str, config_class: type) -> Any:
-    """The settings of the run in `workdir`. Raises ConfigError if there is none, or none that can be read."""
-    path = os.path.join(workdir, "run.flags")
-    if not tf.io.gfile.exists(path):
-        raise ConfigError(f"--workdir={workdir}: holds no run (no run.flags)")
-    lines = read_text(path).splitlines()
-    try:
-        return cli.parse(config_class, lines, recorded=True)
-    except ConfigError as error:
-        raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
-
-
-@functools.cache  # a run of several phases has a directory for each
-def _warn_once(message: str) -> None:
-    logging.warning(message)
+LOCK = "lock"
 
 
 class OutOfMemory(RunEnded):
@@ -55,20 +40,55 @@ class OutOfMemory(RunEnded):
         )
 
 
+@contextlib.contextmanager
+def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
+    """Opens the directory of a run with `config.training` for this process alone, and sets up its devices.
+
+    Raises:
+      ConfigError: see `Workdir`, `locked` and `strategy_of`.
+      OutOfMemory: the run needs more memory than there is.
+    """
+    workdir = Workdir(config, task, is_chief(config.training))
+    # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
+    with locked(workdir.path) if workdir.chief else contextlib.nullcontext():
+        try:
+            strategy, flags = strategy_of(config.training), flatten(config)
+            if workdir.chief:
+                xla = wants_xla(flags.get("xla", "off"), strategy)
+                print(devices.describe(strategy, flags.get("precision", "float32"), xla), flush=True)
+            if warning := devices.unused_gpu():
+                _warn_once(warning)
+            yield workdir, strategy
+        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+            raise OutOfMemory(reason(error)) from error
+
+
+def read_config(workdir: str, config_class: type) -> Any:
+    """Returns the settings of the run in `workdir`. Raises ConfigError if there are none that can be read."""
+    path = os.path.join(workdir, "run.flags")
+    if not tf.io.gfile.exists(path):
+        raise ConfigError(f"--workdir={workdir}: holds no run (no run.flags)")
+    lines = read_text(path).splitlines()
+    try:
+        return cli.parse(config_class, lines, recorded=True)
+    except ConfigError as error:
+        raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
+
+
 class Workdir:
-    """Opens a run's directory for writing.
+    """The directory of a run. Nothing is written before `begin`.
 
     Args:
-      config: all settings of the run; those that may not change must be those of a run that is there already.
-      task: name of what is run, one of `cpc_tf.tasks.TASKS`.
+      config: all settings of the run. If the directory holds a run, those that may not change must be the same there.
+      task: the name of what is run, one of `cpc_tf.tasks.TASKS`.
       chief: whether this process writes. Of several workers only one does; the others call the same methods.
 
     Attributes:
-      path: of the directory.
+      path: the path of the directory.
       config, chief: as above.
 
     Raises:
-      ConfigError: `config.workdir` is empty, or holds another run, or what cannot be a run.
+      ConfigError: `config.workdir` is empty, holds another run, or cannot be the directory of a run.
     """
 
     def __init__(self, config: Settings, task: str, chief: bool = True):
@@ -76,59 +96,15 @@ class Workdir:
         if not self.path:
             raise ConfigError("--workdir= is empty: name a directory for the run, e.g. --workdir=runs/first")
         self._task, self._events = task, None
-        self._refuse_what_is_no_run()
-        if tf.io.gfile.exists(self.file("run.flags")):
-            self._refuse_other_run()
-
-    def file(self, name: str) -> str:
-        """The path of a file in it."""
-        return os.path.join(self.path, name)
-
-    def begin(self, step: int, **session: Any) -> None:
-        """Makes it ready to be written to from `step` on.
-
-        Writes run.flags and run.json; warns of what changed since the sessions before; drops the records after `step`,
-        which a resumed run will write again, and what a killed process has left half written.
-
-        Args:
-          step: of the checkpoint that the run goes on from, 0 if there is none.
-          **session: what else run.json says of this session; see `changes.describe_changes`.
-        """
-        for name in tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ():
-            # As write_file names them. In a bucket the lock's own may be in use: a thread writes it again and again.
-            if re.fullmatch(r".+\.\d+\.tmp", name) and not name.startswith(f"{lock.FILE}."):
-                with contextlib.suppress(tf.errors.NotFoundError):
-                    tf.io.gfile.remove(self.file(name))
-        self.write("run.flags", to_flagfile(self.config))
-        before = {}
-        with contextlib.suppress(ConfigError):  # what is damaged is written anew
-            before = read_json(self.file("run.json")) if tf.io.gfile.exists(self.file("run.json")) else {}
-        about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__, **session}
-        if before.get("tensorflow", tf.__version__) != tf.__version__:
-            _warn_once(
-                f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with {tf.__version__}: it "
-                "may end with slightly other figures"
-            )
-        for message in changes.describe_changes(before, about, step) if self.chief else ():
-            logging.warning("%s: %s", self.path, message)
-        self.write("run.json", to_json({**before, **about}))
-        if tf.io.gfile.exists(self.file("metrics.jsonl")):
-            kept = [record for record in self.records() if record["step"] <= step]
-            self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
-
-    def write(self, name: str, content: str | bytes) -> None:
-        """Writes a file whole or not at all. Raises NotWritten."""
-        if self.chief:
-            write_file(self.file(name), content)
-
-    def _refuse_what_is_no_run(self) -> None:
         for name in (*FOLDERS, *FILES):
             path = self.file(name)
             if tf.io.gfile.exists(path) and tf.io.gfile.isdir(path) is not (name in FOLDERS):
                 raise ConfigError(f"{path}: should be a {'folder' if name in FOLDERS else 'file'}; move it away")
-        if Checkpoints(self.path).steps() and not tf.io.gfile.exists(self.file("run.flags")):
+        if tf.io.gfile.exists(self.file("run.flags")):
+            self._refuse_other_run()
+        elif Checkpoints(self.path).steps():
             raise ConfigError(
-                f"--workdir={self.path}: has checkpoints but no run.flags, so nobody knows of which run; take another "
+                f"--workdir={self.path}: has checkpoints but no run.flags, which identify the run; take another "
                 "--workdir, or put its run.flags back"
             )
 
@@ -142,8 +118,70 @@ class Workdir:
                 "take another --workdir, or the same settings to resume it"
             )
 
+    def file(self, name: str) -> str:
+        """Returns the path of a file in the directory."""
+        return os.path.join(self.path, name)
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Writes a file completely or not at all. Raises NotWritten."""
+        if self.chief:
+            write_file(self.file(name), content)
+
+    def keep_levels(self, levels: tuple[float, float] | None) -> None:
+        """Records the values that are black and white in images of more than 8 bits, before the run begins.
+
+        Raises:
+          ConfigError: the run began with other levels. A run without a record used the upper 8 bits.
+        """
+        path = self.file("levels.json")
+        recorded = tf.io.gfile.exists(path)
+        if not tf.io.gfile.exists(self.file("run.flags")):
+            if levels or recorded:  # an earlier start may have recorded them before it was refused
+                self.write("levels.json", to_json({"levels": levels}))
+            return
+        before = read_json(path).get("levels") if recorded else None
+        before = tuple(before) if before else None
+        if before != levels:
+            was, now = ("{:g} to {:g}".format(*pair) if pair else "the upper 8 bits" for pair in (before, levels))
+            raise ConfigError(
+                f"--workdir={self.path}: the run began with {was} as the values of 16-bit pictures, and the files of "
+                f"--dataset now give {now}; put the files back as they were, or take another --workdir"
+            )
+
+    def begin(self, step: int, **session: Any) -> dict[str, Any]:
+        """Prepares the directory for a session that starts at `step`.
+
+        Writes run.flags and run.json, removes the records after `step`, which a resumed run writes again, and removes
+        files that a killed process left half written.
+
+        Args:
+          step: the step of the checkpoint that the run resumes from, 0 if there is none.
+          **session: what run.json records of this session besides task and versions.
+
+        Returns:
+          run.json as it was before; empty for a new run.
+        """
+        for name in tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ():
+            if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
+                tf.io.gfile.remove(self.file(name))
+        self.write("run.flags", to_flagfile(self.config))
+        before = {}
+        with contextlib.suppress(ConfigError):  # a damaged file is written anew
+            before = read_json(self.file("run.json")) if tf.io.gfile.exists(self.file("run.json")) else {}
+        if before.get("tensorflow", tf.__version__) != tf.__version__:
+            _warn_once(
+                f"this run was begun with TensorFlow {shown(before['tensorflow'])}, goes on with {tf.__version__}: it "
+                "may end with slightly other figures"
+            )
+        about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__, **session}
+        self.write("run.json", to_json({**before, **about}))
+        if tf.io.gfile.exists(self.file("metrics.jsonl")):
+            kept = [record for record in self.records() if record["step"] <= step]
+            self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
+        return before
+
     def records(self) -> list[dict[str, float]]:
-        """All records so far, ascending by step. What a kill cut short, and whatever stands behind it, is left out."""
+        """Returns all records so far, ascending by step, up to the first damaged one."""
         path, records = self.file("metrics.jsonl"), []
         if not tf.io.gfile.exists(path):
             return records
@@ -154,14 +192,15 @@ class Workdir:
                 record = json.loads(line)
             except (ValueError, RecursionError):
                 break
-            if not _is_record(record):
+            sound = isinstance(record, dict) and isinstance(record.get("step"), int)
+            if not sound or not all(isinstance(value, (int, float)) for value in record.values()):
                 break
             records.append(record)
         return records
 
     @staticmethod
     def rounded(step: int, values: dict[str, float]) -> dict[str, float]:
-        """What metrics.jsonl holds of a record: figures to six digits, without those that are not finite."""
+        """Returns a record as metrics.jsonl has it: values to six digits, without those that are not finite."""
         return {"step": step, **{name: round(float(x), 6) for name, x in values.items() if math.isfinite(x)}}
 
     def record(self, step: int, values: dict[str, float]) -> None:
@@ -178,15 +217,15 @@ class Workdir:
             self._events.flush()
 
     def finish(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Writes result.json with the task as 'kind', and returns that. A figure that is not finite is a ValueError."""
+        """Writes result.json with the task as 'kind' and returns it. Raises ValueError if a value is not finite."""
         result = {"kind": self._task, **result}
         self.write("result.json", to_json(result))
         return result
 
     def result(self, is_whole: Callable[[dict], bool] = bool) -> dict[str, Any] | None:
-        """What `finish` wrote; None if the run is not finished, or now has settings that change what it does.
+        """Returns the result if the run is finished and its settings have not changed, else None.
 
-        A result that is damaged or not `is_whole` is none, either: the end of the run makes it anew.
+        A result that is damaged or not `is_whole` counts as none: the end of the run writes it again.
         """
         path = self.file("result.json")
         if not tf.io.gfile.exists(path) or read_config(self.path, type(self.config)) != self.config:
@@ -202,28 +241,64 @@ class Workdir:
         return None
 
 
-def _is_record(value: Any) -> bool:
-    known = isinstance(value, dict) and isinstance(value.get("step"), int)
-    return known and all(isinstance(x, (int, float)) for x in value.values())
+@functools.cache  # a run of several phases has a directory for each
+def _warn_once(message: str) -> None:
+    logging.warning(message)
 
 
 @contextlib.contextmanager
-def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
-    """The directory of a run with `config.training`, for this process alone, and where the run is computed.
+def locked(directory: str) -> Iterator[None]:
+    """Keeps other processes out of a directory, which is created if need be and removed if it stays empty.
+
+    On a disk the operating system holds the lock and releases it however the process ends. A bucket has no locks: a
+    second process gets a warning only, and so does the next one after a kill.
 
     Raises:
-      ConfigError: see `Workdir`, `lock.locked` and `strategy_of`.
+      ConfigError: another process is at work there, or the directory cannot be written to.
     """
-    workdir = Workdir(config, task, is_chief(config.training))
-    # The lock before the strategy: who connects to a TPU takes it from the run that is there.
-    with lock.locked(workdir.path) if workdir.chief else contextlib.nullcontext():
+    path, owner = os.path.join(directory, LOCK), f"process {os.getpid()} on {socket.gethostname()}\n"
+    with contextlib.ExitStack() as stack:
         try:
-            strategy, flags = strategy_of(config.training), flatten(config)
-            if workdir.chief:
-                xla = wants_xla(flags.get("xla", "off"), strategy)
-                print(devices.describe(strategy, flags.get("precision", "float32"), xla), flush=True)
-            if warning := devices.unused_gpu():
-                _warn_once(warning)
-            yield workdir, strategy
-        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
-            raise OutOfMemory(reason(error)) from error
+            if "://" in directory:
+                if tf.io.gfile.exists(path):
+                    logging.warning("%s: another process is at work there or was killed; only one may write", path)
+                write_file(path, owner)
+                stack.callback(_remove_from_bucket, path)
+            else:
+                os.makedirs(directory, exist_ok=True)
+                file = stack.enter_context(open(path, "a+"))
+                _lock_on_disk(file, directory, owner)
+                stack.callback(_remove_if_empty, directory)
+        except (OSError, tf.errors.OpError, NotWritten) as error:
+            why = reason(error.__cause__ or error)
+            raise ConfigError(f"--workdir={directory}: cannot be written to ({why})") from error
+        yield
+
+
+def _lock_on_disk(file: TextIO, directory: str, owner: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        other = file.read(200).strip() or "another process"
+        raise ConfigError(
+            f"--workdir={directory}: {other} is at work there; wait until it has ended, or take another --workdir"
+        ) from None
+    except OSError as error:  # some network file systems have no locks
+        logging.warning("%s: no lock can be had here (%s); do not run two processes in it", directory, error)
+    with contextlib.suppress(OSError):  # on a full disk the lock is held all the same
+        file.truncate(0)
+        file.write(owner)
+        file.flush()
+
+
+def _remove_if_empty(directory: str) -> None:
+    with contextlib.suppress(OSError):
+        if os.listdir(directory) == [LOCK]:
+            os.remove(os.path.join(directory, LOCK))
+            os.rmdir(directory)
+
+
+def _remove_from_bucket(path: str) -> None:
+    with contextlib.suppress(tf.errors.OpError):
+        tf.io.gfile.remove(path)

@@ -77,10 +77,11 @@ def _run(work: str, part: float, side: str, choice: str, more: list[str]) -> run
 
 
 def table(records: Sequence[dict]) -> str:
-    """A line for each trial: top-1 in percent of each phase."""
+    """A line for each trial, grouped by labels and side: top-1 in percent of each phase."""
     rows = []
-    for record in records:
+    for record in sorted(records, key=lambda record: (record["labels"], record["features"])):
         frozen = spread(record["phases"][name]["top1"] for name in ("frozen",) if name in record["phases"])
-        rows.append([f"{100 * record['labels']:g} %", record["features"], record["choice"], frozen])
-        rows[-1].append(spread([record["top1"]]))
-    return markdown(["labels", "features", "changed", "frozen", "fine-tuned or supervised"], rows)
+        side = "CPC" if record["features"] == "CPC" else "baseline"
+        trial = f"{side}, {100 * record['labels']:g} %"
+        rows.append([trial, record["choice"], frozen, spread([record["top1"]])])
+    return markdown(["top-1, %", "changed", "frozen", "fine-tuned or supervised"], rows)

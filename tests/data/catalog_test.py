@@ -1,97 +1,117 @@
-"""From --dataset to a source."""
+"""From --dataset to a source: every kind is opened, and what leads nowhere is refused in one line."""
 
 import pytest
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import photos, tfds_source
+from cpc_tf.data.sources import collages, tfds_builder, tfds_source
 from cpc_tf.data.sources.folder import FolderSource
-from cpc_tf.data.sources.tfds_source import TfdsSource
+from cpc_tf.data.sources.tfds_source import TfdsSource, VocRecords
+from cpc_tf.data.sources.voc_folder import VocFolder
 from cpc_tf.settings import ConfigError
+from tests import samples
 
 
-def test_photos_with_a_number(photos_dir):
-    source = catalog.open_source("photos/19", photos_dir, "unlabelled", window=5)
-    assert isinstance(source, TfdsSource)
-    assert source.num_examples == 19
+def images(dataset, data_dir="", split="train", **settings):
+    return catalog.open_source(DataConfig(dataset=dataset, data_dir=str(data_dir), **settings), split)
 
 
-def test_photos_without_a_number_has_3800_unlabelled(tmp_path, monkeypatch):
-    configs = []
+def boxes(dataset, data_dir="", split="train", *arguments):
+    return catalog.open_detection_source(DataConfig(dataset=dataset, data_dir=str(data_dir)), split, *arguments)
+
+
+def test_photos(photos_dir):
+    for split, count in (("unlabelled", 19), ("test", 950)):
+        source = images("photos/19", photos_dir, split)
+        assert isinstance(source, TfdsSource)
+        assert source.num_examples == count
+
+
+def test_collages(cache):
+    source = boxes("collages/3", cache)
+    assert isinstance(source, VocRecords)
+    assert source.num_examples == 3
+    assert source.class_names == collages.CLASSES
+    with pytest.raises(ConfigError, match="^--test_split=valid: collages has the splits test, train$"):
+        boxes("collages/3", cache, "valid", "test_split")
+
+
+def test_folders(tmp_path, cache):
+    root = samples.write_boxes(tmp_path / "with:colon")
+    for source, kind in (
+        (images(f"folder:{root}", cache), FolderSource),
+        (images(f"voc:{root}", cache), FolderSource),
+        (boxes(f"voc:{root}", cache), VocFolder),
+    ):
+        assert isinstance(source, kind)
+        assert source.num_examples == 4
+    with pytest.raises(ConfigError, match=r"^--train_on=train: no labels .* --dataset=voc:.*:colon; a classifier"):
+        catalog.open_labelled(DataConfig(dataset=f"voc:{root}", data_dir=cache), "train", "train_on")
+
+
+def test_negatives_without_xml_reach_the_folder(tmp_path, cache):
+    root = samples.write_boxes(tmp_path / "voc")
+    (tmp_path / "voc/Annotations/0.xml").unlink()
+    with pytest.raises(ConfigError, match="1 of 4 images .* by --negatives_without_xml: 0 "):
+        boxes(f"voc:{root}", cache)
+    assert boxes(f"voc:{root}", cache, "train", "split", True).num_examples == 4
+
+
+@pytest.mark.parametrize(
+    ("make", "datasets", "configs"),
+    [
+        (images, ["photos", "photos/3800", "photos/20000"], ["3800", "3800", "20000"]),
+        (boxes, ["collages", "collages/600", "collages/20"], ["600_200", "600_200", "20_200"]),
+    ],
+)
+def test_a_number_is_the_size_of_a_split(tmp_path, monkeypatch, make, datasets, configs):
+    found = []
 
     def only_look(builder, progress):
-        configs.append(builder.builder_config)
+        found.append(builder.builder_config)
         raise ConfigError("seen")
 
-    monkeypatch.setattr(tfds_source, "prepare", only_look)
-    for dataset in ("photos", "photos/3800", "photos/20000"):
+    monkeypatch.setattr(tfds_builder, "prepare", only_look)
+    for dataset in datasets:
         with pytest.raises(ConfigError, match="seen"):
-            catalog.open_source(dataset, str(tmp_path))
-    assert [(config.name, config.unlabelled) for config in configs] == [
-        ("3800", 3800),
-        ("3800", 3800),
-        ("20000", 20000),
+            make(dataset, tmp_path)
+    assert [config.name for config in found] == configs
+    assert [getattr(config, "unlabelled", 0) or config.train for config in found] == [
+        int(name.split("_")[0]) for name in configs
     ]
-    assert photos.UNLABELLED == 3800
 
 
-@pytest.mark.parametrize("dataset", ["photos/many", "photos/0", "photos/-1", "photos/1.5", "photos/10/2"])
-def test_bad_number_of_photos(dataset, tmp_path):
-    with pytest.raises(ConfigError, match=f"^--dataset={dataset}: after the slash"):
-        catalog.open_source(dataset, str(tmp_path))
+NO_NUMBER = "the slash is followed by the number of "
+REFUSED = [
+    *((images, f"photos/{count}", NO_NUMBER + "unlabelled crops") for count in ("many", "0", "-1", "1.5", "10/2")),
+    *((boxes, f"collages/{count}", NO_NUMBER + "images to train on") for count in ("many", "0", "-1")),
+    *((boxes, name, "has no known boxes; try collages") for name in ("photos", "coco/2017", "folder:pictures")),
+    (images, "photo", "no such dataset"),
+    (boxes, "voc/1999", ""),
+    *((make, "voc:/nowhere", "no such folder") for make in (images, boxes)),
+    (images, "folder:/nowhere", "no such folder"),
+    (images, "folder:relative", "no such folder"),
+]
 
 
-def test_folder(tmp_path, write_folder):
-    root = write_folder(tmp_path / "with:colon", ["a.png", "b.png"])
-    source = catalog.open_source(f"folder:{root}", str(tmp_path / "cache"))
-    assert isinstance(source, FolderSource)
-    assert source.num_examples == 2
+@pytest.mark.parametrize(("make", "dataset", "message"), REFUSED)
+def test_what_leads_nowhere_is_refused(make, dataset, message, tmp_path, refused):
+    assert refused(make, dataset, tmp_path).startswith(f"--dataset={dataset}: {message}")
 
 
-def test_images_of_a_folder_with_boxes_have_no_labels(tmp_path, write_folder):
-    write_folder(tmp_path / "voc" / "JPEGImages", ["a.png", "b.png"])
-    dataset = f"voc:{tmp_path / 'voc'}"
-    source = catalog.open_source(dataset, str(tmp_path / "cache"))
-    assert isinstance(source, FolderSource)
-    assert source.num_examples == 2
-    data = DataConfig(dataset=dataset, data_dir=str(tmp_path / "cache"))
-    with pytest.raises(ConfigError, match=r"^--train_on=train: no labels there in --dataset=voc:.*/voc; a classifier"):
-        catalog.open_labelled(data, "train", "train_on")
-    with pytest.raises(ConfigError, match=r"^--dataset=voc:.*/nowhere: no such folder"):
-        catalog.open_source(f"voc:{tmp_path}/nowhere")
-
-
-def test_tfds_name(photos_dir):
-    source = catalog.open_source("photos/19", photos_dir, "test")
-    same = TfdsSource(tfds_source.find("photos/19", photos_dir), "test", window=5)
-    assert source.num_examples == same.num_examples == 950
-
-
-def test_splits_of_tfds_are_compared_by_their_labels(photos_dir):
-    data = DataConfig(dataset="photos/19", data_dir=photos_dir)
-    pair = catalog.open_pair(data, "test")
+def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
+    pair = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test")
     assert (pair.source.num_examples, pair.test_source.num_examples) == (3800, 950)
-    assert pair.summary.split("\n")[1].startswith(
-        "  --split=train: 3800 pictures of 19 classes, 200 of each: astronaut"
-    )
-    assert pair.summary.split("\n")[3:] == [
-        "  not used: 19 pictures without labels; pre-training takes them by --split=unlabelled"
-    ]
+    lines = pair.summary.split("\n")
+    assert lines[1].startswith("  --split=train: 3800 images of 19 classes, 200 of each: astronaut")
+    assert lines[3:] == ["  not used: 19 images without labels; pre-training takes them by --split=unlabelled"]
     few = DataConfig(dataset="photos/19", data_dir=photos_dir, split="train[:3]")
-    with pytest.raises(
-        ConfigError, match=r"^--test_split=test: pictures of (16|17|18) classes that --split=train\[:3\] has"
-    ):
+    said = r"^--test_split=test: images of (16|17|18) classes that --split=train\[:3\] has"
+    with pytest.raises(ConfigError, match=said):
         catalog.open_pair(few, "test")
-
-
-def test_labels_of_large_tfds_are_not_counted(photos_dir, monkeypatch):
+    # Labels in many records are not counted.
     monkeypatch.setattr(tfds_source, "_MOST_COUNTED", 0)
-    monkeypatch.setattr(tfds_source.TfdsSource, "labels", None)
+    monkeypatch.setattr(TfdsSource, "labels", None)
     lines = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test").summary.split("\n")
-    assert lines[1].startswith("  --split=train: 3800 pictures of 19 classes, not counted")
+    assert lines[1].startswith("  --split=train: 3800 images of 19 classes, not counted")
     assert "whether both splits have the same classes is not known" in lines[3]
-
-
-def test_unknown_name(tmp_path):
-    with pytest.raises(ConfigError, match="^--dataset=photo: no such dataset"):
-        catalog.open_source("photo", str(tmp_path))

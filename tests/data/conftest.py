@@ -1,20 +1,82 @@
-"""Tiny data that several tests share."""
+"""Tiny data that several tests share, and folders that tests spoil."""
 
+import os
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from absl import logging
 
-from cpc_tf.data.sources import photos, tfds_source
+from cpc_tf.data.sources import levels, photos, tfds_builder
+from cpc_tf.settings import ConfigError
+from tests.data.samples import encode
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return str(tmp_path / "cache")
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    """The warnings that a user sees: those of TFDS are muted."""
+
+    def warn(message, *values):
+        if logging.get_verbosity() >= logging.WARNING:
+            lines.append(message % values)
+
+    lines = []
+    monkeypatch.setattr(logging, "warning", warn)
+    levels._warn.cache_clear()
+    return lines
+
+
+@pytest.fixture
+def refused():
+    """Calls a function that must refuse, and returns the one line that it says."""
+
+    def refused(function, *args, **options):
+        with pytest.raises(ConfigError) as error:
+            function(*args, **options)
+        assert str(error.value).isprintable()
+        return str(error.value)
+
+    return refused
+
+
+@pytest.fixture
+def unreadable(monkeypatch):
+    """Makes a folder unreadable: the tests run as root, whom no permission stops."""
+    scan = os.scandir
+
+    def make(folder):
+        def scandir(path):
+            if os.fspath(path).rstrip("/") == str(folder):
+                raise PermissionError(13, "Permission denied", path)
+            return scan(path)
+
+        monkeypatch.setattr(os, "scandir", scandir)
+
+    return make
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Images in x/train/a, x/train/b and beside the tree, in beside/c."""
+    for name in ("x/train/a/1.png", "x/train/b/2.png", "beside/c/3.png"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(encode(np.zeros([8, 8, 3], np.uint8)))
+    return tmp_path / "x"
 
 
 @pytest.fixture(scope="session")
 def photos_dir(tmp_path_factory):
     """A data_dir with photos/19 prepared: 3800 train, 950 test and 19 unlabelled crops."""
     data_dir = str(tmp_path_factory.mktemp("tfds"))
-    with tfds_source.quiet():
+    with tfds_builder.quiet():
         photos.Photos(config=photos.config(19), data_dir=data_dir).download_and_prepare()
     return data_dir
 

@@ -1,4 +1,4 @@
-"""Pictures with boxes in memory."""
+"""Images with boxes in memory."""
 
 import io
 
@@ -6,11 +6,26 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
+from cpc_tf.data import catalog
+from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources.source import FOREVER, DetectionSource
 
 
+def open_folder(root, split="train", cache="", **settings):
+    return catalog.open_source(DataConfig(dataset=f"folder:{root}", data_dir=str(cache), **settings), split)
+
+
+def open_voc_images(root, split="train", cache="", **settings):
+    return catalog.open_source(DataConfig(dataset=f"voc:{root}", data_dir=str(cache), **settings), split)
+
+
+def open_voc_folder(root, split="train", cache="", negatives_without_xml=False, **settings):
+    data = DataConfig(dataset=f"voc:{root}", data_dir=str(cache), **settings)
+    return catalog.open_detection_source(data, split, negatives_without_xml=negatives_without_xml)
+
+
 class Images(DetectionSource):
-    """Pictures with boxes in memory, in their order: (encoded, boxes, labels, difficult) each."""
+    """Images with boxes in memory, in their order: (encoded, boxes, labels, difficult) each."""
 
     class_names = ("a", "b", "c")
 

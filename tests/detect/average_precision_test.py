@@ -1,3 +1,5 @@
+"""Average precision against published vectors, the kit's rules and COCO's, one detection at a time."""
+
 import numpy as np
 import pytest
 
@@ -27,8 +29,7 @@ def found(boxes, scores, labels=None):
 
 def curve_of(right, objects):
     """The curve of detections that are right or not, best first."""
-    hits = np.cumsum(right)
-    count = np.arange(1, len(right) + 1)
+    hits, count = np.cumsum(right), np.arange(1, len(right) + 1)
     return Curve(-count, hits / objects, hits / count, objects)
 
 
@@ -40,16 +41,10 @@ def test_vector_of_the_tf_object_detection_api():
 
 def test_vector_of_padilla():
     """Padilla et al. 2020, github.com/rafaelpadilla/Object-Detection-Metrics: 24 detections, 15 objects."""
-    right = np.isin(np.arange(1, 25), [1, 3, 10, 12, 13, 14, 23])
-    curve = curve_of(right, 15)
-    area = (1 + 2 / 3 + 4 * 3 / 7 + 7 / 23) / 15  # published: 24.56 %
-    eleven = (1 + 2 / 3 + 3 * 3 / 7) / 11  # published: 26.84 %
-    assert average_precision(curve) == pytest.approx(area, abs=1e-6) == pytest.approx(0.2456, abs=1e-4)
-    assert (
-        average_precision(curve, eleven_points=True)
-        == pytest.approx(eleven, abs=1e-6)
-        == pytest.approx(0.2684, abs=1e-4)
-    )
+    curve = curve_of(np.isin(np.arange(1, 25), [1, 3, 10, 12, 13, 14, 23]), 15)
+    values = [average_precision(curve, eleven_points) for eleven_points in (False, True)]
+    np.testing.assert_allclose(values, [(1 + 2 / 3 + 4 * 3 / 7 + 7 / 23) / 15, (1 + 2 / 3 + 3 * 3 / 7) / 11])
+    np.testing.assert_allclose(values, [0.2456, 0.2684], atol=1e-4)  # as published
 
 
 @pytest.mark.parametrize("tenth", range(11))
@@ -61,7 +56,7 @@ def test_recall_of_a_whole_tenth_counts_as_reached(tenth):
 def test_difficult_objects_are_neither_right_nor_wrong():
     truths = [truth([HERE, THERE], difficult=[True, False])]
     detections = [found([ELSEWHERE, HERE, [50, 50, 70, 70], HERE, THERE], [0.9, 0.8, 0.7, 0.6, 0.5])]
-    curve = precision_recall(truths, detections, 0)
+    (curve,) = precision_recall(truths, detections, 1)
     np.testing.assert_allclose(curve.recall, [0, 0, 1])
     np.testing.assert_allclose(curve.precision, [0, 0, 1 / 3])
     np.testing.assert_allclose(curve.scores, [0.9, 0.7, 0.5])
@@ -74,41 +69,35 @@ def test_each_detection_and_object_is_judged_in_its_own_class_and_place():
     right, taken = judge(one, detections)
     assert right.tolist() == [0, 0, 1, -1, 0]
     assert taken.tolist() == [True, True, False]
-    nothing = judge(truth([]), found([], []))
-    assert (nothing.right.tolist(), nothing.taken.tolist()) == ([], [])
 
 
 def test_second_detection_of_an_object_is_wrong_even_if_another_one_is_left():
     # The second detection overlaps the first object most, which is taken, and the second one by 0.54.
-    truths = [truth([[0, 0, 10, 10], [0, 3, 10, 13]])]
-    detections = [found([[0, 0, 10, 10], [0, 1, 10, 9]], [0.9, 0.8])]
-    assert precision_recall(truths, detections, 0).recall.tolist() == [0.5, 0.5]
-    second_alone = [found([[0, 2, 10, 12], [0, 0, 10, 10]], [0.9, 0.8])]
-    assert precision_recall(truths, second_alone, 0).recall.tolist() == [0.5, 1]
+    objects = truth([[0, 0, 10, 10], [0, 3, 10, 13]])
+    assert judge(objects, found([[0, 0, 10, 10], [0, 1, 10, 9]], [0.9, 0.8])).right.tolist() == [1, 0]
+    assert judge(objects, found([[0, 2, 10, 12], [0, 0, 10, 10]], [0.9, 0.8])).right.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(("iou", "right"), [(0.5, 1), (0.51, 0), (0.3, 1)])
-def test_overlap_that_is_enough(iou, right):
-    curve = precision_recall([truth([HERE])], [found([[0, 0, 10, 5]], [0.5])], 0, iou)
-    assert curve.precision.tolist() == [right]
+def test_least_overlap(iou, right):
+    assert judge(truth([HERE]), found([[0, 0, 10, 5]], [0.5]), iou).right.tolist() == [right]
 
 
 def test_classes():
     truths = [truth([HERE, THERE, ELSEWHERE], [0, 1, 3], [False, False, True]), truth([])]
     detections = [found([HERE, THERE], [0.9, 0.8], [0, 2]), found([HERE], [0.7], [0])]
-    values = [average_precision(precision_recall(truths, detections, label)) for label in range(4)]
+    values = [average_precision(curve) for curve in precision_recall(truths, detections, 4)]
     # 0: found; 1: missed; 2: has no objects; 3: only a difficult one.
     np.testing.assert_array_equal(values, [1, 0, np.nan, np.nan])
     assert mean_average_precision(values) == 0.5
     assert np.isnan(mean_average_precision(values[2:]))
 
 
-@pytest.mark.parametrize("truths", [[truth([])], [truth([HERE])], []])
-def test_nothing_found(truths):
-    detections = [found([], [])] * len(truths)
-    for eleven_points in (False, True):
-        value = average_precision(precision_recall(truths, detections, 0), eleven_points)
-        assert value == 0 if truths and len(truths[0].boxes) else np.isnan(value)
+@pytest.mark.parametrize(("truths", "value"), [([truth([])], np.nan), ([truth([HERE])], 0), ([], np.nan)])
+@pytest.mark.parametrize("eleven_points", [False, True])
+def test_nothing_found(truths, value, eleven_points):
+    (curve,) = precision_recall(truths, [found([], [])] * len(truths), 1)
+    np.testing.assert_equal(average_precision(curve, eleven_points), value)
 
 
 def test_inclusive_pixels_of_the_kit_overlap_the_same():
@@ -122,8 +111,7 @@ def test_inclusive_pixels_of_the_kit_overlap_the_same():
     ours = [[y1 - 1, x1 - 1, y2, x2] for x1, y1, x2, y2 in (object_, detection)]
     overlap = kit(object_, detection)
     for iou, right in ((overlap - 1e-6, 1), (overlap + 1e-6, 0)):
-        curve = precision_recall([truth(ours[:1])], [found(ours[1:], [0.5])], 0, iou)
-        assert curve.precision.tolist() == [right]
+        assert judge(truth(ours[:1]), found(ours[1:], [0.5]), iou).right.tolist() == [right]
 
 
 def _overlap(one, other):
@@ -133,14 +121,10 @@ def _overlap(one, other):
 
 def kit_oracle(truths, detections, iou):
     """(all points, 11 points) as the kit goes: detection by detection over all images."""
-    ranked = sorted(
-        ((-score, i, box) for i, d in enumerate(detections) for box, score in zip(d.boxes, d.scores)),
-        key=lambda entry: entry[0],
-    )
-    taken, hits, points = set(), 0, []
+    ranked = [(score, i, box) for i, d in enumerate(detections) for box, score in zip(d.boxes, d.scores)]
+    taken, hits, judged, points = set(), 0, 0, []
     objects = sum(not x for t in truths for x in t.difficult)
-    judged = 0
-    for _, i, box in ranked:
+    for _, i, box in sorted(ranked, key=lambda entry: -entry[0]):
         overlaps = [_overlap(box, other) for other in truths[i].boxes]
         best = int(np.argmax(overlaps)) if overlaps else -1
         if best >= 0 and overlaps[best] >= iou:
@@ -170,40 +154,38 @@ def coco_oracle(truths, detections, iou):
             elif not t.difficult[best]:
                 left.remove(best)
                 ranked.append((d.scores[j], 1))
-    ranked.sort(key=lambda entry: -entry[0])
-    right = np.array([r for _, r in ranked])
-    hits = np.cumsum(right)
-    precision = hits / np.arange(1, len(right) + 1)
+    right = np.array([r for _, r in sorted(ranked, key=lambda entry: -entry[0])])
+    precision = np.cumsum(right) / np.arange(1, len(right) + 1)
     return sum(max(precision[i:]) for i in np.flatnonzero(right)) / sum(int(np.sum(~t.difficult)) for t in truths)
 
 
-def _scene(random, spread):
-    """Objects at the nodes of a grid `spread` apart, and detections near them or nowhere; one class."""
-    nodes = random.permutation(9)[: random.integers(0, 6)]
-    corner = np.stack([nodes // 3, nodes % 3], 1) * spread
-    boxes = np.concatenate([corner, corner + 20], 1) + random.uniform(0, 3, [len(nodes), 4])
-    near = boxes[random.integers(0, len(nodes), 8)] if len(nodes) else np.zeros([0, 4])
-    corner = random.uniform(0, 60, [5, 2])
-    detections = np.concatenate([near + random.normal(0, 2.5, near.shape), np.concatenate([corner, corner + 20], 1)])
-    return (
-        truth(boxes, difficult=random.uniform(size=len(boxes)) < 0.3),
-        found(detections, random.uniform(size=len(detections))),
-    )
+def scenes(seed, spread):
+    """Objects of 12 images at the nodes of a grid `spread` apart, and detections near them or nowhere; one class."""
+    random = np.random.default_rng(seed)
+    for _ in range(12):
+        nodes = random.permutation(9)[: random.integers(0, 6)]
+        corner = np.stack([nodes // 3, nodes % 3], 1) * spread
+        boxes = np.concatenate([corner, corner + 20], 1) + random.uniform(0, 3, [len(nodes), 4])
+        near = boxes[random.integers(0, len(nodes), 8)] if len(nodes) else np.zeros([0, 4])
+        corner = random.uniform(0, 60, [5, 2])
+        guesses = np.concatenate([near + random.normal(0, 2.5, near.shape), np.concatenate([corner, corner + 20], 1)])
+        yield (
+            truth(boxes, difficult=random.uniform(size=len(boxes)) < 0.3),
+            found(guesses, random.uniform(size=len(guesses))),
+        )
 
 
 @pytest.mark.parametrize("iou", [0.5, 0.7])
-def test_equals_the_kits_rules(iou):
-    random = np.random.default_rng(0)
-    for spread in (10, 30):
-        truths, detections = zip(*[_scene(random, spread) for _ in range(12)])
-        curve = precision_recall(truths, detections, 0, iou)
-        ours = average_precision(curve), average_precision(curve, eleven_points=True)
-        assert 0.05 < ours[0] < 0.95
-        np.testing.assert_allclose(ours, kit_oracle(truths, detections, iou), atol=1e-6)
+@pytest.mark.parametrize("spread", [10, 30])
+def test_equals_the_kits_rules(iou, spread):
+    truths, detections = zip(*scenes(0, spread))
+    (curve,) = precision_recall(truths, detections, 1, iou)
+    ours = average_precision(curve), average_precision(curve, eleven_points=True)
+    assert 0.05 < ours[0] < 0.95
+    np.testing.assert_allclose(ours, kit_oracle(truths, detections, iou), atol=1e-6)
 
 
 def test_equals_cocos_rules_where_objects_are_apart():
-    random = np.random.default_rng(1)
-    truths, detections = zip(*[_scene(random, 30) for _ in range(12)])
-    curve = precision_recall(truths, detections, 0)
+    truths, detections = zip(*scenes(1, 30))
+    (curve,) = precision_recall(truths, detections, 1)
     assert average_precision(curve) == pytest.approx(coco_oracle(truths, detections, 0.5), abs=1e-6)

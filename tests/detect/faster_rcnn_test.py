@@ -95,14 +95,6 @@ def test_extremes(step, image):
     assert (losses["region_box"] > 0) == bool(image[0])
 
 
-def test_difficult_objects_are_left_out_on_demand():
-    config = dataclasses.replace(TINY, head=dataclasses.replace(TINY.head, learn_difficult=False))
-    for model, learned in ((make(), True), (make(config), False)):
-        difficult = tf.constant([[True] * ORDINARY[3].shape[1]] * 2)
-        losses = model.training_losses(*ORDINARY, SEED, difficult)
-        assert (losses["rpn_box"] > 0) == (losses["region_box"] > 0) == learned
-
-
 def test_bfloat16_computes_losses_in_float32():
     exact = make()
     rough = make(precision="bfloat16")

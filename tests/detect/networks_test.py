@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from cpc_tf.detect.boxes import anchor_grid
 from cpc_tf.detect.config import HeadConfig
-from cpc_tf.detect.networks import RegionHead, RegionProposalNetwork
+from cpc_tf.detect.faster_rcnn import RegionHead, RegionProposalNetwork
 
 ANCHORS = anchor_grid(4, 6, 8, [8, 16], [1])  # of an image of 32x48
 FEATURES = tf.constant(np.random.default_rng(0).normal(size=[2, 6, 8, 10]), tf.float32)

@@ -7,6 +7,7 @@ from PIL import Image
 
 from cpc_tf import cli
 from cpc_tf.data import catalog
+from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import collages
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.run import LeftOut, detect
@@ -34,7 +35,7 @@ def data_dir(tmp_path_factory):
         patch.setattr(collages, "TEST", 2)  # what is not asked for need not be made
         patch.setattr(collages.config, "__defaults__", (collages.TRAIN, 2))
         path = str(tmp_path_factory.mktemp("data"))
-        assert catalog.open_detection_source("collages/4", path, "test").num_examples == 2
+        assert catalog.open_detection_source(DataConfig(dataset="collages/4", data_dir=path), "test").num_examples == 2
     return path
 
 
@@ -108,7 +109,7 @@ def test_the_same_command_again_gives_the_same(learned, data_dir, hub_dir):
         ("--encoder=", "--encoder= is empty"),
         ("--encoder=/nowhere", "--encoder=/nowhere: cannot be loaded"),
         ("--encoder=random:/nowhere", "--encoder=/nowhere: there is no such directory"),
-        ("--dataset=photos", "--dataset=photos: has no boxes"),
+        ("--dataset=photos", "--dataset=photos: has no known boxes"),
         ("--split=valid", "--split=valid: collages has the splits"),
         ("--test_split=valid", "--test_split=valid: collages has the splits"),
         ("--canvas_width=105", "--canvas_width=105: not a multiple of 8, .* 112 would do"),

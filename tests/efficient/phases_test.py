@@ -25,7 +25,7 @@ def run(tmp_path):
     here = [f"--dataset=folder:{folder}", f"--encoder={tmp_path}/hub", f"--workdir={tmp_path}/run"]
     config = cli.parse(EfficientConfig, [*FLAGS, *here, f"--data_dir={tmp_path}/cache"])
     made = prepare(config, tf.distribute.get_strategy())[1]
-    return config, made, made.first(phases.folder(config, "frozen"), made.inputs.chosen)
+    return config, made, made.first(phases.folder(config, "frozen"), "chosen")
 
 
 def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(run):
@@ -33,7 +33,7 @@ def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(run
     came = [variable.numpy() for variable in made.encoder.trainable_variables]
 
     def tuned(name, steps):
-        return made.fine_tune(phases.folder(config, name), first, made.inputs.chosen, steps)[0]
+        return made.fine_tune(phases.folder(config, name), first, "chosen", steps)[0]
 
     tuned("one", 2)
     assert any(not np.array_equal(v, before) for v, before in zip(made.encoder.trainable_variables, came))

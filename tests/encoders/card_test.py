@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from cpc_tf.encoders.card import EncoderCard, Identity, Training, find_card, read_card
+from cpc_tf.encoders.card import EncoderCard, Identity, Training, find_card, module_name, read_card
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.settings import ConfigError
 from tests.modules import GEOMETRY, PRETRAINED
@@ -53,10 +53,6 @@ def test_a_run_on_labels_says_that_it_began_with_random_weights():
     assert "began_as" not in CARD.to_json()
 
 
-def write(path, values):
-    (path / "encoder.json").write_text(values if isinstance(values, str) else json.dumps(values))
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -69,21 +65,43 @@ def write(path, values):
         ({"encoder": {"encoder": "resnet9"}}, "'encoder': --encoder=resnet9: must be one of"),
         ({"encoder": {"recompute": 1}}, "'encoder': 'recompute' is 1"),
         ({"geometry": {"image_size": 64, "resize": 32}}, "'geometry': --image_size=64: larger than"),
+        ({"geometry": {"patch_size": 8.5}}, "'geometry': 'patch_size' is 8.5"),
+        ({"geometry": {"patch_size": 10**23}}, ".*must be at most 10000"),
+        ({"geometry": {"side\n": 1}}, r"'geometry' has a 'side\\n'"),
+        ({"seeed": 3}, '"seeed" is no key of it'),
+        ({"step": -1}, "'step' is -1"),
+        ({"seed": 10**30}, "'seed' is 1000"),
+        ({"label_fraction": float("nan")}, "'label_fraction' is NaN"),
+        ({"dataset": "a\nb"}, "'dataset' is "),
+        ({"dataset": "\ud800"}, "'dataset' is "),
+        ({"module": "x" * 100_000}, "'module' is "),
+        ({"versions": {"tensorflow": 2}}, "'versions' is "),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(tmp_path, changed, said):
-    write(tmp_path, {**CARD.to_json(), **changed})
+    (tmp_path / "encoder.json").write_text(json.dumps({**CARD.to_json(), **changed}))
     with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: its encoder.json is damaged: {said}") as caught:
         find_card(str(tmp_path))
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 1000
 
 
-@pytest.mark.parametrize("text", ["", '{"encoder": {', "[]", "{}", '{"encoder": {}}', "\x00"])
-def test_a_damaged_file_is_one_line(tmp_path, text):
-    write(tmp_path, text)
+@pytest.mark.parametrize(
+    "content",
+    [b"", b'{"encoder": {', b"[]", b"{}", b'{"encoder": {}}', b"\0", b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe"],
+    ids=lambda content: str(content[:20]),
+)
+def test_a_damaged_file_is_one_line(tmp_path, content):
+    (tmp_path / "encoder.json").write_bytes(content)
     with pytest.raises(ConfigError, match="its encoder.json is damaged: ") as caught:
         read_card(str(tmp_path))
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_a_directory_is_no_card(tmp_path):
+    (tmp_path / "encoder.json").mkdir()
+    with pytest.raises(ConfigError, match="its encoder.json cannot be read"):
+        find_card(str(tmp_path))
 
 
 def test_a_module_of_others_has_none(tmp_path):
@@ -93,3 +111,25 @@ def test_a_module_of_others_has_none(tmp_path):
         read_card(str(tmp_path), "it needs --that")
     with pytest.raises(ConfigError, match="--encoder=.*/typo: there is no such directory"):
         read_card(f"{tmp_path}/typo", "it needs --that")
+
+
+def test_an_identity_survives_json():
+    identity = Identity("cpc", "small", "photos", seed=3, parameters=218_000, module="hub")
+    assert Identity.from_json(json.loads(json.dumps(identity.to_json()))) == identity
+
+
+def test_a_later_versions_keys_are_left_out():
+    assert Identity.from_json({"trained_by": "pixels", "colour": "red"}) == Identity("pixels")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("/home/someone/runs/photos/hub/", "hub"),
+        ("gs://bucket/runs/hub", "hub"),
+        ("https://tfhub.dev/google/bit/m-r50x1/1", "https://tfhub.dev/google/bit/m-r50x1/1"),
+        ("", ""),
+    ],
+)
+def test_names_no_folder_of_this_machine(module, name):
+    assert module_name(module) == name

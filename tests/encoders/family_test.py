@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 FAMILY = '''
 """A plain ConvNet."""
 
@@ -47,8 +49,7 @@ from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.settings import ConfigError
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.exporter import export
+from cpc_tf.export.run import ExportConfig, export
 
 flags = '''--encoder=convnet --resize=24 --image_size=20 --patch_size=8 --patch_stride=4 --augment=none --directions=1
     --context_blocks=1 --context_dim=8 --target_dim=8 --batch_size=4 --train_steps=2 --steps_per_loop=2
@@ -66,6 +67,7 @@ print(json.dumps([result["identity"], done["difference"], done["variables"], kin
 """
 
 
+@pytest.mark.slow
 def test_another_family_is_one_new_file(tmp_path):
     (tmp_path / "convnet.py").write_text(FAMILY)
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True)

@@ -1,15 +1,16 @@
-"""Modules and cards that are damaged, or by others who had something else in mind: one line each."""
+"""Modules that are damaged, or that others made for something else: one line each."""
 
-import json
+import re
 
 import pytest
 import tensorflow as tf
 
 from cpc_tf.encoders import foreign
-from cpc_tf.encoders.card import find_card
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
 from cpc_tf.settings import ConfigError
 from tests import modules
+
+pytestmark = pytest.mark.slow
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32)
 
@@ -60,9 +61,7 @@ def theirs(path, call):
 def test_modules_that_give_something_else(tmp_path, call, said):
     theirs(tmp_path / "theirs", call)
     for load in (maps, latents):
-        with pytest.raises(ConfigError, match=said):
-            load(tmp_path / "theirs")
-        refusal(load, tmp_path / "theirs")
+        assert re.search(said, refusal(load, tmp_path / "theirs"))
 
 
 def test_a_module_without_a_call(tmp_path):
@@ -105,48 +104,6 @@ def test_truncated_files_of_a_module(ours, name):
                 refusal(maps, ours)
     finally:
         path.write_bytes(content)
-
-
-def card(ours):
-    return json.loads((ours / "encoder.json").read_text())
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"geometry": {"patch_size": 8.5}}, "'geometry': 'patch_size' is 8.5"),
-        ({"geometry": {"patch_size": "8"}}, "'geometry': 'patch_size' is \"8\""),
-        ({"geometry": {"patch_size": 10**23}}, "must be at most 10000"),
-        ({"geometry": {"side\n": 1}}, r"has a 'side\\n'"),
-        ({"seeed": 3}, '"seeed" is no key of it'),
-        ({"step": -1}, "'step' is -1"),
-        ({"seed": 10**30}, "'seed' is 1000"),
-        ({"label_fraction": float("nan")}, "'label_fraction' is NaN"),
-        ({"dataset": "a\nb"}, "'dataset' is "),
-        ({"dataset": "\ud800"}, "'dataset' is "),
-        ({"module": "x" * 100_000}, "'module' is "),
-        ({"versions": {"tensorflow": 2}}, "'versions' is "),
-        ({"began_as": {"seeed": 3}}, '"seeed" is no key of it'),
-    ],
-)
-def test_a_wrong_card_is_refused_whatever_it_is_for(ours, tmp_path, changed, said):
-    values = card(ours)
-    values.update(changed)
-    (tmp_path / "encoder.json").write_text(json.dumps(values))
-    with pytest.raises(ConfigError, match=f"its encoder.json is damaged: .*{said}"):
-        find_card(str(tmp_path))
-    refusal(find_card, str(tmp_path))
-
-
-@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe", b"{}", b"", b"\0" * 100])
-def test_a_card_that_is_no_json(tmp_path, content):
-    (tmp_path / "encoder.json").write_bytes(content)
-    assert "its encoder.json is damaged: " in refusal(find_card, str(tmp_path))
-
-
-def test_a_directory_is_no_card(tmp_path):
-    (tmp_path / "encoder.json").mkdir()
-    assert "its encoder.json cannot be read" in refusal(find_card, str(tmp_path))
 
 
 def test_a_damaged_card_is_found_before_the_training(ours):

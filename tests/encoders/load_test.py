@@ -8,10 +8,12 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders import load
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.load import encode_grid, pixel_grid
+from cpc_tf.encoders.patches import encode_grid, pixel_grid
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from tests.modules import write_card, write_module
+
+pytestmark = pytest.mark.slow
 
 IMAGES = tf.random.stateless_uniform([2, 32, 32, 3], [0, 0])
 PATCHES = tf.cast(tf.random.stateless_uniform([2, 3, 4, 16, 16, 3], [0, 0], maxval=256), tf.uint8)

@@ -1,21 +1,220 @@
+"""Layer norm, plain and native: numpy's and TensorFlow's answers, whatever the threads; the other kinds of norms."""
+
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.norm import EPSILON, LayerNorm, make_norm
+from cpc_tf import native
+from cpc_tf.encoders.norm import EPSILON, LayerNorm, make_norm, normalize
+from cpc_tf.encoders.operations import operations
 from cpc_tf.keras import keras
 
+SHAPES = [(3, 16, 8), (5, 1, 256), (2, 9, 33), (1, 1, 1), (130, 4, 5), (7, 6, 64), (70, 64, 16), (9, 12, 3)]
 
-def _oracle(x, scale, offset, axes):
-    x = x.astype(np.float64)
+
+def _inputs(shape, mean=0.5, dtype=tf.float32, seed=0):
+    """x, scale, offset and what comes from above."""
+    random = np.random.default_rng(seed)
+    x, upstream = random.normal(mean, 1, shape), random.normal(0, 1, shape)
+    scale, offset = random.normal(1, 0.3, shape[-1]), random.normal(0, 0.3, shape[-1])
+    return [tf.cast(x, dtype), *(tf.cast(v, tf.float32) for v in (scale, offset)), tf.cast(upstream, dtype)]
+
+
+def _run(inputs, relu, use_native):
+    """[y, d_x, d_scale, d_offset]"""
+    *sources, upstream = inputs
+    with native.allowed(use_native), tf.GradientTape() as tape:
+        tape.watch(sources)
+        y = normalize(*sources, relu=relu)
+    with native.allowed(use_native):
+        return [y, *tape.gradient(y, sources, upstream)]
+
+
+def _oracle(x, scale, offset, relu=False, axes=(1, 2)):
     mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
-    return (x - mean) / np.sqrt(variance + EPSILON) * scale + offset
+    y = (x - mean) / np.sqrt(variance + EPSILON) * scale + offset
+    return np.maximum(y, 0) if relu else y
 
 
-def _plain(x, scale, offset, axes):
-    """The same with TensorFlow's own ops and gradients."""
-    mean, variance = tf.nn.moments(x, axes, keepdims=True)
-    return (x - mean) * tf.math.rsqrt(variance + EPSILON) * scale + offset
+def _close(got, wanted, tolerance):
+    for one, other in zip(got, wanted):
+        one, other = (np.asarray(tf.cast(v, tf.float64)) for v in (one, other))
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * max(1, abs(other).max(initial=0)))
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_native_is_plain(shape, relu):
+    inputs = _inputs(shape)
+    _close(_run(inputs, relu, True), _run(inputs, relu, False), 1e-5)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", [(3, 16, 8), (40, 6, 64)])
+def test_bfloat16_is_float32_rounded(shape, relu):
+    inputs = _inputs(shape, dtype=tf.bfloat16)
+    y, d_x, *others = _run(inputs, relu, True)
+    exact = _run([tf.cast(v, tf.float32) for v in inputs], relu, True)
+    np.testing.assert_array_equal(*(tf.cast(v, tf.float32) for v in (y, tf.cast(exact[0], tf.bfloat16))))
+    np.testing.assert_array_equal(*(tf.cast(v, tf.float32) for v in (d_x, tf.cast(exact[1], tf.bfloat16))))
+    _close(others, exact[2:], 1e-6)
+
+
+@pytest.mark.parametrize("use_native", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+def test_gradients_are_finite_differences(relu, use_native):
+    inputs = _inputs((2, 3, 5))
+    *sources, upstream = (v.numpy().astype(np.float64) for v in inputs)
+    for number, got in enumerate(_run(inputs, relu, use_native)[1:]):
+        wanted = np.zeros_like(sources[number])
+        for index in np.ndindex(wanted.shape):
+            values = []
+            for step in (1e-6, -1e-6):
+                moved = [v.copy() for v in sources]
+                moved[number][index] += step
+                values.append((_oracle(*moved, relu) * upstream).sum())
+            wanted[index] = (values[0] - values[1]) / 2e-6
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("use_native", [False, True])
+def test_a_mean_far_from_zero_costs_no_precision(use_native):
+    inputs = _inputs((4, 64, 32), mean=1000)
+    x, scale, offset, upstream = (v.numpy().astype(np.float64) for v in inputs)
+    y, _, d_scale, _ = _run(inputs, False, use_native)
+    # A mean in float32 is half a unit in the last place off, as x is: 3e-5 at 1000, here in 256 terms of a sum.
+    np.testing.assert_allclose(y, _oracle(x, scale, offset, False), atol=5e-5)
+    np.testing.assert_allclose(d_scale, (_oracle(x, 1, 0, False) * upstream).sum((0, 1)), atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_nan_and_infinity_stay_visible_and_in_their_example(dtype):
+    x, *others = _inputs((4, 4, 8), dtype=dtype)
+    healthy = _run([x, *others], True, True)
+    bad = x.numpy()
+    bad[1, 2, 3], bad[2, 0, 0] = np.nan, np.inf
+    y, d_x, d_scale, _ = _run([tf.constant(bad), *others], True, True)
+    for got, wanted in ((y, healthy[0]), (d_x, healthy[1])):
+        finite = np.isfinite(got.numpy().astype(np.float32)).all((1, 2))
+        np.testing.assert_array_equal(finite, [True, False, False, True])
+        np.testing.assert_array_equal(got.numpy()[[0, 3]], wanted.numpy()[[0, 3]])
+    assert not np.isfinite(d_scale).any()
+
+
+def test_no_examples():
+    y, d_x, d_scale, d_offset = _run(_inputs((0, 4, 8)), True, True)
+    assert y.shape == d_x.shape == (0, 4, 8)
+    np.testing.assert_array_equal([d_scale, d_offset], np.zeros([2, 8]))
+
+
+_THREADS = """
+import sys
+import numpy as np, tensorflow as tf
+tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
+from tests.encoders.norm_test import _inputs, _run
+np.savez(sys.argv[2], *_run(_inputs((3001, 16, 24)), True, True))
+"""
+
+
+@pytest.mark.slow
+def test_threads_change_no_bit(tmp_path):
+    results = []
+    for threads in (1, 5):
+        path = tmp_path / f"{threads}.npz"
+        root = pathlib.Path(__file__).parents[2]
+        subprocess.run([sys.executable, "-c", _THREADS, str(threads), str(path)], check=True, cwd=root)
+        results.append(list(np.load(path).values()))
+    for a, b in zip(*results):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_an_example_does_not_depend_on_the_others():
+    inputs = _inputs((131, 3, 20))
+    together = _run(inputs, True, True)
+    x, scale, offset, upstream = inputs
+    for n in (0, 64, 130):
+        alone = _run([x[n : n + 1], scale, offset, upstream[n : n + 1]], True, True)
+        np.testing.assert_array_equal([v[0] for v in alone[:2]], [v[n] for v in together[:2]])
+
+
+GOOD = {
+    "x": np.ones([3, 4, 5], np.float32),
+    "scale": np.ones([5], np.float32),
+    "offset": np.ones([5], np.float32),
+    "mean": np.ones([3], np.float32),
+    "inverse": np.ones([3], np.float32),
+    "upstream": np.ones([3, 4, 5], np.float32),
+}
+HOSTILE = {
+    "x of rank 2": ("x", [4, 5]),
+    "x of rank 4": ("x", [3, 4, 5, 1]),
+    "x is a number": ("x", []),
+    "no positions": ("x", [3, 0, 5]),
+    "no channels": ("x", [3, 4, 0]),
+    "fewer channels": ("x", [3, 4, 4]),
+    "short scale": ("scale", [4]),
+    "scale is a number": ("scale", []),
+    "scale of rank 2": ("scale", [5, 1]),
+    "long offset": ("offset", [6]),
+    "no offset": ("offset", [0]),
+    "short mean": ("mean", [2]),
+    "mean is a number": ("mean", []),
+    "inverse of rank 3": ("inverse", [3, 1, 1]),
+    "other upstream": ("upstream", [3, 5, 4]),
+    "fewer upstream": ("upstream", [2, 4, 5]),
+    "flat upstream": ("upstream", [60]),
+}
+
+
+def _call(inputs, epsilon=EPSILON):
+    operations().cpc_norm_relu_grad(**inputs, relu=True)
+    first = {name: inputs[name] for name in ("x", "scale", "offset")}
+    operations().cpc_norm_relu(**first, relu=True, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_wrong_shapes_are_invalid_arguments(what):
+    name, shape = HOSTILE[what]
+    inputs = {**GOOD, name: np.ones(shape, np.float32)}
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        _call(inputs)
+    if name in ("x", "scale", "offset"):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            operations().cpc_norm_relu(inputs["x"], inputs["scale"], inputs["offset"], relu=False, epsilon=EPSILON)
+
+    # In a graph: refused when it is made if shapes are known, when it runs if not.
+    known = tf.function(lambda: operations().cpc_norm_relu_grad(**inputs, relu=True))
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+        known()
+    unknown = [tf.TensorSpec(None, tf.float32)] * len(inputs)
+    function = tf.function(lambda *x: operations().cpc_norm_relu_grad(*x, relu=True), input_signature=unknown)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        function(*inputs.values())
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32])
+def test_wrong_dtypes_are_invalid_arguments(name, dtype):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        _call({**GOOD, name: tf.constant(GOOD[name].astype(dtype))})
+
+
+def test_mixed_dtypes_are_invalid_arguments():
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        _call({name: tf.cast(v, tf.bfloat16 if name == "upstream" else tf.float32) for name, v in GOOD.items()})
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan")])
+def test_epsilon_is_positive(epsilon):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="epsilon"):
+        _call(GOOD, epsilon)
+
+
+# The layers.
 
 
 @pytest.mark.parametrize(("over_space", "axes"), [(True, (1, 2, 3)), (False, (3,))])
@@ -31,7 +230,7 @@ class TestLayerNorm:
     def test_equals_numpy(self, over_space, axes):
         layer = self._layer(over_space, 6)
         x = np.random.default_rng(1).normal(2, 3, [4, 5, 3, 6]).astype(np.float32)
-        wanted = _oracle(x, layer.scale.numpy(), layer.offset.numpy(), axes)
+        wanted = _oracle(x.astype(np.float64), layer.scale.numpy(), layer.offset.numpy(), axes=axes)
         np.testing.assert_allclose(layer(x), wanted, atol=2e-5)
 
     def test_gradient_equals_tensorflows(self, over_space, axes):
@@ -48,7 +247,12 @@ class TestLayerNorm:
             return tape.gradient(value, sources)
 
         ours = gradients(lambda: layer(x))
-        theirs = gradients(lambda: _plain(x, layer.scale, layer.offset, list(axes)))
+
+        def plain():
+            mean, variance = tf.nn.moments(x, list(axes), keepdims=True)
+            return (x - mean) * tf.math.rsqrt(variance + EPSILON) * layer.scale + layer.offset
+
+        theirs = gradients(plain)
         for our, their in zip(ours, theirs):
             np.testing.assert_allclose(our, their, rtol=2e-4, atol=2e-4)
 
@@ -74,7 +278,7 @@ def test_statistics_are_float32_for_bfloat16_input():
     y = layer(x)
     assert y.dtype == tf.bfloat16
     assert layer.scale.dtype == tf.float32
-    np.testing.assert_allclose(tf.cast(y, tf.float32), _oracle(x, 1, 0, (1, 2, 3)), atol=0.05)
+    np.testing.assert_allclose(tf.cast(y, tf.float32), _oracle(x, 1, 0, axes=(1, 2, 3)), atol=0.05)
 
 
 @pytest.mark.parametrize(

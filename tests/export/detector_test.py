@@ -12,14 +12,17 @@ import tensorflow_hub as hub
 
 from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.detect.trainee import DetectorTraining
-from cpc_tf.export import check_module, exporter, verify
-from cpc_tf.export.config import ExportConfig
+from cpc_tf.export import check_module, verify
+from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from tests.data.samples import Images, encode
 from tests.detect.samples import SMALL
+from tests.export.conftest import made, read
 from tests.snippets import python_of
+
+pytestmark = pytest.mark.slow
 
 NAMES = ["ant", "bee", "wasp"]
 CONFIG = replace(SMALL, dataset="voc:/home/someone/insects", rpn_test_proposals=40, detection_score=0.2)
@@ -46,7 +49,7 @@ def run(tmp_path_factory):
 def exported(run, tmp_path_factory):
     """(directory, what the export returned), checked in a fresh process."""
     output = str(tmp_path_factory.mktemp("exported") / "hub")
-    return output, exporter.export(ExportConfig(workdir=run[0], output=output))
+    return output, export(ExportConfig(workdir=run[0], output=output))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +68,7 @@ def test_it_is_checked_in_a_fresh_process(exported):
     assert done["detections"] > 10
     assert done["same"] >= 0.9
     assert re.match(
-        r"3 classes, weights of step 9; in a fresh process: \d+ detections, \S+ % of them the same", done["summary"]
+        r"3 classes, weights of step 9; in a fresh process: \d+ detections, \S+% of them the same", done["summary"]
     )
     assert {"saved_model.pb", "variables", "README.md", "detector.json"} <= set(os.listdir(output))
 
@@ -108,21 +111,18 @@ def test_no_image_at_all(module):
 
 
 def test_the_description_names_no_path_of_this_machine(run, exported):
-    with open(os.path.join(exported[0], "detector.json")) as file:
-        text = file.read()
+    text = read(exported[0], "detector.json")
     content = json.loads(text)
     assert (content["class_names"], content["step"], content["run"]) == (NAMES, 9, "first_run")
     assert (content["dataset"], content["detector"]["encoder"]) == ("voc:insects", "random")
     assert content["canvas"]["canvas_height"] == 48
-    with open(os.path.join(exported[0], "README.md")) as file:
-        text += file.read()
+    text += read(exported[0], "README.md")
     assert "/home/someone" not in text
     assert os.path.dirname(run[0]) not in text
 
 
 def test_the_card(exported, capsys):
-    with open(os.path.join(exported[0], "README.md")) as file:
-        text = file.read()
+    text = read(exported[0], "README.md")
     assert "# Detector of 3 classes, fine-tuned on `voc:insects`" in text
     assert "| mean average precision, measured on split `test` at an overlap of 0.5, step 9 | |" in text
     assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |" in text
@@ -143,9 +143,7 @@ def test_the_card(exported, capsys):
         ({"case0/labels": lambda x: 2 - x}, "detections are the checkpoint's"),
     ],
 )
-def test_the_check_finds_what_is_different(module, reference, monkeypatch, changed, message):
-    for name, library in {"np": np, "tf": tf, "hub": hub}.items():  # which a fresh process imports
-        monkeypatch.setattr(check_module, name, library, raising=False)
+def test_the_check_finds_what_is_different(module, reference, monkeypatch, in_process, changed, message):
     monkeypatch.setattr(hub, "load", lambda path: module)
     other = {**reference, **{name: change(reference[name]) for name, change in changed.items()}}
     with pytest.raises(check_module.NotTheSame, match=message):
@@ -153,17 +151,13 @@ def test_the_check_finds_what_is_different(module, reference, monkeypatch, chang
 
 
 def test_what_is_missing_is_named(run, tmp_path):
-    def export(**flags):
-        exporter.export(ExportConfig(**{"workdir": str(tmp_path / "run"), "output": str(tmp_path / "hub"), **flags}))
-
     shutil.copytree(run[0], tmp_path / "run")
     with pytest.raises(ConfigError, match="--step=8: no such checkpoint in .* there are 9"):
-        export(step=8)
+        made(tmp_path / "run", step=8)
     gone = replace(CONFIG, encoder=str(tmp_path / "gone"))
     (tmp_path / "run/run.flags").write_text(to_flagfile(gone))
-    with pytest.raises(ConfigError, match="--workdir=.*: the encoder that this run began with is needed: --encoder="):
-        export()
+    with pytest.raises(ConfigError, match="--workdir=.*: the module that this run began with is needed: --encoder="):
+        made(tmp_path / "run")
     (tmp_path / "run/class_names.json").unlink()
     with pytest.raises(ConfigError, match="has no class_names.json, its training never began"):
-        export()
-    assert not (tmp_path / "hub").exists()
+        made(tmp_path / "run")

@@ -10,6 +10,8 @@ from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
 from tests.export.conftest import GEOMETRY, IMAGES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def encoder():
@@ -26,8 +28,13 @@ def path(encoder, tmp_path_factory):
     return directory
 
 
-def test_lists_are_saved(encoder, path):
-    loaded = hub.load(path)
+@pytest.fixture(scope="module")
+def loaded(path):
+    """The module, loaded once for the tests that do not change it."""
+    return hub.load(path)
+
+
+def test_lists_are_saved(encoder, loaded):
     for entry in (loaded, loaded.patched):
         assert len(entry.variables) == len(encoder.variables)
         assert [v.shape for v in entry.trainable_variables] == [v.shape for v in encoder.trainable_variables]
@@ -35,49 +42,47 @@ def test_lists_are_saved(encoder, path):
     assert loaded.variables[0] is loaded.patched.variables[0]
 
 
-def test_endpoints(encoder, path):
-    endpoints = hub.load(path)(IMAGES, return_endpoints=True)
+def test_endpoints(encoder, loaded):
+    endpoints = loaded(IMAGES, return_endpoints=True)
     wanted = encoder.endpoints(tf.constant(IMAGES))
     assert set(endpoints) == {"stack1", "stack2", "feature_map", "features"}
     for name in wanted:
         np.testing.assert_allclose(endpoints[name], wanted[name], atol=1e-4)
 
 
-def test_patched_endpoints_are_those_of_each_patch(encoder, path):
-    endpoints = hub.load(path).patched(IMAGES, return_endpoints=True)
+def test_patched_endpoints_are_those_of_each_patch(encoder, loaded):
+    endpoints = loaded.patched(IMAGES, return_endpoints=True)
     patch = tf.constant(IMAGES[1:, 12:28, 4:20])  # row 3, column 1
     for name, wanted in encoder.endpoints(patch).items():
         assert endpoints[name].shape == [2, 5, 3, *wanted.shape[1:]]
         np.testing.assert_allclose(endpoints[name][1:, 3, 1], wanted, atol=1e-4)
 
 
-def test_shapes_are_known_to_keras(path):
-    layer = hub.KerasLayer(path)
+def test_shapes_are_known_to_keras(loaded):
     images = keras.Input([None, None, 3])
-    assert layer(images).shape.as_list() == [None, 128]
-    assert hub.KerasLayer(layer.resolved_object.patched)(images).shape.as_list() == [None, None, None, 128]
+    assert hub.KerasLayer(loaded)(images).shape.as_list() == [None, 16]
+    assert hub.KerasLayer(loaded.patched)(images).shape.as_list() == [None, None, None, 16]
 
 
-def test_signatures(path):
-    loaded = hub.load(path)
+def test_signatures(loaded):
     served = loaded.signatures["serving_default"](images=tf.constant(IMAGES))
     assert {name: x.shape.as_list() for name, x in served.items()} == {
-        "features": [2, 128],
-        "feature_map": [2, 8, 6, 128],
+        "features": [2, 16],
+        "feature_map": [2, 8, 6, 16],
     }
-    assert loaded.signatures["patched"](images=tf.constant(IMAGES))["latents"].shape == [2, 5, 3, 128]
+    assert loaded.signatures["patched"](images=tf.constant(IMAGES))["latents"].shape == [2, 5, 3, 16]
 
 
 @pytest.mark.parametrize("shape", [(0, 32, 32), (1, 33, 47), (3, 1, 5), (2, 16, 100)])
-def test_any_size(path, shape):
-    features = hub.load(path)(tf.zeros([*shape, 3]))
-    assert features.shape == [shape[0], 128]
+def test_any_size(loaded, shape):
+    features = loaded(tf.zeros([*shape, 3]))
+    assert features.shape == [shape[0], 16]
     assert np.all(np.isfinite(features))
 
 
-def test_image_smaller_than_a_patch(path):
+def test_image_smaller_than_a_patch(loaded):
     with pytest.raises(tf.errors.InvalidArgumentError, match="smaller than a patch of 16 px"):
-        hub.load(path).patched(tf.zeros([1, 15, 40, 3]))
+        loaded.patched(tf.zeros([1, 15, 40, 3]))
 
 
 @pytest.mark.parametrize("entry", ["whole", "patched"])

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.faults.fuzz import Attack
-from tests.faults.targets import TARGETS
+from tests.faults.fuzz import TARGETS, Attack
 
 CASES = {
     "images": 200,

@@ -42,6 +42,7 @@ def test_our_module_has_both(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeypatch, capsys):
     root = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
     modules.write_card(tmp_path, EncoderConfig(encoder="tiny"))
@@ -58,7 +59,7 @@ def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeyp
     linear(cli.parse(LinearConfig, [*flags, f"--workdir={tmp_path}/run"]))
     assert len(opened) == 5
     assert len(set(map(id, opened))) == 1
-    assert capsys.readouterr().out.count("--split=train: 6 pictures of 3 classes: blue 2, green 2, red 2\n") == 1
+    assert capsys.readouterr().out.count("--split=train: 6 images of 3 classes: blue 2, green 2, red 2\n") == 1
 
 
 def with_card(folder, mirror, *flags):
@@ -107,6 +108,7 @@ def test_what_the_module_contradicts_is_named(tmp_path, caplog, card, flags, mes
     assert message in "".join(messages)
 
 
+@pytest.mark.slow
 def test_divergence_in_the_last_step_is_no_result(tmp_path):
     """The loss of that step was finite: it was computed before the weights were moved."""
     folder = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.objectives.cpc import QUARTER_TURNS, rotate
-from cpc_tf.objectives.pixelcnn import PixelCNN
+from cpc_tf.objectives.cpc import QUARTER_TURNS, PixelCNN, rotate
 
 
 @pytest.fixture(scope="module")

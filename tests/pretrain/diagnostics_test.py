@@ -43,8 +43,8 @@ def test_latents_all_alike_are_zero_not_nan():
 def test_collapse_is_said_once_with_its_reason(feature_std, effective_rank, said):
     health = Health(patience=2)
     record = {"feature_std": feature_std, "effective_rank": effective_rank}
-    assert health.look(10, record) is None
-    warnings = [health.look(step, record) for step in (20, 30, 40)]
+    assert health.warning(10, record) is None
+    warnings = [health.warning(step, record) for step in (20, 30, 40)]
     if said:
         assert said in warnings[0]
     assert warnings[1:] == [None, None]
@@ -53,11 +53,11 @@ def test_collapse_is_said_once_with_its_reason(feature_std, effective_rank, said
 def test_one_bad_look_is_not_a_collapse():
     health = Health(patience=2)
     bad, good = {"feature_std": 0.0, "effective_rank": 1.0}, {"feature_std": 0.5, "effective_rank": 9.0}
-    assert [health.look(i, record) for i, record in enumerate([bad, good, bad, good])] == [None] * 4
+    assert [health.warning(i, record) for i, record in enumerate([bad, good, bad, good])] == [None] * 4
 
 
 def test_an_objective_without_latents_has_no_health():
-    assert [Health(patience=1).look(step, {"loss": 1.0}) for step in (1, 2)] == [None, None]
+    assert [Health(patience=1).warning(step, {"loss": 1.0}) for step in (1, 2)] == [None, None]
 
 
 def test_neighbours_of_clusters_are_right_and_of_noise_are_chance():

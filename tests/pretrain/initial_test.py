@@ -13,8 +13,7 @@ import tensorflow_hub as hub
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import restore_kernel_norms
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.exporter import export
+from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.pretrain import run
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import ConfigError, replace
@@ -93,7 +92,7 @@ def test_a_resumed_run_goes_on_from_its_own_values(module, tmp_path, monkeypatch
     whole, stopped = (replace(config, workdir=f"{tmp_path}/{name}") for name in ("whole", "stopped"))
     wanted = run.pretrain(whole)
     with monkeypatch.context() as patched:
-        patched.setattr(run.Health, "look", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        patched.setattr(run.Health, "warning", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         with pytest.raises(Stopped, match="saved step 1"):
             run.pretrain(stopped)
     assert run.pretrain(stopped)["loss"] == wanted["loss"]

@@ -34,21 +34,21 @@ def config(tmp_path):
 
 
 def test_a_run_leaves_its_sheet_once(config, tmp_path, monkeypatch):
-    source = catalog.open_source(config.data.dataset)
-    patch_sheet.leave(config, source)
+    source = catalog.open_source(config.data, "train")
+    patch_sheet.write_once(config, source)
     with Image.open(tmp_path / "run/patches.png") as sheet:
         assert sheet.size[0] > 5 * 16  # the 5 x 5 grid
     monkeypatch.setattr(patch_sheet, "draw", lambda *_: pytest.fail("drawn again"))
-    patch_sheet.leave(config, source)
+    patch_sheet.write_once(config, source)
 
 
-@pytest.mark.parametrize("error", [OSError("disk full"), tf.errors.InvalidArgumentError(None, None, "no picture")])
+@pytest.mark.parametrize("error", [OSError("disk full"), tf.errors.InvalidArgumentError(None, None, "no image")])
 def test_what_the_machine_fails_is_a_warning(config, tmp_path, monkeypatch, capsys, error):
     def fail(*_):
         raise error
 
     monkeypatch.setattr(patch_sheet, "draw", fail)
-    patch_sheet.leave(config, None)
+    patch_sheet.write_once(config, catalog.open_source(config.data, "train"))
     said = capsys.readouterr().err
     assert said.startswith("warning: ")
     assert "patches.png" in said
@@ -57,4 +57,4 @@ def test_what_the_machine_fails_is_a_warning(config, tmp_path, monkeypatch, caps
 
 def test_a_mistake_in_the_drawing_is_raised(config):
     with pytest.raises(AttributeError):
-        patch_sheet.leave(config, "no source")
+        patch_sheet.write_once(config, "no source")

@@ -77,21 +77,13 @@ def test_the_gradient_is_clipped_and_its_norm_reported():
     assert norm == pytest.approx(0.01, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"norm": "batch", "directions": 1}, {"precision": "bfloat16", "recompute": True, "directions": 1}]
-)
-def test_the_whole_step_compiles_with_xla(settings):
-    config = replace(TINY, xla="on", **settings)
+def test_a_step_with_batch_norm_compiles_with_xla():
+    config = replace(TINY, xla="on", norm="batch", directions=1)
     training = Pretraining(config, tf.distribute.get_strategy(), 10)
-    batch = {"patches": _patches(4)}
-    before = training.model.trainable_variables[0].numpy()
     compiled = tf.function(training.train_step, autograph=False, jit_compile=True)
-    losses = [float(compiled(batch)["loss"]) for _ in range(3)]
-    assert np.isfinite(losses).all()
+    before = training.model.trainable_variables[0].numpy()
+    assert np.isfinite([float(compiled({"patches": _patches(4)})["loss"]) for _ in range(3)]).all()
     assert np.abs(training.model.trainable_variables[0] - before).max() > 0
-    if not settings:
-        plain = Pretraining(replace(config, xla="off"), tf.distribute.get_strategy(), 10)
-        assert float(plain.train_step(batch)["loss"]) == pytest.approx(losses[0], rel=1e-4)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_one_others():
@@ -124,11 +116,6 @@ def test_averaged_weights_stand_in_and_go_away():
     np.testing.assert_array_equal(training.model.trainable_variables[0], raw)
 
 
-def test_a_batch_that_does_not_spread_is_refused(two_replicas):
-    with pytest.raises(ConfigError, match="--batch_size=3: not a multiple of the 2 replicas"):
-        Pretraining(replace(TINY, batch_size=3), two_replicas, 10)
-
-
 @pytest.mark.parametrize("xla", ["off", "on"])
 def test_the_native_norm_is_in_the_step_unless_xla_compiles_it(xla):
     strategy = make_strategy("single")
@@ -151,19 +138,3 @@ def test_parts_change_no_answer():
 @pytest.mark.parametrize(("changes", "parts"), [({}, 2), ({"norm": "batch"}, 1), ({"xla": "on"}, 1)])
 def test_what_is_encoded_in_parts(changes, parts):
     assert build_model(replace(TINY, **changes)).parts == parts
-
-
-def test_the_whole_step_compiles_as_a_tpu_compiles_it():
-    """Gradients, clip, Adam and average in one XLA program, with the answer of the step that is not compiled."""
-    results = []
-    for xla in ("off", "on"):
-        training = Pretraining(replace(TINY, xla=xla), make_strategy("single"), 10)
-        step = tf.function(
-            lambda x, training=training: training.strategy.run(training.train_step, ({"patches": x},)),
-            jit_compile=xla == "on",
-            autograph=False,
-        )
-        loss = float(step(_patches(4))["loss"])
-        results.append([loss, *(v.numpy() for v in (*training.trained, *training.average.averages))])
-    for one, other in zip(*results):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)

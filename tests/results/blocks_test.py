@@ -1,33 +1,25 @@
 """How values are written, and what of them a CSV file holds."""
 
-import pytest
-
-from cpc_tf.results.blocks import Row, Spread, Table, paper_rows, percent, spread, text, to_csv
-
-
-def test_spread():
-    assert spread([0.2, 0.4, 0.3]) == (pytest.approx(0.3), 0.2, 0.4, 3)
-    assert spread([]) is None
-    assert text(spread([0.2, 0.4, 0.3])) == "30.0 ±10.0"
-    assert text(spread([0.2])) == "20.0"
+from cpc_tf.results.blocks import Gain, Row, Spread, Table, paper_rows, percent, spread, text, to_csv
 
 
 def test_cells():
+    assert spread([]) is None
+    assert text(spread([0.2, 0.4, 0.3])) == "30.0 ±10.0"
+    assert text(spread([0.2])) == "20.0"
     values = [None, 3, 12345, 0.00123, 1234.6, "word", True, {"a": 1}]
     assert [text(v) for v in values] == ["\N{EN DASH}", "3", "12,345", "0.00123", "1,235", "word", "1", "{'a': 1}"]
     assert [percent(0.01), percent(0.125), percent(1.0)] == ["1 %", "12.5 %", "100 %"]
+    gains = [Gain(5.65), Gain(5.0), Gain(12.3), Gain(0.5), Gain(9.97), Gain(2.0, "more than")]
+    assert [text(x) for x in gains] == ["5.7×", "5×", "12×", "0.5×", "10×", "more than 2×"]  # noqa: RUF001
 
 
-def test_the_papers_floats_are_percent():
-    (row,) = paper_rows({"Transfer": (("Deep Cluster", "Fast: VGG-16", 24, 65.9, None),)}, " (paper)")
-    assert (row.source, row.group) == ("paper", "Transfer (paper)")
-    assert [text(value) for value in row.values] == ["Deep Cluster", "Fast: VGG-16", "24", "65.9", "\N{EN DASH}"]
-
-
-def test_a_tables_file_is_unrounded():
+def test_the_papers_floats_are_percent_and_a_tables_file_is_unrounded():
+    (theirs,) = paper_rows({"Transfer": (("Deep Cluster", 23.1, 24, None),)}, " (paper)")
+    assert (theirs.source, theirs.group) == ("paper", "Transfer (paper)")
+    assert [text(value) for value in theirs.values] == ["Deep Cluster", "23.1", "24", "\N{EN DASH}"]
     ours = Row(["ours", Spread(1 / 3, 0.25, 0.5, 2)], group="Top-1")
-    rows = [ours, *paper_rows({"": (("theirs", 23.1),)})]
-    data = Table("t", "T", ["Method", "1 %"], rows).data
+    data = Table("t", "T", ["Method", "1 %"], [ours, theirs]).data
     shown = {"1 %": 0.333333, "1 % low": 0.25, "1 % high": 0.5, "1 % runs": 2}
     assert data[0] == {"source": "measured", "group": "Top-1", "Method": "ours", **shown}
     assert data[1]["1 %"] == 0.231

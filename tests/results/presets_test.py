@@ -47,7 +47,6 @@ def test_after_pip_install_no_preset_is_named(other, tmp_path, monkeypatch):
         (tmp_path / "flags/photos").mkdir(parents=True)
         (tmp_path / "flags/__init__.py").touch()
     monkeypatch.setattr(presets, "FLAGS", tmp_path / "flags")
-    assert not presets.installed()
     assert presets.own_preset("photos", "linear") == ""
     assert presets.shorter(object, "", 10, 100) == presets.UNKNOWN
     assert presets.remark([presets.UNKNOWN, "", presets.UNKNOWN], "", "so") == f"{presets.UNKNOWN}; so"

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from cpc_tf.results.runs import Run, collect, run_id
+from cpc_tf.results import runs as results
+from cpc_tf.results.runs import Run, collect, dataset_id, dataset_titles, run_id
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from tests.results import samples
@@ -39,7 +40,8 @@ def test_links_are_not_followed(tmp_path):
     os.symlink(tmp_path / "other/run/result.json", tmp_path / "runs/result.json")
     os.symlink(tmp_path / "runs", tmp_path / "link")
     for entrance in ("runs", "link"):
-        ((run,), _) = found_in(tmp_path / entrance)
+        ((run,), problems) = found_in(tmp_path / entrance)
+        assert problems == ["result.json: cannot be read (no file of its own)"]
         assert run["top1"] == 0.9
         assert not run.read("predictions.csv")
 
@@ -49,18 +51,19 @@ def test_a_run_counts_once(tmp_path):
     record = samples.linear()
     samples.write(tmp_path / "a", record, run__flags="--seed=0\n")
     samples.write(tmp_path / "copy", record, run__flags="--seed=0\n")
-    samples.write(tmp_path / "seed", samples.linear(seed=1), run__flags="--seed=1\n")
+    # With the same figures and time, but other flags: another run.
+    samples.write(tmp_path / "seed", record, run__flags="--seed=1\n")
     (tmp_path / "study.json").write_text(json.dumps([{**record, "rung": "BU", "run": run_id(str(tmp_path / "a"))}]))
     runs, _ = found_in(tmp_path)
     assert [(run.place, run.get("rung")) for run in runs] == [("a", "BU"), ("seed", None)]
 
 
-def test_runs_of_equal_time_and_figures_are_not_one(tmp_path):
-    """Two runs may end in the same second with the same accuracy: what they were started with tells them apart."""
-    for seed in (0, 1):
-        record = samples.linear(wall_seconds=9.123456)
-        samples.write(tmp_path / str(seed), record, run__flags=f"--seed={seed}\n")
-    assert len(found_in(tmp_path)[0]) == 2
+def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    samples.write(tmp_path / "a", samples.linear())
+    samples.write(tmp_path / "b", samples.linear(note="x" * 2000))
+    monkeypatch.setattr(results, "LARGEST", 2000)
+    ((run,), problems) = found_in(tmp_path)
+    assert (run.place, problems) == ("a", ["b/result.json: cannot be read (larger than 2,000 bytes)"])
 
 
 @pytest.mark.parametrize(
@@ -69,17 +72,14 @@ def test_runs_of_equal_time_and_figures_are_not_one(tmp_path):
         ({"top1": 91.9}, "top1 is 91.9"),
         ({"top1": float("nan")}, "top1 is nan"),
         ({"top1": None}, "top1 is missing"),
-        ({"top1": True}, "top1"),
         ({"top5": 10**400}, "top5"),
         ({"dataset": 3}, "dataset is 3"),
         ({"num_train_labels": 0}, "num_train_labels is 0"),
         ({"phases": {"frozen": 1}}, "phases"),
-        ({"phases": []}, "phases"),
         ({"search": [1]}, "search"),
         ({"class_names": [1]}, "class_names"),
         ({"seed": "x"}, "seed"),
         ({"kind": ["x"]}, "kind"),
-        ({"identity": "cpc"}, "identity"),
         ({"identity": None}, "identity is missing"),
         ({"settings": [1]}, "settings"),
         ({"identity": {"trained_by": "cpc", "architecture": 3}}, "identity"),
@@ -109,3 +109,35 @@ def test_metrics_survive_anything(tmp_path):
     )
     assert run.metrics() == [{"step": 1, "loss": 2}]
     assert run.metrics("no such phase") == []
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {"folder:/birds/images": "folder:/birds/images", "folder:/cars/images": "folder:/cars/images"},
+        {"folder:/x/photos": "folder:/x/photos", "photos": "photos", "photos/15200": "photos"},
+        {"folder:/x/cells": "folder:/x/cells", "voc:/x/cells": "voc:/x/cells", "folder:/z/birds": "birds"},
+        {"folder:gs://a/images": "folder:gs://a/images", "folder:gs://b/images/": "folder:gs://b/images"},
+        {
+            "folder:/data/sets/birds/": "birds",
+            "voc/2007": "voc/2007",
+            "cifar10": "cifar10",
+            "folder:": "folder:",
+            "": "",
+        },
+    ],
+    ids=str,
+)
+def test_datasets_of_one_page_have_names_that_tell_them_apart(expected):
+    assert dataset_titles(expected) == expected
+
+
+def test_a_folder_has_one_name_however_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "birds/images").mkdir(parents=True)
+    os.symlink(tmp_path / "birds", tmp_path / "link")
+    written = ("birds/images", "birds/images/", "./birds/../birds/images", "~/birds/images", f"{tmp_path}/birds/images",
+               "link/images")  # fmt: skip
+    assert len({dataset_id(f"folder:{path}") for path in written}) == 1
+    assert {*dataset_titles([f"folder:{path}" for path in written]).values()} == {"images"}

@@ -70,7 +70,7 @@ def metrics(steps=(10, 20, 30), **more):
 
 
 def all_kinds(folder):
-    """Every kind of run, with gaps: pixels at 10 % have two seeds, CPC lacks 10 %; one rung of the ladder."""
+    """Every kind of run, with gaps: pixels at 10 % have two seeds, CPC lacks 10 %; one record of a study."""
     for fraction, top1 in CPC.items():
         if fraction != 0.1:
             write(folder / f"photos/efficient/cpc_{fraction}", efficient(fraction=fraction, top1=top1),
@@ -83,7 +83,7 @@ def all_kinds(folder):
         write(folder / f"photos/linear/{name}", linear(encoder, top1), metrics__jsonl=metrics())
     sick = metrics(feature_std=0.001, effective_rank=1.1, bound=0.1, gradient_norm=1.0, images_per_second=9.0)
     write(folder / "photos/pretrain", pretrain(), metrics__jsonl=sick + '{"step": 4', run__flags="--seed=0\n")
-    write(folder / "ablation/3_bu/linear", linear("runs/ablation/3_bu/hub", 0.75, rung="BU"))
+    write(folder / "ladder/linear", linear("runs/ladder/hub", 0.75, rung="BU"))
     write(folder / "voc/cpc", detect())
     write(folder / "unknown", {"kind": "dance"})
     (folder / "broken").mkdir()

@@ -1,10 +1,31 @@
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.training.optimizer import PolyakAverage, adam
+from cpc_tf.training.optimizer import PolyakAverage, Schedule, adam, warm_up
+
+
+def rates(schedule, steps):
+    return [float(schedule(tf.constant(step, tf.int64))) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wanted"),
+    [
+        (warm_up(4e-4, "constant", 0, 100), {0: 4e-4, 50: 4e-4, 10**6: 4e-4}),
+        (warm_up(1.0, "constant", 10, 100), {0: 0.1, 4: 0.5, 9: 1.0, 10: 1.0}),
+        (warm_up(1.0, "cosine", 10, 100), {0: 0.1, 10: 1.0, 55: 0.5, 100: 0.0, 200: 0.0}),
+        (Schedule(2.0, warmup_steps=4, drops=(10, 20.5)), {0: 0.5, 3: 2.0, 9: 2.0, 10: 0.2, 20: 0.2, 21: 0.02}),
+    ],
+    ids=["constant", "warm-up", "cosine", "drops"],
+)
+def test_rates(schedule, wanted):
+    assert rates(schedule, wanted) == pytest.approx([*wanted.values()], abs=1e-6)
+
+
+def test_a_schedule_is_rebuilt_from_its_config():
+    schedule = Schedule(2.0, 4, 30, (10.0,))
+    assert rates(Schedule.from_config(schedule.get_config()), range(0, 30, 7)) == rates(schedule, range(0, 30, 7))
 
 
 def test_adam_equals_numpy():
@@ -20,36 +41,19 @@ def test_adam_equals_numpy():
 
 
 @pytest.mark.parametrize("decay", [0.9999, 0.5])
-def test_polyak_average_ramps_up(decay):
-    variable = tf.Variable([4.0])
-    average = PolyakAverage([variable], decay)
-    wanted = 4.0
-    for step in range(6):
-        variable.assign([float(step)])
-        average.update([variable], tf.constant(step, tf.int64))
-        d = min(decay, (1 + step) / (10 + step))
-        wanted = d * wanted + (1 - d) * step
-    assert float(average.averages[0][0]) == pytest.approx(wanted, rel=1e-6)
-    assert not math.isclose(wanted, 5.0)
-
-
-def test_replicas_average_their_own_copies_alike(two_replicas):
-    """Without aggregation nothing is sent between them, and nothing is needed: the figures are those of one."""
+def test_polyak_average_ramps_up_and_replicas_average_their_own_copies_alike(decay, two_replicas):
+    """Without aggregation nothing is sent between replicas."""
     with two_replicas.scope():
         variable = tf.Variable([4.0, -1.0])
-        average = PolyakAverage([variable], 0.5)
-    alone = tf.Variable([4.0, -1.0])
-    wanted = PolyakAverage([alone], 0.5)
-
-    @tf.function
-    def update(step):
-        two_replicas.run(lambda: average.update([variable], step))
-
-    for step in range(3):
-        for v in (variable, alone):
-            v.assign([float(step), 1.0 / (step + 3)])
+        average = PolyakAverage([variable], decay)
+    update = tf.function(lambda step: two_replicas.run(average.update, ([variable], step)))
+    wanted = np.array([4.0, -1.0])
+    for step in range(6):
+        values = np.array([step, 1.0 / (step + 3)])
+        variable.assign(values)
         update(tf.constant(step, tf.int64))
-        wanted.update([alone], tf.constant(step, tf.int64))
+        d = min(decay, (1 + step) / (10 + step))
+        wanted = d * wanted + (1 - d) * values
     assert average.averages[0].aggregation == tf.VariableAggregation.NONE
     for copy in average.averages[0].values:
-        np.testing.assert_array_equal(copy, wanted.averages[0])
+        np.testing.assert_allclose(copy, wanted, rtol=1e-5)

@@ -1,14 +1,24 @@
-import json
+"""Directories of runs: what is written, refused, made anew and removed, and who may work in one."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 
 import cpc_tf
 from cpc_tf import cli
-from cpc_tf.files import read_json, write_file
+from cpc_tf.export.run import written_aside
+from cpc_tf.files import NotWritten, read_json, write_file
 from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.run import pretrain
 from cpc_tf.settings import ConfigError, replace
-from cpc_tf.training.workdir import Workdir, read_config
+from cpc_tf.training import workdir as workdirs
+from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.workdir import OutOfMemory, Workdir, locked, open_run, read_config
 
 
 @pytest.fixture
@@ -16,14 +26,29 @@ def config(tmp_path):
     return cli.parse(PretrainConfig, [f"--workdir={tmp_path}/run", "--encoder=small"])
 
 
+@pytest.fixture
+def run(config):
+    """The directory of a finished run with a checkpoint."""
+    workdir = Workdir(config, "pretrain")
+    workdir.begin(0)
+    workdir.record(4, {"loss": 1.0, "wall_seconds": 1.0})
+    Checkpoints(workdir.path, tf.train.Checkpoint(value=tf.Variable(4.0))).save(4)
+    workdir.finish({"loss": 1.0})
+    return pathlib.Path(workdir.path)
+
+
+def refused(action, match):
+    with pytest.raises(ConfigError, match=match) as error:
+        action()
+    assert "\n" not in str(error.value)
+
+
 def test_no_workdir_is_refused():
-    with pytest.raises(ConfigError, match="--workdir= is empty"):
-        Workdir(PretrainConfig(), "pretrain")
+    refused(lambda: Workdir(PretrainConfig(), "pretrain"), "--workdir= is empty")
 
 
-def test_a_refused_run_leaves_nothing(config, tmp_path):
-    Workdir(config, "pretrain")
-    assert not list(tmp_path.iterdir())
+def test_no_run_is_an_error(tmp_path):
+    refused(lambda: read_config(str(tmp_path), PretrainConfig), "holds no run")
 
 
 def test_flags_replay_the_run(config):
@@ -34,38 +59,47 @@ def test_flags_replay_the_run(config):
 
 def test_other_settings_are_refused_by_name(config):
     Workdir(config, "pretrain").begin(0)
-    with pytest.raises(ConfigError, match=r"--encoder=resnet50: .*run with --encoder=small"):
-        Workdir(replace(config, encoder="resnet50"), "pretrain")
-    with pytest.raises(ConfigError, match=r"and 1 more"):
-        Workdir(replace(config, encoder="resnet50", seed=3), "pretrain")
-
-
-def test_settings_that_do_not_change_the_result_may_change(config):
-    Workdir(config, "pretrain").begin(0)
+    message = r"--encoder=resnet50: .*run with --encoder=small"
+    refused(lambda: Workdir(replace(config, encoder="resnet50"), "pretrain"), message)
+    refused(lambda: Workdir(replace(config, encoder="resnet50", seed=3), "pretrain"), "and 1 more")
     changed = replace(config, steps_per_loop=7, checkpoint_every=3, strategy="single", train_steps=9)
-    Workdir(changed, "pretrain").begin(0)
+    Workdir(changed, "pretrain").begin(0)  # settings that do not change the result
 
 
 def test_metrics_after_the_resumed_step_are_written_again(config):
     workdir = Workdir(config, "pretrain")
     workdir.begin(0)
     for step in (10, 20, 30):
-        workdir.record(step, {"loss": 1.0 / step})
+        workdir.record(step, {"loss": 1.23456789 / step, "effective_rank": float("nan")})
     with open(f"{config.workdir}/metrics.jsonl", "a") as file:
         file.write('{"step": 40, "lo')  # a kill in the middle of a line
     workdir.begin(20)
-    assert [record["step"] for record in workdir.records()] == [10, 20]
-    assert workdir.records()[0]["loss"] == pytest.approx(0.1)
+    with open(f"{config.workdir}/metrics.jsonl") as file:
+        assert file.read() == '{"step": 10, "loss": 0.123457}\n{"step": 20, "loss": 0.061728}\n'
 
 
-def test_it_says_of_which_task_it_is(config):
+TAILS = {
+    **{text: text for text in ("{", "[]", '{"step": "8"}', '{"loss": 1.0}', '{"step": 8, "loss": null}', "null")},
+    **{"no text": "\xff", "deep": "[" * 99_999},
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_records_end_where_they_are_damaged(config, run, tail):
+    with open(run / "metrics.jsonl", "ab") as file:
+        file.write(TAILS[tail].encode("latin-1") + b'\n{"step": 9}\n')
+    assert [record["step"] for record in Workdir(config, "pretrain").records()] == [4]
+
+
+def test_it_records_its_task_and_its_result(config):
     workdir = Workdir(config, "pretrain")
     workdir.begin(0)
-    wanted = {"task": "pretrain", "version": cpc_tf.__version__, "tensorflow": tf.__version__}
-    assert read_json(f"{config.workdir}/run.json") == wanted
-    assert (
-        workdir.finish({"loss": 0.5}) == read_json(f"{config.workdir}/result.json") == {"kind": "pretrain", "loss": 0.5}
-    )
+    about = {"task": "pretrain", "version": cpc_tf.__version__, "tensorflow": tf.__version__}
+    assert read_json(f"{config.workdir}/run.json") == about
+    wanted = {"kind": "pretrain", "loss": 0.5}
+    assert workdir.finish({"loss": 0.5}) == read_json(f"{config.workdir}/result.json") == wanted
+    with pytest.raises(ValueError, match="JSON"):
+        workdir.finish({"loss": float("nan")})
 
 
 @pytest.mark.parametrize(
@@ -73,7 +107,7 @@ def test_it_says_of_which_task_it_is(config):
     [
         ('{"tensorflow": "2.14.0"}', 20, True),
         ('{"tensorflow": "2.13.0"}', 0, True),  # as the directory that a run of several phases has above theirs
-        ("{}", 20, False),  # of an older version of ours
+        ("{}", 20, False),
         ('{"tensorf', 20, False),
     ],
 )
@@ -82,15 +116,10 @@ def test_a_run_that_goes_on_with_another_tensorflow_says_so(config, caplog, foun
     write_file(workdir.file("run.json"), found)
     with caplog.at_level("WARNING", "absl"):
         workdir.begin(step)
-        workdir.begin(step)  # which says it no more
+        workdir.begin(step)  # warns only once
     messages = [record.getMessage() for record in caplog.records]
     assert sum("begun with TensorFlow 2.1" in message for message in messages) == warned
     assert read_json(workdir.file("run.json"))["tensorflow"] == tf.__version__
-
-
-def test_results_are_strict_json(config):
-    with pytest.raises(ValueError, match="JSON"):
-        Workdir(config, "linear").finish({"loss": float("nan")})
 
 
 def test_only_the_chief_writes(config, tmp_path):
@@ -101,41 +130,183 @@ def test_only_the_chief_writes(config, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_record_holds_finite_figures_only(config):
-    workdir = Workdir(config, "pretrain")
-    workdir.begin(0)
-    workdir.record(1, {"loss": 1.23456789, "effective_rank": float("nan")})
-    with open(f"{config.workdir}/metrics.jsonl") as file:
-        assert file.read() == '{"step": 1, "loss": 1.234568}\n'
+@pytest.mark.parametrize("content", ["{", "", "{}", "[]", '{"kind": "linear"}', "\xff", '{"kind": ["pretrain"]}'])
+def test_a_damaged_result_is_made_anew(config, run, content, caplog):
+    assert Workdir(config, "pretrain").result() == {"kind": "pretrain", "loss": 1.0}
+    assert Workdir(config, "pretrain").result(lambda found: "phases" in found) is None
+    (run / "result.json").write_bytes(content.encode("latin-1"))
+    assert Workdir(config, "pretrain").result() is None
+    assert "made anew" in caplog.text
 
 
-def test_no_run_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match="holds no run"):
-        read_config(str(tmp_path), PretrainConfig)
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"--recipe=soup\n", b"--seed=many\n", b"\0"])
+def test_damaged_settings_are_one_line(config, run, content):
+    (run / "run.flags").write_bytes(content)
+    refused(lambda: Workdir(config, "pretrain"), "run.flags")
+    refused(lambda: read_config(str(run), PretrainConfig), "run.flags")
+
+
+def test_checkpoints_without_flags_are_refused(config, run):
+    (run / "run.flags").unlink()
+    refused(lambda: Workdir(config, "pretrain"), "has checkpoints but no run.flags, which identify the run")
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "events"])
+def test_a_file_in_place_of_a_folder_is_refused(config, tmp_path, name):
+    write_file(f"{tmp_path}/run/{name}", "")
+    refused(lambda: Workdir(config, "pretrain"), f"{name}: should be a folder; move it away")
+
+
+@pytest.mark.parametrize("name", ["run.flags", "metrics.jsonl", "result.json"])
+def test_a_folder_in_place_of_a_file_is_refused(config, tmp_path, name):
+    (tmp_path / "run" / name).mkdir(parents=True)
+    refused(lambda: Workdir(config, "pretrain"), f"{name}: should be a file; move it away")
+
+
+def test_what_killed_processes_left_is_removed(config, run):
+    left = ["result.json.17.tmp", "checkpoints/step_00000008.data-00000-of-00001", "checkpoints/worker_9/step.index"]
+    left += ["checkpoints/step_00000008.index.tempstate123", "checkpoints/step_00000008_temp/part-00000-of-00001.data"]
+    for name in left:
+        write_file(f"{run}/{name}", "")
+    for name in ("notes.txt", "my.tmp"):
+        write_file(f"{run}/{name}", "mine")
+    with open_run(config, "pretrain") as (workdir, _):
+        Checkpoints(workdir.path).drop_unfinished()
+        workdir.begin(4)
+    found = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    assert not found & set(left)
+    assert found >= {"notes.txt", "my.tmp", "checkpoints/step_00000004.index", "run.flags"}
+    assert not (run / "checkpoints/step_00000008_temp").exists()
+
+
+def test_what_killed_exports_left_is_removed(tmp_path):
+    left, new, other = (tmp_path / name for name in ("hub.17.tmp", "hub.18.tmp", "hub.old.tmp"))
+    for path in (left, new, other):
+        path.mkdir()
+        (path / "saved_model.pb").write_text("")
+    for path in (left / "saved_model.pb", left, other):
+        os.utime(path, (0, 0))
+    with written_aside(f"{tmp_path}/hub") as aside:
+        assert aside
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hub", "hub.18.tmp", "hub.old.tmp"]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM\nmore")])
+def test_too_little_memory_is_one_line(config, error):
+    said = r"^out of memory \(.*\); a smaller --batch_size"
+    with pytest.raises(OutOfMemory, match=said) as ended, open_run(config, "pretrain"):
+        raise error
+    assert ended.value.status == 5
 
 
 def test_files_are_whole_or_absent(tmp_path):
     path = tmp_path / "deep" / "result.json"
-    write_file(str(path), json.dumps({"a": 1}))
-    write_file(str(path), json.dumps({"a": 2}))
+    for content in ('{"a": 1}', '{"a": 2}'):
+        write_file(str(path), content)
     assert read_json(str(path)) == {"a": 2}
     write_file(str(path), b"bytes")
     assert path.read_bytes() == b"bytes"
     assert [p.name for p in path.parent.iterdir()] == ["result.json"]
 
 
-def test_what_a_kill_left_half_written_goes_but_for_what_a_thread_is_writing(config, tmp_path, monkeypatch):
-    Workdir(config, "pretrain").begin(0)
-    for name in ("result.json.17.tmp", "lock.17.tmp", "gone.17.tmp", "my.tmp"):
-        (tmp_path / "run" / name).write_text("{")
-    remove = tf.io.gfile.remove
+def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path):
+    (tmp_path / "file").write_text("whole")
+    with pytest.raises(NotWritten, match="cannot be written .*; what was saved before is whole") as error:
+        write_file(f"{tmp_path}/file/below", "x")
+    assert error.value.status == 4
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NotWritten):
+        write_file(f"{tmp_path}/folder", "x")
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
 
-    def racing(path):
-        """Another one was faster, as the thread that renames its file."""
-        remove(path)
-        if path.endswith("gone.17.tmp"):
-            remove(path)
 
-    monkeypatch.setattr(tf.io.gfile, "remove", racing)
-    Workdir(config, "pretrain").begin(0)
-    assert sorted(path.name for path in (tmp_path / "run").glob("*.tmp")) == ["lock.17.tmp", "my.tmp"]
+def test_a_run_keeps_its_levels(config):
+    workdir = Workdir(config, "pretrain")
+    workdir.keep_levels((900.0, 1300.0))
+    workdir.keep_levels((1000.0, 1400.0))  # the first start was refused before the run began
+    workdir.begin(0)
+    workdir.keep_levels((1000.0, 1400.0))
+    refused(lambda: workdir.keep_levels((1000.0, 1401.0)), "began with 1000 to 1400 as .* now give 1000 to 1401; put")
+    refused(lambda: workdir.keep_levels(None), "now give the upper 8 bits")
+
+
+def test_a_run_without_levels_used_the_upper_8_bits(config, tmp_path):
+    workdir = Workdir(config, "pretrain")
+    workdir.keep_levels(None)
+    assert not list(tmp_path.iterdir())
+    workdir.begin(0)
+    workdir.keep_levels(None)
+    refused(lambda: workdir.keep_levels((1000.0, 1400.0)), "began with the upper 8 bits")
+
+
+HOLD = """
+import fcntl, sys, time
+file = open(sys.argv[1] + "/lock", "a+")
+fcntl.flock(file, fcntl.LOCK_EX)
+file.write("process 17 on elsewhere\\n"); file.flush()
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def enter(directory):
+    with locked(str(directory)):
+        pass
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+        refused(lambda: enter(tmp_path), "process 17 on elsewhere is at work there")
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with locked(str(tmp_path)):
+        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+        refused(lambda: enter(tmp_path), f"process {os.getpid()}")
+        (tmp_path / "result").touch()
+    assert (tmp_path / "lock").exists()
+    enter(tmp_path)
+
+
+def test_a_second_run_is_refused_before_anything_is_built(config, tmp_path):
+    with locked(f"{tmp_path}/run"):
+        refused(lambda: pretrain(config), f"--workdir=.*process {os.getpid()} .* is at work there")
+
+
+def test_a_run_that_leaves_nothing_leaves_no_directory(tmp_path):
+    with locked(f"{tmp_path}/a/run"):
+        assert (tmp_path / "a/run/lock").exists()
+    assert not (tmp_path / "a/run").exists()
+
+
+def test_a_directory_that_cannot_be_written_to_is_refused_before_anything_is_built(config, tmp_path):
+    (tmp_path / "run").write_text("")
+    refused(lambda: pretrain(config), "--workdir=.*cannot be written to")
+    (tmp_path / "lock").mkdir()
+    refused(lambda: enter(tmp_path), "cannot be written to")
+
+
+@pytest.mark.parametrize("place", ["file:///proc/nope/run", "nosuch://bucket/run"])
+def test_a_bucket_that_cannot_be_written_to_is_refused(place):
+    refused(lambda: enter(place), f"^--workdir={place}: cannot be written to ")
+
+
+def test_a_second_process_in_a_bucket_is_a_warning(tmp_path, caplog):
+    bucket = f"file://{tmp_path}"  # an address like a bucket's
+    with locked(bucket):
+        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+        assert not caplog.records
+        enter(bucket)
+    assert "another process is at work there or was killed; only one may write" in caplog.text
+    assert not (tmp_path / "lock").exists()
+
+
+def test_a_file_system_without_locks_is_a_warning(tmp_path, monkeypatch, caplog):
+    def none(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(workdirs.fcntl, "flock", none)
+    with locked(str(tmp_path)):
+        assert "no lock can be had here" in caplog.text

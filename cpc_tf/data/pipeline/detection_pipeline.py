@@ -25,13 +25,12 @@ def batches(
     """Returns endless batches of augmented images with boxes; steps, hosts and arguments as in `pipeline.batches`.
 
     Returns:
-      Infinite, shapes static, with B = per_batch, M = config.max_boxes:
+      Static shapes, with B = per_batch, M = config.max_boxes:
         image: uint8 [B, canvas_height, canvas_width, 3], the image at the top left of a grey canvas.
         size: int32 [B, 2], (height, width) of the image on the canvas.
         boxes: float32 [B, M, 4], (ymin, xmin, ymax, xmax) in pixels of the canvas, half-open; padded with zeros.
         labels: int64 [B, M]; padded with -1.
-        difficult: bool [B, M].
-        left_out: int32 [B], number of objects that are too small now or beyond the M largest.
+        left_out: int32 [B], number of objects that are too small on the canvas or beyond the M largest.
 
     Raises:
       ValueError: global_batch is not divisible by the hosts and per_batch.
@@ -48,15 +47,14 @@ def batches(
             **shown,
             "boxes": _padded(tf.gather(boxes, places), config.max_boxes, 0.0),
             "labels": _padded(tf.gather(example["labels"], places), config.max_boxes, NO_LABEL),
-            "difficult": _padded(tf.gather(example["difficult"], places), config.max_boxes, False),
             "left_out": tf.size(example["labels"]) - tf.size(places),
         }
 
     return pipeline.endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
-def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
-    """Returns each image (or each `every`-th), in order, at the test area, with all its objects.
+def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int) -> tf.data.Dataset:
+    """Returns each image, in order, at the test area, with all its objects.
 
     Returns:
       With n the largest number of objects of an image of the batch; the last batch may be smaller:
@@ -74,8 +72,7 @@ def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int
         shown, scale = _shown(example, view, config, source.levels)
         return {**shown, "scale": scale, **{name: example[name] for name in ("name", "boxes", "labels", "difficult")}}
 
-    examples = source.ordered().shard(every, 0)
-    examples = examples.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    examples = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     fill = {**dict.fromkeys(examples.element_spec), "labels": tf.constant(NO_LABEL, tf.int64)}
     return examples.padded_batch(batch_size, padding_values=fill).prefetch(tf.data.AUTOTUNE)
 

@@ -1,68 +1,89 @@
-"""What checks of folders have found, remembered in files."""
+"""Remembers what was found out about the files of a folder until one of them changes."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import hashlib
 import json
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import cache, leftovers
-from cpc_tf.files import reason
+from cpc_tf import cache
+from cpc_tf.files import NotWritten, read_json, reason, remove_leftovers, write_file
+
+_STAT_THREADS = 16  # hide the latency of a bucket
 
 
-def path(cache_dir: str, names: list[str], stats: np.ndarray, rules: str) -> str:
-    """The file of the outcome for a folder's files. It is another one once a file is added, removed or written.
+def stats(root: str, names: list[str]) -> np.ndarray:
+    """Returns the size in bytes and the time of change in ns of each file, -1 if it is absent: int64 [names, 2]."""
+
+    def describe(name):
+        try:
+            stat = tf.io.gfile.stat(f"{root}/{name}")
+        except tf.errors.OpError:
+            return -1, -1
+        return stat.length, stat.mtime_nsec
+
+    chunks = [names[i : i + 1000] for i in range(0, len(names), 1000)]
+    with concurrent.futures.ThreadPoolExecutor(_STAT_THREADS) as pool:
+        parts = pool.map(lambda chunk: np.array([describe(name) for name in chunk], np.int64), chunks)
+        return np.concatenate([np.zeros([0, 2], np.int64), *parts])
+
+
+def remembered(
+    cache_dir: str,
+    root: str,
+    names: list[str],
+    stats: np.ndarray,
+    rules: str,
+    example: dict[str, Any],
+    find: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns `find()`, or what it returned before for the same files and rules.
 
     Args:
-      cache_dir: where outcomes are kept; empty: `cache.folder()`.
-      names, stats: the files, their sizes and times of change.
-      rules: what else the outcome depends on.
+      cache_dir: where findings are kept; empty: `cache.folder()`.
+      root: the folder.
+      names, stats: its files and their `stats`.
+      rules: what else the findings depend on.
+      example: a value of the same kind for each finding: a list of files, or a number.
+      find: finds it out.
     """
     digest = hashlib.sha256(f"{rules}\n".encode())
     for name, (length, changed) in zip(names, stats.tolist()):
         digest.update(f"{name}\n{length} {changed}\n".encode())
-    folder = os.path.expanduser(cache_dir) if cache_dir else cache.folder()
-    return os.path.join(folder, "checked_folders", digest.hexdigest()[:32] + ".json")
+    folder = os.path.join(os.path.expanduser(cache_dir) or cache.folder(), "checked_folders")
+    path = os.path.join(folder, digest.hexdigest()[:32] + ".json")
+    found = _recall(path, names, example)
+    if found is None:
+        found = find()
+        remove_leftovers(folder, r"[0-9a-f]{32}\.json\.\d+\.tmp")
+        try:
+            write_file(path, json.dumps({"folder": root, "files": len(names), **found}, indent=1))
+        except (NotWritten, UnicodeError) as error:  # only a cache
+            why = reason(error.__cause__ or error)
+            logging.warning("%s: cannot be written, the folder will be checked again: %s", path, why)
+    return found
 
 
-def recall(outcome: str, names: list[str], example: dict[str, Any]) -> dict[str, Any] | None:
-    """What was remembered of these files. None if that was nothing, or it cannot be of these.
-
-    Args:
-      example: a value of the same kind for each that was remembered: a list of files, or a number.
-    """
+def _recall(path, names, example):
+    """Returns what a file remembers of these files, None if there is no such file or it cannot be about these."""
     try:
-        with tf.io.gfile.GFile(outcome) as file:
-            record = json.load(file)
+        record = read_json(path)
         found, known = {kind: record[kind] for kind in example}, set(names)
-        sound = all(_is_like(some, example[kind], known) for kind, some in found.items())
-    # TypeError: a list or a number instead of an object, or of a name.
-    except (tf.errors.OpError, ValueError, KeyError, TypeError, RecursionError):
+        sound = all(_is_like(value, example[kind], known) for kind, value in found.items())
+        return found if sound and record["files"] == len(names) else None
+    except (ValueError, KeyError, TypeError):
         return None
-    return found if sound and record.get("files") == len(names) else None
 
 
 def _is_like(value, example, known):
     if isinstance(example, list):
         return isinstance(value, list) and known.issuperset(value)
     return isinstance(value, (int, float)) and math.isfinite(value)
-
-
-def remember(outcome: str, record: dict) -> None:
-    """Writes aside and renames, so that nobody reads half a file; a cache that cannot be written is no error."""
-    aside = f"{outcome}.{os.getpid()}"
-    folder = os.path.dirname(outcome)
-    try:
-        tf.io.gfile.makedirs(folder)
-        leftovers.remove(folder, r"[0-9a-f]{32}\.json\.\d+")
-        with tf.io.gfile.GFile(aside, "w") as file:
-            json.dump(record, file, indent=1)
-        tf.io.gfile.rename(aside, outcome, overwrite=True)
-    except (tf.errors.OpError, UnicodeError) as error:
-        logging.warning("%s: cannot be written, the folder will be checked again: %s", outcome, reason(error))

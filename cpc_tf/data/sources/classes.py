@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cpc_tf.data.sources import folder_names
+from cpc_tf.data.sources import names as names_of
 from cpc_tf.data.sources.source import SplitError
 from cpc_tf.texts import listed
 
 
 class Matched(NamedTuple):
-    """Classes of several splits, those alike but for their spelling as one.
+    """The classes of several splits. Those that differ only in their spelling are one.
 
     Attributes:
       class_names: sorted; a class is spelled as in the first split that has it.
@@ -32,43 +32,41 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
     Args:
       spellings: {split: names of its classes}.
     """
-    name_of, lines = {}, []  # key -> the class's name
+    quoted, name_of, lines = names_of.quoted, {}, []  # name_of: {key: the class's name}
     for split, own in spellings.items():
         here = {}
         for name in sorted(own):
-            key = folder_names.key(name)
+            key = names_of.key(name)
             if key in here:
-                pair = f"{folder_names.quoted(here[key], name)} and {folder_names.quoted(name, here[key])}"
+                pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"
                 why = f"its classes {pair} in {split} differ only in capitals, accents or spaces; make them one"
                 return Matched((), {}, trouble=why)
             here[key] = name
             first = name_of.setdefault(key, name)
             if first != name:
-                lines.append(
-                    f"one class: {folder_names.quoted(first, name)} is {folder_names.quoted(name, first)} in {split}"
-                )
+                lines.append(f"one class: {quoted(first, name)} is {quoted(name, first)} in {split}")
     class_names = tuple(sorted(name_of.values()))
     number = {name: index for index, name in enumerate(class_names)}
     spelled = {name for own in spellings.values() for name in own}
-    return Matched(class_names, {name: number[name_of[folder_names.key(name)]] for name in spelled}, tuple(lines))
+    return Matched(class_names, {name: number[name_of[names_of.key(name)]] for name in spelled}, tuple(lines))
 
 
 def compare(train: Mapping[str, int], test: Mapping[str, int], split: str, test_split: str, unit: str) -> list[str]:
-    """What of the classes only one of two splits has, as lines for the user.
+    """Returns lines for the user on classes that only one of two splits has.
 
     Args:
       train, test: {class: how many `unit` the split has of it}.
       split, test_split: the values of these flags.
-      unit: 'pictures' or 'objects'.
+      unit: 'images' or 'objects'.
 
     Raises:
-      SplitError: the test has a class that cannot be learned, since no example of it is in `train`.
+      SplitError: the test has a class that cannot be learned, since `train` has no example of it.
     """
+    only = [name for name in train if train[name] and not test.get(name)]
     unknown = [f"{name} ({test[name]})" for name in test if test[name] and not train.get(name)]
     if unknown:
         word = "class" if len(unknown) == 1 else "classes"
-        unseen = [name for name in train if train[name] and not test.get(name)]
-        also = f"; only --split={split} has {listed(unseen)}" if unseen else ""
+        also = f"; only --split={split} has {listed(only)}" if only else ""
         raise SplitError(
             test_split,
             f"{unit} of {len(unknown)} {word} that --split={split} has none of, so that they cannot be learned and "
@@ -77,9 +75,9 @@ def compare(train: Mapping[str, int], test: Mapping[str, int], split: str, test_
             "test_split",
         )
     lines = []
-    only = [f"{name} ({train[name]})" for name in train if train[name] and not test.get(name)]
     if only:
-        lines.append(f"learned but never tested, since --test_split={test_split} has none: {listed(only)}")
+        counted = listed([f"{name} ({train[name]})" for name in only])
+        lines.append(f"learned but never tested, since --test_split={test_split} has none: {counted}")
     neither = [name for name in train if not train[name] and not test.get(name)]
     if neither:
         lines.append(f"classes of --dataset that neither split has: {listed(neither)}")
@@ -87,10 +85,10 @@ def compare(train: Mapping[str, int], test: Mapping[str, int], split: str, test_
 
 
 def described(counts: Mapping[str, int], shown: int = 12) -> str:
-    """Classes with how many there are of each, e.g. '2 classes: cat 10, dog 12'; of many, the first and the range."""
+    """Returns how many there are of each class, e.g. '2 classes: cat 10, dog 12'; of many, the first and the range."""
     present = {name: count for name, count in counts.items() if count}
     word = "class" if len(present) == 1 else "classes"
-    few = ", ".join(f"{folder_names.shortened(name)} {count}" for name, count in list(present.items())[:shown])
+    few = ", ".join(f"{names_of.shortened(name)} {count}" for name, count in list(present.items())[:shown])
     if len(present) <= shown:
         return f"{len(present)} {word}: {few}" if present else "no classes"
     least, most = min(present.values()), max(present.values())

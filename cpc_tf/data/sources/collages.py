@@ -11,8 +11,7 @@ from PIL import Image
 
 from cpc_tf.data.sources import photos
 
-# What shows a stuff and no thing is background, and never an object: else a part of a background would be an object
-# that nobody labelled.
+# Photographs of stuff, not things. They are never objects: a part of a background would be an object without a label.
 BACKGROUNDS = ("brick", "cell", "grass", "gravel", "hubble_deep_field", "moon")
 CLASSES = tuple(name for name in photos.CLASSES if name not in BACKGROUNDS)
 TRAIN, TEST = 600, 200
@@ -24,9 +23,9 @@ _SLIMMEST = 0.5  # shorter by longer side
 # Longer side of the cut that is resized to an object: never enlarged, and 134 px is the most that fits into the test
 # part of every photograph.
 _CUTS = (64, 134)
-_LEAST_CONTRAST = 10  # standard deviation of an object's levels: a piece of black sky could be anything
+_LEAST_CONTRAST = 10  # standard deviation of an object's pixels: a piece of black sky could be anything
 _MOST_COVERED = 0.2  # of the smaller of two objects, by the larger or beneath it
-_TRIES = 20  # to find such a cut or place
+_TRIES = 20  # to find a cut or a place
 _FILTER = Image.Resampling.LANCZOS
 
 
@@ -39,26 +38,19 @@ class CollagesConfig(tfds.core.BuilderConfig):
 
 
 def config(train: int = TRAIN, test: int = TEST) -> CollagesConfig:
-    """The builder config with so many images."""
-    # TFDS wants the very object of BUILDER_CONFIGS under its name.
-    if (train, test) == (TRAIN, TEST):
-        return _DEFAULT
+    """Returns the builder config with these numbers of images."""
     return CollagesConfig(name=f"{train}_{test}", train=train, test=test)
 
 
-_DEFAULT = CollagesConfig(name=f"{TRAIN}_{TEST}", train=TRAIN, test=TEST)
-
-
 class Collages(tfds.core.GeneratorBasedBuilder):
-    """1 to 4 cuttings of photographs, 32 to 112 px, on another one: 128x160 to 160x200 px, 13 classes.
+    """1 to 4 cut-outs of photographs, 32 to 112 px, on another one: 128x160 to 160x200 px, 13 classes.
 
     The features of `voc`, in its convention: a box is VOC's numbers, which count pixels from 1 and include the last,
-    divided by the image's size. The classes come in turns. Split `train` is made of what `photos` may show in training,
-    `test` of what it may show in testing: no pixel is shared. Always the same pixels for a version.
+    divided by the image's size. The classes come in turns. The splits are made of the regions that `photos`
+    shows in its splits of the same names: no pixel is shared. Always the same pixels for a version.
     """
 
     VERSION = tfds.core.Version("1.0.0")
-    BUILDER_CONFIGS = [_DEFAULT]  # noqa: RUF012 (the name and the type are TFDS's)
 
     def _info(self):
         objects = {
@@ -103,14 +95,14 @@ def _examples(split, count, seed):
 
 
 def _background(part, random):
-    """A random part of a photograph's part as an image of random size, enlarged only if it must."""
+    """Returns a random part of a region as an image of random size, enlarged only if it must be."""
     height, width = (int(random.integers(*sides, endpoint=True)) for sides in (_HEIGHTS, _WIDTHS))
     factor = min(1.0, part.width / width, part.height / height)
     return photos.cut(part, round(height * factor), round(width * factor), random).resize((width, height), _FILTER)
 
 
 def _paste(image, things, first, random):
-    """Pastes objects onto the image, the first one of class `first`; returns them as features."""
+    """Pastes objects onto the image, the first one of class `first`, and returns them as features."""
     taken, objects = [], []
     for number in range(int(random.integers(1, _MOST_OBJECTS, endpoint=True))):
         label = first if number == 0 else int(random.integers(len(things)))
@@ -122,7 +114,7 @@ def _paste(image, things, first, random):
             if all(_covered(place, other) <= _MOST_COVERED for other in taken):
                 break
         else:
-            continue  # no room: an object less
+            continue  # no room: one object less
         image.paste(thing, (left, top))
         taken.append(place)
         box = [(top + 1) / image.height, (left + 1) / image.width, place[2] / image.height, place[3] / image.width]
@@ -131,7 +123,7 @@ def _paste(image, things, first, random):
 
 
 def _thing(part, random):
-    """A cutting of a photograph's part, shrunk to a random size, mirrored in half of the cases."""
+    """Returns a cut-out of a region, shrunk to a random size, mirrored in half of the cases."""
     longer = round(np.exp(random.uniform(*np.log(_SIDES))))
     shorter = round(longer * random.uniform(_SLIMMEST, 1))
     factor = random.integers(max(longer, _CUTS[0]), _CUTS[1], endpoint=True) / longer
@@ -145,7 +137,7 @@ def _thing(part, random):
 
 
 def _covered(one, other):
-    """What of the smaller of two boxes (top, left, bottom, right) lies within the larger."""
+    """Returns the share of the smaller of two boxes (top, left, bottom, right) that lies within the larger."""
     height = min(one[2], other[2]) - max(one[0], other[0])
     width = min(one[3], other[3]) - max(one[1], other[1])
     smaller = min((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))

@@ -1,4 +1,4 @@
-"""Pictures of more than 8 bits: which of their values become 0 and 255."""
+"""Images of more than 8 bits: which of their values become 0 and 255."""
 
 from __future__ import annotations
 
@@ -12,64 +12,55 @@ from absl import logging
 
 from cpc_tf.data.config import FULL, DataConfig
 from cpc_tf.data.decoding.decode import Levels, header, values
-from cpc_tf.data.sources import check_cache, folder_check
+from cpc_tf.data.sources import check_cache
 
-# Cut off at both ends, of all values: faulty pixels, a letter that is burnt in, a piece of metal.
+# Outliers beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
 _PERCENTILES = (0.1, 99.9)
-PICTURES = 200  # that are looked at
+IMAGES = 200  # to measure
 _PIXELS = 20_000  # of each
 
 
-def of_folder(
-    rule: str,
-    dataset: str,
-    root: str,
-    names: list[str],
-    split: folder_check.Checked,
-    cache_dir: str = "",
-    max_megapixels: float = DataConfig.max_megapixels,
-) -> Levels | None:
-    """The levels for `decode`. They are the same for all splits of a folder; a line says them.
+def of_folder(data: DataConfig, root: str, names: list[str], deep: int, count: int) -> Levels | None:
+    """Returns the levels for `decode`, the same for all splits of a folder. A warning states them.
 
     Args:
-      rule: the --sixteen_bit.
-      dataset: the --dataset, for the line.
-      root: the folder.
-      names: its pictures in all splits, sorted.
-      split: those to be opened. Where none has more than 8 bits, the others are not looked at.
-      cache_dir, max_megapixels: as of `folder_check.sound`.
+      data: the settings of the dataset.
+      root: its folder.
+      names: the images of all splits, sorted. They are read only if a split has some of more than 8 bits.
+      deep, count: how many images of a split have more than 8 bits, and how many it has.
     """
-    if not split.deep:
+    if not deep:
         return None
-    if rule == FULL:
-        _say(dataset, split.deep, len(split.names))
+    if data.sixteen_bit == FULL:
+        _warn(data.dataset, deep, count)
         return None
-    stats = folder_check.stats(root, names)
-    outcome = check_cache.path(cache_dir, names, stats, f"levels 1 {tf.__version__} {max_megapixels}")
-    found = check_cache.recall(outcome, names, {"deep": 0, "low": 0.0, "high": 0.0})
-    if found is None:
-        deep = _deep(root, names, max_megapixels)
-        some = deep[:: -(-len(deep) // PICTURES)]
-        low, high = measured(tf.io.read_file(f"{root}/{name}") for name in some)
-        found = {"deep": len(deep), "low": low, "high": high}
-        check_cache.remember(outcome, {"folder": root, "files": len(names), **found})
+
+    def find():
+        files = _deep(root, names, data.max_megapixels)
+        few = files[:: -(-len(files) // IMAGES)]
+        low, high = measured(tf.io.read_file(f"{root}/{name}") for name in few)
+        return {"deep": len(files), "low": low, "high": high}
+
+    rules = f"levels 1 {tf.__version__} {data.max_megapixels}"
+    stats, example = check_cache.stats(root, names), {"deep": 0, "low": 0.0, "high": 0.0}
+    found = check_cache.remembered(data.data_dir, root, names, stats, rules, example, find)
     levels = found["low"], found["high"]
-    _say(dataset, found["deep"], len(names), levels)
+    _warn(data.dataset, found["deep"], len(names), levels)
     return levels
 
 
-def of_records(rule: str, dataset: str, encoded: Iterable[tf.Tensor], total: int) -> Levels | None:
-    """As `of_folder`, for `total` records of 16 bits, of which some are given."""
+def of_records(rule: str, dataset: str, encoded: Iterable[tf.Tensor], count: int) -> Levels | None:
+    """Returns the levels of `count` records of 16 bits, of which some are given. See `of_folder`."""
     levels = None if rule == FULL else measured(encoded)
-    _say(dataset, total, total, levels)
+    _warn(dataset, count, count, levels)
     return levels
 
 
 def measured(files: Iterable[tf.Tensor]) -> Levels:
-    """The range of values in encoded pictures of more than 8 bits, without the outermost thousandth at both ends."""
+    """Returns the range of values in encoded images, without the outermost thousandth at both ends."""
     random, found = np.random.default_rng(0), [np.zeros(0, np.float32)]
     for encoded in files:
-        with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken, of a split that is not used here
+        with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken, in a split that is not used here
             pixels = values(encoded).numpy().reshape(-1, 3)
             found.append(pixels[random.integers(len(pixels), size=_PIXELS)].ravel())
     known = np.concatenate(found)
@@ -79,7 +70,7 @@ def measured(files: Iterable[tf.Tensor]) -> Levels:
 
 
 def _deep(root, names, max_megapixels):
-    """Those of more than 8 bits that are not huge."""
+    """Returns the files of more than 8 bits that are not huge."""
 
     def look(name):
         about = header(tf.io.read_file(tf.strings.join([root, name], "/")))
@@ -90,9 +81,9 @@ def _deep(root, names, max_megapixels):
     return [name.decode() for name, _ in found.as_numpy_iterator()]
 
 
-@functools.cache  # a run opens several splits, and some of them more than once
-def _say(dataset, deep, total, levels=None):
+@functools.cache  # a run opens several splits, some of them more than once
+def _warn(dataset, deep, count, levels=None):
     rule = "their upper 8 bits are used (--sixteen_bit=full)"
     if levels:
         rule = "values {:g} to {:g} are scaled to 0 to 255 (--sixteen_bit=range)".format(*levels)
-    logging.warning("%s: %d of %d pictures have more than 8 bits; %s", dataset, deep, total, rule)
+    logging.warning("%s: %d of %d images have more than 8 bits; %s", dataset, deep, count, rule)

@@ -40,12 +40,8 @@ class PhotosConfig(tfds.core.BuilderConfig):
 
 
 def config(unlabelled: int = UNLABELLED) -> PhotosConfig:
-    """The builder config with so many unlabelled crops."""
-    # TFDS wants the very object of BUILDER_CONFIGS under its name.
-    return _DEFAULT if unlabelled == UNLABELLED else PhotosConfig(name=str(unlabelled), unlabelled=unlabelled)
-
-
-_DEFAULT = PhotosConfig(name=str(UNLABELLED), unlabelled=UNLABELLED)
+    """Returns the builder config with this number of unlabelled crops."""
+    return PhotosConfig(name=str(unlabelled), unlabelled=unlabelled)
 
 
 class Photos(tfds.core.GeneratorBasedBuilder):
@@ -56,7 +52,6 @@ class Photos(tfds.core.GeneratorBasedBuilder):
     """
 
     VERSION = tfds.core.Version("1.0.0")
-    BUILDER_CONFIGS = [_DEFAULT]  # noqa: RUF012 (the name and the type are TFDS's)
 
     def _info(self):
         features = tfds.features.FeaturesDict(
@@ -91,27 +86,27 @@ class Photos(tfds.core.GeneratorBasedBuilder):
 
 
 def _photo(package: str, file: str) -> Image.Image:
-    """The photograph in RGB."""
+    """Returns a photograph in RGB."""
     # find_spec locates a package without importing it: importing sklearn takes a second.
     root = os.path.dirname(importlib.util.find_spec(package).origin)
     return Image.open(os.path.join(root, _FOLDERS[package], file)).convert("RGB")
 
 
 def regions(split: str) -> list[Image.Image]:
-    """What the split 'train' or 'test' may show of each photograph, in the order of CLASSES."""
+    """Returns the region of each photograph that the split 'train' or 'test' may show, in the order of CLASSES."""
     part = {"train": _TRAIN_PART, "test": _TEST_PART}[split]
     return [region(_photo(package, file), part) for package, file in _FILES]
 
 
 def region(photo: Image.Image, part: tuple[float, float]) -> Image.Image:
-    """The part (from, to), in shares of the longer side, of a photograph; of the width if it is a square."""
+    """Returns the part (from, to) of a photograph, in shares of its longer side, or of its width if it is a square."""
     width, height = photo.size
     start, stop = (round(share * max(photo.size)) for share in part)
     return photo.crop((start, 0, stop, height) if width >= height else (0, start, width, stop))
 
 
 def _crop(pixels: Image.Image, random: np.random.Generator) -> np.ndarray:
-    """A random square of a region, resized to uint8 [SIDE, SIDE, 3], mirrored in half of the cases."""
+    """Returns a random square of a region, resized to uint8 [SIDE, SIDE, 3], mirrored in half of the cases."""
     square = int(random.integers(_SMALLEST_SQUARE, _LARGEST_SQUARE, endpoint=True))
     # Cut first: PIL's resize with a box also reads pixels around the box.
     resized = np.asarray(cut(pixels, square, square, random).resize((SIDE, SIDE), Image.Resampling.LANCZOS))
@@ -119,7 +114,7 @@ def _crop(pixels: Image.Image, random: np.random.Generator) -> np.ndarray:
 
 
 def cut(image: Image.Image, height: int, width: int, random: np.random.Generator) -> Image.Image:
-    """A random rectangle of an image."""
+    """Returns a random rectangle of an image."""
     left = int(random.integers(image.width - width, endpoint=True))
     top = int(random.integers(image.height - height, endpoint=True))
     return image.crop((left, top, left + width, top + height))

@@ -14,7 +14,7 @@ from cpc_tf.data.decoding.decode import Levels
 from cpc_tf.settings import ConfigError
 
 NO_LABEL = -1
-# Counters never end within a run; tf.data wants a number.
+# More examples than any run sees; tf.data wants a number.
 FOREVER = tf.int64.max
 # Picks examples by their counter, before anything is read or parsed: int64 scalar -> bool scalar.
 Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
@@ -25,8 +25,8 @@ class SplitError(ConfigError):
 
     Args:
       split: its name.
-      reason: why not.
-      flag: the flag that it came from. Whoever opens a dataset for a flag of another name raises it anew.
+      reason: why it cannot be opened.
+      flag: the flag that it came from.
     """
 
     def __init__(self, split: str, reason: str, flag: str = "split"):
@@ -35,11 +35,11 @@ class SplitError(ConfigError):
 
 
 class About(NamedTuple):
-    """What a user should hear of a split beside its examples."""
+    """What to tell the user about a split."""
 
-    split: str = ""  # its name in the dataset, if it may be another than the one asked for
-    splits: Mapping[str, int] = {}  # all splits of the dataset, as far as they are known -> examples in each
-    notes: tuple[str, ...] = ()  # what of the dataset is not used or taken for something else, a line each
+    split: str = ""  # its name in the dataset, if that may differ from the one asked for
+    splits: Mapping[str, int] = {}  # {split: its examples} of all splits of the dataset, as far as they are known
+    notes: tuple[str, ...] = ()  # lines on what is left out or taken for something else
     unlabelled: str = ""  # why there are no labels
 
 
@@ -48,28 +48,28 @@ class Examples(abc.ABC):
 
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
-    about = About()  # what a user should hear of it
-    levels: Levels | None = None  # how pictures of more than 8 bits are decoded, see `decode`
+    about = About()
+    levels: Levels | None = None  # how images of more than 8 bits are decoded, see `decode`
 
     @abc.abstractmethod
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
-        """Shuffled examples without end, from the global counter `start` on.
+        """Gives shuffled examples without end, from the global counter `start` on.
 
         An epoch is the counters [e * num_examples, (e + 1) * num_examples): each example once, in an order that is a
-        function of (seed, e). `stream(seed, start)` equals `stream(seed).skip(start)` without replaying the data: this
-        is how training resumes exactly. `select` keeps some counters only, the order of the others stays.
+        function of (seed, e). `stream(seed, start)` equals `stream(seed).skip(start)` without replaying the data, so
+        that training resumes exactly. `select` keeps only some counters, in the same order.
         """
 
     @abc.abstractmethod
     def ordered(self) -> tf.data.Dataset:
-        """Each example once, in the order of the files; `counter` is the position."""
+        """Gives each example once, in the order of the files; `counter` is the position."""
 
     def changed(self) -> list[str]:
-        """Paths of the files that have changed or vanished since this was opened, as far as that is known."""
+        """Returns the paths of the files that have changed or vanished since this was opened, as far as is known."""
         return []
 
     def damaged(self) -> list[str]:
-        """Paths of the files of records that cannot be read to their ends. It reads all of them."""
+        """Reads all files of records; returns the paths of those that cannot be read to their ends."""
         return []
 
 
@@ -81,22 +81,22 @@ class Source(Examples):
     """
 
     def labels(self) -> np.ndarray:
-        """The label of each example, in the order of `ordered`: int64 [num_examples]."""
+        """Returns the label of each example, in the order of `ordered`: int64 [num_examples]."""
         batches = self.ordered().map(lambda example: example["label"]).batch(4096)
         return np.concatenate(list(batches.as_numpy_iterator()))
 
     def class_counts(self) -> np.ndarray | None:
-        """How many examples each class has, int64 [classes]; None if too much would have to be read for that."""
+        """Returns how many examples each class has, int64 [classes]; None if too much would have to be read."""
         labels = self.labels()
         return np.bincount(labels[labels != NO_LABEL], minlength=len(self.class_names))
 
 
 class IndexedSource(Source):
-    """A source that can read any example by itself: its orders are computed, there is no list to shuffle or to keep."""
+    """A source that reads examples by index: its orders are computed, there is no list to shuffle or to keep."""
 
     @abc.abstractmethod
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
-        """`encoded` and `label` of an example, in the order of `ordered`; for use in a tf.data function."""
+        """Returns `encoded` and `label` of an example, by its place in `ordered`; for use in a tf.data function."""
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         counters = tf.data.Dataset.range(start, FOREVER)
@@ -126,7 +126,7 @@ class DetectionSource(Examples):
     `stream` and `ordered` give dicts:
       counter: int64.
       encoded: string, the bytes of an image file.
-      name: string, what VOC's result files call the image.
+      name: string, the image's name in VOC's result files.
       boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) in pixels of the decoded image, from 0 and half-open: the first
         pixel's is (0, 0, 1, 1). They lie within the image and have an area.
       labels: int64 [n], indices of class_names.

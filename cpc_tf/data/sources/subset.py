@@ -1,4 +1,4 @@
-"""Some examples of a source, as a list of indices: no copies of what can be read by index."""
+"""Some examples of a source, by their indices; only what cannot be read by index is copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cpc_tf.data.sources.source import IndexedSource, Source
 
 
 def restricted(source: Source, indices: np.ndarray) -> Source:
-    """The examples of `source.ordered()` with these indices, int64 [n], ascending; the source itself if that is all."""
+    """Returns the examples of `source.ordered()` with these indices, int64 [n], ascending; the source itself if all."""
     if len(indices) == source.num_examples:
         return source
     return Subset(source, indices) if isinstance(source, IndexedSource) else InMemory(source, indices)
@@ -30,9 +30,9 @@ class Subset(IndexedSource):
 
 
 class InMemory(IndexedSource):
-    """Some examples of a source of records, which are read once and held encoded. See `restricted`.
+    """Some examples of a source of records, read once and kept encoded. See `restricted`.
 
-    Memory: a hundredth of ImageNet is 1.4 GB, a tenth 14 GB. Subsets of it share that.
+    Memory: 1 % of ImageNet is 1.4 GB, 10 % are 14 GB. Subsets of it share that memory.
     """
 
     def __init__(self, source: Source, indices: np.ndarray):

@@ -13,7 +13,7 @@ _NAN = float("nan")
 
 
 class Annotation(NamedTuple):
-    """What a file says, unchecked: an entry per object, in the file's order.
+    """The unchecked content of a file: an entry per object, in the file's order.
 
     A box is (ymin, xmin, ymax, xmax), counted from 1, the last pixel included; NaN where there is no number.
     """
@@ -22,31 +22,31 @@ class Annotation(NamedTuple):
     boxes: list[list[float]]
     difficult: list[bool]
     size: tuple[float, float]  # (height, width) of the image, NaN or 0 if unknown
-    filename: str = ""  # what it says of the picture's name, which need not be true
+    filename: str = ""  # of the image, which need not be true
 
 
 NO_OBJECTS = Annotation([], [], [], (_NAN, _NAN))
 
 
 def parse(text: bytes) -> Annotation:
-    """Reads an annotation; whatever is missing in an object makes its box NaN, and no error.
+    """Reads an annotation. What is missing in an object makes its box NaN, and is no error.
 
     Namespaces, prefixes and capitals of tags do not matter. Names are put into Unicode's composed form: letters that
     look the same are the same class.
 
     Raises:
-      ValueError: this is no XML, or XML of another kind, or declares entities, a few of which can fill the memory.
+      ValueError: it is not XML, or XML of another kind, or declares entities, a few of which can fill the memory.
     """
     try:
         root = _tree(text)
     except (expat.ExpatError, LookupError) as error:  # LookupError: of an unknown encoding
         raise ValueError(str(error)) from error
     if root.tag != "annotation":
-        # An XML of another kind has no objects for us, and would pass for a picture without objects.
+        # XML of another kind would be taken for an image without objects.
         raise ValueError(f"<{shown(root.tag)}> in place of <annotation>")
     size = _number(root, "size/height"), _number(root, "size/width")
     annotation = Annotation([], [], [], size, _text(root, "filename"))
-    # Only objects of the image and what is theirs: an object's parts have names and boxes, too.
+    # Only direct children: an object's parts have names and boxes, too.
     for thing in root.findall("object"):
         name = unicodedata.normalize("NFC", _text(thing, "name"))
         corners = [_number(thing, f"bndbox/{corner}") for corner in ("ymin", "xmin", "ymax", "xmax")]
@@ -57,7 +57,7 @@ def parse(text: bytes) -> Annotation:
 
 
 def _tree(text):
-    """The elements, with tags in lower case and without prefixes."""
+    """Returns the elements, with tags in lower case and without prefixes."""
     builder, parser = ET.TreeBuilder(), expat.ParserCreate()
 
     def local(tag):
@@ -66,7 +66,7 @@ def _tree(text):
     def refuse(*declaration):
         raise ValueError("a document type declaration")
 
-    # This parser leaves namespaces alone, so that prefixes need not be declared.
+    # This parser ignores namespaces, so that prefixes need not be declared.
     parser.StartElementHandler = lambda tag, attributes: builder.start(local(tag), {})
     parser.EndElementHandler = lambda tag: builder.end(local(tag))
     parser.CharacterDataHandler = builder.data

@@ -1,21 +1,23 @@
-"""Finds files below a folder, whatever else stands there: loops of links, pipes, names that are no text."""
+"""Finds files below a folder, whatever else is there: loops of links, pipes, names that are not text."""
 
 from __future__ import annotations
 
 import collections
 import os
+from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data.sources.folder_names import is_skipped
+from cpc_tf.data.sources.names import is_skipped
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import escaped
 
 
 def folder_of(dataset: str) -> str:
-    """The folder that the value KIND:PATH of --dataset means. Raises ConfigError if there is none."""
+    """Returns the folder of --dataset=KIND:PATH. Raises ConfigError if there is none."""
     root = os.path.expanduser(dataset.partition(":")[2]).rstrip("/") or "/"
     if not (os.path.isdir(root) if _is_local(root) else tf.io.gfile.isdir(root)):
         raise ConfigError(f"--dataset={dataset}: no such folder")
@@ -25,48 +27,132 @@ def folder_of(dataset: str) -> str:
 
 
 def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str]:
-    """Names of the files with these extensions below a folder, relative to it, with '/', sorted.
+    """Returns the names of the files with these extensions below a folder, relative to it, with '/', sorted.
 
-    Each folder is read once: a link to one is followed unless that folder is read anyway, since it lies in the tree or
-    another link led there before. Hidden files and folders, and folders of tools (`names.is_skipped`), are passed over.
-    What is passed over is counted in a warning.
+    Each folder is read once: a link to a folder is not followed if that folder lies in the tree or an earlier link led
+    to it. Hidden files and folders, and folders of tools, are skipped. A warning counts what is skipped.
 
     Args:
       root: the folder, local or e.g. gs://.
       extensions: lower case, with the dot; files may have them in upper case.
-      deep: also in the folders of the folder.
+      deep: whether to look into folders below.
 
     Raises:
       ConfigError: the folder cannot be read.
     """
-    passed = collections.defaultdict(list)
+    skipped = collections.defaultdict(list)
     try:
-        if _is_local(root):
-            found = _Local(root, extensions, deep, passed).found
-        else:
-            found = _remote(root, extensions, deep, passed)
+        found = _walk(root, extensions, deep, skipped)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
-    if passed:
-        kinds = "; ".join(f"{len(names)} {what}, e.g. {escaped(min(names))}" for what, names in sorted(passed.items()))
-        logging.warning("%s: passed over: %s", root, kinds)
+    if skipped:
+        kinds = "; ".join(f"{len(names)} {what}, e.g. {escaped(min(names))}" for what, names in sorted(skipped.items()))
+        logging.warning("%s: skipped: %s", root, kinds)
     return sorted(found)
 
 
 def folders(root: str) -> list[str]:
-    """Names of the folders directly in a folder, sorted, without those that `files` passes over; none if unreadable."""
+    """Returns the names of the folders directly in a folder that `files` would read, sorted; none if unreadable."""
     try:
-        if _is_local(root):
-            with os.scandir(root) as entries:
-                # Asked of links by their path: an entry cannot tell where a link to itself leads.
-                found = [e.name for e in entries if (os.path.isdir(e.path) if e.is_symlink() else e.is_dir())]
-        else:
-            # Buckets mark folders. Elsewhere only names without an extension are asked about: each is a request.
-            is_folder = lambda name: not _extension(name) and tf.io.gfile.isdir(os.path.join(root, name))  # noqa: E731
-            found = [e.rstrip("/") for e in tf.io.gfile.listdir(root) if e.endswith("/") or is_folder(e)]
+        entries = _entries(root, lambda name: not extension(name))
+        return sorted(e.name for e in entries if _is_folder(e) and _is_text(e.name) and not is_skipped(e.name))
     except (OSError, tf.errors.OpError, UnicodeError):
         return []
-    return sorted(name for name in found if _is_text(name) and not is_skipped(name))
+
+
+def extension(name: str) -> str:
+    """Returns the extension of a name, in lower case and with the dot."""
+    return os.path.splitext(name)[1].lower()
+
+
+def _walk(root, extensions, deep, skipped):
+    found, read, links = [], set(), [""]
+    # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
+    while links:
+        pending, links = sorted(links, reverse=True), []
+        while pending:
+            folder = pending.pop()
+            path = os.path.join(root, folder)
+            real = os.path.realpath(path) if _is_local(root) else path
+            if real in read:
+                skipped["links to folders that are read anyway"].append(folder)
+                continue
+            read.add(real)
+            try:
+                entries = _entries(path, lambda name: deep and extension(name) not in extensions)
+            except OSError:
+                if not folder:
+                    raise
+                skipped["folders that cannot be read"].append(folder)
+                continue
+            for entry in entries:
+                name = f"{folder}/{entry.name}" if folder else entry.name
+                is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
+                if is_skipped(entry.name):
+                    if is_folder and not entry.is_symlink():
+                        for file in _files_within(entry.path, extensions):
+                            skipped["files in hidden folders or folders of tools"].append(f"{name}/{file}")
+                    elif wanted:
+                        skipped["hidden files"].append(name)
+                elif not (is_folder or wanted):
+                    continue
+                elif not _is_text(name):
+                    skipped["names that are not UTF-8"].append(name)
+                elif is_folder:
+                    if deep:
+                        (links if entry.is_symlink() else pending).append(name)
+                elif _is(entry.is_file):
+                    found.append(name)
+                else:
+                    skipped["links to nothing, pipes and the like"].append(name)
+    return found
+
+
+class _BucketEntry(NamedTuple):
+    """An entry of a bucket, which has no links, with the methods of os.DirEntry."""
+
+    name: str
+    path: str
+    marked: bool  # as a folder; not all buckets mark them
+    asked: bool  # whether to ask the bucket, which is a request
+
+    def is_dir(self) -> bool:
+        return self.marked or (self.asked and tf.io.gfile.isdir(self.path))
+
+    def is_file(self) -> bool:
+        return not self.marked
+
+    def is_symlink(self) -> bool:
+        return False
+
+
+def _entries(folder: str, ask: Callable[[str], bool]) -> list[os.DirEntry | _BucketEntry]:
+    """Returns the entries of a folder. A bucket is asked what an entry is if `ask` says so of its name."""
+    if _is_local(folder):
+        # TensorFlow can neither list odd names nor tell links from folders.
+        with os.scandir(folder) as entries:
+            return list(entries)
+    found = [(entry.rstrip("/"), entry.endswith("/")) for entry in tf.io.gfile.listdir(folder)]
+    return [_BucketEntry(name, os.path.join(folder, name), marked, ask(name)) for name, marked in found if name]
+
+
+def _files_within(path, extensions):
+    """Yields the files with these extensions below a hidden folder, relative to it."""
+    for folder, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
+        for file in inside:
+            if extension(file) in extensions:
+                yield os.path.join(folder, file)[len(path) :].lstrip("/")
+
+
+def _is_folder(entry):
+    return _is(entry.is_dir)
+
+
+def _is(question):
+    try:
+        return question()
+    except OSError:  # a link to itself
+        return False
 
 
 def _is_local(path):
@@ -76,99 +162,5 @@ def _is_local(path):
 def _is_text(name):
     try:
         return bool(name.encode())
-    except UnicodeEncodeError:  # bytes that are no UTF-8, which Python has escaped
+    except UnicodeEncodeError:  # bytes that are not UTF-8, which Python has escaped
         return False
-
-
-def _extension(entry):
-    return os.path.splitext(entry)[1].lower()
-
-
-def _skip(path, name, is_folder, extensions, passed):
-    """Counts the pictures of what is hidden or of a tool."""
-    if not is_folder:
-        if _extension(name) in extensions:
-            passed["hidden files"].append(name)
-        return
-    for folder, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
-        for file in inside:
-            if _extension(file) in extensions:
-                passed["files in hidden folders or folders of tools"].append(f"{name}{folder[len(path) :]}/{file}")
-
-
-def _remote(root, extensions, deep, passed):
-    """The files of a bucket, where there are no links."""
-    found, pending = [], [""]
-    while pending:
-        folder = pending.pop()
-        for entry in tf.io.gfile.listdir(os.path.join(root, folder)):
-            plain = entry.rstrip("/")  # buckets mark folders so
-            name, path = f"{folder}/{plain}" if folder else plain, os.path.join(root, folder, plain)
-            if not plain:
-                continue
-            named_so = plain == entry and _extension(plain) in extensions
-            # Asked of the few other names only: in a bucket each question is a request.
-            is_folder = deep and not named_so and (plain != entry or tf.io.gfile.isdir(path))
-            if is_skipped(plain):
-                _skip(path, name, is_folder, extensions, passed)
-            elif named_so:
-                found.append(name)
-            elif is_folder:
-                pending.append(name)
-    return found
-
-
-class _Local:
-    """The files of a folder of this machine. TensorFlow can neither list odd names nor tell links from folders."""
-
-    def __init__(self, root, extensions, deep, passed):
-        self._root, self._extensions, self._passed = root, extensions, passed
-        self.found, self._links, self._read = [], [""], set()
-        # First what is no link, then what links lead to: where a link leads to a folder of the tree, that one counts.
-        while self._links:
-            starts, self._links = sorted(self._links), []
-            for start in starts:
-                pending = [start]
-                while pending:
-                    folders = self._folder(pending.pop())
-                    pending += folders if deep else []
-            if not deep:
-                return
-
-    def _folder(self, name):
-        """Reads a folder; returns those in it that are no links."""
-        path = os.path.join(self._root, name)
-        real, folders = os.path.realpath(path), []
-        if real in self._read:
-            self._passed["links to folders that are read anyway"].append(name)
-            return folders
-        self._read.add(real)
-        try:
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    self._entry(entry, f"{name}/{entry.name}" if name else entry.name, folders)
-        except OSError:
-            if not name:
-                raise
-            self._passed["folders that cannot be read"].append(name)
-        return folders
-
-    def _entry(self, entry, name, folders):
-        try:
-            is_folder, is_file = entry.is_dir(), entry.is_file()  # of what a link leads to
-        except OSError:  # a link to itself
-            is_folder = is_file = False
-        named_so = _extension(name) in self._extensions
-        if is_skipped(entry.name):
-            _skip(entry.path, name, is_folder and not entry.is_symlink(), self._extensions, self._passed)
-            return
-        if not (is_folder or named_so):
-            return
-        if not _is_text(name):
-            self._passed["names that are not UTF-8"].append(name)
-        elif is_folder:
-            (self._links if entry.is_symlink() else folders).append(name)
-        elif is_file:
-            self.found.append(name)
-        else:
-            self._passed["links to nothing, pipes and the like"].append(name)

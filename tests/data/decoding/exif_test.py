@@ -12,10 +12,10 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decoding import decode
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.folder import open_folder
 from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
+from tests.data.samples import open_folder
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, [6, 4, 3], dtype=np.uint8)).resize((44, 66))
 TURNS = range(1, 9)

@@ -41,7 +41,6 @@ def test_shapes_are_static():
         "size": tf.TensorSpec([4, 2], tf.int32),
         "boxes": tf.TensorSpec([4, 5, 4], tf.float32),
         "labels": tf.TensorSpec([4, 5], tf.int64),
-        "difficult": tf.TensorSpec([4, 5], tf.bool),
         "left_out": tf.TensorSpec([4], tf.int32),
     }
 
@@ -84,8 +83,8 @@ def test_colours_are_dropped_in_the_picture_alone():
     assert counts.min() >= 2, "each channel is kept now and then"
 
 
-def test_labels_and_marks_go_with_their_boxes():
-    # Too small, gone; a large one; small; no area in proportion; difficult.
+def test_labels_go_with_their_boxes():
+    # Too small; large; small; too small; large.
     boxes = [(0, 0, 1, 39), (0, 0, 40, 30), (8, 8, 16, 16), (5, 5, 6, 6), (10, 10, 30, 50)]
     example = encode(np.zeros([40, 60, 3], np.uint8)), boxes, [0, 1, 2, 0, 1], [True, False, False, True, True]
     config = CanvasConfig(**{**vars(CONFIG), "canvas_mirror": False})
@@ -95,7 +94,6 @@ def test_labels_and_marks_go_with_their_boxes():
             expected = np.array(boxes)[[1, 2, 4]] * np.tile(factor, 2)
             np.testing.assert_allclose(batch["boxes"][row], np.concatenate([expected, np.zeros([2, 4])]), rtol=1e-5)
             assert batch["labels"][row].tolist() == [1, 2, 1, -1, -1]
-            assert batch["difficult"][row].tolist() == [False, False, True, False, False]
             assert batch["left_out"][row] == 2
 
 
@@ -146,6 +144,3 @@ def test_plain_batches_show_each_image_once_with_its_objects_as_they_are():
     areas = [np.prod(image["size"]) for image in images]
     np.testing.assert_allclose(np.delete(areas, 4), 1500, rtol=0.03)
     assert areas[4] < 1000, "the canvas bounds it"
-    some = detection_pipeline.plain_batches(SOURCE, CONFIG, 4, every=2)
-    assert [batch["name"].tolist() for batch in take(some, 2)] == [[b"image0", b"image2", b"image4"]]
-    assert some.element_spec["image"].shape.as_list() == [None, 60, 80, 3]

@@ -10,10 +10,10 @@ from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.folder import open_folder
 from cpc_tf.data.sources.tfds_source import TfdsSource
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop, SeveralCrops, WholeImage
+from tests.data.samples import open_folder
 
 pytestmark = pytest.mark.slow
 NONE = AugmentConfig(augment="none")

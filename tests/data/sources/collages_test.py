@@ -8,15 +8,15 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from cpc_tf.data.sources import collages, photos, tfds_source
-from cpc_tf.data.sources.voc_tfds import VocRecords
+from cpc_tf.data.sources import collages, photos, tfds_builder
+from cpc_tf.data.sources.tfds_source import VocRecords
 
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory):
-    with tfds_source.quiet():
+    with tfds_builder.quiet():
         made = collages.Collages(config=collages.config(39, 13), data_dir=str(tmp_path_factory.mktemp("tfds")))
-    return tfds_source.prepare(made, progress=False)
+    return tfds_builder.prepare(made, progress=False)
 
 
 def plain_colours(split):

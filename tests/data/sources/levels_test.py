@@ -1,4 +1,4 @@
-"""Pictures of more than 8 bits: scaled by the range of the data set, or by all 16 bits."""
+"""Images of more than 8 bits: scaled by the range of the data set, or by all 16 bits."""
 
 import io
 
@@ -7,20 +7,16 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 import tifffile
-from absl import logging
 from PIL import Image
 
-from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.decoding import decode
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources import levels
-from cpc_tf.data.sources.folder import open_folder
 from cpc_tf.data.sources.subset import restricted
-from cpc_tf.data.sources.voc_folder import open_voc_folder, open_voc_images
-from cpc_tf.settings import ConfigError
+from cpc_tf.data.sources.tfds_source import TfdsSource
 from tests import samples
-from tests.data.samples import encode
+from tests.data.samples import encode, open_folder, open_voc_folder, open_voc_images
 
 RANDOM = np.random.default_rng(0)
 GREY = RANDOM.integers(1000, 1401, [9, 7], dtype=np.uint16)
@@ -81,7 +77,7 @@ def test_values_are_scaled(encoded, pixels):
     assert (about.size.numpy().tolist(), int(about.pixels), int(about.bits) > 8) == ([9, 7], 63, True)
 
 
-def test_pictures_of_8_bits_are_not_scaled():
+def test_images_of_8_bits_are_not_scaled():
     pixels = RANDOM.integers(0, 256, [9, 7, 3], dtype=np.uint8)
     for encoded in (
         encode(pixels),
@@ -102,14 +98,6 @@ def test_what_pillow_halves_is_refused(encoded):
             function(encoded)
 
 
-@pytest.fixture
-def lines(monkeypatch):
-    found = []
-    monkeypatch.setattr(logging, "warning", lambda message, *values: found.append(message % values))
-    levels._say.cache_clear()
-    return found
-
-
 def write_tomography(root, splits=("train", "val"), low=1000, high=1400, count=20):
     random = np.random.default_rng(1)
     for number, split in enumerate(splits):
@@ -121,7 +109,7 @@ def write_tomography(root, splits=("train", "val"), low=1000, high=1400, count=2
     return str(root)
 
 
-def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, lines, monkeypatch):
+def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monkeypatch):
     root, cache = write_tomography(tmp_path / "ct"), str(tmp_path / "cache")
     (tmp_path / "ct/train/a/8bit.png").write_bytes(encode(np.zeros([5, 5], np.uint8)))
     (tmp_path / "ct/val/a/fault.png").write_bytes(
@@ -131,25 +119,25 @@ def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, lines, monkeypa
     assert train == val
     assert abs(train[0] - 1000) <= 2
     assert abs(train[1] - 1400) <= 2
-    assert lines == [
-        f"folder:{root}: 81 of 82 pictures have more than 8 bits; values {train[0]:g} to {train[1]:g} are scaled "
+    assert warnings == [
+        f"folder:{root}: 81 of 82 images have more than 8 bits; values {train[0]:g} to {train[1]:g} are scaled "
         "to 0 to 255 (--sixteen_bit=range)"
     ]
     monkeypatch.setattr(levels, "measured", None)  # remembered
     assert open_folder(root, "val", cache).levels == val
     assert open_folder(root, "val", cache, sixteen_bit="full").levels is None
-    assert lines[1:] == [
-        f"folder:{root}: 41 of 41 pictures have more than 8 bits; their upper 8 bits are used (--sixteen_bit=full)"
+    assert warnings[1:] == [
+        f"folder:{root}: 41 of 41 images have more than 8 bits; their upper 8 bits are used (--sixteen_bit=full)"
     ]
 
 
-def test_folders_of_8_bits_have_no_levels_and_no_line(tmp_path, lines):
+def test_folders_of_8_bits_have_no_levels_and_no_line(tmp_path, warnings):
     root = samples.write_pictures(tmp_path / "x", {"train": 2})
     assert open_folder(root, "train", str(tmp_path / "cache")).levels is None
-    assert not lines
+    assert not warnings
 
 
-def test_training_and_evaluation_see_the_scaled_pictures(tmp_path):
+def test_training_and_evaluation_see_the_scaled_images(tmp_path):
     source = open_folder(write_tomography(tmp_path / "ct"), "train", str(tmp_path / "cache"))
     geometry = GeometryConfig(resize=20, image_size=20, patch_size=20, patch_stride=20)
     for part in (source, restricted(source, np.arange(3))):
@@ -158,7 +146,7 @@ def test_training_and_evaluation_see_the_scaled_pictures(tmp_path):
         assert batch["image"].numpy().max() > 250
 
 
-def test_pictures_with_boxes_are_scaled_alike(tmp_path):
+def test_images_with_boxes_are_scaled_alike(tmp_path):
     root = samples.write_boxes(tmp_path / "voc")
     for path in (tmp_path / "voc/JPEGImages").iterdir():
         pixels = np.asarray(Image.open(path)).astype(np.uint16)
@@ -184,19 +172,11 @@ class Deep(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
 
 @pytest.mark.parametrize("rule", ["range", "full"])
-def test_records_of_16_bits(tmp_path, rule, lines):
+def test_records_of_16_bits(tmp_path, rule, warnings):
     builder = Deep(data_dir=str(tmp_path))
     builder.download_and_prepare()
-    source = catalog.tfds_source.TfdsSource(builder, "train", 10, rule)
+    source = TfdsSource(builder, "train", 10, rule)
     assert (source.levels is None) == (rule == "full")
-    assert lines[0].startswith("deep: 3 of 3 pictures have more than 8 bits; ")
+    assert warnings[0].startswith("deep: 3 of 3 images have more than 8 bits; ")
     if source.levels:
         np.testing.assert_allclose(source.levels, np.percentile(GREY, [0.1, 99.9]), atol=2)
-
-
-def test_images_of_floats_are_refused(tmp_path):
-    image = tfds.features.Image(shape=(9, 7, 1), dtype=np.float32)
-    builder = tfds.testing.DummyDataset(data_dir=str(tmp_path))
-    builder.info.features._feature_dict = {"image": image}
-    with pytest.raises(ConfigError, match="its images are of float32; what is read is uint8 and uint16$"):
-        catalog.tfds_source._features(builder)

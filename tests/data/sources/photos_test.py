@@ -9,16 +9,17 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf.data import catalog
+from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import photos
 
 
-def pixels(source, count):
-    return [tf.io.decode_image(e["encoded"]).numpy() for e in source.ordered().take(count)]
+def open_photos(data_dir, split):
+    return catalog.open_source(DataConfig(dataset="photos/19", data_dir=data_dir), split)
 
 
 @pytest.mark.parametrize(("split", "per_class"), [("train", photos.TRAIN_PER_CLASS), ("test", photos.TEST_PER_CLASS)])
 def test_labelled_splits_are_balanced(photos_dir, split, per_class):
-    source = catalog.open_source("photos/19", photos_dir, split)
+    source = open_photos(photos_dir, split)
     assert len(photos.CLASSES) == 19
     assert source.class_names == photos.CLASSES
     counts = collections.Counter(int(example["label"]) for example in source.ordered())
@@ -26,7 +27,7 @@ def test_labelled_splits_are_balanced(photos_dir, split, per_class):
 
 
 def test_unlabelled_split_has_as_many_as_asked_for(photos_dir):
-    source = catalog.open_source("photos/19", photos_dir, "unlabelled")
+    source = open_photos(photos_dir, "unlabelled")
     assert source.num_examples == 19
     assert source.class_names == ()
 
@@ -34,7 +35,8 @@ def test_unlabelled_split_has_as_many_as_asked_for(photos_dir):
 def test_images_are_the_same_always(photos_dir):
     digest = hashlib.sha256()
     for split in ("train", "test", "unlabelled"):
-        for image in pixels(catalog.open_source("photos/19", photos_dir, split), 19):
+        for example in open_photos(photos_dir, split).ordered().take(19):
+            image = tf.io.decode_image(example["encoded"]).numpy()
             assert image.shape == (64, 64, 3)
             assert image.dtype == np.uint8
             digest.update(image.tobytes())

@@ -6,8 +6,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data.sources.folder import open_folder
+from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.sources.tfds_source import TfdsSource
+from tests.data.samples import encode, open_folder, open_voc_folder
+
+# Shards and window.
+RECORDS = {
+    "one shard": ([10], 100),
+    "three shards": ([5, 1, 4], 100),
+    "small windows": ([5, 1, 4], 3),
+    "even windows": ([4, 4, 4], 6),
+    "skips": ([5, 3], 4),
+}
+SCALARS = {"counter": (tf.int64, []), "encoded": (tf.string, []), "label": (tf.int64, [])}
+OBJECTS = {
+    **{"counter": (tf.int64, []), "encoded": (tf.string, []), "name": (tf.string, [])},
+    **{"boxes": (tf.float32, [None, 4]), "labels": (tf.int64, [None]), "difficult": (tf.bool, [None])},
+}
 
 
 def levels(dataset, count):
@@ -16,31 +31,29 @@ def levels(dataset, count):
     return [(int(e["counter"]), int(tf.io.decode_image(e["encoded"])[0, 0, 0])) for e in examples]
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "folder 1",
-        "folder 10",
-        "one shard",
-        "three shards",
-        "small windows",
-        "even windows",
-        "skips",
-    ],
-)
+def write_boxes(root, count):
+    """Image i has i boxes."""
+    for number in range(count):
+        (root / f"{number}.png").write_bytes(encode(np.full([9, 9, 3], number, np.uint8)))
+        box = "<bndbox><xmin>2</xmin><ymin>3</ymin><xmax>5</xmax><ymax>6</ymax></bndbox>"
+        text = f"<object><name>cat</name>{box}</object>" * number
+        (root / f"{number}.xml").write_text(f"<annotation>{text}</annotation>")
+    return root
+
+
+@pytest.fixture(scope="module", params=["folder 1", "folder 10", *RECORDS, "voc", "subset of folder", "subset of tfds"])
 def source(request, tmp_path_factory, sharded, write_folder):
-    if request.param.startswith("folder"):
-        count = int(request.param.split()[1])
-        root = write_folder(tmp_path_factory.mktemp("flat"), [f"{i:02}.png" for i in range(count)])
-        return open_folder(root, "train", str(tmp_path_factory.mktemp("cache")))
-    shards, window = {
-        "one shard": ([10], 100),
-        "three shards": ([5, 1, 4], 100),
-        "small windows": ([5, 1, 4], 3),
-        "even windows": ([4, 4, 4], 6),
-        "skips": ([5, 3], 4),
-    }[request.param]
-    return TfdsSource(sharded(*shards, skip=2 if request.param == "skips" else 0), "train", window)
+    kind, root, cache = request.param, tmp_path_factory.mktemp("images"), tmp_path_factory.mktemp("cache")
+    if kind == "voc":
+        return open_voc_folder(write_boxes(root, 7), "train", cache)
+    if kind in RECORDS:
+        shards, window = RECORDS[kind]
+        return TfdsSource(sharded(*shards, skip=2 if kind == "skips" else 0), "train", window)
+    count = 1 if kind == "folder 1" else 10
+    folder = open_folder(write_folder(root, [f"{i:02}.png" for i in range(count)]), "train", cache)
+    if kind == "subset of folder":
+        return restricted(folder, np.arange(6))
+    return restricted(TfdsSource(sharded(3, 5), "train", 4), np.arange(6)) if kind == "subset of tfds" else folder
 
 
 def test_epochs_are_permutations_in_different_orders(source):
@@ -72,16 +85,56 @@ def test_select_keeps_the_order_of_the_others(source):
     assert odd == [pair for pair in levels(source.stream(seed=2, start=4), 20) if pair[0] % 2 == 1][:8]
 
 
-def test_ordered_is_one_pass_in_fixed_order(source):
+def test_ordered_is_one_epoch_in_fixed_order(source):
     n = source.num_examples
     assert levels(source.ordered(), n + 1) == [(i, i) for i in range(n)]
 
 
-def test_elements_are_scalars(source):
+def test_elements(source):
     for dataset in (source.stream(seed=0), source.ordered()):
-        spec = dataset.element_spec
-        assert {name: (s.dtype, s.shape.rank) for name, s in spec.items()} == {
-            "counter": (tf.int64, 0),
-            "encoded": (tf.string, 0),
-            "label": (tf.int64, 0),
-        }
+        spec = {name: (s.dtype, s.shape.as_list()) for name, s in dataset.element_spec.items()}
+        assert spec == (OBJECTS if "boxes" in spec else SCALARS)
+    for example in source.stream(seed=0).take(source.num_examples):
+        if "boxes" in example:
+            level = int(tf.io.decode_image(example["encoded"])[0, 0, 0])
+            assert len(example["boxes"]) == len(example["labels"]) == level, "all of the same image"
+            assert example["name"].numpy().decode() == str(level)
+
+
+@pytest.fixture(params=["folder", "tfds"])
+def whole(request, tmp_path, write_folder, sharded, cache):
+    """12 examples with labels."""
+    if request.param == "tfds":
+        return TfdsSource(sharded(5, 4, 3), "train", window=4)
+    names = [f"{'abc'[number % 3]}/{number}.png" for number in range(12)]
+    return open_folder(write_folder(tmp_path / "x", names), "train", cache)
+
+
+def contents(source):
+    return [(int(tf.io.decode_png(e["encoded"])[0, 0, 0]), int(e["label"])) for e in source.ordered()]
+
+
+def test_a_subset_holds_its_examples_in_order(whole):
+    every = contents(whole)
+    np.testing.assert_array_equal(whole.labels(), [label for _, label in every])
+    assert restricted(whole, np.arange(12)) is whole
+    few = restricted(whole, np.array([1, 4, 5, 10]))
+    fewer = restricted(few, np.array([0, 2, 3]))
+    for subset, indices in ((few, [1, 4, 5, 10]), (fewer, [1, 5, 10])):
+        assert (subset.num_examples, subset.class_names) == (len(indices), whole.class_names)
+        assert contents(subset) == [every[index] for index in indices]
+        np.testing.assert_array_equal(subset.labels(), whole.labels()[indices])
+    # As a subset of its own: the shuffled order is a function of the seed and the number of examples.
+    direct = restricted(whole, np.array([1, 5, 10]))
+    assert levels(fewer.stream(seed=3), 9) == levels(direct.stream(seed=3), 9)
+
+
+def test_records_are_read_once(sharded, monkeypatch):
+    """Not again for each subset of the subset, nor for each epoch over one."""
+    source, epochs = TfdsSource(sharded(5, 4), "train", window=4), []
+    ordered = source.ordered
+    monkeypatch.setattr(source, "ordered", lambda: epochs.append(1) or ordered())
+    few = restricted(source, np.arange(6))
+    for part in (restricted(few, np.arange(3)), restricted(few, np.arange(3, 6))):
+        assert len(list(part.ordered())) == len(list(part.stream(seed=0).take(3))) == 3
+    assert len(epochs) == 1

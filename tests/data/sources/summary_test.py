@@ -11,13 +11,13 @@ def test_what_is_used_and_what_is_not():
     valid = Used("test_split", "val", About("valid", SPLITS, ("holds: a",)), 12, {"cat": 12, "dog": 0})
     assert summary("folder:x", [train, valid], ["learned but never tested: dog"]).split("\n") == [
         "--dataset=folder:x",
-        "  --split=train: 48 pictures of 2 classes: cat 20, dog 28",
-        "  --test_split=val (found as valid): 12 pictures of 1 class: cat 12",
+        "  --split=train: 48 images of 2 classes: cat 20, dog 28",
+        "  --test_split=val (found as valid): 12 images of 1 class: cat 12",
         "  left out: b",
         "  holds: a",
         "  learned but never tested: dog",
-        "  not used: the split extra (3 pictures)",
-        "  not used: 200 pictures without labels; pre-training takes them by --split=unlabelled",
+        "  not used: the split extra (3 images)",
+        "  not used: 200 images without labels; pre-training takes them by --split=unlabelled",
     ]
 
 
@@ -25,8 +25,8 @@ def test_splits_of_tfds_syntax_are_used():
     about = About("", {"train": 50, "validation": 9, "test": 12})
     text = summary("photos", [Used("split", "train[:50%]+test", about, 37, classes=19)])
     assert text.split("\n")[1:] == [
-        "  --split=train[:50%]+test: 37 pictures of 19 classes, not counted since all records would have to be read",
-        "  not used: the split validation (9 pictures)",
+        "  --split=train[:50%]+test: 37 images of 19 classes, not counted since all records would have to be read",
+        "  not used: the split validation (9 images)",
     ]
 
 
@@ -34,8 +34,8 @@ def test_objects_and_missing_labels():
     boxes = Used("split", "train", About(), 4, {"cat": 6}, "objects")
     plain = Used("split", "train", About(unlabelled="no class folders in it"), 4)
     assert summary("voc:x", [boxes, plain]).split("\n")[1:] == [
-        "  --split=train: 4 pictures, 6 objects of 1 class: cat 6",
-        "  --split=train: 4 pictures without labels: no class folders in it",
+        "  --split=train: 4 images, 6 objects of 1 class: cat 6",
+        "  --split=train: 4 images without labels: no class folders in it",
     ]
 
 

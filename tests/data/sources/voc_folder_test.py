@@ -1,25 +1,18 @@
 """Folders in VOC's layout: splits, conventions, hostile files."""
 
-import itertools
+import os
 import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import logging
 
-from cpc_tf.data.sources.voc_folder import open_voc_folder, open_voc_images
 from cpc_tf.settings import ConfigError
+from tests import samples
+from tests.data.samples import open_voc_folder, open_voc_images
 
 BCCD = pathlib.Path(__file__).parents[4] / "shared/data/bccd-voc"
 HEIGHT, WIDTH = 8, 12
-
-
-@pytest.fixture
-def warnings(monkeypatch):
-    lines = []
-    monkeypatch.setattr(logging, "warning", lambda message, *values: lines.append(message % values))
-    return lines
 
 
 def picture(level, kind="png", height=HEIGHT, width=WIDTH):
@@ -44,21 +37,31 @@ ONE = ("cat", 2, 3, 5, 6)  # ours: (2, 1, 6, 5)
 def write(tmp_path):
     """Writes a folder of these {path: bytes or text} and opens a split of it."""
 
-    def write(files, split="train"):
+    def write(files, split="train", **options):
         for path, content in files.items():
             target = tmp_path / "voc" / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content.encode() if isinstance(content, str) else content)
-        return open_voc_folder(str(tmp_path / "voc"), split, str(tmp_path / "cache"))
+        return open_voc_folder(tmp_path / "voc", split, tmp_path / "cache", **options)
 
     return write
 
 
-def many(count, start=0):
+@pytest.fixture
+def images(tmp_path):
+    """Opens the images of a split of that folder without labels: their (grey level, label)."""
+
+    def images(split="train"):
+        return levels(open_voc_images(tmp_path / "voc", split, tmp_path / "cache"))
+
+    return images
+
+
+def many(count):
     """So many sound images, of grey levels 0, 1, ... and with one box each."""
-    names = [f"{number:03}" for number in range(start, start + count)]
-    images = {f"JPEGImages/{name}.png": picture(int(name)) for name in names}
-    return {**images, **{f"Annotations/{name}.xml": xml(ONE) for name in names}}
+    names = [f"{number:03}" for number in range(count)]
+    found = {f"JPEGImages/{name}.png": picture(int(name)) for name in names}
+    return {**found, **{f"Annotations/{name}.xml": xml(ONE) for name in names}}
 
 
 def contents(source):
@@ -66,6 +69,16 @@ def contents(source):
         (e["name"].decode(), e["boxes"].tolist(), e["labels"].tolist(), e["difficult"].tolist())
         for e in source.ordered().as_numpy_iterator()
     ]
+
+
+def names(source):
+    return [name for name, *_ in contents(source)]
+
+
+def levels(source):
+    """Grey levels and labels of the images, in order."""
+    examples = list(source.ordered().as_numpy_iterator())
+    return [(int(tf.io.decode_image(e["encoded"])[0, 0, 0]), int(e["label"])) for e in examples]
 
 
 def test_objects_of_a_split(write):
@@ -82,51 +95,11 @@ def test_objects_of_a_split(write):
         "trainval",
     )
     assert source.class_names == ("cat", "dog", "zebra")  # of all annotations
-    assert source.num_examples == 2
     assert contents(source) == [
         ("b", [], [], []),
         ("a", [[0, 0, 8, 12], [2, 1, 6, 5]], [1, 0], [False, True]),
     ]
-    levels = [int(tf.io.decode_image(e["encoded"])[0, 0, 0]) for e in source.ordered()]
-    assert levels == [2, 1]
-
-
-def test_elements(write):
-    source = write(many(2))
-    for dataset in (source.stream(seed=0), source.ordered()):
-        assert {name: (s.dtype, s.shape.as_list()) for name, s in dataset.element_spec.items()} == {
-            "counter": (tf.int64, []),
-            "encoded": (tf.string, []),
-            "name": (tf.string, []),
-            "boxes": (tf.float32, [None, 4]),
-            "labels": (tf.int64, [None]),
-            "difficult": (tf.bool, [None]),
-        }
-
-
-def test_stream_is_a_function_of_seed_and_counter(write):
-    files = many(7)
-    for number in range(7):
-        files[f"Annotations/{number:03}.xml"] = xml(*[ONE] * number)
-    source = write(files)
-
-    def read(count, **options):
-        examples = itertools.islice(source.stream(**{"seed": 5, **options}).as_numpy_iterator(), count)
-        return [
-            (int(e["counter"]), e["name"].decode(), len(e["boxes"]), int(tf.io.decode_image(e["encoded"])[0, 0, 0]))
-            for e in examples
-        ]
-
-    whole = read(28)
-    assert [counter for counter, *_ in whole] == list(range(28))
-    assert all(name == f"{boxes:03}" and boxes == level for _, name, boxes, level in whole), "all of the same image"
-    epochs = np.array([boxes for _, _, boxes, _ in whole]).reshape(4, 7)
-    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(7), [4, 1]))
-    assert len({tuple(epoch) for epoch in epochs}) > 1
-    for start in (1, 7, 10):
-        assert read(5, start=start) == whole[start : start + 5]
-    assert read(4, start=3, select=lambda counter: counter % 2 == 1) == whole[3:10:2]
-    assert read(7, seed=6) != whole[:7]
+    assert [int(tf.io.decode_image(e["encoded"])[0, 0, 0]) for e in source.ordered()] == [2, 1]
 
 
 def test_lists_of_one_class_are_no_splits(write):
@@ -139,38 +112,51 @@ def test_lists_of_one_class_are_no_splits(write):
         "ImageSets/Main/cat_val.txt": "001 -1",
         "ImageSets/Main/notes.md": "",
     }
-    assert [name for name, *_ in contents(write(files, "my_own"))] == ["001", "000"]
-    assert [name for name, *_ in contents(write({}, "validation"))] == ["001"]
+    assert names(write(files, "my_own")) == ["001", "000"]
+    assert names(write({}, "validation")) == ["001"]
     for absent in ("cat_train", "test", ""):
         with pytest.raises(ConfigError, match=f"^--split={absent}: voc:.*/voc has my_own, train, val$"):
             write({}, absent)
 
 
-def test_without_lists_all_images_are_train(write):
-    assert write(many(3)).num_examples == 3
-    with pytest.raises(ConfigError, match=r"^--split=test: voc:.* has train, all its images; known are JPEGImages and"):
-        write({}, "test")
+def without(part):
+    return {path: content for path, content in many(2).items() if not path.startswith(part)}
 
 
-@pytest.mark.parametrize("place", ["test.txt", "Segmentation/test.txt", "Main/2007/test.txt"])
-def test_lists_in_another_place_are_not_taken_for_none(write, place):
-    with pytest.raises(ConfigError, match=f"/ImageSets/{place}: lists of splits are ImageSets/Main/NAME.txt; move"):
-        write({**many(3), f"ImageSets/{place}": "000"})
+KNOWN = "; known are JPEGImages and Annotations "
+ONE_BOX = {"JPEGImages/a.png": picture(1)}
+REFUSED = {
+    "no such split": (many(3), "test", f"^--split=test: voc:.* has train, all its images{KNOWN}"),
+    **{
+        f"list in {place}": (
+            {**many(3), f"ImageSets/{place}": "000"},
+            "train",
+            f"/ImageSets/{place}: lists of splits are ImageSets/Main/NAME.txt; move",
+        )
+        for place in ("test.txt", "Segmentation/test.txt", "Main/2007/test.txt")
+    },
+    "empty list": (
+        {**many(1), "ImageSets/Main/train.txt": "\n"},
+        "train",
+        "^--split=train: no image of voc:.* is in it",
+    ),
+    "no images": (without("JPEGImages"), "train", f"^--dataset=voc:.*/voc: no images in it{KNOWN}"),
+    "no XML": (without("Annotations"), "train", f"none of its 2 images has an XML file of its name{KNOWN}"),
+    "parts": (
+        {**ONE_BOX, "Annotations/a.xml": xml(("cat", 0.1, 0.1, 0.5, 0.9))},
+        "train",
+        "/voc: no number of a box is above 1; VOC's boxes are in pixels",
+    ),
+    "no boxes": ({**ONE_BOX, "Annotations/a.xml": xml()}, "train", "^--split=train: no boxes in it, in --dataset=voc:"),
+}
 
 
-def test_empty_list(write):
-    with pytest.raises(ConfigError, match="^--split=train: no image of voc:.* is in it"):
-        write({**many(1), "ImageSets/Main/train.txt": "\n"})
-
-
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [("JPEGImages", "no pictures in it"), ("Annotations", "none of its 2 pictures has an XML file of its name")],
-)
-def test_a_part_is_missing(write, missing, message):
-    files = {path: content for path, content in many(2).items() if not path.startswith(missing)}
-    with pytest.raises(ConfigError, match=f"^--dataset=voc:.*/voc: {message}; known are JPEGImages and Annotations "):
-        write(files)
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_read_is_refused(write, case):
+    files, split, message = REFUSED[case]
+    with pytest.raises(ConfigError, match=message) as error:
+        write(files, split)
+    assert str(error.value).isprintable()
 
 
 def test_boxes_are_cut_off_at_the_real_border_and_bad_ones_left_out(write, warnings):
@@ -204,71 +190,38 @@ def test_boxes_are_cut_off_at_the_real_border_and_bad_ones_left_out(write, warni
     assert areas.endswith(f"/voc: 3 of 9 boxes have no area within the image {left_out}")
 
 
-def test_boxes_in_parts_of_the_image_are_no_pixels(write):
-    with pytest.raises(ConfigError, match=r"/voc: no number of a box is above 1; VOC's boxes are in pixels"):
-        write({"JPEGImages/a.png": picture(1), "Annotations/a.xml": xml(("cat", 0.1, 0.1, 0.5, 0.9))})
-
-
-def test_sound_folder_has_no_warnings(write, warnings):
-    write(many(3))
+def test_images_alone_are_those_of_the_split_and_have_no_labels(write, images, warnings, tmp_path):
+    write({**many(3), "ImageSets/Main/train.txt": "002\n000\n"})
+    assert images() == [(2, -1), (0, -1)]
     assert warnings == []
-
-
-def levels(source):
-    """Grey levels and labels of the images, in order."""
-    examples = list(source.ordered().as_numpy_iterator())
-    return [(int(tf.io.decode_image(e["encoded"])[0, 0, 0]), int(e["label"])) for e in examples]
-
-
-def test_images_alone_are_those_of_the_split_and_have_no_labels(write, tmp_path):
-    source = write({**many(3), "ImageSets/Main/train.txt": "002\n000\n"})
-    images = open_voc_images(str(tmp_path / "voc"), "train", str(tmp_path / "cache"))
-    assert images.num_examples == source.num_examples == 2
-    assert images.class_names == ()
-    assert levels(images) == [(2, -1), (0, -1)]
-    assert set(images.labels()) == {-1}
+    (tmp_path / "voc/ImageSets/Main/train.txt").write_text("000\n001\ngone\n")
+    with pytest.raises(ConfigError, match=r"1 of 3 images .* gone \(no such image\)"):
+        images()
+    with pytest.raises(ConfigError, match=r"^--split=val: voc:.* has train$"):
+        images("val")
 
 
 @pytest.mark.parametrize("annotations", [{}, {"Annotations/000.xml": "<annotation>"}])
-def test_images_alone_need_no_annotations(write, tmp_path, warnings, annotations):
-    files = {path: content for path, content in many(3).items() if path.startswith("JPEGImages")}
+def test_images_alone_need_no_annotations(write, images, warnings, annotations):
     with pytest.raises(ConfigError):
-        write({**files, **annotations})
-    assert levels(open_voc_images(str(tmp_path / "voc"), "train", str(tmp_path / "cache"))) == [
-        (0, -1),
-        (1, -1),
-        (2, -1),
-    ]
+        write({**without("Annotations"), **annotations})
+    assert images() == [(0, -1), (1, -1)]
     assert warnings == []
-
-
-def test_images_alone_of_a_list_that_names_others(write, tmp_path):
-    write(many(2))
-    (tmp_path / "voc/ImageSets/Main").mkdir(parents=True)
-    (tmp_path / "voc/ImageSets/Main/train.txt").write_text("000\n001\ngone\n")
-    with pytest.raises(ConfigError, match=r"1 of 3 images .* gone \(no such picture\)"):
-        open_voc_images(str(tmp_path / "voc"), "train", str(tmp_path / "cache"))
-    with pytest.raises(ConfigError, match=r"^--split=val: voc:.* has train$"):
-        open_voc_images(str(tmp_path / "voc"), "val", str(tmp_path / "cache"))
 
 
 def test_negatives(write, warnings, tmp_path):
-    files = {**many(3), "Annotations/001.xml": xml()}
-    assert [len(boxes) for _, boxes, _, _ in contents(write(files))] == [1, 0, 1]
+    assert [len(boxes) for _, boxes, *_ in contents(write({**many(3), "Annotations/001.xml": xml()}))] == [1, 0, 1]
     assert warnings.pop().endswith("/voc: 1 of 3 images have no objects, 0 of them no annotation: JPEGImages/001.png")
     (tmp_path / "voc/Annotations/000.xml").unlink()
-    with pytest.raises(
-        ConfigError, match=r"1 of 3 .* or take those .* by --negatives_without_xml: 000 \(no annotation"
-    ):
+    with pytest.raises(ConfigError, match=r"1 of 3 .* or take those .* by --negatives_without_xml: 000 \(no annot"):
         write({})
-    source = open_voc_folder(str(tmp_path / "voc"), "train", str(tmp_path / "cache"), negatives_without_xml=True)
-    assert [len(boxes) for _, boxes, _, _ in contents(source)] == [0, 0, 1]
+    source = write({}, negatives_without_xml=True)
+    assert [len(boxes) for _, boxes, *_ in contents(source)] == [0, 0, 1]
     found = "2 of 3 images have no objects, 1 of them no annotation: JPEGImages/000.png, JPEGImages/001.png"
     assert warnings.pop().endswith(found)
     assert warnings == []
-    (tmp_path / "voc/Annotations/001.xml").write_text("<annotation>")  # is no negative
-    with pytest.raises(ConfigError, match=r"1 of 3 .* 001 \(broken annotation"):
-        open_voc_folder(str(tmp_path / "voc"), "train", str(tmp_path / "cache"), negatives_without_xml=True)
+    with pytest.raises(ConfigError, match=r"1 of 3 .* 001 \(broken annotation"):  # is no negative
+        write({"Annotations/001.xml": "<annotation>"}, negatives_without_xml=True)
 
 
 def test_annotations_that_belong_to_no_image_or_say_so(write, warnings):
@@ -282,13 +235,8 @@ def test_annotations_that_belong_to_no_image_or_say_so(write, warnings):
     assert other.endswith("/voc: 1 of 4 annotations have the <filename> of another image; their own names count: 000")
 
 
-def test_no_boxes_at_all(write):
-    with pytest.raises(ConfigError, match="^--split=train: no boxes in it, in --dataset=voc:"):
-        write({"JPEGImages/a.png": picture(1), "Annotations/a.xml": xml()})
-
-
 UNUSABLE = {
-    "no file": ({}, "gone (no such picture)"),
+    "no file": ({}, "gone (no such image)"),
     "no annotation": ({"JPEGImages/gone.png": picture(0)}, "gone (no annotation)"),
     "broken annotation": (
         {"JPEGImages/gone.png": picture(0), "Annotations/gone.xml": "<annotation>"},
@@ -296,47 +244,106 @@ UNUSABLE = {
     ),
     "broken image": (
         {"JPEGImages/gone.png": picture(0)[:-30], "Annotations/gone.xml": xml(ONE)},
-        "1 of 101 files (0.99 %) cannot be decoded and are left out: JPEGImages/gone.png",
+        "1 of 101 files (0.99 %) cannot be decoded and are left out; remove or repair them: JPEGImages/gone.png",
     ),
 }
 
 
-@pytest.mark.parametrize("kind", list(UNUSABLE))
-def test_few_unusable_images_are_left_out_and_named(write, warnings, kind):
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_few_unusable_images_are_left_out_and_many_end_the_run(write, warnings, kind):
     files, message = UNUSABLE[kind]
     good = [f"{number:03}" for number in range(100)]
     source = write({**many(100), **files, "ImageSets/Main/train.txt": "\n".join(["gone", *good])})
-    assert [name for name, *_ in contents(source)] == good
-    assert len(warnings) == 1
-    assert message in warnings[0]
-    assert "1 of 101" in warnings[0]
-
-
-@pytest.mark.parametrize("kind", list(UNUSABLE))
-def test_many_unusable_images_end_the_run(write, kind):
-    files, _ = UNUSABLE[kind]
+    assert names(source) == good
+    (line,) = warnings
+    assert message in line
+    assert "1 of 101" in line
     with pytest.raises(ConfigError, match=r"^--dataset=voc:[^ ]*/voc: 1 of 3 .* \(33.3 %\).*more than 1 %.*gone"):
-        write({**many(2), **files, "ImageSets/Main/train.txt": "gone\n000\n001"})
+        write({"ImageSets/Main/train.txt": "gone\n000\n001"})
 
 
-def test_paths_other_than_local_ones(tmp_path):
-    """Everything goes through tf.io.gfile, here to TensorFlow's file system in memory."""
+def test_a_bucket_is_read_through_tensorflow(cache):
+    """Here TensorFlow's file system in memory."""
     for path, content in {**many(2), "ImageSets/Main/train.txt": b"001"}.items():
         tf.io.gfile.makedirs(f"ram://voc_test/{pathlib.PurePosixPath(path).parent}")
         with tf.io.gfile.GFile(f"ram://voc_test/{path}", "wb") as file:
             file.write(content)
-    source = open_voc_folder("ram://voc_test", "train", str(tmp_path))
-    assert contents(source) == [("001", [[2, 1, 6, 5]], [0], [False])]
+    assert contents(open_voc_folder("ram://voc_test", "train", cache)) == [("001", [[2, 1, 6, 5]], [0], [False])]
 
 
 @pytest.mark.skipif(not BCCD.is_dir(), reason="the blood cells are not here")
-def test_blood_cells(tmp_path, warnings):
-    source = open_voc_folder(str(BCCD), "trainval", str(tmp_path))
+def test_blood_cells(cache, warnings):
+    source, test = (open_voc_folder(BCCD, split, cache) for split in ("trainval", "test"))
     assert source.num_examples == 292
     assert source.class_names == ("Platelets", "RBC", "WBC")
-    test = open_voc_folder(str(BCCD), "test", str(tmp_path))
     assert sum(len(labels) for s in (source, test) for _, _, labels, _ in contents(s)) == 4888 - 2
     left_out = "JPEGImages/BloodImage_00338.jpg, JPEGImages/BloodImage_00343.jpg"
     assert [line.partition(": ")[2] for line in warnings] == [
         f"2 of 3943 boxes have no area within the image and are left out: {left_out}"
     ]
+
+
+def test_huge_images_are_refused(tmp_path, cache, refused):
+    folder = samples.write_boxes(tmp_path / "voc")
+    said = refused(open_voc_folder, folder, "train", cache, max_megapixels=1e-3)
+    assert said.startswith(f"--dataset=voc:{folder}: 4 of 4 files (100 %) have 0.001 megapixels or more")
+
+
+def link_to_itself(path):
+    path.symlink_to(path.name)
+
+
+def file_of(content):
+    return lambda path: path.write_bytes(content)
+
+
+EMPTY, FOLDER, NO_XML = file_of(b""), os.mkdir, "none of its 4 images has an XML file"
+# A part of a sound folder, what is put in its place, and what is said.
+PARTS = [
+    *(("JPEGImages", make, NO_XML) for make in (EMPTY, link_to_itself, FOLDER)),
+    ("JPEGImages/0.png", os.mkfifo, ""),
+    *(("Annotations", make, NO_XML) for make in (EMPTY, FOLDER)),
+    *(("Annotations/0.xml", make, r"\(no annotation\)") for make in (FOLDER, os.mkfifo)),
+    ("Annotations/0.xml", file_of(b"\xff\xfe<\xd8"), r"\(broken annotation, "),
+    ("Annotations/0.xml", file_of(b'<?xml version="1.0" encoding="\a\n"?><a/>'), r"\(broken annotation, "),
+    *(("ImageSets", make, "/ImageSets: is no folder") for make in (EMPTY, link_to_itself)),
+    ("ImageSets/Main", EMPTY, "/ImageSets/Main: is no folder"),
+    *(("ImageSets/Main/train.txt", make, "") for make in (FOLDER, os.mkfifo)),  # no list
+    ("ImageSets/Main/train.txt", file_of(b"0\n\xe9\xff\0\n"), "no such image"),
+    ("ImageSets/Main/train.txt", file_of("0".encode("utf-16")), "no such image"),
+]
+
+
+@pytest.mark.parametrize(("part", "make", "message"), PARTS)
+def test_parts_that_are_something_else(tmp_path, cache, part, make, message):
+    path = pathlib.Path(samples.write_boxes(tmp_path / "voc"), part)
+    if path.is_dir():
+        path.rename(path.with_name(path.name + "_before"))
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path)
+    if message:
+        with pytest.raises(ConfigError, match=message) as error:
+            open_voc_folder(tmp_path / "voc", "train", cache)
+        assert str(error.value).isprintable()
+    else:
+        expected = 4 - (part == "JPEGImages/0.png")
+        assert open_voc_folder(tmp_path / "voc", "train", cache).num_examples == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("JPEGImages", "--dataset=voc:{root}: no images in it; "),
+        ("Annotations", "--dataset=voc:{root}: none of its 4 images has an XML file of its name; "),
+        ("ImageSets/Main", "{root}/ImageSets/Main: cannot be read: Permission denied"),
+    ],
+)
+def test_parts_that_cannot_be_read(tmp_path, cache, unreadable, refused, caplog, part, message):
+    root = tmp_path / "voc"
+    samples.write_boxes(root)
+    (root / part).mkdir(parents=True, exist_ok=True)
+    unreadable(root / part)
+    said = refused(open_voc_folder, root, "train", cache)
+    assert said.startswith(message.format(root=root))
+    assert "cannot be read" in said + caplog.text

@@ -5,12 +5,12 @@ import itertools
 import pytest
 
 from cpc_tf import texts
-from cpc_tf.data.sources import folder_tree, voc_layout
-from cpc_tf.data.sources.voc_folder import open_voc_folder, open_voc_images
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.sources import tree, voc_layout
 from cpc_tf.settings import ConfigError
-from tests.data.sources.voc_folder_test import ONE, contents, levels, picture, warnings, write, xml  # noqa: F401
+from tests.data.sources.voc_folder_test import ONE, contents, images, names, picture, write, xml  # noqa: F401
 
-# Layouts: pictures of a split {s} by the name {n}, and their XML.
+# Layouts: images of a split {s} by the name {n}, and their XML.
 WITH_SPLITS = [
     ("{s}/{n}.png", "{s}/{n}.xml"),
     ("{s}/images/{n}.png", "{s}/annotations/{n}.xml"),
@@ -41,52 +41,54 @@ def test_folders_are_splits(tmp_path, layout):
     spelled = ("train", "Valid", "TEST")
     for place, split, n in itertools.product(layout, spelled, NAMES):
         make(tmp_path, place, s=split, n=n)
-    images = voc_layout.pictures(str(tmp_path))
-    assert images.keys() == voc_layout.annotations(str(tmp_path)).keys()
-    splits = folder_tree.splits(sorted(images))
+    found = voc_layout.images(str(tmp_path))
+    assert found.keys() == voc_layout.annotations(str(tmp_path)).keys()
+    splits = tree.split_folders(sorted(found), DataConfig())
     assert {name: len(keys) for name, keys in splits.items()} == dict.fromkeys(spelled, len(NAMES))
-    assert voc_layout.lists(str(tmp_path), (), images.values()) == {}
+    assert voc_layout.lists(str(tmp_path), (), found.values()) == {}
 
 
 @pytest.mark.parametrize("layout", WITHOUT)
 def test_lists_are_splits(tmp_path, layout):
     for place, n in itertools.product(layout, NAMES):
         make(tmp_path, place, n=n)
-    images = voc_layout.pictures(str(tmp_path))
-    assert images.keys() == voc_layout.annotations(str(tmp_path)).keys()
-    assert list(folder_tree.splits(sorted(images))) == ["train"]
+    found = voc_layout.images(str(tmp_path))
+    assert found.keys() == voc_layout.annotations(str(tmp_path)).keys()
+    assert tree.split_folders(sorted(found), DataConfig()) == {}
     path = tmp_path / "ImageSets/Main/my own.txt"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(layout[0].format(n=n) for n in NAMES))
     assert voc_layout.lists(str(tmp_path), ()) == {"my own": str(path)}
-    assert voc_layout.read_list(str(path), images) == sorted(images)
+    assert voc_layout.read_list(str(path), found) == sorted(found)
 
 
-def test_pictures_and_xml_side_by_side_in_splits(write, warnings, tmp_path):  # noqa: F811
+def test_images_and_xml_side_by_side_in_splits(write, images, warnings):  # noqa: F811
     files = {}
     for number, split in enumerate(("train", "valid", "test")):
         files[f"{split}/same.png"] = picture(number)
         files[f"{split}/same.xml"] = xml(*[ONE] * (1 + number))
     files["README.dataset.txt"] = "from a place"
-    assert names(write(files)) == ["train/same"]
+    write(files)
     for number, split in enumerate(("train", "val", "test")):
-        ((_, boxes, _, _),) = contents(open_voc_folder(str(tmp_path / "voc"), split, str(tmp_path / "cache")))
-        assert len(boxes) == 1 + number
-        images = open_voc_images(str(tmp_path / "voc"), split, str(tmp_path / "cache"))
-        assert levels(images) == [(number, -1)]
+        ((name, boxes, *_),) = contents(write({}, split))
+        assert (name.split("/")[1], len(boxes)) == ("same", 1 + number)
+        assert images(split) == [(number, -1)]
     assert warnings == []
 
 
-def names(source):
-    return [name for name, *_ in contents(source)]
+def pairs(*places):
+    """Images and their XML at these places."""
+    return {f"{p}{end}": picture(1) if end == ".png" else xml(ONE) for p in places for end in (".png", ".xml")}
 
 
-def test_pictures_beside_the_folders_of_splits_are_named(write, warnings):  # noqa: F811
-    files = {f"{place}.png": picture(1) for place in ("train/a", "val/a", "b")}
-    files |= {f"{place}.xml": xml(ONE) for place in ("train/a", "val/a", "b")}
-    assert names(write(files)) == ["train/a"]
+def test_images_beside_the_folders_of_splits_are_named(write, warnings):  # noqa: F811
+    assert names(write(pairs("train/a", "val/a", "b"))) == ["train/a"]
     (line,) = warnings
     assert line.endswith("/voc: 1 of 3 images are beside the folders of the splits and are left out: b.png")
+
+
+def test_one_split_folder(write):  # noqa: F811
+    assert names(write(pairs("train/a"))) == ["train/a"]
 
 
 def test_lists_at_the_top(write):  # noqa: F811
@@ -98,39 +100,32 @@ def test_lists_at_the_top(write):  # noqa: F811
         write({}, "train")
 
 
-def test_one_split_folder(write):  # noqa: F811
-    assert names(write({"train/a.png": picture(1), "train/a.xml": xml(ONE)})) == ["train/a"]
-
-
 def test_a_folder_of_folders_in_the_layout(write):  # noqa: F811
     files = {"VOC2007/JPEGImages/a.png": picture(1), "VOC2007/Annotations/a.xml": xml(ONE)}
-    with pytest.raises(
-        ConfigError, match=r"/VOC2007/ImageSets: lists .* at the top of PATH; --dataset=voc:.*/VOC2007$"
-    ):
+    said = r"/VOC2007/ImageSets: lists .* at the top of PATH; --dataset=voc:.*/VOC2007$"
+    with pytest.raises(ConfigError, match=said):
         write({**files, "VOC2007/ImageSets/Main/train.txt": "a"})
 
 
-def test_pictures_that_do_not_count_are_named(write, warnings):  # noqa: F811
+def test_images_that_do_not_count_are_named(write, warnings):  # noqa: F811
     files = {"JPEGImages/a.png": picture(1), "Annotations/a.xml": xml(ONE)}
     # Masks are expected there and not named.
-    assert names(write({**files, "SegmentationClass/a.png": picture(2), "annotations/masks/a.png": picture(2)})) == [
-        "a"
-    ]
+    masks = {"SegmentationClass/a.png": picture(2), "annotations/masks/a.png": picture(2)}
+    assert names(write({**files, **masks})) == ["a"]
     assert warnings == []
-    write(
-        {"preview.png": picture(3), "JPEGImages/a.gif": picture(1), "Annotations/old/xml/a.xml": xml(), "a.xml": xml()}
-    )
-    outside, pictures, annotations, alone = (line.partition("/voc: ")[2] for line in warnings)
-    assert outside == "1 pictures are left out, since they are not in JPEGImages: preview.png"
+    more = {"preview.png": picture(3), "JPEGImages/a.gif": picture(1)}
+    write({**more, "Annotations/old/xml/a.xml": xml(), "a.xml": xml()})
+    outside, others_of_name, annotations, alone = (line.partition("/voc: ")[2] for line in warnings)
+    assert outside == "1 images are left out, since they are not in JPEGImages: preview.png"
     others = "are left out, since others have their names but for the ending or such folders"
-    assert pictures == f"1 pictures {others}: JPEGImages/a.png"
+    assert others_of_name == f"1 images {others}: JPEGImages/a.png"
     assert annotations == f"1 annotations {others}: a.xml"
     assert alone == "1 of 2 annotations have the name of no image and are left out: old/a"
 
 
 @pytest.mark.parametrize("content", ["a.json", "a.txt", "labels.csv"])
 def test_boxes_of_another_format(write, content):  # noqa: F811
-    with pytest.raises(ConfigError, match="none of its 1 pictures has an XML file of its name; known are JPEGImages"):
+    with pytest.raises(ConfigError, match="none of its 1 images has an XML file of its name; known are JPEGImages"):
         write({"train/a.png": picture(1), f"train/{content}": ""})
 
 
@@ -163,7 +158,7 @@ KEYS = {"a", "b", "b.c", "d e", "day/a", "day/b", "caf\u00e9", "1"}
         (".jpg", None),
     ],
 )
-def test_what_a_line_of_a_list_means(tmp_path, warnings, line, key):  # noqa: F811
+def test_what_a_line_of_a_list_means(tmp_path, warnings, line, key):
     path = tmp_path / "train.txt"
     path.write_text(f"\ufeff{line}\r\n\r\n{line}\r\n")
     assert voc_layout.read_list(str(path), KEYS) == [key or line.strip()]
@@ -174,10 +169,10 @@ def test_what_a_line_of_a_list_means(tmp_path, warnings, line, key):  # noqa: F8
     ("line", "key"),
     [("a 1", "a"), ("a -1", "a"), ("d e  0", "d e"), ("a.jpg\t1", "a"), ("x/a.jpg 1,2,3,4,0 5,6,7,8,1", "a")],
 )
-def test_what_follows_a_name_is_said_not_to_be_read(tmp_path, warnings, line, key):  # noqa: F811
+def test_what_follows_a_name_is_said_not_to_be_read(tmp_path, warnings, line, key):
     path = tmp_path / "list.txt"
     path.write_text(f"{line}\nb b.xml\n")
     assert voc_layout.read_list(str(path), KEYS) == [key, "b"]
     (said,) = warnings
-    what = "only the names of pictures are read, not what follows them in 1 of 2 lines, e.g."
+    what = "only the names of images are read, not what follows them in 1 of 2 lines, e.g."
     assert said == f"{path}: {what} {texts.shown(line)}"

@@ -10,9 +10,8 @@ from PIL import Image
 from tensorflow_datasets.object_detection import voc
 
 from cpc_tf.data import catalog
-from cpc_tf.data.sources import tfds_source
-from cpc_tf.data.sources.voc_tfds import VocRecords
-from cpc_tf.settings import ConfigError
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.sources import tfds_builder
 
 XML = """<annotation><size><width>{width}</width><height>{height}</height></size>{objects}</annotation>"""
 OBJECT = """<object><name>{}</name><pose>Left</pose><truncated>0</truncated><difficult>{}</difficult><bndbox>
@@ -48,15 +47,21 @@ def data_dir(tmp_path_factory):
     for split in ("train", "val", "test"):
         (devkit / f"ImageSets/Main/{split}.txt").write_text("\n".join(IMAGES) + "\n")
     data_dir = str(tmp_path_factory.mktemp("tfds"))
-    with pytest.MonkeyPatch.context() as patch, tfds_source.quiet():
+    with pytest.MonkeyPatch.context() as patch, tfds_builder.quiet():
         archive = {"trainval": str(root), "test": str(root)}
         patch.setattr(tfds.download.DownloadManager, "download_and_extract", lambda self, urls: archive)
         voc.Voc(config="2007", data_dir=data_dir).download_and_prepare()
     return data_dir
 
 
+def open_voc(data_dir, split):
+    """In windows of three records."""
+    data = DataConfig(dataset="voc/2007", data_dir=data_dir, shuffle_window=3)
+    return catalog.open_detection_source(data, split)
+
+
 def test_boxes_are_ours(data_dir):
-    source = catalog.open_detection_source("voc/2007", data_dir, "train")
+    source = open_voc(data_dir, "train")
     assert source.class_names == voc._VOC_LABELS
     found = {}
     for example in source.ordered().as_numpy_iterator():
@@ -70,21 +75,8 @@ def test_boxes_are_ours(data_dir):
         assert found[name][1:] == (names, difficult)
 
 
-def test_elements(data_dir):
-    source = catalog.open_detection_source("voc/2007", data_dir, "test")
-    for dataset in (source.stream(seed=0), source.ordered()):
-        assert {name: (s.dtype, s.shape.as_list()) for name, s in dataset.element_spec.items()} == {
-            "counter": (tf.int64, []),
-            "encoded": (tf.string, []),
-            "name": (tf.string, []),
-            "boxes": (tf.float32, [None, 4]),
-            "labels": (tf.int64, [None]),
-            "difficult": (tf.bool, [None]),
-        }
-
-
 def test_stream_goes_on_where_it_was(data_dir):
-    source = catalog.open_detection_source("voc/2007", data_dir, "train+validation", window=3)
+    source = open_voc(data_dir, "train+validation")
     assert source.num_examples == 8
 
     def read(start, count):
@@ -95,8 +87,3 @@ def test_stream_goes_on_where_it_was(data_dir):
     assert sorted(name for _, name, _ in whole[:8]) == sorted([*MEANT, *MEANT])
     for start in (1, 5, 9):
         assert read(start, 6) == whole[start : start + 6]
-
-
-def test_other_features(sharded):
-    with pytest.raises(ConfigError, match=r"^--dataset=sharded: has not the features of voc, 'objects' is missing$"):
-        VocRecords(sharded(3), "train", window=2)

@@ -1,0 +1,75 @@
+"""What names of folders mean: splits, images without labels, folders of tools; and which names are the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from cpc_tf.texts import escaped
+
+UNLABELLED = "unlabelled"
+# Kind of a split -> words that people use for its folder.
+_WORDS = {
+    "train": "train training trn",
+    "val": "val valid validation validate dev devel development eval evaluation",
+    "test": "test tests testing tst",
+    UNLABELLED: "unlabelled unlabeled unlabel unsup unsupervised nolabel nolabels unannotated",
+}
+_KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+# As in train_set, test-images, val2017, "Training data", test1.
+_USUAL = re.compile(rf"({'|'.join(_KINDS)})[ _.-]*(?:set|split|data|images?|imgs?|pictures|photos)?[ _.-]*(\d*)")
+# Folders that programs, file systems and storage devices make beside or below images.
+_TOOLS = {
+    *("@eadir", "#recycle", "@recycle", "#snapshot", "@recently-snapshot", "@tmp"),
+    *("$recycle.bin", "system volume information", "lost+found"),
+    *("__macosx", "__pycache__", "thumbs", "thumbnails", "_thumbs", "ipod photo cache"),
+}
+
+
+class Meaning(NamedTuple):
+    """The meaning of a usual name of a split."""
+
+    kind: str  # train, val, test or UNLABELLED
+    number: str  # e.g. 2017 of val2017; usually empty
+
+
+def meaning(name: str) -> Meaning | None:
+    """Returns the split that a name usually means, or None if it may as well name a class."""
+    match = _USUAL.fullmatch(unicodedata.normalize("NFKC", name).strip().casefold())
+    return Meaning(_KINDS[match[1]], match[2]) if match else None
+
+
+def is_unlabelled(name: str) -> bool:
+    """Returns whether a folder or split has a usual name for images without labels."""
+    found = meaning(name)
+    return found is not None and found.kind == UNLABELLED
+
+
+def kinds_within(name: str) -> set[str]:
+    """Returns the kinds of split that single words of a name mean: {'test'} for `my_test_pictures`."""
+    words = re.split(r"[\W\d_]+", unicodedata.normalize("NFKC", name).casefold())
+    return {_KINDS[word] for word in words if word in _KINDS}
+
+
+def is_skipped(name: str) -> bool:
+    """Returns whether a file or folder is hidden or made by a tool."""
+    return not name or name.startswith(".") or name.casefold() in _TOOLS
+
+
+def key(name: str) -> str:
+    """Returns the same text for names that differ only in capitals, composed accents or spaces at their ends."""
+    folded = unicodedata.normalize("NFC", name).casefold()
+    return unicodedata.normalize("NFC", folded).strip()
+
+
+def quoted(name: str, beside: str = "") -> str:
+    """Returns a name in quotation marks, with its code points if it looks the same as the one beside it."""
+    alike = name != beside and unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", beside)
+    return ascii(name).replace("'", '"') if alike or not name.isprintable() else f'"{name}"'
+
+
+def shortened(name: str, longest: int = 40) -> str:
+    """Returns a name for a list: cut to `longest` characters, and printable."""
+    name = escaped(name)
+    return name if len(name) <= longest else f"{name[: longest - 3]}..."

@@ -1,0 +1,184 @@
+"""What the folders of a tree of images mean: splits and classes."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from absl import logging
+
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.sources import classes, names, walk
+from cpc_tf.data.sources.source import NO_LABEL
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
+
+EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Images that are not decoded here; a warning counts them.
+_FOREIGN = (
+    *(".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".ppm", ".pgm", ".dcm", ".nii"),
+    *(".dng", ".nef", ".cr2", ".arw", ".raw"),
+)
+
+
+def images(root: str) -> list[str]:
+    """Returns the names of the image files below a folder. See `walk.files`."""
+    found = walk.files(root, EXTENSIONS + _FOREIGN)
+    foreign = collections.Counter(end for name in found if (end := walk.extension(name)) in _FOREIGN)
+    if foreign:
+        kinds = ", ".join(f"{number} {end}" for end, number in sorted(foreign.items()))
+        logging.warning("%s: left out, since they cannot be decoded here: %s", root, kinds)
+    return [name for name in found if walk.extension(name) in EXTENSIONS]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """A folder of images and its splits.
+
+    Attributes:
+      root: the folder, as TensorFlow reads it.
+      names: all its images, relative to the root, sorted.
+      base: where in it the folders of splits or classes are, '' or e.g. 'my_pictures/'.
+      splits: {split: its images}.
+      bases: {split: where the folders of its classes are, e.g. 'my_pictures/train/'}.
+    """
+
+    root: str
+    names: list[str]
+    base: str
+    splits: dict[str, list[str]]
+    bases: dict[str, str]
+
+
+def read(data: DataConfig) -> Tree:
+    """Finds the images of --dataset=folder:PATH.
+
+    Raises:
+      ConfigError: no such folder, no images in it, or its folders can be splits as well as classes.
+    """
+    root = walk.folder_of(data.dataset)
+    found = images(root)
+    if not found:
+        kinds = " ".join(EXTENSIONS)
+        raise ConfigError(f"--dataset={data.dataset}: no images in it or in its folders; what is read is {kinds}")
+    base, parts = _base(found), split_folders(found, data)
+    bases = {split: f"{base}{split}/" for split in parts}
+    return Tree(root, found, base, parts or {"train": found}, bases or {"train": base})
+
+
+def split_folders(found: list[str], data: DataConfig) -> dict[str, list[str]]:
+    """Returns {split: its files} of the folders at the top, {} if these are no splits.
+
+    They are splits if all have usual names of splits, or if one is named as `train` is and another as `val` or `test`
+    is. A folder that holds everything does not count as the top: its folders do.
+
+    Args:
+      found: files, relative to the root.
+      data: its `top_folders` may say what they are.
+
+    Raises:
+      ConfigError: some are named as splits and others not, or two mean the same split.
+    """
+    base, parts = _base(found), collections.defaultdict(list)
+    for name in found:
+        top, slash, _ = name[len(base) :].partition("/")
+        if slash:
+            parts[top].append(name)
+    tops = sorted(parts)
+    if data.top_folders == "splits" or (data.top_folders == "auto" and _are_splits(tops, data.dataset)):
+        return {top: parts[top] for top in tops}
+    return {}
+
+
+def find(split: str, available: Collection[str]) -> str | None:
+    """Returns the name of a split, where `val` also means `Validation` or `dev`. None if absent, or one of several."""
+    if split in available:
+        return split
+    wanted = names.meaning(split)
+    if not wanted:
+        return None
+    known = [(name, found) for name in available if (found := names.meaning(name))]
+    same = [name for name, (kind, number) in known if kind == wanted.kind and wanted.number in ("", number)]
+    return same[0] if len(same) == 1 else None
+
+
+def _base(found):
+    """Returns the path of the first folder with several things in it, or with one that is named as a split."""
+    base = ""
+    while True:
+        parts = [name[len(base) :].split("/", 2) for name in found]
+        tops = {part[0] for part in parts}
+        # A folder without folders is a class, or all there is.
+        if len(tops) != 1 or names.meaning(top := tops.pop()) or not any(len(part) > 2 for part in parts):
+            return base
+        base += f"{top}/"
+
+
+def _are_splits(tops, dataset):
+    usual = {top: found for top in tops if (found := names.meaning(top))}
+    twins = [(one, other) for one in usual for other in usual if one < other and usual[one] == usual[other]]
+    kinds = {found.kind for found in usual.values()} - {names.UNLABELLED}
+    if kinds and (len(usual) == len(tops) or ("train" in kinds and len(kinds) > 1)):
+        if twins:
+            pair = " and ".join(twins[0])
+            raise ConfigError(f"--dataset={dataset}: its folders {pair} mean the same split; join them or rename one")
+        return True
+    hinted = set().union(*map(names.kinds_within, tops))
+    if kinds or ("train" in hinted and hinted & {"val", "test"}):
+        alike = [top for top in tops if top in usual or names.kinds_within(top)]
+        rest = [top for top in tops if top not in alike]
+        beside = f", beside {listed(rest)}" if rest else ""
+        raise ConfigError(
+            f"--dataset={dataset}: its folders can be splits or classes, since {listed(alike)} sound like splits"
+            f"{beside}; say --top_folders=splits (each is a split by its name) or --top_folders=classes"
+        )
+    return False
+
+
+class Labels(NamedTuple):
+    """What the folders within splits say.
+
+    Attributes:
+      classes: in their order.
+      of: {file: its label, -1 if it has none}.
+      empty: class folders without an image.
+    """
+
+    classes: classes.Matched
+    of: dict[str, int]
+    empty: list[str]
+
+
+def labels(tree: Tree, chosen: Sequence[str]) -> Labels:
+    """Returns the classes of some splits together: the folders at the top of each, except unlabelled ones."""
+    chosen = [split for split in chosen if not names.is_unlabelled(split)]
+    bases = _class_bases(tree, chosen)
+    folder_of, spellings, empty = {}, {}, []
+    for split in chosen:
+        base, own = bases[split], {}
+        for name in tree.splits[split]:
+            top, slash, _ = name[len(base) :].partition("/")
+            own[name] = top if slash else ""
+        folder_of.update(own)
+        spellings[split] = {top for top in own.values() if top and not names.is_unlabelled(top)}
+        there = walk.folders(f"{tree.root}/{base}".rstrip("/"))
+        empty += [f"{base}{top}" for top in there if top not in own.values()]
+    found = classes.match(spellings)
+    if len(found.class_names) < 2:  # One folder does not distinguish anything.
+        why = f"{found.class_names[0]} is its only class folder" if found.class_names else "no class folders in it"
+        found = classes.Matched((), {}, trouble=found.trouble or why)
+    return Labels(found, {name: found.number_of.get(top, NO_LABEL) for name, top in folder_of.items()}, empty)
+
+
+def _class_bases(tree, chosen):
+    """Returns `tree.bases`, or one folder deeper if each split has one more folder above its classes: train/x/cat."""
+    wrappers = {}
+    for split in chosen:
+        parts = [name[len(tree.bases[split]) :].split("/", 2) for name in tree.splits[split]]
+        tops = {part[0] for part in parts}
+        if len(tops) > 1 or any(len(part) < 3 for part in parts) or names.is_unlabelled(min(tops)):
+            return tree.bases
+        wrappers[split] = f"{tree.bases[split]}{tops.pop()}/"
+    return wrappers

@@ -1,0 +1,57 @@
+"""What a run left: the values of a checkpoint, and its result."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.files import read_json
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.checkpoint import Checkpoints
+
+
+def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int:
+    """Reads, by its path, the checkpoint of a step (0: the newest whole one), and returns the step.
+
+    Raises:
+      ConfigError: there is no such checkpoint, or none that is whole.
+    """
+    checkpoints = Checkpoints(workdir)
+    steps = checkpoints.steps()
+    if not steps:
+        raise ConfigError(f"--workdir={workdir}: has no checkpoint; let the run get to its first one")
+    if step and step not in steps:
+        raise ConfigError(f"--step={step}: no such checkpoint in --workdir={workdir}; there are {_listed(steps)}")
+    candidates = [step] if step else steps[::-1]
+    found = checkpoints.read_first(candidates, lambda step: read(checkpoints.path(step)))
+    if found is None:
+        raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {_listed(candidates[::-1])}")
+    return found
+
+
+def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
+    """Reads these parts of a checkpoint, with all their variables; others, such as the optimizer, are not read."""
+    tf.train.Checkpoint(**objects).read(path).expect_partial().assert_existing_objects_matched()
+
+
+@contextlib.contextmanager
+def needed(workdir: str) -> Iterator[None]:
+    """Adds to a ConfigError that the run needs the module that is wrong."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"--workdir={workdir}: the module that this run began with is needed: {error}") from error
+
+
+def result_of(workdir: str) -> dict[str, Any]:
+    """The run's result.json; empty if it has not ended."""
+    path = os.path.join(workdir, "result.json")
+    return read_json(path) if tf.io.gfile.exists(path) else {}
+
+
+def _listed(steps: list[int]) -> str:
+    return ", ".join(map(str, steps))

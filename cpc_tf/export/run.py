@@ -1,0 +1,104 @@
+"""From a run's directory to a checked TF-Hub module: restore, build, write, check; or nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.export.detector import export_detector
+from cpc_tf.export.encoder import export_efficient, export_pretraining
+from cpc_tf.export.verify import NotVerified, verify
+from cpc_tf.files import remove_leftovers, to_json, write_file, writing
+from cpc_tf.settings import ConfigError, Settings, count, setting
+from cpc_tf.tasks import read_task
+from cpc_tf.training.workdir import read_config
+
+# Task -> (settings of the run, its directory, step, weights) -> what to write.
+EXPORTERS = {"pretrain": export_pretraining, "efficient": export_efficient, "detect": export_detector}
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportConfig(Settings):
+    """The settings of `python -m cpc_tf.export`."""
+
+    workdir: str = setting("", "Directory of the run to export: of pre-training, few labels or detection", path=True)
+    output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet", path=True)
+    weights: str = setting(
+        "averaged",
+        "Polyak averages or the weights themselves; pre-training has averages, and fine-tuning by --encoder_adam=paper",
+        source="App. A",
+        choices=("averaged", "raw"),
+    )
+    step: int = count(0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0)
+
+
+def main(config: ExportConfig) -> None:
+    """The binary: exit status 3 if the module did not pass its check."""
+    # A GPU would round differently from the process that checks, and take memory from it.
+    tf.config.set_visible_devices([], "GPU")
+    try:
+        done = export(config)
+    except NotVerified as error:
+        raise NotVerified(f"--output={config.output}: not written, the module failed its check: {error}") from error
+    print(f"done: {config.output} ({done['summary']})")
+
+
+def export(config: ExportConfig) -> dict[str, Any]:
+    """Writes the module to `config.output`.
+
+    Returns:
+      The content of encoder.json or detector.json, what the check measured, and 'summary', one line.
+
+    Raises:
+      ConfigError: there is no such run or checkpoint, or the output exists.
+      NotWritten: the output cannot be written.
+      NotVerified: the module does not do what the checkpoint does; the output is not created.
+    """
+    if not config.workdir:
+        raise ConfigError("--workdir= is empty: name the directory of a run of cpc_tf.pretrain, efficient or detect")
+    task = read_task(config.workdir)
+    if task.name not in EXPORTERS:
+        exported = ", ".join(EXPORTERS)
+        raise ConfigError(f"--workdir={config.workdir}: holds a run of {task.module}; only {exported} can be exported")
+    run = read_config(config.workdir, task.config)
+    with written_aside(config.output) as directory:
+        made = EXPORTERS[task.name](run, config.workdir, config.step, config.weights)
+        with writing(f"--output={config.output}"):
+            made.save(made.module, directory)
+            write_file(os.path.join(directory, f"{made.kind}.json"), to_json(made.card))
+            write_file(os.path.join(directory, "README.md"), made.readme)
+        measured = verify(made.kind, directory, made.reference())
+    return {**made.card, **measured, "summary": made.summary.format(**measured)}
+
+
+@contextlib.contextmanager
+def written_aside(output: str) -> Iterator[str]:
+    """Yields a directory beside `output` that becomes `output` if all goes well, and is removed if not.
+
+    Raises:
+      ConfigError: `output` is empty or exists.
+      NotWritten: the directory cannot be created or renamed.
+    """
+    output = output.rstrip("/")
+    if not output:
+        raise ConfigError("--output= is empty: name a directory for the module, e.g. --output=runs/first/hub")
+    if tf.io.gfile.exists(output):
+        raise ConfigError(f"--output={output}: exists already; remove it or choose another name")
+    folder, name = os.path.split(output)
+    remove_leftovers(folder or ".", re.escape(name) + r"\.\d+\.tmp")
+    aside = f"{output}.{os.getpid()}.tmp"
+    with writing(f"--output={output}"):
+        tf.io.gfile.makedirs(aside)
+    try:
+        yield aside
+        with writing(f"--output={output}"):
+            tf.io.gfile.rename(aside, output)
+    finally:
+        if tf.io.gfile.exists(aside):
+            tf.io.gfile.rmtree(aside)

@@ -1,0 +1,202 @@
+"""The check of each file: broken and huge images, what is remembered of them, leftovers of killed runs."""
+
+import io
+import json
+import os
+import struct
+import time
+import zlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+from PIL import Image
+
+from cpc_tf.data.decoding import decode, pillow
+from cpc_tf.data.sources import check, check_cache
+from tests.data.samples import encode, open_folder
+
+PIXELS = np.zeros([8, 8, 3], np.uint8)
+
+
+def encoded(kind):
+    stream = io.BytesIO()
+    Image.effect_noise((32, 32), 50).convert("RGB").save(stream, kind)
+    return stream.getvalue()
+
+
+# Names -> contents and what they are called.
+BROKEN = {
+    "cut.jpg": (encoded("JPEG")[:-100], "a JPEG that is cut short"),
+    "cut.png": (encoded("PNG")[:99], "a PNG that is cut short"),
+    "empty.jpg": (b"", "empty"),
+    "text.JPG": (b"Not a picture.", "text"),
+}
+DESCRIBED = [f"{name} ({what})" for name, (_, what) in BROKEN.items()]
+
+
+def write_mixed(root, write_folder, sound, broken):
+    write_folder(root, [f"{i:03}.png" for i in range(sound)])
+    for name in broken:
+        (root / name).write_bytes(BROKEN[name][0])
+    (root / "png_inside.jpg").write_bytes(encoded("PNG"))
+    return root
+
+
+def test_broken_files_are_left_out_with_one_warning(tmp_path, cache, write_folder, warnings):
+    root = write_mixed(tmp_path / "x", write_folder, 400, BROKEN)
+    source = open_folder(root, "train", cache)
+    assert source.num_examples == len(list(source.ordered())) == 401
+    assert warnings == [
+        f"--dataset=folder:{root}: 4 of 405 files (0.988 %) cannot be decoded and are left out; "
+        f"remove or repair them: {', '.join(DESCRIBED)}"
+    ]
+
+
+def test_more_than_one_percent_broken_ends_the_run(tmp_path, cache, write_folder, warnings, refused):
+    root = write_mixed(tmp_path / "x", write_folder, 197, ["empty.jpg", "text.JPG"])
+    open_folder(root, "train", cache)  # 2 of 200: exactly 1 % is accepted
+    (root / "cut.jpg").write_bytes(BROKEN["cut.jpg"][0])
+    for _ in range(2):  # checked, then remembered
+        assert refused(open_folder, root, "train", cache) == (
+            f"--dataset=folder:{root}: 3 of 201 files (1.49 %) cannot be decoded, more than 1 %; "
+            f"remove or repair them: {', '.join(DESCRIBED[i] for i in (0, 2, 3))}"
+        )
+
+
+def test_long_lists_of_broken_files_are_cut(tmp_path, cache, refused):
+    (tmp_path / "x").mkdir()
+    for i in range(25):
+        (tmp_path / "x" / f"{i:02}.jpg").write_bytes(b"")
+    said = refused(open_folder, tmp_path / "x", "train", cache)
+    assert "25 of 25 files (100 %)" in said
+    assert said.endswith(" 19.jpg (empty) and 5 more")
+
+
+def test_of_several_frames_the_first_is_used_and_a_line_says_so(tmp_path, cache, warnings):
+    image = Image.effect_noise((32, 32), 50)
+    (tmp_path / "x").mkdir()
+    for kind in ("gif", "tiff", "webp"):
+        image.save(tmp_path / f"x/several.{kind}", save_all=True, append_images=[image.rotate(90)])
+        image.save(tmp_path / f"x/one.{kind}")
+    assert open_folder(tmp_path / "x", "train", cache).num_examples == 6
+    assert warnings == [f"{tmp_path}/x: 3 of 6 files have several frames or pages, of which the first is used"]
+
+
+def test_long_checks_show_time_left(tmp_path, cache, write_folder, monkeypatch):
+    lines = []
+    monkeypatch.setattr(logging, "info", lambda message, *values: lines.append(message % values))
+    monkeypatch.setattr(check, "_REPORT_EVERY", -1)
+    root = write_folder(tmp_path / "x", ["a.png", "b.png"])
+    open_folder(root, "train", cache)
+    assert lines[0].startswith(f"checking {root}: 1 of 2 files, ")
+    assert lines[-1] == f"checking {root}: 2 of 2 files, 0 s left"
+
+
+def test_the_check_is_remembered_until_a_file_changes(tmp_path, cache, write_folder, monkeypatch):
+    root, checks = write_folder(tmp_path / "x", ["a.png", "b.png"]), []
+    check_files = check._check
+    monkeypatch.setattr(check, "_check", lambda *args: checks.append(1) or check_files(*args))
+    for _ in range(2):
+        open_folder(root, "train", cache)
+    assert len(checks) == 1
+    os.utime(tmp_path / "x" / "a.png", ns=(1, 1))
+    open_folder(root, "train", cache)
+    assert len(checks) == 2
+    (tmp_path / "x" / "b.png").rename(tmp_path / "x" / "c.png")
+    open_folder(root, "train", cache)
+    assert len(checks) == 3
+    assert len(list((tmp_path / "cache/checked_folders").iterdir())) == 3, "nothing left aside"
+
+
+def test_the_cache_is_where_cpc_tf_cache_says(tmp_path, write_folder, monkeypatch):
+    root = write_folder(tmp_path / "x", ["a.png"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    open_folder(root)
+    assert len(list((tmp_path / "xdg/cpc_tf/checked_folders").iterdir())) == 1
+    monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path / "chosen"))
+    open_folder(root)
+    assert len(list((tmp_path / "chosen/checked_folders").iterdir())) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, cache, write_folder, warnings):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    assert open_folder(write_folder(tmp_path / "x", ["a.png"]), "train", cache).num_examples == 1
+    (line,) = warnings
+    assert "the folder will be checked again" in line
+
+
+OUTCOMES = """
+    [] | 3 | "broken" | null | {"broken": [], "huge": [], ZEROS} | {"files": 2, "broken": [], ZEROS}
+    | {"files": 2, "broken": "train", "huge": [], ZEROS} | {"files": 2, "broken": [], "huge": {}, ZEROS}
+    | {"files": 2, "broken": ["nowhere.png"], "huge": [], ZEROS} | {"files": 2, "broken": [[]], "huge": [], ZEROS}
+    | {"files": 1, "broken": ["train/a/1.png"], "huge": [], ZEROS} | {"files": 2, "broken": [5], "huge": [], ZEROS}
+    | {"files": 2, "broken": [], "huge": [], "deep": NaN, "several": 0} | {"files": 2, "broken": [], "huge": []}
+    | {"files": 2, "broken": [], "huge": [], "deep": "1", "several": 0} | {"bro
+""".replace("ZEROS", '"deep": 0, "several": 0').split("|")
+
+
+@pytest.mark.parametrize("content", [*OUTCOMES, "[" * 100000, "\xff"])
+def test_an_outcome_of_another_shape_is_not_believed(root, cache, tmp_path, content):
+    for _ in range(2):
+        assert open_folder(root, "train", cache).num_examples == 2
+        (outcome,) = (tmp_path / "cache/checked_folders").iterdir()
+        found = {"broken": [], "huge": [], "deep": 0, "several": 0}
+        assert json.loads(outcome.read_text()) == {"folder": str(root), "files": 2, **found}
+        outcome.write_text(content, "latin-1")
+
+
+def test_leftovers_of_killed_runs_are_removed(tmp_path):
+    folder, hours_ago = tmp_path / "checked_folders", time.time() - 2 * 3600
+    folder.mkdir()
+    old, new, other, mine = (folder / f"{'0' * 32}.json{end}" for end in (".12.tmp", ".13.tmp", ".old", ""))
+    for path in (old, new, other, mine):
+        path.write_text("{")
+        os.utime(path, (hours_ago, hours_ago) if path != new else None)
+    check_cache.remembered(str(tmp_path), "root", [], check_cache.stats("root", []), "rules", {}, dict)
+    assert {old, new, other, mine} & {*folder.iterdir()} == {new, other, mine}
+    assert len([*folder.iterdir()]) == 4
+
+
+def png_header(width, height):
+    """A PNG of these sides without its pixels."""
+    chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
+
+
+def bmp_header(width, height):
+    return b"BM" + bytes(12) + struct.pack("<IiiHH", 40, width, height, 1, 24) + bytes(24)
+
+
+def gif_header(width, height, frames=1):
+    frame = b"," + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x02\x01\x00\x00"
+    control = b"!\xf9\x04" + bytes(5)
+    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + control + frame * frames + b";"
+
+
+@pytest.mark.parametrize("header", [png_header, bmp_header, gif_header])
+def test_bombs_are_left_out_by_their_headers(root, cache, warnings, header, refused):
+    assert decode.image_size(tf.constant(header(12000, 9000))).numpy().tolist() == [9000, 12000]
+    assert decode.header(tf.constant(header(12000, 9000))).pixels == 108_000_000
+    for number in range(200):
+        (root / f"train/a/{number}.png").write_bytes(encode(PIXELS))
+    (root / "train/a/bomb.png").write_bytes(header(20000, 20000))
+    assert open_folder(root, "train", cache).num_examples == 201
+    (line,) = warnings
+    assert "1 of 202 files (0.495 %) have 100 megapixels or more and are left out; remove or shrink them: " in line
+    # The limit is part of what is remembered.
+    assert "shrink them: train/a/0.png" in refused(open_folder, root, "train", cache, max_megapixels=64e-6)
+    assert open_folder(root, "train", cache).num_examples == 201
+
+
+def test_all_frames_of_a_gif_count():
+    assert decode.header(tf.constant(gif_header(100, 200, frames=2))).pixels == 20_000
+    assert decode.header(tf.constant(gif_header(100, 200, frames=9))).pixels == 60_000
+    assert len(pillow.header(b"GIF89a" + bytes(7))) == 0
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        decode.image_size(tf.constant(b"GIF89a" + bytes(7)))
+
+
+def test_rows_of_a_bmp_may_be_stored_from_the_top():
+    assert decode.image_size(tf.constant(bmp_header(7, -5))).numpy().tolist() == [5, 7]

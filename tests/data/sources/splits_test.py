@@ -1,0 +1,220 @@
+"""Folders in which splits or classes are named in other ways: a run goes on with the right images, or refuses."""
+
+import shutil
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from cpc_tf import cli
+from cpc_tf.data import catalog
+from cpc_tf.data.config import DataConfig
+from cpc_tf.detect import run as detect
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.efficient import run as efficient
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.run import linear
+from cpc_tf.pretrain import run as pretrain
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import ConfigError
+from tests import samples
+from tests.data.samples import encode
+
+TWO = ["train/cat", "train/dog", "val/cat", "val/dog"]
+
+
+def write(root, folders, count=2):
+    """Images 0.png, 1.png, ... in each folder; one whose name ends with a slash stays empty, a file is an image."""
+    for number, name in enumerate(folders):
+        folder = root / name
+        if name.endswith(".png"):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.write_bytes(encode(np.full([16, 16, 3], 7, np.uint8)))
+            continue
+        folder.mkdir(parents=True)
+        for i in range(0 if name.endswith("/") else count):
+            (folder / f"{i}.png").write_bytes(encode(np.full([16, 16, 3], 9 * number + i, np.uint8)))
+    return root
+
+
+class Seen(Exception):
+    """Ends a run once its data are open: what follows takes long."""
+
+
+@pytest.fixture
+def opened(tmp_path, cache):
+    """Opens both splits of these folders for a classifier."""
+
+    def opened(folders, test_split="val", **settings):
+        root = write(tmp_path / "x", folders)
+        return catalog.open_pair(DataConfig(dataset=f"folder:{root}", data_dir=cache, **settings), test_split)
+
+    return opened
+
+
+def flags(tmp_path, *more):
+    return [f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run", *more]
+
+
+# Folders -> classes, training images, and what is said.
+GOES_ON = {
+    "capitals": (["train/CAT", "train/dog", "val/cat", "val/dog"], 2, 4, 'one class: "CAT" is "cat" in val'),
+    "accents": (
+        ["train/caf\u00e9", "train/dog", "val/cafe\u0301", "val/dog"],
+        2,
+        4,
+        'one class: "caf\\xe9" is "cafe\\u0301" in val',
+    ),
+    "space": (["train/cat ", "train/dog", "val/cat", "val/dog"], 2, 4, 'one class: "cat " is "cat" in val'),
+    "sharp s": (["train/Straße", "train/dog", "val/STRASSE", "val/dog"], 2, 4, 'one class: "Straße" is "STRASSE" in'),
+    "only in train": ([*TWO, "train/emu"], 3, 6, "learned but never tested, since --test_split=val has none: emu (2)"),
+    "empty in both": ([*TWO, "train/emu/", "val/emu/"], 2, 4, "folders without an image: train/emu, val/emu"),
+    "of a third split": ([*TWO, "test/emu"], 2, 4, "not used: the split test (2 images)"),
+    "unlabelled beside": ([*TWO, "unlabelled/a", "unlabelled/b"], 2, 4, "not used: 4 images without labels; "),
+    "unlabelled within": ([*TWO, "train/unlabelled"], 2, 4, "left out: 2 of 6 images of train are in no class"),
+    "stray": ([*TWO, "train/sheet.png"], 2, 4, "in no class folder, e.g. train/sheet.png"),
+    "valid": (["train/cat", "train/dog", "valid/cat", "valid/dog"], 2, 4, "--test_split=val (found as valid): 4 imag"),
+    "Train, Dev": (["Train/cat", "Train/dog", "Dev/cat", "Dev/dog"], 2, 4, "--split=train (found as Train): 4 imag"),
+    "years": (["train2017/cat", "train2017/dog", "val2017/cat", "val2017/dog"], 2, 4, "(found as val2017)"),
+    "tools": ([*TWO, "train/@eaDir", "val/lost+found"], 2, 4, "--split=train: 4 images of 2 classes: cat 2, dog 2"),
+    "one folder": ([f"x/y/{name}" for name in TWO], 2, 4, "x/y/ holds everything: its folders are taken as those at"),
+    "one deeper": (["train/x/cat", "train/x/dog", "val/x/cat", "val/x/dog"], 2, 4, "--split=train: 4 images of 2 cl"),
+    "train in train": (
+        ["train/train/cat", "train/train/dog", "val/val/cat", "val/val/dog"],
+        2,
+        4,
+        "--split=train: 4 images of 2 classes: cat 2, dog 2",
+    ),
+    "others": ([*TWO, "emu"], 2, 4, "not used: the split emu (2 images)"),
+}
+
+
+@pytest.mark.parametrize("case", GOES_ON)
+def test_a_classifier_goes_on_and_says_how(opened, case):
+    folders, classes, images, said = GOES_ON[case]
+    pair = opened(folders)
+    assert (len(pair.source.class_names), pair.source.num_examples) == (classes, images)
+    assert pair.test_source.class_names == pair.source.class_names
+    assert said in pair.summary
+
+
+def test_a_flag_says_what_cannot_be_decided(opened):
+    folders = ["seg_train/cat", "seg_train/dog", "seg_test/cat", "seg_test/dog"]
+    assert opened(folders, "seg_test", top_folders="splits", split="seg_train").source.num_examples == 4
+
+
+REFUSED = {
+    "only in the test": ([*TWO, "val/emu"], r"--test_split=val: images of 1 class .* none of, .*: emu \(2\)"),
+    "empty in train": ([*TWO, "val/emu", "train/emu/"], r"--test_split=val: images of 1 class .*: emu \(2\)"),
+    "wide letters": (
+        ["train/\uff43\uff41\uff54", "train/dog", "val/cat", "val/dog"],
+        r"--test_split=val: images of 1 class .*: cat \(2\); only --split=train has",
+    ),
+    "underscore": (
+        ["train/fire truck", "train/dog", "val/fire_truck", "val/dog"],
+        r"--test_split=val: .*: fire_truck \(2\); only --split=train has fire truck",
+    ),
+    "twice in train": ([*TWO, "train/Cat"], r'--split=train: no labels .*"Cat" and "cat" in train differ only in'),
+    "two for one": ([*TWO, "valid/cat"], r"--dataset=.*: its folders val and valid mean the same split"),
+    "train beside": (["train/a", "train/b", "cat", "dog"], r"can be splits or classes, since train sound"),
+    "most astray": (["train/cat", "train/dog", *(f"train/{i}.png" for i in range(5)), "val/cat", "val/dog"], "5 of 9"),
+    "classes only in test": (
+        ["train/0.png", "val/cat", "val/dog"],
+        r"--split=train: no labels there .*1 of 1 images",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_classifier_refuses_in_one_line(opened, case):
+    folders, message = REFUSED[case]
+    with pytest.raises(ConfigError, match=message) as error:
+        opened(folders)
+    assert str(error.value).isprintable()
+
+
+def test_a_class_whose_files_are_all_broken_is_refused(tmp_path):
+    root = write(tmp_path / "x", TWO, 100)
+    write(root, ["train/emu", "val/emu"], 1)
+    (root / "train/emu/0.png").write_bytes(b"")
+    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels", "--geometry_from=flags"
+    config = cli.parse(LinearConfig, flags(tmp_path, *more))
+    with pytest.raises(ConfigError, match=r"images of 1 class that --split=train has none of, .*: emu \(1\)"):
+        linear(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_class_that_is_a_link_counts(opened, tmp_path):
+    write(tmp_path / "elsewhere", ["cat"])
+    (tmp_path / "x/train").mkdir(parents=True)
+    (tmp_path / "x/train/CAT").symlink_to(tmp_path / "elsewhere/cat")
+    pair = opened(["train/dog", "val/cat", "val/dog"])
+    assert pair.source.num_examples == 4
+    assert 'one class: "CAT" is "cat" in val' in pair.summary
+
+
+def test_efficient_compares_and_says_too(tmp_path, monkeypatch, capsys):
+    root = write(tmp_path / "x", ["train/CAT", "train/dog", "val/cat", "val/dog", "val/emu"])
+    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels"
+    config = cli.parse(EfficientConfig, flags(tmp_path, *more))
+    with pytest.raises(ConfigError, match=r"--test_split=val: images of 1 class .*: emu \(2\)"):
+        efficient.efficient(config)
+    shutil.rmtree(root / "val/emu")
+    monkeypatch.setattr(efficient, "load_feature_maps", mock.Mock(side_effect=Seen))
+    with pytest.raises(Seen):
+        efficient.efficient(config)
+    assert 'one class: "CAT" is "cat" in val' in capsys.readouterr().out
+
+
+def boxes(tmp_path, name):
+    """Two images to learn from and two to test on; the squares of the latter have another name."""
+    root = tmp_path / "boxes"
+    samples.write_boxes(root)
+    (root / "ImageSets/Main").mkdir(parents=True)
+    (root / "ImageSets/Main/train.txt").write_text("0\n1\n")
+    (root / "ImageSets/Main/test.txt").write_text("2\n3\n")
+    for number in (2, 3):
+        path = root / f"Annotations/{number}.xml"
+        path.write_text(path.read_text().replace("<name>square<", f"<name>{name}<"))
+    return cli.parse(DetectConfig, flags(tmp_path, f"--dataset=voc:{root}", "--encoder=random", "--batch_size=1"))
+
+
+def test_detect_refuses_a_class_that_only_the_test_has(tmp_path):
+    said = r"^--test_split=test: objects of 1 class .*: disc \(1\); only --split=train has"
+    with pytest.raises(ConfigError, match=said):
+        detect.detect(boxes(tmp_path, "disc"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_detect_matches_spellings(tmp_path):
+    """Both splits number the classes alike, and the boxes stay."""
+    *sources, _, _, told = detect.open_pair(boxes(tmp_path, "Square"))
+    for source in sources:
+        assert source.class_names == ("bar", "square")
+        assert [e["labels"].numpy().tolist() for e in source.ordered()] == [[1], [0]]
+    assert 'one class: "square" is "Square" in test' in told
+    assert "--test_split=test: 2 images, 2 objects of 2 classes: bar 1, square 1" in told
+
+
+@pytest.mark.parametrize(
+    ("folders", "images", "said"),
+    [
+        (TWO, 4, "not used: the split val (4 images)"),
+        (["train/cat", "Valid/cat"], 2, "not used: the split Valid (2 images)"),
+        ([*TWO, "unlabelled"], 4, "not used: 2 images without labels; pre-training takes them by --split=unlabelled"),
+        (["cat", "dog", "sheet.png"], 5, "--split=train: 5 images without labels: 1 of 5 images of train are in no"),
+        (["cat", "Cat"], 4, "without labels: its classes"),
+        (["cat", "unlabelled"], 4, "--split=train: 4 images without labels"),
+        (["x/train/cat", "x/test/cat"], 2, "not used: the split test (2 images)"),
+    ],
+)
+def test_pretraining_takes_all_images_of_its_split_and_says_so(tmp_path, monkeypatch, capsys, folders, images, said):
+    root = write(tmp_path / "x", folders)
+    build = mock.Mock(side_effect=Seen)
+    monkeypatch.setattr(pretrain, "Pretraining", build)
+    more = f"--dataset=folder:{root}", "--strategy=single", "--train_epochs=1", "--batch_size=1", "--probe_every=2"
+    with pytest.raises(Seen):
+        pretrain.pretrain(cli.parse(PretrainConfig, flags(tmp_path, *more)))
+    assert build.call_args.args[2] == images, "a step for each"
+    assert said in capsys.readouterr().out

@@ -1,0 +1,123 @@
+"""Folders with links, odd names and odd kinds of files: counted skips, or one line."""
+
+import os
+import socket
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.sources import check, tree, walk
+from tests.data.samples import encode, open_folder
+
+PNG = encode(np.zeros([8, 8, 3], np.uint8))
+READ_ANYWAY = "links to folders that are read anyway"
+# Links, what is read beside the two images of `root`, and what is skipped.
+LINKS = [
+    ({"train/a/up": ".."}, [], f"1 {READ_ANYWAY}, e.g. train/a/up"),
+    ({"train/a/top": "../.."}, [], f"1 {READ_ANYWAY}, e.g. train/a/top"),
+    ({"train/a/b": "../b", "train/0": "a"}, [], f"2 {READ_ANYWAY}, e.g. train/0"),
+    ({"train/c": "../../beside/c"}, ["train/c/3.png"], ""),
+    (
+        {"train/d": "../../beside/c", "train/c": "../../beside/c"},
+        ["train/c/3.png"],
+        f"1 {READ_ANYWAY}, e.g. train/d",
+    ),
+    # What a link leads to is read whole, with the links in it, but for what is read anyway.
+    (
+        {"train/e": "../../beside", "../beside/back": "../x"},
+        ["train/e/c/3.png"],
+        f"1 {READ_ANYWAY}, e.g. train/e/back",
+    ),
+    ({"train/b/copy.png": "../a/1.png"}, ["train/b/copy.png"], ""),
+    ({"gone": "nowhere"}, [], ""),
+    (
+        {"gone.png": "nowhere.png", "self.jpg": "self.jpg", "self": "self"},
+        [],
+        "2 links to nothing, pipes and the like, e.g. gone.png",
+    ),
+]
+
+
+@pytest.mark.parametrize(("links", "names", "skipped"), LINKS)
+def test_every_folder_is_read_once(root, warnings, links, names, skipped):
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    assert tree.images(str(root)) == sorted(["train/a/1.png", "train/b/2.png", *names])
+    assert warnings == ([f"{root}: skipped: {skipped}"] if skipped else [])
+
+
+def test_hidden_and_foreign_files_are_left_out(tmp_path, write_folder, warnings):
+    names = ["a.png", ".hidden.png", "._a.png", ".git/b.png", "__MACOSX/c.png", "notes.txt", "d.heic", "v1.0/e.png"]
+    root = write_folder(tmp_path / "x", names)
+    assert tree.images(root) == ["a.png", "v1.0/e.png"]
+    assert warnings == [
+        f"{root}: skipped: 2 files in hidden folders or folders of tools, e.g. .git/b.png; "
+        "2 hidden files, e.g. ._a.png",
+        f"{root}: left out, since they cannot be decoded here: 1 .heic",
+    ]
+
+
+def test_names_that_are_no_text_are_counted(root, warnings, refused):
+    for name in (b"train/caf\xe9.png", b"train/a/\xff.JPG", b"train/\xe9.txt"):
+        with open(os.path.join(os.fsencode(root), name), "wb") as file:
+            file.write(PNG)
+    folder = os.path.join(os.fsencode(root), b"train/\xe4")
+    os.mkdir(folder)
+    assert tree.images(str(root)) == ["train/a/1.png", "train/b/2.png"]
+    assert warnings == [rf"{root}: skipped: 3 names that are not UTF-8, e.g. train/a/\udcff.JPG"]
+    message = refused(walk.folder_of, f"folder:{os.fsdecode(folder)}")
+    assert message.endswith(r"train/\udce4: TensorFlow cannot read it, its name is not UTF-8; rename it")
+
+
+@pytest.mark.parametrize("name", ["a\nb.png", "*.png", "a b\t.png", "%s.png", "[x]?.png", "\u2028.png", "\\.png"])
+def test_odd_names_are_read(root, cache, name, refused):
+    (root / "train/a" / name).write_bytes(PNG)
+    source = open_folder(root, "train", cache)
+    assert source.num_examples == len(list(source.ordered())) == 3
+    (root / "train/a" / name).write_bytes(b"")
+    assert "1 of 3 files" in refused(open_folder, root, "train", cache)
+
+
+def test_pipes_and_sockets_are_skipped_and_folders_are_folders(root, warnings, cache):
+    os.mkfifo(root / "train/a/pipe.jpg")
+    (root / "train/a/zero.png").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(os.path.relpath(root / "train/a/unix.gif"))
+    (root / "train/a/folder.jpg").mkdir()
+    (root / "train/a/folder.jpg/4.png").write_bytes(PNG)
+    assert open_folder(root, "train", cache).num_examples == 3
+    assert warnings == [f"{root}: skipped: 3 links to nothing, pipes and the like, e.g. train/a/pipe.jpg"]
+
+
+def test_folders_that_cannot_be_read(root, warnings, unreadable, refused):
+    unreadable(root / "train/a")
+    assert tree.images(str(root)) == ["train/b/2.png"]
+    assert warnings == [f"{root}: skipped: 1 folders that cannot be read, e.g. train/a"]
+    unreadable(root)
+    assert refused(open_folder, root) == f"{root}: cannot be read: Permission denied"
+
+
+def test_a_file_that_cannot_be_opened_is_broken(root, cache, refused):
+    names = tree.images(str(root))
+    (root / names[0]).unlink()  # between listing and check
+    data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
+    said = f"1 of 2 files (50 %) cannot be decoded, more than 1 %; remove or repair them: {names[0]}"
+    assert said in refused(check.usable, data, str(root), names, names)
+
+
+def test_a_bucket_is_read_through_tensorflow(cache, warnings):
+    """Here TensorFlow's file system in memory; folders of tools are skipped and empty ones named there, too."""
+    for name in ("cat/1.png", "dog/2.png", "@eaDir/3.png", "cat/.thumbnails/deep/4.png"):
+        tf.io.gfile.makedirs(os.path.dirname(f"ram://images/{name}"))
+        with tf.io.gfile.GFile(f"ram://images/{name}", "wb") as file:
+            file.write(PNG)
+    tf.io.gfile.makedirs("ram://images/emu")
+    source = open_folder("ram://images", "train", cache)
+    assert source.class_names == ("cat", "dog")
+    assert [int(e["label"]) for e in source.ordered()] == [0, 1]
+    found = tree.read(DataConfig(dataset="folder:ram://images"))
+    assert found.splits == {"train": ["cat/1.png", "dog/2.png"]}
+    assert tree.labels(found, ["train"]).empty == ["emu"]
+    assert warnings[0].startswith("ram://images: skipped: 2 files in hidden folders or folders of tools, e.g. @eaDir/3")

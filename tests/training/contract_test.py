@@ -1,0 +1,123 @@
+"""What holds for everything that the loop trains: each objective of pre-training, and each task on labels."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.data.pipeline import detection_pipeline
+from cpc_tf.detect.trainee import DetectorTraining
+from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
+from cpc_tf.linear.classifier import LinearTraining
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.pretrain.trainee import Pretraining
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.strategy import make_strategy
+from tests.data.samples import RECTANGLES, Images, rectangle
+from tests.detect.samples import SMALL
+from tests.efficient import classifier_test as efficient
+from tests.pretrain.tiny import TINY
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
+RANDOM = np.random.default_rng(0)
+LATENTS = {
+    "latents": tf.constant(RANDOM.normal(size=[4, 2, 2, 8]), tf.float32),
+    "label": tf.constant([0, 1, 2, 0], tf.int64),
+}
+
+
+def pretraining(name, strategy, **settings):
+    """(trainee, a batch of 4) of an objective; the options of the others are the same."""
+    view = OBJECTIVES[name].VIEW
+    side = {"patch_size": 24} if view.whole else {}
+    config = replace(TINY, **{"objective": name, "learning_rate": 0.002, "directions": 1, **side, **settings})
+    noise = np.random.default_rng(0).integers(0, 256, [4, *view.shape(config.geometry)], dtype=np.uint8)
+    return Pretraining(config, strategy, 10), {view.key: tf.constant(noise)}
+
+
+def linear(strategy, batch_size=4, **_):
+    config = replace(LinearConfig(), batch_size=batch_size, learning_rate=0.05)
+    return LinearTraining(config, None, (2, 2, 8), 3, strategy), LATENTS
+
+
+def classification(phase, strategy, **settings):
+    return efficient.make(phase, strategy=strategy, learning_rate=0.01, **settings), efficient.BATCH
+
+
+def detector(strategy, **settings):
+    config = replace(SMALL, **{"batch_size": 4, **settings})
+    source = Images([rectangle(*example) for example in RECTANGLES[:4]])
+    batch = next(iter(detection_pipeline.batches(source, config.canvas, global_batch=4, seed=0)))
+    return DetectorTraining(config, 3, strategy, 10), batch
+
+
+# Name -> (strategy, settings) -> (trainee, a batch of 4).
+TRAINEES = {
+    **{name: lambda strategy, name=name, **s: pretraining(name, strategy, **s) for name in OBJECTIVES},
+    "linear": linear,
+    **{
+        phase: lambda strategy, phase=phase, **s: classification(phase, strategy, **s)
+        for phase in (FROZEN, FINE_TUNED, SUPERVISED)
+    },
+    "detect": detector,
+}
+BFLOAT16 = [*OBJECTIVES, "detect"]
+# The loss of a whole batch is the mean of the losses of its parts: no negatives, batch norm or seeds of a replica.
+PER_EXAMPLE = ["rotation", FROZEN, FINE_TUNED, SUPERVISED]
+
+
+def train(trainee, batch, steps=3, jit=False):
+    """The losses of some steps on one batch, which replicas share."""
+    strategy = trainee.strategy
+    rows = 4 // strategy.num_replicas_in_sync
+    shares = strategy.experimental_distribute_values_from_function(
+        lambda context: {name: x[rows * context.replica_id_in_sync_group :][:rows] for name, x in batch.items()}
+    )
+    step = tf.function(lambda share: strategy.run(trainee.train_step, (share,)), autograph=False, jit_compile=jit)
+    found = [step(shares) for _ in range(steps)]
+    assert set(found[0]) == set(trainee.metric_names)
+    losses = [{name: float(strategy.reduce("MEAN", x, None)) for name, x in metrics.items()} for metrics in found]
+    assert np.isfinite([[*metrics.values()] for metrics in losses]).all()
+    return [metrics["loss"] for metrics in losses]
+
+
+@pytest.mark.parametrize("name", TRAINEES)
+def test_it_learns_and_compiles_as_a_tpu_compiles_it(name):
+    """The whole step is one XLA program, with the answer of the step that is not compiled."""
+    results = []
+    for xla in ("off", "on"):
+        trainee, batch = TRAINEES[name](make_strategy("single"), xla=xla)
+        losses = train(trainee, batch, jit=xla == "on")
+        if name in OBJECTIVES:
+            assert set(trainee.metric_names) >= set(OBJECTIVES[name].FIGURES) - {"knn"}
+        assert losses[-1] < losses[0]
+        averages = trainee.average.averages if trainee.average else []
+        results.append([losses, *(v.numpy() for v in (*trainee.trained, *averages))])
+    for one, other in zip(*results):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=5e-4)
+
+
+@pytest.mark.parametrize("name", BFLOAT16)
+def test_bfloat16_trains_float32_weights_also_if_activations_are_recomputed(name):
+    recompute = {} if name == "detect" else {"recompute": True}
+    trainee, batch = TRAINEES[name](make_strategy("single"), precision="bfloat16", **recompute)
+    before = [variable.numpy() for variable in trainee.trained]
+    train(trainee, batch, steps=1)
+    assert {variable.dtype for variable in trainee.trained} == {tf.float32}
+    assert all((a != b.numpy()).any() for a, b in zip(before, trainee.trained) if a.ndim > 1)
+
+
+@pytest.mark.parametrize("name", PER_EXAMPLE)
+def test_two_replicas_take_the_steps_of_one(name, two_replicas):
+    results = []
+    for strategy in (make_strategy("single"), two_replicas):
+        trainee, batch = TRAINEES[name](strategy)
+        results.append([train(trainee, batch, steps=2), *(v.numpy() for v in trainee.trained)])
+    for one, other in zip(*results):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", TRAINEES)
+def test_a_batch_that_does_not_divide_is_refused(name, two_replicas):
+    with pytest.raises(ConfigError, match=r"^--batch_size=3: not a multiple of the 2 replicas of --strategy$"):
+        TRAINEES[name](two_replicas, batch_size=3)

@@ -1,0 +1,135 @@
+"""Short runs that are killed at random moments, in processes of their own, and compared bit for bit with a whole one.
+
+    python -m tests.training.killed_run --task=linear --kills=20 --seed=0
+
+The runs are those of tests/conformance_test.py, a little longer. With --power_loss some files are cut after each kill,
+as if they had not reached the disk: then the run ends equal, or is refused in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+from absl import app, flags
+
+from cpc_tf import cli
+from cpc_tf.settings import ConfigError, RunEnded
+from cpc_tf.tasks import TASKS
+from tests import conformance_test as conformance
+
+LENGTH = ["--batch_size=2", "--train_steps=12", "--steps_per_loop=1", "--checkpoint_every=2", "--strategy=single"]
+CUT = 0.2  # the share of a run's files that a loss of power cuts
+
+# Children start with everything imported, from a process in which TensorFlow has not run.
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["tests.training.killed_run"])
+
+
+def once(task: str, root: str, workdir: str) -> None:
+    """Runs a task in a child process, which exits with the status of a binary."""
+    with open(f"{root}/log", "w") as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    lines = [*conformance.tiny_flags(pathlib.Path(root), TASKS[task]), *LENGTH]
+    lines += [f"--data_dir={root}/cache", f"--workdir={workdir}"]
+    try:
+        TASKS[task].run(cli.parse(TASKS[task].config, lines, recorded=True))
+    except RunEnded as error:
+        print(error, flush=True)
+        sys.exit(error.status)
+
+
+def outcome(workdir: pathlib.Path) -> dict:
+    """Returns what must be equal: the result without times, and all tensors of the last checkpoints."""
+    result = json.loads((workdir / "result.json").read_text())
+    return {**conformance.without_time(result), **conformance.weights(workdir)}
+
+
+def differences(one: dict, other: dict) -> list[str]:
+    """Returns the names of what differs between two outcomes."""
+    shared = one.keys() & other.keys()
+    return [str(name) for name in one.keys() ^ other.keys()] + [
+        str(name) for name in shared if not np.array_equal(one[name], other[name])
+    ]
+
+
+def cut(random: np.random.Generator, workdir: pathlib.Path) -> None:
+    """Truncates some files below a directory to random lengths, most often to nothing."""
+    for path in sorted(path for path in workdir.rglob("*") if path.is_file()):
+        if random.random() < CUT:
+            os.truncate(path, int(max(0, random.uniform(-1, 1)) * path.stat().st_size))
+
+
+def kill(task: str, room: pathlib.Path, kills: int, seed: int, power_loss: bool = False) -> str:
+    """Kills runs of a task so often and lets the last one end; returns how they ended.
+
+    Raises:
+      AssertionError: a run failed, or ended with something else than an undisturbed one.
+    """
+    random, log = np.random.default_rng(seed), room / "log"
+    writer = SERVER.Process(target=conformance.write_root, args=(room,))
+    writer.start()
+    writer.join()
+
+    def start(workdir: pathlib.Path, moment: float | None = None) -> int | None:
+        """Returns the exit status, or None if it was killed after a share `moment` of its records."""
+        child = SERVER.Process(target=once, args=(task, str(room), str(workdir)))
+        child.start()
+        while moment is not None and child.exitcode is None and _recorded(workdir) < moment * whole:
+            child.join(0.02)
+        # The start of a run is long and has no records.
+        child.join(None if moment is None else random.uniform(0, 8 if moment == 0 else 0.3))
+        if child.exitcode is None:
+            child.kill()
+            child.join()
+            return None
+        return child.exitcode
+
+    assert start(room / "whole") == 0, log.read_text()[-3000:]
+    expected, whole = outcome(room / "whole"), _recorded(room / "whole")
+    counts = {"kills": 0, "equal": 0, "refused": 0}
+    while counts["kills"] < kills:
+        workdir, status = room / f"killed{counts['equal'] + counts['refused']}", None
+        while status is None:
+            last = counts["kills"] >= kills
+            # One kill in four is in the start, the others at a random step or at the end.
+            moment = None if last else float(max(0, random.uniform(-0.3, 1)))
+            status = start(workdir, moment)
+            counts["kills"] += status is None
+            if power_loss and status is None:
+                cut(random, workdir)
+        if power_loss and status == ConfigError.status:
+            counts["refused"] += 1
+            continue
+        assert status == 0, f"after {counts['kills']} kills:\n{log.read_text()[-3000:]}"
+        found = differences(expected, outcome(workdir))
+        assert not found, f"after {counts['kills']} kills these differ: {', '.join(found)}"
+        counts["equal"] += 1
+    return f"{task}: {counts['kills']} kills; {counts['equal']} runs ended equal, {counts['refused']} were refused"
+
+
+def _recorded(workdir: pathlib.Path) -> int:
+    """Returns the number of all records."""
+    return sum(path.read_bytes().count(b"\n") for path in workdir.rglob("metrics.jsonl"))
+
+
+def main(argv) -> None:
+    """The tool."""
+    chosen = flags.FLAGS
+    with tempfile.TemporaryDirectory() as room:
+        print(kill(chosen.task, pathlib.Path(room), chosen.kills, chosen.seed, chosen.power_loss))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    flags.DEFINE_enum("task", "pretrain", [*TASKS], "what is run")
+    flags.DEFINE_integer("kills", 20, "how often")
+    flags.DEFINE_integer("seed", 0, "of the moments")
+    flags.DEFINE_boolean("power_loss", False, "cut files after each kill")
+    app.run(main)

@@ -1,0 +1,101 @@
+"""A run that resumes with another length or on other devices says what that does to its figures."""
+
+import math
+import re
+
+import pytest
+import tensorflow as tf
+
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import replace
+from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.optimizer import Schedule, sgd
+from cpc_tf.training.resume import describe_changes, resume
+from cpc_tf.training.strategy import make_strategy
+from cpc_tf.training.trainee import Trainee
+from cpc_tf.training.workdir import Workdir
+
+PEAK = 0.1
+
+
+class Idle(Trainee):
+    """Has a rate that depends on the length of the run; nothing is computed."""
+
+    def __init__(self, schedule, strategy):
+        super().__init__(strategy, 2)
+        with strategy.scope():
+            value = tf.Variable(1.0)
+        self.set_up({"optimizer": (sgd(schedule, 0.0), [value])}, value=value)
+
+    def inputs(self, batch):
+        raise NotImplementedError
+
+    def gradients(self):
+        raise NotImplementedError
+
+
+def start(folder, schedule, steps, strategy=None, saved=True):
+    """Starts or resumes a run of so many steps, and saves the last one as if it had been trained."""
+    workdir = Workdir(replace(PretrainConfig(), workdir=str(folder)), "pretrain")
+    trainee = Idle(schedule, strategy or make_strategy("single"))
+    checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
+    resume(trainee, checkpoints, workdir.records(), steps, workdir)
+    if saved:
+        checkpoints.save(steps)
+
+
+def cosine(steps):
+    return Schedule(PEAK, cosine_steps=steps)
+
+
+def messages(caplog):
+    return [record.getMessage() for record in caplog.records if "schedule" in record.getMessage()]
+
+
+@pytest.mark.parametrize(("then", "now"), [(8, 16), (16, 12)], ids=["longer", "shorter"])
+def test_a_cosine_of_another_length_names_the_rate_before_and_after(tmp_path, caplog, then, now):
+    start(tmp_path, cosine(then), 8)
+    start(tmp_path, cosine(now), now)
+    start(tmp_path, cosine(now), now + 4)  # says it only once
+    (message,) = messages(caplog)
+    was, becomes = map(float, re.search(r"It was (\S+) in the last step and is (\S+) in the next", message).groups())
+    wanted = [0.5 * PEAK * (1 + math.cos(math.pi * step / steps)) for step, steps in ((7, then), (8, now))]
+    assert [was, becomes] == pytest.approx(wanted, rel=5e-3)
+    assert f"a cosine that ends at step {now} in place of a cosine that ends at step {then}" in message
+    assert "\n" not in message
+
+
+def test_drops_in_parts_of_the_run_are_named_too(tmp_path, caplog):
+    for steps in (8, 16):
+        start(tmp_path, Schedule(PEAK, drops=[0.5 * steps]), steps)
+    (message,) = messages(caplog)
+    assert "It was 0.01 in the last step and is 0.01 in the next one" in message
+    assert "drops at step 8 in place of drops at step 4" in message
+
+
+def test_the_same_schedule_is_not_named(tmp_path, caplog):
+    start(tmp_path, cosine(16), 8)
+    start(tmp_path, cosine(16), 16)  # as after a kill
+    start(tmp_path, cosine(12), 12, saved=False)  # nothing is left to train
+    for steps in (4, 8):
+        start(tmp_path / "constant", Schedule(PEAK, warmup_steps=2), steps)
+    assert messages(caplog) == []
+
+
+def test_another_number_of_replicas_is_named(tmp_path, caplog, two_replicas):
+    start(tmp_path, cosine(8), 4)
+    start(tmp_path, cosine(8), 8, two_replicas, saved=False)
+    assert "this run began on 1 replica and continues on 2 replicas" in caplog.text
+
+
+def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
+    start(tmp_path, Schedule(PEAK, warmup_steps=20), 8)
+    assert "--warmup_steps=20: the run has only 8 steps, at whose end the learning rate is 0.04 in place of 0.1" in (
+        caplog.text
+    )
+
+
+@pytest.mark.parametrize("damaged", [5, {}, {"optimizer": {"rate": "x"}}, {"optimizer": {"drop": 1}}, {"optimizer": 1}])
+def test_a_damaged_record_is_not_compared(damaged):
+    now = {"replicas": 1, "schedules": {"optimizer": cosine(8).get_config()}}
+    assert describe_changes({"schedules": damaged, "replicas": "many"}, now, 4) == []
