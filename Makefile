@@ -1,21 +1,27 @@
 # The two commands of the README. Both first set up the virtual environment $(VENV), once.
-# setup.sh explains ENVIRONMENT (classic or current) and PYTHON.
+# setup.sh explains ENVIRONMENT (classic or current), PYTHON and GPU (0 or 1).
 VENV ?= .venv
 PY := $(VENV)/bin/python
+INSTALLED := $(shell cat $(VENV)/installed 2>/dev/null)
+# Whether it has CUDA's libraries: 1 or 0; empty before the set-up.
+WITH_CUDA := $(if $(INSTALLED),$(if $(filter gpu,$(INSTALLED)),1,0))
 RUN := runs/photos
 # The demo's label curve: CPC and the supervised baseline with these fractions of the labels, in shorter runs than the presets'.
 FRACTIONS := 0.01 0.05 0.2
 SHORT := --held_out=0 --finetune_steps=0 --train_steps=600
 CURVE := $(foreach fraction,$(FRACTIONS),$(RUN)/efficient/cpc_$(fraction)/result.json $(RUN)/efficient/pixels_$(fraction)/result.json)
 
-# Two runs at a time, since a small one alone does not keep two cores busy.
+# Two runs at a time, since a small one alone does not keep two cores busy; with more than two GPUs, one run a GPU.
 ifeq ($(MAKELEVEL),0)
-MAKEFLAGS += --jobs=2
+GPUS := $(if $(filter 0,$(or $(GPU),$(WITH_CUDA))),0,$(shell nvidia-smi -L 2>/dev/null | grep -c "^GPU"))
+MAKEFLAGS += --jobs=$(if $(filter-out 0 1 2,$(GPUS)),$(GPUS),2)
 endif
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
+# Where CUDA's libraries are installed, each command waits for a GPU that is free.
+ONE_GPU = $(if $(filter gpu,$(shell cat $(VENV)/installed)),./one_gpu.sh)
 # $(call beside,NAME,COMMAND): prints the command, runs it, and puts NAME before each line of its output.
-beside = @echo "$(PY) -m $(2)"; $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
+beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
 # One process for each folder of tests, and for each file at the top level: TensorFlow keeps the graphs that a process has
 # traced until it ends.
@@ -52,9 +58,9 @@ native: $(VENV)/installed
 clean-demo:
 	rm -rf $(RUN)
 
-# Sets up anew if another environment, or another version of Python, is asked for than is installed.
+# Sets up anew if another environment, another version of Python, or another choice of GPU is asked for than is installed.
 ifneq ($(ENVIRONMENT),)
-ifneq ($(ENVIRONMENT),$(shell cat $(VENV)/installed 2>/dev/null))
+ifneq ($(ENVIRONMENT),$(firstword $(INSTALLED)))
 .PHONY: $(VENV)/installed
 endif
 endif
@@ -63,15 +69,24 @@ ifneq ($(shell "$(PYTHON)" -V 2>&1),$(shell $(PY) -V 2>&1))
 .PHONY: $(VENV)/installed
 endif
 endif
+ifneq ($(GPU),)
+ifneq ($(GPU),$(WITH_CUDA))
+.PHONY: $(VENV)/installed
+# The same environment, unless another is asked for, too.
+ifeq ($(ENVIRONMENT)$(PYTHON),)
+ENVIRONMENT := $(firstword $(INSTALLED))
+endif
+endif
+endif
 $(VENV)/installed: requirements.txt requirements-current.txt requirements-dev.txt
-	@./setup.sh "$(VENV)" "$(ENVIRONMENT)" "$(PYTHON)"
+	@./setup.sh "$(VENV)" "$(ENVIRONMENT)" "$(PYTHON)" "$(GPU)"
 
 # If `make demo` is interrupted, the next one resumes.
 $(RUN)/pretrain/result.json: | $(VENV)/installed
-	$(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=$(RUN)/pretrain
+	$(ONE_GPU) $(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=$(RUN)/pretrain
 
 $(RUN)/hub/encoder.json: $(RUN)/pretrain/result.json
-	$(PY) -m export --workdir=$(RUN)/pretrain --output=$(RUN)/hub
+	$(ONE_GPU) $(PY) -m export --workdir=$(RUN)/pretrain --output=$(RUN)/hub
 
 $(RUN)/linear/result.json: $(RUN)/hub/encoder.json
 	$(call beside,linear,cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=$(RUN)/hub --workdir=$(RUN)/linear)

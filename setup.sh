@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Makes a virtual environment:  ./setup.sh [FOLDER] [ENVIRONMENT] [PYTHON]
+# Makes a virtual environment:  ./setup.sh [FOLDER] [ENVIRONMENT] [PYTHON] [GPU]
 # FOLDER: where, .venv by default.
 # ENVIRONMENT: classic (TensorFlow 2.15) or current (TensorFlow 2.21); by default classic up to Python 3.11, else current.
 # PYTHON: an interpreter; by default python3 if its version fits, else the newest one that does.
-# FOLDER/installed names the environment, and is written last.
+# GPU: 1 to install CUDA's libraries, too, or 0; by default 1 where an NVIDIA driver is.
+# FOLDER/installed holds the environment and "gpu" or "cpu", and is written last.
 set -euo pipefail
-folder=${1:-.venv} environment=${2:-} python=${3:-}
-NEEDED=4000  # MB of disk
+folder=${1:-.venv} environment=${2:-} python=${3:-} gpu=${4:-}
 
 fail() { echo "error: $*" >&2; exit 1; }
 
 version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+
+# The device files tell containers that may use a GPU from those that may not; WSL has none, but has nvidia-smi.
+has_driver() { compgen -G "/dev/nvidia[0-9]*" > /dev/null || nvidia-smi -L > /dev/null 2>&1; }
 
 # Prints the environment for a version of Python, or nothing if there is none.
 environment_of() {
@@ -27,6 +30,12 @@ case "$environment" in
   *) fail "ENVIRONMENT=$environment: must be classic (TensorFlow 2.15) or current (TensorFlow 2.21)" ;;
 esac
 
+case "$gpu" in
+  "") if has_driver; then gpu=1; else gpu=0; fi ;;
+  0 | 1) ;;
+  *) fail "GPU=$gpu: must be 1 (with CUDA's libraries) or 0 (without)" ;;
+esac
+
 found=""
 names=(python3 python3.13 python3.12 python3.11 python3.10 python3.9 python)
 [ -z "$python" ] || names=("$python")
@@ -40,17 +49,28 @@ done
 
 mkdir -p "$(dirname "$folder")"
 free=$(($(df -Pk "$(dirname "$folder")" | awk 'NR==2 {print $4}') / 1024))
-[ "$free" -gt "$NEEDED" ] || fail "only $free MB free on this disk; setting up needs $NEEDED MB"
+needed=4000 size="2.3 GB" device=cpu with="" # MB of disk
+[ "$gpu" = 0 ] || needed=14000 size="5 to 7 GB" device=gpu with=", with CUDA's libraries for a GPU"
+[ "$free" -gt "$needed" ] || fail "only $free MB free on this disk; setting up needs $needed MB"
 
-requirements=requirements.txt
-[ "$chosen" = classic ] || requirements=requirements-current.txt
-echo "setting up $folder, the $chosen environment with Python $is (about 2.3 GB, a few minutes the first time)"
+requirements=requirements
+[ "$chosen" = classic ] || requirements=requirements-current
+files=(-r "$requirements.txt" -r requirements-dev.txt)
+[ "$gpu" = 0 ] || files+=(-r "$requirements-gpu.txt")
+echo "setting up $folder, the $chosen environment with Python $is$with (about $size, a few minutes the first time)"
 "$python" -m venv --clear "$folder"
 # The pip of older Pythons takes many minutes to resolve the versions.
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip > "$folder/install.log" 2>&1 &&
-  "$folder/bin/python" -m pip install --quiet -r "$requirements" -r requirements-dev.txt >> "$folder/install.log" 2>&1 || {
+  "$folder/bin/python" -m pip install --quiet "${files[@]}" >> "$folder/install.log" 2>&1 || {
   tail -n 15 "$folder/install.log"
-  fail "pip could not install $requirements; its output: $folder/install.log"
+  fail "pip could not install ${files[*]}; its output: $folder/install.log"
 }
 "$folder/bin/python" -m pip check
-echo "$chosen" > "$folder/installed"
+if [ "$gpu" = 1 ]; then
+  if has_driver; then
+    "$folder/bin/python" -m cpc_tf.devices
+  else
+    echo "GPU: not tried, there is no NVIDIA driver here"
+  fi
+fi
+echo "$chosen $device" > "$folder/installed"

@@ -35,6 +35,8 @@ def _import_tensorflow_quietly() -> None:
         notices.close()
 
 
+# GPUs: memory is taken as it is needed, so that several processes can share one. Processes that we start inherit it.
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 # Notices are shown if the variable is set to another level, or TensorFlow was imported before.
 if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3" and "tensorflow" not in sys.modules:
     _import_tensorflow_quietly()

@@ -54,5 +54,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("pictures", Places().pictures, "folder of imagenette-224: train/CLASS and val/CLASS")
     flags.DEFINE_string("boxes", Places().boxes, "folder of bccd-voc")
     flags.DEFINE_multi_string("only", [], "FIELD=VALUE: only runs whose record has it; may be repeated")
-    flags.DEFINE_integer("cores", 0, "runs at a time; 0: as many as there are cores")
+    flags.DEFINE_integer("cores", 0, "runs at a time; 0: one a GPU, or one a core where there is no GPU")
     app.run(main)

@@ -1,4 +1,4 @@
-"""Runs the training runs of a study, each on a core of its own, and records what they found.
+"""Runs the training runs of a study, each on a core or a GPU of its own, and records what they found.
 
 A study may be interrupted: the same command goes on. A run is not repeated if it is recorded with the settings that the
 study has today; `python -m studies` lists which are. Several studies, or one study several times, may run at once.
@@ -23,6 +23,7 @@ from queue import Queue
 from types import ModuleType
 from typing import NamedTuple
 
+from cpc_tf import devices
 from cpc_tf.results.runs import run_id
 from studies import records
 from studies.records import Command
@@ -76,6 +77,27 @@ def linear(folder: str, more: Command) -> tuple[Command, str]:
     return command, f"{folder}/linear/result.json"
 
 
+class Slot(NamedTuple):
+    """What one run at a time computes on."""
+
+    cores: Sequence[int]
+    gpu: str = ""  # as CUDA_VISIBLE_DEVICES names it
+
+
+def slots(most: int = 0) -> list[Slot]:
+    """Returns a slot for each GPU, with its share of the cores; without a GPU one for each core.
+
+    Args:
+      most: the largest number of slots; 0: no limit.
+    """
+    cores, count = devices.cores(), len(devices.gpu_names())
+    if not count:
+        return [Slot([core]) for core in cores][: most or None]
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = (chosen.split(",") if chosen else list(map(str, range(count))))[: most or None]
+    return [Slot(cores[index :: len(gpus)] or cores, gpu) for index, gpu in enumerate(gpus)]
+
+
 def carry_out(
     study: str, runs: Sequence[Run], cores: int = 0, keep: Callable[[dict, str], dict] | None = None
 ) -> list[dict]:
@@ -84,7 +106,7 @@ def carry_out(
     Args:
       study: name of the folder in studies/.
       runs: in order of importance.
-      cores: runs at a time, each bound to a core; 0: as many as there are.
+      cores: runs at a time; 0: as many as there are `slots`.
       keep: makes a record of a result and its path; None: the result is the record.
     """
     commit()  # of the code as the study begins
@@ -94,18 +116,18 @@ def carry_out(
         todo += [] if known else [run]
         if other:
             print(f"{study}: {run.fields}: the record was {other}; a new run replaces it", flush=True)
-    free: Queue[int] = Queue()
-    for core in sorted(os.sched_getaffinity(0))[: cores or None]:
-        free.put(core)
+    free: Queue[Slot] = Queue()
+    for slot in slots(cores):
+        free.put(slot)
 
     def carry_out_one(run: Run) -> str:
-        core = free.get()
+        slot = free.get()
         try:
             for last in range(1, len(run.steps) + 1):
-                if failed := _step(run.steps[:last], core):
+                if failed := _step(run.steps[:last], slot):
                     return failed
         finally:
-            free.put(core)
+            free.put(slot)
         records.add(study, _record(run, keep), run.fields)
         return ""
 
@@ -116,7 +138,7 @@ def carry_out(
     return [record for record in found if record]
 
 
-def _step(steps: Sequence[tuple[Command, str]], core: int) -> str:
+def _step(steps: Sequence[tuple[Command, str]], slot: Slot) -> str:
     """Does the last of some steps, unless its file is there and was made by all of them; returns what went wrong.
 
     The settings are written before the step begins, to a file that is locked until the step has ended, even if this
@@ -139,8 +161,11 @@ def _step(steps: Sequence[tuple[Command, str]], core: int) -> str:
         file.truncate(0)
         file.write("\n".join(map(records.as_line, wanted)))
         file.flush()
-        line = ["taskset", "-c", str(core), sys.executable, "-m", *command]
-        done = subprocess.run(line, capture_output=True, text=True, check=False, pass_fds=[file.fileno()])
+        line = ["taskset", "-c", ",".join(map(str, slot.cores)), sys.executable, "-m", *command]
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu else None
+        done = subprocess.run(
+            line, env=environment, capture_output=True, text=True, check=False, pass_fds=[file.fileno()]
+        )
     return f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1:]}" if done.returncode else ""
 
 
@@ -176,9 +201,11 @@ def commit() -> str | None:
 
 
 def _machine() -> str:
-    """The processor, and how many cores this process may use."""
+    """The GPUs; without one the processor, and how many cores this process may use."""
+    if gpus := devices.gpu_names():
+        return f"one GPU a run, {len(gpus)} in the machine, {gpus[0]}"
     name = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as file:
             name = next((line.split(": ")[1].strip() for line in file if line.startswith("model name")), name)
-    return f"one core a run, {len(os.sched_getaffinity(0))} cores, {name}"
+    return f"one core a run, {len(devices.cores())} cores, {name}"

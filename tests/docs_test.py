@@ -23,7 +23,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 PAGES = [*(path for path in DOCUMENTS if "notebook" not in path.parts), ROOT / "flags/README.md"]
 CURRENT = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PAGES]
 PARAMETERS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS]
-NO_FLAGS = {"cpc_tf.augment.build"}
+NO_FLAGS = {"cpc_tf.augment.build", "cpc_tf.devices"}
 COMMAND = re.compile(r"python3? -m ((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
 
 

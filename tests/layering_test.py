@@ -6,7 +6,7 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
-BASE = {*"cache cli files keras native registry settings termination texts".split()}
+BASE = {*"cache cli devices files keras native registry settings termination texts".split()}
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
     "__init__": set(),
@@ -15,6 +15,7 @@ ALLOWED = {
     "keras": set(),
     "native": {"cache"},
     "cache": set(),
+    "devices": set(),
     "cli": {"settings", "termination", "texts"},
     "files": {"settings", "texts"},
     "termination": {"settings"},

@@ -44,6 +44,9 @@ def test_each_environment_is_an_extra(installed):
     text = metadata.read_text()
     assert 'Requires-Dist: tensorflow==2.15.1; extra == "classic"' in text
     assert 'Requires-Dist: tf-keras==2.21.0; extra == "current"' in text
+    assert 'Requires-Dist: tensorflow[and-cuda]==2.15.1; extra == "classic-gpu"' in text
+    assert 'Requires-Dist: tensorflow[and-cuda]==2.21.0; extra == "current-gpu"' in text
+    assert 'Requires-Dist: tf-keras==2.21.0; extra == "current-gpu"' in text
     assert "pytest" not in text
 
 

@@ -264,6 +264,23 @@ def test_two_processes_of_a_study_do_each_run_once_and_keep_all_records(room):
     assert sorted(line.split()[0] for line in _ran(room)) == [f"--seed={seed}" for seed in range(4)]
 
 
+@pytest.mark.parametrize(("names", "chosen", "most", "wanted"), [
+    ([], None, 0, [([0], ""), ([1], ""), ([2], "")]),
+    ([], None, 2, [([0], ""), ([1], "")]),
+    (["A"], None, 0, [([0, 1, 2], "0")]),
+    (["A", "A"], None, 0, [([0, 2], "0"), ([1], "1")]),
+    (["A", "A"], "5,7", 1, [([0, 1, 2], "5")]),
+    (["A"] * 4, None, 0, [([0], "0"), ([1], "1"), ([2], "2"), ([0, 1, 2], "3")]),
+])  # fmt: skip
+def test_a_run_at_a_time_has_a_gpu_of_its_own_or_else_a_core(names, chosen, most, wanted, monkeypatch):
+    monkeypatch.setattr(runner.devices, "gpu_names", lambda: names)
+    monkeypatch.setattr(runner.devices, "cores", lambda: [0, 1, 2])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if chosen:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+    assert runner.slots(most) == wanted
+
+
 def test_encoders_on_labels_learn_as_long_as_ever_and_adapted_ones_go_on_with_the_module():
     runs = {
         run.fields["features"]: run for run in detection.runs(Places()) if run.fields["dataset"] == "collages-128px"

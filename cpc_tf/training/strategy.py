@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf import devices
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
@@ -42,7 +43,7 @@ def share_cores(training: TrainingConfig, parts: int) -> None:
     accelerated = training.strategy == "tpu" or training.tpu or tf.config.list_physical_devices("GPU")
     if parts == 1 or accelerated:
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = len(devices.cores())
     with contextlib.suppress(RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // parts))
         tf.config.threading.set_inter_op_parallelism_threads(max(2, cores))

@@ -15,13 +15,13 @@ import tensorflow as tf
 from absl import logging
 
 import cpc_tf
-from cpc_tf import cli
+from cpc_tf import cli, devices
 from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
-from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, to_flagfile
+from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, flatten, to_flagfile
 from cpc_tf.texts import shown
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.lock import locked
-from cpc_tf.training.strategy import is_chief, strategy_of
+from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
@@ -50,7 +50,13 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
     with locked(workdir.path) if workdir.chief else contextlib.nullcontext():
         try:
-            yield workdir, strategy_of(config.training)
+            strategy, flags = strategy_of(config.training), flatten(config)
+            if workdir.chief:
+                xla = wants_xla(flags.get("xla", "off"), strategy)
+                print(devices.describe(strategy, flags.get("precision", "float32"), xla), flush=True)
+            if warning := devices.unused_gpu():
+                _warn_once(warning)
+            yield workdir, strategy
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise OutOfMemory(reason(error)) from error
 

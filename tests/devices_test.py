@@ -1,0 +1,162 @@
+"""The line that names the devices of a run, and the warning of a GPU that is not used. The GPUs are made up."""
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+import tensorflow as tf
+
+from cpc_tf import devices
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import unflatten
+from cpc_tf.training.strategy import make_strategy
+from cpc_tf.training.workdir import open_run
+from tests.binaries import ROOT
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Makes TensorFlow see GPUs of these names, and an NVIDIA driver or none."""
+
+    def make(names=(), driver=True):
+        gpus = [tf.config.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(len(names))]
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+        monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
+        details = dict(zip(gpus, names))
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": details[gpu]})
+        monkeypatch.setattr(devices, "has_driver", lambda: driver)
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return make
+
+
+def strategy(kind, count, replicas=0):
+    """As much of a strategy as the line needs."""
+    names = tuple(f"/job:localhost/replica:0/task:0/device:{kind}:{index}" for index in range(count))
+    return types.SimpleNamespace(
+        extended=types.SimpleNamespace(worker_devices=names), num_replicas_in_sync=replicas or count
+    )
+
+
+@pytest.mark.parametrize(("names", "used", "line"), [
+    (["NVIDIA L4"], strategy("GPU", 1), "1 GPU (NVIDIA L4)"),
+    (["NVIDIA L4"] * 2, strategy("GPU", 2), "2 GPUs (NVIDIA L4)"),
+    (["NVIDIA L4"] * 2, strategy("GPU", 1), "1 GPU of 2 (NVIDIA L4)"),
+    (["Tesla T4", "NVIDIA L4"], strategy("GPU", 2), "2 GPUs (NVIDIA L4, Tesla T4)"),
+    (["NVIDIA L4"] * 4, strategy("GPU", 4, 8), "4 GPUs (NVIDIA L4) in this process, 8 in all"),
+    ([], strategy("TPU", 8), "8 TPU cores"),
+    (["NVIDIA L4"], strategy("CPU", 1), "1 CPU (AVX2, 1 core)"),
+    ([], strategy("CPU", 2), "2 logical CPUs (AVX2, 1 core)"),
+])  # fmt: skip
+def test_the_line_names_the_devices_that_are_used(names, used, line, machine, monkeypatch):
+    machine(names)
+    monkeypatch.setattr(devices, "cores", lambda: [3])
+    monkeypatch.setattr(devices, "_instructions", lambda: "AVX2")
+    xla = "on" if "TPU" in line else "off"
+    assert devices.describe(used) == f"devices: {line}; precision float32; XLA {xla}"
+    assert devices.describe(used, "bfloat16", True) == f"devices: {line}; precision bfloat16; XLA on"
+
+
+@pytest.mark.parametrize(("more", "numbers"), [
+    ({}, "precision float32; XLA off"),
+    ({"precision": "bfloat16", "xla": "on"}, "precision bfloat16; XLA on"),
+])  # fmt: skip
+def test_each_run_begins_with_the_line(more, numbers, tmp_path, capsys):
+    config = unflatten(PretrainConfig, {"workdir": f"{tmp_path}/run", "strategy": "single", **more})
+    with open_run(config, "pretrain"):
+        assert re.fullmatch(rf"devices: 1 CPU \(\S+, \d+ cores?\); {numbers}\n", capsys.readouterr().out)
+
+
+def test_a_driver_that_is_not_used_is_a_warning(tmp_path, machine, caplog, monkeypatch):
+    machine()
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.3")
+    config = unflatten(PretrainConfig, {"workdir": f"{tmp_path}/run", "strategy": "single"})
+    with open_run(config, "pretrain"):
+        pass
+    assert "this machine has an NVIDIA driver, but TensorFlow finds no GPU and computes on the CPU: " in caplog.text
+
+
+@pytest.mark.parametrize(("names", "driver", "hidden", "warned"), [
+    ((), True, None, True),
+    ((), True, "0", True),
+    ((), True, "", False),
+    ((), True, "-1", False),
+    ((), False, None, False),
+    (["NVIDIA L4"], True, None, False),
+])  # fmt: skip
+def test_the_warning_is_for_gpus_that_could_be_used(names, driver, hidden, warned, machine, monkeypatch):
+    machine(names, driver)
+    if hidden is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    assert bool(devices.unused_gpu()) is warned
+
+
+def test_the_warning_says_what_to_install_or_where_the_reason_is(machine, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError
+
+    machine()
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert f'`make GPU=1` or pip install "tensorflow[and-cuda]=={tf.__version__}"' in devices.unused_gpu()
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.3")
+    assert "TF_CPP_MIN_LOG_LEVEL=0 python -m cpc_tf.devices" in devices.unused_gpu()
+
+
+@pytest.mark.parametrize(("answers", "there"), [("echo GPU 0", True), ("exit 9", False), (None, False)])
+def test_a_driver_is_found_by_its_tool(answers, there, tmp_path, monkeypatch):
+    """Where there are no device files, as under WSL."""
+    if answers:
+        (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{answers}\n")
+        (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(devices.glob, "glob", lambda pattern: [])
+    assert devices.has_driver() is there
+    monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
+    assert devices.has_driver()
+
+
+@pytest.mark.slow
+def test_two_matrices_are_multiplied_where_they_should_be():
+    devices.compute_on("/device:CPU:0")
+    with pytest.raises(RuntimeError, match=r"^/device:GPU:7 cannot multiply two matrices \("):
+        devices.compute_on("/device:GPU:7")
+
+
+def test_the_set_up_tries_each_gpu_or_says_what_to_do(machine, monkeypatch, capsys):
+    machine()
+    with pytest.raises(SystemExit, match="finds no GPU: .*; make GPU=0 sets up without"):
+        devices.main()
+    machine(["NVIDIA L4", "Tesla T4"])
+    tried = []
+    monkeypatch.setattr(devices, "compute_on", tried.append)
+    devices.main()
+    assert tried == ["/device:GPU:0", "/device:GPU:1"]
+    assert capsys.readouterr().out.splitlines()[1] == "GPU: Tesla T4, a product of two matrices ran on it"
+
+    def fail(device):
+        raise RuntimeError(f"{device} cannot multiply two matrices (no kernel)")
+
+    monkeypatch.setattr(devices, "compute_on", fail)
+    with pytest.raises(SystemExit, match=r"NVIDIA L4: /device:GPU:0 cannot .* \(no kernel\); see docs/gpu.md"):
+        devices.main()
+
+
+def test_our_processes_take_memory_of_a_gpu_as_they_need_it(tmp_path):
+    """And the processes that they start, unless someone sets it otherwise."""
+    (tmp_path / "tensorflow.py").write_text("")
+    code = "import cpc_tf, os; print(os.environ['TF_FORCE_GPU_ALLOW_GROWTH'])"
+    environment = {name: value for name, value in os.environ.items() if name != "TF_FORCE_GPU_ALLOW_GROWTH"}
+    for more, wanted in (({}, "true\n"), ({"TF_FORCE_GPU_ALLOW_GROWTH": "false"}, "false\n")):
+        environment = {**environment, "PYTHONPATH": f"{tmp_path}:{ROOT}", **more}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert done.stdout == wanted
+
+
+def test_the_line_reads_real_strategies(two_replicas):
+    """These tests have two logical CPUs."""
+    assert "devices: 1 CPU (" in devices.describe(make_strategy("single"))
+    assert "devices: 2 logical CPUs (" in devices.describe(two_replicas)

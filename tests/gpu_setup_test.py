@@ -1,0 +1,181 @@
+"""Setting up for a GPU, and one process a GPU: with a made-up driver, and a made-up Python that installs nothing."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from cpc_tf import devices
+from tests.binaries import ROOT
+
+# Makes a virtual environment that holds itself, logs what else it is asked for, and fails at what FAILS names.
+PYTHON = """#!/bin/bash
+case "$*" in
+  -V) echo "Python 3.11.9" ;;
+  "-c "*) echo 3.11 ;;
+  "-m venv --clear "*) rm -rf "$4"; mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;
+  *) echo "$*" >> LOG; [[ "$*" != *"${FAILS:-nothing}"* ]] ;;
+esac
+"""
+DRIVER = """#!/bin/sh
+[ "$1" = -L ] && for i in GPUS; do echo "GPU $i: NVIDIA L4 (UUID: GPU-$i)"; done || printf '%s\\n' GPUS
+"""
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Runs a command in the repository, on a machine with so many GPUs."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+
+    def write(name, text):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+
+    write("python3", PYTHON.replace("LOG", str(tmp_path / "log")))
+
+    def run(*command, gpus=0, **environment):
+        ids = " ".join(map(str, range(gpus)))
+        write("nvidia-smi", DRIVER.replace("GPUS", ids) if gpus else "#!/bin/sh\necho failed; exit 9\n")
+        inherited = {"PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+        return subprocess.run(command, cwd=ROOT, env={**inherited, **environment}, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture
+def make(machine, tmp_path):
+    """Runs make; returns its output, what pip and Python were asked for since the last call, and what is installed."""
+
+    def run(*arguments, **environment):
+        (tmp_path / "log").write_text("")
+        done = machine("make", f"VENV={tmp_path}/venv", *arguments, **environment)
+        marker = tmp_path / "venv/installed"
+        return done, (tmp_path / "log").read_text(), marker.read_text().strip() if marker.exists() else None
+
+    return run
+
+
+@pytest.mark.skipif(devices.has_driver(), reason="this machine has a driver")
+def test_without_a_driver_nothing_is_installed_for_it(make):
+    done, asked, installed = make("setup")
+    assert installed == "classic cpu"
+    assert "CUDA" not in done.stdout
+    assert "gpu" not in asked
+    assert "cpc_tf.devices" not in asked
+
+
+@pytest.mark.parametrize("environment", ["classic", "current"])
+def test_with_a_driver_cudas_libraries_come_too_and_the_gpu_is_tried(make, environment):
+    done, asked, installed = make("setup", f"ENVIRONMENT={environment}", gpus=1)
+    assert installed == f"{environment} gpu"
+    files = {"classic": "requirements", "current": "requirements-current"}[environment]
+    assert f"-r {files}.txt -r requirements-dev.txt -r {files}-gpu.txt\n" in asked
+    assert asked.endswith("-m cpc_tf.devices\n")
+    assert ", with CUDA's libraries for a GPU (about" in done.stdout
+
+
+def test_a_gpu_that_cannot_be_used_ends_the_set_up(make):
+    done, asked, installed = make("setup", gpus=1, FAILS="cpc_tf.devices")
+    assert asked.endswith("-m cpc_tf.devices\n")
+    assert (done.returncode, installed) == (2, None)
+
+
+def test_the_choice_is_remembered_and_can_be_changed(make):
+    for arguments, gpus, sets_up, wanted in [
+        (["GPU=0", "ENVIRONMENT=current"], 1, True, "current cpu"),
+        ([], 1, False, "current cpu"),
+        (["GPU=0"], 1, False, "current cpu"),
+        (["GPU=1"], 1, True, "current gpu"),  # of the same environment
+        (["GPU=1"], 1, False, "current gpu"),
+        ([], 0, False, "current gpu"),
+        (["ENVIRONMENT=classic", "GPU=1"], 1, True, "classic gpu"),
+    ]:
+        _, asked, installed = make("setup", *arguments, gpus=gpus)
+        assert (bool(asked), installed) == (sets_up, wanted), arguments
+
+
+def test_a_set_up_of_before_had_no_gpu(make, tmp_path):
+    make("setup", "GPU=0")
+    (tmp_path / "venv/installed").write_text("classic\n")
+    assert make("setup", "GPU=0")[1:] == ("", "classic")
+    assert make("setup", "GPU=1", gpus=1)[2] == "classic gpu"
+
+
+def test_an_image_is_set_up_for_gpus_where_there_is_no_driver(make):
+    if not devices.has_driver():
+        done, asked, installed = make("setup", "GPU=1")
+        assert installed == "classic gpu"
+        assert "GPU: not tried, there is no NVIDIA driver here" in done.stdout
+        assert "cpc_tf.devices" not in asked
+
+
+def test_another_choice_is_one_line(make):
+    done, asked, _ = make("setup", "GPU=2")
+    assert "error: GPU=2: must be 1 (with CUDA's libraries) or 0 (without)\n" in done.stderr
+    assert not asked
+
+
+@pytest.mark.parametrize(("installed", "gpus", "arguments", "jobs"), [
+    ("classic cpu", 0, [], 2),
+    ("classic cpu", 4, [], 2),
+    ("classic gpu", 1, [], 2),  # the second waits for the GPU
+    ("classic gpu", 4, [], 4),
+    ("classic gpu", 4, ["GPU=0"], 2),
+    (None, 4, [], 4),
+    (None, 0, [], 2),
+])  # fmt: skip
+def test_the_demo_runs_one_process_a_gpu(machine, tmp_path, installed, gpus, arguments, jobs):
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    if installed:
+        (venv / "installed").write_text(installed)
+    (tmp_path / "show").write_text("include Makefile\nshow: ; @echo $(filter -j%,$(MAKEFLAGS))\n")
+    shown = machine("make", "-f", tmp_path / "show", f"VENV={venv}", "show", *arguments, gpus=gpus).stdout
+    assert shown == f"-j{jobs}\n"
+    if installed and not arguments:
+        dry = machine("make", f"VENV={venv}", f"RUN={tmp_path}/run", "-n", "demo", gpus=gpus).stdout
+        assert dry.count(f"./one_gpu.sh {venv}/bin/python -m ") == (9 if "gpu" in installed else 0)
+        assert len(re.findall(rf'(?<!"){venv}/bin/python -m (?!cpc_tf.report)', dry)) == 9
+
+
+@pytest.mark.slow
+def test_a_command_has_a_gpu_to_itself(machine, tmp_path):
+    """Four commands on two GPUs: `mkdir` fails if another has the same."""
+    alone = f'd={tmp_path}/$CUDA_VISIBLE_DEVICES; mkdir $d && sleep 0.3 && rmdir $d && echo "on $CUDA_VISIBLE_DEVICES"'
+    start = 'for i in 1 2 3 4; do ./one_gpu.sh sh -c "$0" & all+=($!); done'
+    four = f"{start}; for one in ${{all[@]}}; do wait $one || exit; done"
+    done = machine("bash", "-c", four, alone, gpus=2)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n"))[1:] in (["on 0"] * a + ["on 1"] * (4 - a) for a in (1, 2, 3))
+
+
+@pytest.mark.parametrize(("gpus", "chosen", "wanted"), [
+    (2, {}, "0"),
+    (2, {"CUDA_VISIBLE_DEVICES": "3,1"}, "3"),
+    (2, {"CUDA_VISIBLE_DEVICES": ""}, ""),
+    (0, {}, "unset"),
+])  # fmt: skip
+def test_which_gpu_a_command_gets(machine, gpus, chosen, wanted):
+    done = machine("./one_gpu.sh", "sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-unset}; exit 7", gpus=gpus, **chosen)
+    assert (done.returncode, done.stdout, done.stderr) == (7, f"{wanted}\n", "")
+
+
+@pytest.mark.parametrize("name", ["requirements", "requirements-current"])
+def test_the_same_tensorflow_is_installed_with_and_without_gpus(name):
+    (plain,) = re.findall(r"^tensorflow==(\S+)$", (ROOT / f"{name}.txt").read_text(), re.MULTILINE)
+    lines = [line for line in (ROOT / f"{name}-gpu.txt").read_text().splitlines() if not line.startswith("#")]
+    assert lines == [f"tensorflow[and-cuda]=={plain}"]
+
+
+def test_the_image_is_built_from_what_is_there():
+    """No image is built here. Each command of its own is one of the Makefile's, and each file that it copies exists."""
+    text = (ROOT / "Dockerfile").read_text()
+    targets = re.findall(r'^(?:RUN make |CMD \["make", ")(\w+)', text, re.MULTILINE)
+    assert targets == ["setup", "native", "demo"]
+    for target in targets:
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    copied = [name for line in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE) for name in line.split()]
+    assert copied == ["Makefile", "setup.sh", "requirements*.txt", "."]
+    assert all(any(ROOT.glob(name)) for name in copied[:-1])
