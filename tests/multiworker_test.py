@@ -15,16 +15,22 @@ pytestmark = pytest.mark.slow
 SHORT = [*samples.PRETRAIN, "--train_steps=4", "--negatives=gathered"]
 
 
-def _start(task, environment, *flags):
+def start_workers(task, *flags, before=()):
+    """Two processes of a cluster with the same flags; `before` are words of the command line that start the binary."""
+    addresses = [f"localhost:{port}" for port in _free_ports(2)]
+    return [start_worker(index, addresses, task, *flags, before=before) for index in (0, 1)]
+
+
+def start_worker(index, addresses, task, *flags, before=()):
+    """One process of a cluster."""
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    return _start(task, {"TF_CONFIG": json.dumps(config)}, "--strategy=multiworker", *flags, before=before)
+
+
+def _start(task, environment, *flags, before=()):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([sys.executable, "-m", task, *flags], env={**os.environ, **environment}, **pipes)
-
-
-def _start_workers(task, *flags):
-    """Two processes of a cluster with the same flags."""
-    cluster = {"worker": [f"localhost:{port}" for port in _free_ports(2)]}
-    configs = [{"cluster": cluster, "task": {"type": "worker", "index": index}} for index in (0, 1)]
-    return [_start(task, {"TF_CONFIG": json.dumps(config)}, "--strategy=multiworker", *flags) for config in configs]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
+    return subprocess.Popen([*before, sys.executable, "-m", task, *flags], env=environment, **pipes)
 
 
 def _finish(process):
@@ -50,7 +56,7 @@ def _losses(room, name):
 def test_two_workers_train_as_one(tmp_path):
     flags = [*SHORT, f"--data_dir={tmp_path}/data"]
     _finish(_start("cpc_tf.pretrain", {}, *flags, f"--workdir={tmp_path}/one"))
-    workers = _start_workers("cpc_tf.pretrain", *flags, f"--workdir={tmp_path}/two")
+    workers = start_workers("cpc_tf.pretrain", *flags, f"--workdir={tmp_path}/two")
     outputs = [_finish(process) for process in workers]
     assert _losses(tmp_path, "two") == pytest.approx(_losses(tmp_path, "one"), rel=1e-3)
     # Only the chief writes and reports.
@@ -63,7 +69,7 @@ def test_two_workers_train_all_classifiers_of_a_linear_run(tmp_path):
     folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
     flags = ["--test_split=val", "--batch_size=4", "--train_steps=2", "--augment=none", f"--encoder={tmp_path}/hub"]
     data = [f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
-    outputs = [_finish(process) for process in _start_workers("cpc_tf.linear", *flags, *data)]
+    outputs = [_finish(process) for process in start_workers("cpc_tf.linear", *flags, *data)]
     assert [("results and picture:" in output) for output in outputs] == [True, False]
     table = pathlib.Path(tmp_path, "run/table.txt").read_text()
     assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["encoder", "random encoder", "pixels", "chance"]

@@ -16,6 +16,7 @@ from cpc_tf import devices
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
+from cpc_tf.training import cluster
 from cpc_tf.training.config import TrainingConfig
 
 
@@ -65,7 +66,7 @@ def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
     """
     if name == "multiworker":
         # Before anything looks at the devices: its collective ops are set up with them.
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return cluster.connect(*_rank())
     if name == "tpu" or (name == "auto" and tpu):
         tpu = tpu or "local"
         try:
@@ -115,16 +116,24 @@ def is_chief(training: TrainingConfig) -> bool:
     """
     if training.strategy != "multiworker":
         return True
-    cluster, task = _cluster()
-    if not cluster:
+    processes, task = _cluster()
+    if not processes:
         return True
     kind, index = task.get("type"), task.get("index", 0)
-    if kind not in ("chief", "worker") or not cluster.get(kind):
+    if kind not in ("chief", "worker") or not processes.get(kind):
         raise ConfigError(
             f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
             "'worker' of its cluster, since only these train"
         )
-    return (kind, str(index)) == ("chief" if cluster.get("chief") else "worker", "0")
+    return (kind, str(index)) == ("chief" if processes.get("chief") else "worker", "0")
+
+
+def _rank() -> tuple[list[str], int]:
+    """Returns (addresses of the processes that train, this one's number among them) of TF_CONFIG."""
+    processes, task = _cluster()
+    members = [(kind, i) for kind in ("chief", "worker") for i in range(len(processes.get(kind, ())))]
+    mine = (task.get("type"), int(task.get("index", 0)))
+    return [processes[kind][i] for kind, i in members], members.index(mine) if mine in members else 0
 
 
 def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
@@ -132,8 +141,8 @@ def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = json.loads(text)
-        cluster, task = config.get("cluster", {}), config.get("task", {})
-        return {kind: list(addresses) for kind, addresses in cluster.items()}, dict(task)
+        processes, task = config.get("cluster", {}), config.get("task", {})
+        return {kind: list(addresses) for kind, addresses in processes.items()}, dict(task)
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects") from error
 
