@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -62,6 +64,19 @@ def test_two_workers_train_as_one(tmp_path):
     # Only the chief writes and reports.
     assert [("images/s" in output) for output in outputs] == [True, False]
     assert sorted(os.listdir(tmp_path / "two" / "checkpoints"))[-1] == "step_00000004.index"
+
+
+def test_a_signal_to_one_of_them_saves_and_ends_both_after_the_same_step(tmp_path):
+    places = [f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
+    workers = start_workers("cpc_tf.pretrain", *SHORT, "--train_steps=4000", "--checkpoint_every=4000", *places)
+    while "loss" not in (line := workers[0].stdout.readline()):
+        assert line, "ended before it trained"
+    workers[1].send_signal(signal.SIGTERM)
+    outputs = [process.communicate(timeout=300)[0] for process in workers]
+    assert [process.returncode for process in workers] == [143, 143], outputs
+    steps = [int(re.search(r"error: stopped by SIGTERM: saved step (\d+) in", output)[1]) for output in outputs]
+    saved = [path.name for path in tmp_path.glob("run/checkpoints/*.index")]
+    assert (steps[0], saved) == (steps[1], [f"step_{steps[0]:08d}.index"])
 
 
 def test_two_workers_train_all_classifiers_of_a_linear_run(tmp_path):
