@@ -14,9 +14,10 @@ import tensorflow as tf
 
 from cpc_tf.files import NotWritten, reason
 from cpc_tf.settings import ConfigError, RunEnded
+from cpc_tf.texts import shown
 
 WAIT = 300  # seconds that a process waits until all others have started
-_SET_UP = 60  # seconds that TensorFlow may then take to connect them
+_SET_UP = 120  # seconds that TensorFlow may then take to connect them: less than WAIT, so that the others still wait
 # What the collective operations of the others end with, 20 seconds at most after a process was killed.
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError)
 _GO = b"all are here"
@@ -91,6 +92,8 @@ def _meet(addresses: Sequence[str], index: int, wait: float) -> None:
       ConfigError: one of them has not come within `wait` seconds.
     """
     host, _, port = addresses[0].rpartition(":")
+    if not port.isdigit():
+        raise ConfigError(f"--strategy=multiworker: {shown(addresses[0])} in TF_CONFIG: must be HOST:PORT")
     deadline, missing = time.monotonic() + wait, [0]
     while missing and time.monotonic() < deadline:
         try:

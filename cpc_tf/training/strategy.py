@@ -116,24 +116,26 @@ def is_chief(training: TrainingConfig) -> bool:
     """
     if training.strategy != "multiworker":
         return True
+    return _rank()[1] == 0
+
+
+def _rank() -> tuple[list[str], int]:
+    """Returns (addresses of the processes that train, the number of this one) of TF_CONFIG; the chief is number 0.
+
+    Raises:
+      ConfigError: this process is none of them.
+    """
     processes, task = _cluster()
     if not processes:
-        return True
-    kind, index = task.get("type"), task.get("index", 0)
-    if kind not in ("chief", "worker") or not processes.get(kind):
+        return [], 0
+    members = [(kind, str(index)) for kind in ("chief", "worker") for index in range(len(processes.get(kind, ())))]
+    mine = (task.get("type"), str(task.get("index", 0)))
+    if mine not in members:
         raise ConfigError(
             f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
             "'worker' of its cluster, since only these train"
         )
-    return (kind, str(index)) == ("chief" if processes.get("chief") else "worker", "0")
-
-
-def _rank() -> tuple[list[str], int]:
-    """Returns (addresses of the processes that train, this one's number among them) of TF_CONFIG."""
-    processes, task = _cluster()
-    members = [(kind, i) for kind in ("chief", "worker") for i in range(len(processes.get(kind, ())))]
-    mine = (task.get("type"), int(task.get("index", 0)))
-    return [processes[kind][i] for kind, i in members], members.index(mine) if mine in members else 0
+    return [processes[kind][int(index)] for kind, index in members], members.index(mine)
 
 
 def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:

@@ -48,6 +48,11 @@ def test_who_does_not_come_is_named():
     assert f"in vain for {addresses[0]} of TF_CONFIG (Connection refused)" in meet_all(addresses, {1: 0.5})[1]
 
 
+def test_an_address_without_a_port_is_refused():
+    with pytest.raises(ConfigError, match="machine in TF_CONFIG: must be HOST:PORT"):
+        cluster._meet(["machine", "other"], 0, 1)
+
+
 def test_one_that_was_killed_while_it_waited_counts_no_more():
     addresses = free_addresses(2)
     ends = {}
