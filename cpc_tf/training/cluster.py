@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from cpc_tf.files import NotWritten, reason
+from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import shown
 
@@ -28,7 +28,8 @@ class LostWorker(RunEnded):
 
     status = 6
 
-    def __init__(self, why: str):
+    def __init__(self, error: tf.errors.OpError):
+        why = error.message.rpartition("aborted by: ")[2].strip().partition("\n")[0]
         super().__init__(
             "another process of the cluster has ended or cannot be reached; start the same command again on each "
             f"machine: the run goes on from its last checkpoint ({why})"
@@ -44,11 +45,12 @@ def together(strategy: str) -> Iterator[None]:
     """
     try:
         yield
-    except (*_LOST, NotWritten) as error:
-        cause = error.__cause__ if isinstance(error, NotWritten) else error  # saving is a joint operation, too
+    except (*_LOST, RunEnded) as error:
+        # Saving and loading are joint operations, too, and their errors have become others.
+        cause = error.__cause__ if isinstance(error, RunEnded) else error
         if strategy != "multiworker" or not isinstance(cause, _LOST):
             raise
-        raise LostWorker(reason(cause)) from error
+        raise LostWorker(cause) from error
 
 
 def connect(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:
