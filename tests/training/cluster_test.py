@@ -1,4 +1,9 @@
+import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -83,6 +88,17 @@ def test_a_server_of_a_process_that_will_end_is_not_taken_for_the_first_one():
         threading.Thread(target=serve).start()
         ends = meet_all(address, {1: 1})
     assert "in vain" in ends[1]
+
+
+@pytest.mark.slow
+def test_one_that_ends_before_tensorflow_connects_does_not_hold_up_the_others():
+    addresses = free_addresses(2)
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    code = f"from cpc_tf.training import cluster; cluster._SET_UP = 2; cluster.connect({addresses}, 0)"
+    environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
+    first = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    cluster._meet(addresses, 1, wait=100)
+    assert first.wait(timeout=100) == -signal.SIGALRM
 
 
 def test_errors_of_a_lost_worker_become_one():
