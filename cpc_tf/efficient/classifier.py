@@ -11,6 +11,7 @@ from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import make_norm
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
@@ -123,6 +124,7 @@ class Classification(Trainee):
         # The frozen phase does not change the encoder, so its gigabytes need not be written.
         saved = {} if phase == FROZEN else {"encoder": encoder.saved()}
         self.set_up(parts, classifier=classifier, **averages, **saved)
+        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, config.numerics.xla)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the arguments of `gradients`.
@@ -165,7 +167,6 @@ class Classification(Trainee):
         logits, labels = [], []
         with self.averaged():
             for batch in batches:
-                maps = batch["latents"] if "latents" in batch else self.encoder.encode(batch["image"])
-                logits.append(self.classifier(maps).numpy())
+                logits.append(self._logits(batch["latents"] if "latents" in batch else batch["image"]).numpy())
                 labels.append(np.asarray(batch["label"]))
         return np.concatenate(logits), np.concatenate(labels)
