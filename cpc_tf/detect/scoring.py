@@ -71,11 +71,11 @@ def find(
 
     Args:
       detector: images uint8 [B, H, W, 3] and their sizes on the canvas [B, 2] -> detections; called in replica context,
-        always with the same number of images.
+        always with `batch_size` images.
       strategy: its replicas share the work.
       batch_size: images of a replica at a time.
     """
-    run, progress, scenes = on_replicas(detector, strategy), Progress(source.num_examples), []
+    run, progress, scenes = on_replicas(detector, strategy, batch_size), Progress(source.num_examples), []
     for batch in detection_pipeline.plain_batches(source, canvas, batch_size * strategy.num_replicas_in_sync):
         detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
         before = len(scenes)

@@ -20,6 +20,7 @@ from cpc_tf.training.trainee import Trainee
 
 # Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.
 SUPERVISED, FROZEN, FINE_TUNED = "supervised", "frozen", "fine-tuned"
+ENCODED = 128  # images that a replica encodes at a time without training
 
 
 class ResNetClassifier(keras.Model):
@@ -124,7 +125,7 @@ class Classification(Trainee):
         # The frozen phase does not change the encoder, so its gigabytes need not be written.
         saved = {} if phase == FROZEN else {"encoder": encoder.saved()}
         self.set_up(parts, classifier=classifier, **averages, **saved)
-        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, config.numerics.xla)
+        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, config.numerics.xla)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the arguments of `gradients`.

@@ -13,7 +13,7 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.views.views import RandomSizedCrop
-from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, Classification, ResNetClassifier
+from cpc_tf.efficient.classifier import ENCODED, FINE_TUNED, FROZEN, SUPERVISED, Classification, ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.encoders.card import PIXELS
@@ -26,8 +26,6 @@ from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, replica_batches
 from cpc_tf.training.workdir import Workdir
-
-_BATCH = 128  # images of a replica that are only encoded
 
 
 class Inputs:
@@ -56,8 +54,8 @@ class Inputs:
         strategy: tf.distribute.Strategy,
     ):
         self._config, self._labels = config, labels
-        self._encode = on_replicas(encoder.encode, strategy, config.numerics.xla)
-        self._batch = _BATCH * strategy.num_replicas_in_sync
+        self._encode = on_replicas(encoder.encode, strategy, ENCODED, config.numerics.xla)
+        self._batch = ENCODED * strategy.num_replicas_in_sync
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         self._encoded: dict[str, Features] = {}

@@ -10,36 +10,37 @@ import tensorflow as tf
 from cpc_tf.training.strategy import wants_xla
 
 
-def on_replicas(function: Callable[..., Any], strategy: tf.distribute.Strategy, xla: str = "off") -> Callable[..., Any]:
+def on_replicas(
+    function: Callable[..., Any], strategy: tf.distribute.Strategy, rows: int, xla: str = "off"
+) -> Callable[..., Any]:
     """Returns a function of batches that divides their rows among all replicas.
 
-    A batch is filled up with copies of its last row to the size of the largest so far, so that one program serves the
-    last, smaller batch, too. Several processes call it with the same batches; each computes the rows of its own
-    replicas and gets all rows.
+    A batch is filled up with copies of its last row, so that one program serves the last, smaller batch, too. Several
+    processes call it with the same batches; each computes the rows of its own replicas and gets all rows.
 
     Args:
-      function: structures of tensors [B, ...] -> a structure of tensors [B, ...]; called in replica context, with
-        static shapes.
+      function: structures of tensors [rows, ...] -> a structure of tensors [rows, ...]; called in replica context.
       strategy: its replicas compute.
+      rows: of a replica at a time.
       xla: 'auto', 'on' or 'off': whether XLA compiles the function, as --xla.
 
     Returns:
-      The same function of tensors [n, ...], for any n.
+      The same function of tensors [n, ...], for any n up to rows * replicas; it raises ValueError if there are more.
     """
-    largest, replicas = 0, strategy.num_replicas_in_sync
+    most = rows * strategy.num_replicas_in_sync
     if wants_xla(xla, strategy):
         function = tf.function(function, autograph=False, jit_compile=True)
 
     @tf.function(autograph=False)
     def run(*parts):
         # Not `function` itself: of a compiled tf.function, strategy.run would compile all replicas as one.
-        outputs = strategy.run(lambda *rows: function(*rows), parts)
-        return tf.nest.map_structure(lambda rows: strategy.gather(rows, axis=0), outputs)
+        outputs = strategy.run(lambda *own: function(*own), parts)
+        return tf.nest.map_structure(lambda values: strategy.gather(values, axis=0), outputs)
 
     def apply(*batch):
-        nonlocal largest
         count = len(tf.nest.flatten(batch)[0])
-        rows = largest = max(largest, -(-count // replicas))  # of a replica
+        if count > most:
+            raise ValueError(f"{count} rows, and the replicas take {most} at a time")
 
         def divided(values):
             values = tf.convert_to_tensor(values)
@@ -50,7 +51,7 @@ def on_replicas(function: Callable[..., Any], strategy: tf.distribute.Strategy, 
 
             return strategy.experimental_distribute_values_from_function(own)
 
-        with tf.device("/cpu:0"):  # each replica gets its own rows alone
+        with tf.device("/cpu:0"):  # so that a replica's device gets the replica's own rows only
             parts = tf.nest.map_structure(divided, batch)
         return tf.nest.map_structure(lambda values: values[:count], run(*parts))
 

@@ -69,6 +69,6 @@ class LinearTraining(Trainee):
 
     def test(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Returns top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""
-        logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy)
+        logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self._rows)
         found = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
         return score(*(np.concatenate(parts) for parts in zip(*found)))

@@ -25,7 +25,7 @@ from cpc_tf.training import loop
 from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir, open_run
 
-PROBE_IMAGES = 1000
+PROBE_IMAGES, PROBE_ROWS = 1000, 64  # in all, of a replica at a time
 
 
 def pretrain(config: PretrainConfig) -> dict:
@@ -94,13 +94,18 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
 def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
     """Returns a function that measures the nearest-neighbour accuracy of the averaged weights."""
     strategy = training.strategy
-    # Latents [B, R, C, D] -> their means [B, D].
-    encode = on_replicas(lambda x: tf.reduce_mean(training.model.encode(x), [1, 2]), strategy, config.numerics.xla)
+
+    def mean_latents(patches: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(training.model.encode(patches), [1, 2])  # [B, D]
+
+    encode = on_replicas(mean_latents, strategy, PROBE_ROWS, config.numerics.xla)
 
     def probe() -> dict[str, float]:
         # Evenly spaced, since the images of a split may be sorted by class.
         every = max(1, source.num_examples // PROBE_IMAGES)
-        batches = pipeline.plain_patches(source, config.geometry, 64 * strategy.num_replicas_in_sync, every=every)
+        batches = pipeline.plain_patches(
+            source, config.geometry, PROBE_ROWS * strategy.num_replicas_in_sync, every=every
+        )
         with training.averaged(), fetching(source):
             features = encode_dataset(batches, encode, math.ceil(source.num_examples / every))
         return {"knn": nearest_neighbour_accuracy(*features)}

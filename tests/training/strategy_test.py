@@ -57,11 +57,7 @@ def test_auto_uses_as_many_gpus_as_divide_every_batch(gpus, batches, used, monke
     [
         (3, [32], "--batch_size=32: cannot be divided among the 3 replicas of --strategy=mirrored; 30 or 33 can"),
         (5, [2], "--batch_size=2: cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
-        (
-            5,
-            [20, 16],
-            "--search_batches=16: cannot be divided among the 5 replicas of --strategy=mirrored; 15 or 20 can",
-        ),
+        (5, [20, 8], "--search_batches=8: cannot be divided among the 5 replicas of --strategy=mirrored; 5 or 10 can"),
     ],
 )
 def test_replicas_that_do_not_divide_a_batch_are_refused_with_batches_that_would_do(
