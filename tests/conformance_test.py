@@ -30,6 +30,8 @@ LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoi
 TIMES = ("wall_seconds", "images_per_second")  # of a result
 ROUNDING = 1e-4  # largest difference between weights of one device and of several, to the tensor's largest value
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
+CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
+CASES["efficient-pixels"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny"])
 for name, objective in OBJECTIVES.items():
     one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
     CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch])

@@ -69,7 +69,6 @@ def test_two_workers_train_all_classifiers_of_a_linear_run(tmp_path):
     assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["encoder", "random encoder", "pixels", "chance"]
     _finish(_start("cpc_tf.linear", {}, *flags, f"--workdir={tmp_path}/one"))
     for part in ("", "random", "pixels"):
-        one, two = (json.loads(pathlib.Path(tmp_path, run, part, "result.json").read_text()) for run in ("one", "run"))
-        assert [two[name] for name in ("top1", "loss")] == pytest.approx(
-            [one[name] for name in ("top1", "loss")], rel=1e-3
-        )
+        results = (json.loads(pathlib.Path(tmp_path, run, part, "result.json").read_text()) for run in ("one", "run"))
+        one, two = ({name: result[name] for name in ("top1", "loss")} for result in results)
+        assert two == pytest.approx(one, rel=1e-3)
