@@ -12,7 +12,7 @@ import pytest
 from tests import modules, samples
 
 pytestmark = pytest.mark.slow
-SHORT = [*samples.PRETRAIN, "--train_steps=4", "--negatives=gathered"]
+SHORT = [*samples.PRETRAIN, "--train_steps=4"]
 
 
 def _start(task, environment, *flags):

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.training.strategy import wants_xla
+from cpc_tf.xla import jit
 
 
 def on_replicas(
@@ -29,7 +30,7 @@ def on_replicas(
     """
     most = rows * strategy.num_replicas_in_sync
     if wants_xla(xla, strategy):
-        function = tf.function(function, autograph=False, jit_compile=True)
+        function = jit(function)
 
     @tf.function(autograph=False)
     def run(*parts):

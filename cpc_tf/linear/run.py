@@ -102,7 +102,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
 
         def cached(**order) -> tf.data.Dataset:
             batches = augmented(global_batch=training.batch_size, seed=training.seed)
-            encode = on_replicas(trainee.encode, strategy, training.batch_size // strategy.num_replicas_in_sync)
+            encode = on_replicas(trainee.encode, strategy, trainee.rows)
             features = encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
             return feature_batches(features, **order)
 

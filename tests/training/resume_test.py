@@ -30,7 +30,7 @@ class Idle(Trainee):
     def inputs(self, batch):
         raise NotImplementedError
 
-    def gradients(self):
+    def losses(self, rows):
         raise NotImplementedError
 
 
