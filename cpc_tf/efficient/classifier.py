@@ -12,6 +12,7 @@ from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras, policy
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
@@ -20,6 +21,7 @@ from cpc_tf.training.trainee import Rows, Trainee
 
 # Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.
 SUPERVISED, FROZEN, FINE_TUNED = "supervised", "frozen", "fine-tuned"
+ENCODED = 128  # images that a replica encodes at a time without training
 
 
 class ResNetClassifier(keras.Model):
@@ -131,6 +133,7 @@ class Classification(Trainee):
         self.set_up(parts, of_whole_batch=of_whole_batch, classifier=classifier, **averages, **saved)
         encode = functools.partial(self._maps, training=phase != FROZEN)
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
+        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, config.numerics.xla)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images or latents, and labels.
@@ -176,7 +179,6 @@ class Classification(Trainee):
         logits, labels = [], []
         with self.averaged():
             for batch in batches:
-                maps = batch["latents"] if "latents" in batch else self.encoder.encode(batch["image"])
-                logits.append(self.classifier(maps).numpy())
+                logits.append(self._logits(batch["latents"] if "latents" in batch else batch["image"]).numpy())
                 labels.append(np.asarray(batch["label"]))
         return np.concatenate(logits), np.concatenate(labels)

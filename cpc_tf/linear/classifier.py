@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.loaded import GridEncoder
 from cpc_tf.encoders.norm import BatchNorm
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
@@ -46,8 +47,8 @@ class LinearTraining(Trainee):
         num_classes: int,
         strategy: tf.distribute.Strategy,
     ):
-        super().__init__(strategy, config.training.batch_size)
-        self.encode = encode
+        super().__init__(strategy, config.training.batch_size, config.numerics)
+        self.encode = self.compiled(encode)
         keras.utils.set_random_seed(config.training.seed)
         with strategy.scope():
             self.classifier = LinearClassifier(num_classes)
@@ -71,5 +72,6 @@ class LinearTraining(Trainee):
 
     def test(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Returns top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""
-        found = [(self.classifier(latents).numpy(), labels.numpy()) for latents, labels in map(self.inputs, batches)]
+        logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self.rows)
+        found = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
         return score(*(np.concatenate(parts) for parts in zip(*found)))

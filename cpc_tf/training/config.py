@@ -24,7 +24,7 @@ class TrainingConfig(Settings):
     seed: int = setting(0, "Seed of weights, order, crops and augmentation", minimum=0, maximum=2**32 - 1)
     strategy: str = setting(
         "auto",
-        "Strategy of tf.distribute; auto: all GPUs",
+        "Strategy of tf.distribute; auto: as many GPUs as divide the batch",
         choices=("auto", "single", "mirrored", "multiworker", "tpu"),
         free_on_resume=True,
     )
