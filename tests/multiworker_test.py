@@ -14,7 +14,7 @@ import pytest
 from tests import modules, samples
 
 pytestmark = pytest.mark.slow
-SHORT = [*samples.PRETRAIN, "--train_steps=4", "--negatives=gathered"]
+SHORT = [*samples.PRETRAIN, "--train_steps=4"]
 
 
 def start_workers(task, *flags, before=()):
@@ -82,9 +82,14 @@ def test_a_signal_to_one_of_them_saves_and_ends_both_after_the_same_step(tmp_pat
 def test_two_workers_train_all_classifiers_of_a_linear_run(tmp_path):
     modules.write_module(tmp_path / "hub")
     folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
-    flags = ["--test_split=val", "--batch_size=4", "--train_steps=2", "--augment=none", f"--encoder={tmp_path}/hub"]
-    data = [f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
-    outputs = [_finish(process) for process in start_workers("cpc_tf.linear", *flags, *data)]
+    flags = ["--test_split=val", "--batch_size=4", "--train_steps=2", "--cached_views=1", f"--encoder={tmp_path}/hub"]
+    flags += ["--augment=none", f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/data"]
+    outputs = [_finish(process) for process in start_workers("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run")]
     assert [("results and picture:" in output) for output in outputs] == [True, False]
     table = pathlib.Path(tmp_path, "run/table.txt").read_text()
     assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["encoder", "random encoder", "pixels", "chance"]
+    _finish(_start("cpc_tf.linear", {}, *flags, f"--workdir={tmp_path}/one"))
+    for part in ("", "random", "pixels"):
+        results = (json.loads(pathlib.Path(tmp_path, run, part, "result.json").read_text()) for run in ("one", "run"))
+        one, two = ({name: result[name] for name in ("top1", "loss")} for result in results)
+        assert two == pytest.approx(one, rel=1e-3)

@@ -1,4 +1,4 @@
-"""A run that resumes with another length or on other devices says what that does to its figures."""
+"""A run that resumes with another length says what that does to its figures."""
 
 import math
 import re
@@ -31,14 +31,14 @@ class Idle(Trainee):
     def inputs(self, batch):
         raise NotImplementedError
 
-    def gradients(self):
+    def losses(self, rows):
         raise NotImplementedError
 
 
-def start(folder, schedule, steps, strategy=None, saved=True):
+def start(folder, schedule, steps, saved=True):
     """Starts or resumes a run of so many steps, and saves the last one as if it had been trained."""
     workdir = Workdir(replace(PretrainConfig(), workdir=str(folder)), "pretrain")
-    trainee = Idle(schedule, strategy or make_strategy("single"))
+    trainee = Idle(schedule, make_strategy("single"))
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
     resume(trainee, checkpoints, workdir.records(), steps, workdir)
     if saved:
@@ -102,12 +102,6 @@ def test_the_same_schedule_is_not_named(tmp_path, caplog):
     assert messages(caplog) == []
 
 
-def test_another_number_of_replicas_is_named(tmp_path, caplog, two_replicas):
-    start(tmp_path, cosine(8), 4)
-    start(tmp_path, cosine(8), 8, two_replicas, saved=False)
-    assert "this run began on 1 replica and continues on 2 replicas" in caplog.text
-
-
 def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     start(tmp_path, Schedule(PEAK, warmup_steps=20), 8)
     assert "--warmup_steps=20: the run has only 8 steps, at whose end the learning rate is 0.04 in place of 0.1" in (
@@ -117,5 +111,5 @@ def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
 
 @pytest.mark.parametrize("damaged", [5, {}, {"optimizer": {"rate": "x"}}, {"optimizer": {"drop": 1}}, {"optimizer": 1}])
 def test_a_damaged_record_is_not_compared(damaged):
-    now = {"replicas": 1, "schedules": {"optimizer": cosine(8).get_config()}}
-    assert describe_changes({"schedules": damaged, "replicas": "many"}, now, 4) == []
+    now = {"schedules": {"optimizer": cosine(8).get_config()}}
+    assert describe_changes({"schedules": damaged}, now, 4) == []
