@@ -39,6 +39,7 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
         flag="backbone_endpoint",
         vectors=False,
         update_statistics=backbone.backbone_statistics,
+        recompute=backbone.recompute,
     )
     if backbone.restore_kernel_norms and features.is_rebuilt:
         restore_kernel_norms(features.encoder)

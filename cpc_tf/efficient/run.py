@@ -75,6 +75,7 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
             backbone=chosen.backbone,
             seed=seed,
             precision=config.numerics.precision,
+            recompute=chosen.recompute,
         )
     return labels, Phases(encoder, Inputs(config, encoder, source, test_source, labels), strategy)
 

@@ -16,7 +16,7 @@ from cpc_tf.encoders.loaded import COPY, GRAPH, NEW, EncoderName, LoadedEncoder
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.texts import shown
 
 
@@ -68,6 +68,7 @@ def load_feature_maps(
     flag: str = "endpoint",
     vectors: bool = True,
     update_statistics: bool = True,
+    recompute: bool = False,
 ) -> LoadedEncoder:
     """Returns the encoder that --encoder names, to be trained, with all its variables; call it in a strategy's scope.
 
@@ -81,9 +82,11 @@ def load_feature_maps(
       flag: that names the endpoint, for messages.
       vectors: whether the output may be vectors, which become maps of a single cell.
       update_statistics: see `LoadedEncoder`.
+      recompute: whether a network recomputes activations in the backward pass. Its card keeps the setting it has.
 
     Raises:
-      ConfigError: if there is no such encoder or endpoint, or it does not take images of this size.
+      ConfigError: if there is no such encoder or endpoint, it does not take images of this size, or it cannot recompute
+        activations.
     """
     name = EncoderName.parse(text)
     endpoint = "feature_map" if name.kind == PIXELS else endpoint
@@ -93,7 +96,17 @@ def load_feature_maps(
     if encoder is None:
         if precision != "float32":
             logging.warning("--precision=%s: not used by --encoder=%s, which computes as exported", precision, text)
+        if recompute:
+            logging.warning("--recompute: not used by --encoder=%s, which computes as exported", text)
         encoder = foreign.trainable_layer(name.module, endpoint, image_size, text, flag)
+    else:
+        encoder.check(replace(encoder.config, recompute=recompute))
+        if recompute and encoder.config.norm == "batch" and update_statistics:
+            raise ConfigError(
+                f"--recompute: with the batch norm of --encoder={shown(text)} a step would average the statistics of "
+                "its batch twice; leave it out"
+            )
+        encoder.recompute = recompute
     loaded = LoadedEncoder(encoder, name, card, backbone, seed, endpoint, update_statistics)
     # Traced before any model is built: Keras would wrap what is raised in its layers.
     foreign.check_endpoint(foreign.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)

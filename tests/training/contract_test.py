@@ -99,8 +99,7 @@ def test_it_learns_and_compiles_as_a_tpu_compiles_it(name):
 
 @pytest.mark.parametrize("name", BFLOAT16)
 def test_bfloat16_trains_float32_weights_also_if_activations_are_recomputed(name):
-    recompute = {} if name == "detect" else {"recompute": True}
-    trainee, batch = TRAINEES[name](make_strategy("single"), precision="bfloat16", **recompute)
+    trainee, batch = TRAINEES[name](make_strategy("single"), precision="bfloat16", recompute=True)
     before = [variable.numpy() for variable in trainee.trained]
     train(trainee, batch, steps=1)
     assert {variable.dtype for variable in trainee.trained} == {tf.float32}
