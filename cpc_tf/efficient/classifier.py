@@ -99,7 +99,7 @@ class Classification(Trainee):
         train_steps: int,
         strategy: tf.distribute.Strategy,
     ):
-        super().__init__(strategy, config.training.batch_size, config.numerics.xla)
+        super().__init__(strategy, config.training.batch_size, config.numerics.xla if encoder.compiles else "off")
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
         self._decay, self._seed = sgd.weight_decay, config.training.seed
         by_sgd, by_adam = list(classifier.trainable_variables), list(encoder.trainable_variables)

@@ -69,6 +69,7 @@ def load_feature_maps(
     vectors: bool = True,
     update_statistics: bool = True,
     recompute: bool = False,
+    xla: bool = False,
 ) -> LoadedEncoder:
     """Returns the encoder that --encoder names, to be trained, with all its variables; call it in a strategy's scope.
 
@@ -83,6 +84,7 @@ def load_feature_maps(
       vectors: whether the output may be vectors, which become maps of a single cell.
       update_statistics: see `LoadedEncoder`.
       recompute: whether a network recomputes activations in the backward pass. Its card keeps the setting it has.
+      xla: whether training shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
 
     Raises:
       ConfigError: if there is no such encoder or endpoint, it does not take images of this size, or it cannot recompute
@@ -112,6 +114,8 @@ def load_feature_maps(
     foreign.check_endpoint(foreign.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)
     if not name.is_new:
         foreign.try_out(loaded.call, image_size, text)
+    if xla and not isinstance(encoder, Network):
+        loaded.compiles = foreign.compiles(loaded, image_size, text)
     return loaded
 
 
