@@ -126,8 +126,8 @@ class BatchNorm(keras.layers.BatchNormalization):
 
 
 def has_batch_norm(module: tf.Module) -> bool:
-    """Returns whether batch norm is in a layer or model, whose training then exchanges statistics."""
-    return any(isinstance(layer, keras.layers.BatchNormalization) for layer in module.submodules)
+    """Returns whether a layer or model has batch norm, with which replicas exchange statistics in training."""
+    return any(isinstance(layer, keras.layers.BatchNormalization) for layer in (module, *module.submodules))
 
 
 def replicas() -> int:
