@@ -26,7 +26,6 @@ SHOWN = ("loss", "top1", "map11")  # of a result, whichever it has
 def run(root, kind):
     """Runs every task below ROOT/KIND in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        make_tiny(patch)
         if kind in (TWO, FOUR):
             strategy = make_strategy("mirrored", devices=tuple(f"/cpu:{number}" for number in range(int(kind[0]))))
             patch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: strategy)
@@ -67,7 +66,9 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        run(pathlib.Path(sys.argv[1]), sys.argv[2])
-    else:
-        main()
+    with pytest.MonkeyPatch.context() as patch_of_all:
+        make_tiny(patch_of_all)
+        if len(sys.argv) > 1:
+            run(pathlib.Path(sys.argv[1]), sys.argv[2])
+        else:
+            main()
