@@ -1,5 +1,6 @@
-"""The memory of pre-training, by XLA's own analysis: python -m benchmarks.memory --jax=PYTHON [-- --recompute] > table.md
+"""The memory of pre-training, by XLA's own analysis: python -m benchmarks.memory --jax=PYTHON > table.md
 
+Flags that differ from the presets stand at the end, after '--', e.g. `-- --recompute`.
 Counts the variables of presets and has their gradient steps compiled for one device, which need not be there
 (`benchmarks/memory_compile.py`). Two numbers of images give a line, and the line the number that fits. The compiler
 comes with JAX, in an environment of its own (`benchmarks/requirements.txt`). Nothing is run.
