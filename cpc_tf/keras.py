@@ -16,3 +16,8 @@ def _keras_2():
 
 
 keras = _keras_2()
+
+
+def policy(precision: str) -> str:
+    """Returns the dtype policy of 'float32', 'bfloat16' or 'float16'; parameters are float32 with each."""
+    return precision if precision == "float32" else f"mixed_{precision}"

@@ -1,4 +1,4 @@
-"""Every task, and pre-training with every objective: two steps, stopped and resumed, exported, reported.
+"""Every task, and pre-training with every objective: two steps, resumed, exported, reported, and on two devices.
 
 A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
 needs nothing.
@@ -7,6 +7,7 @@ needs nothing.
 import json
 import pathlib
 import shutil
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,15 +17,21 @@ from cpc_tf import cli
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.registry import Task
 from cpc_tf.results.runs import collect
+from cpc_tf.settings import Settings, replace
 from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
 from tests import modules, samples
 from tests.conftest import make_tiny
 
-LENGTH = ["--batch_size=2", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
+LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
+TIMES = ("wall_seconds", "images_per_second")  # of a result
+ROUNDING = 1e-4  # largest difference between weights of one device and of several, to the tensor's largest value
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
+CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
+CASES["efficient-pixels"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny"])
 for name, objective in OBJECTIVES.items():
     one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
     CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch])
@@ -73,38 +80,62 @@ def weights(workdir):
 
 
 def without_time(result):
-    return {name: value for name, value in result.items() if name not in ("wall_seconds", "images_per_second")}
+    return {name: value for name, value in result.items() if name not in TIMES}
 
 
-@pytest.fixture
-def killed(tmp_path, monkeypatch):
-    """Where a run in tmp_path/run leaves what it would have left, had it been killed after its first checkpoint."""
-    save = Checkpoints.save
+def numbers(result, *name):
+    """All numbers of a result but those of time: {path of names: number}."""
+    if isinstance(result, dict):
+        result = {key: value for key, value in result.items() if key not in TIMES}
+        return {path: x for key, value in result.items() for path, x in numbers(value, *name, key).items()}
+    return {name: result} if isinstance(result, (int, float)) else {}
+
+
+def assert_same_to_rounding(ours, theirs):
+    """Compares the last checkpoints of two directories, each tensor with its largest value."""
+    ours, theirs = weights(ours), weights(theirs)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, 0, ROUNDING * np.abs(value).max(initial=1e-3), err_msg=str(name))
+
+
+class Whole(NamedTuple):
+    """A run from start to end on one device."""
+
+    task: Task
+    config: Settings
+    result: dict[str, Any]
+    killed: pathlib.Path  # what would be left, had it been killed after its first checkpoint
+
+
+@pytest.fixture(scope="module", params=CASES)
+def whole(request, root, tmp_path_factory):
+    task, _ = CASES[request.param]
+    folder, save = tmp_path_factory.mktemp("whole"), Checkpoints.save
+    config = settings(root, request.param, folder / "run")
 
     def saving(checkpoints, *arguments, **options):
         save(checkpoints, *arguments, **options)
-        if not (tmp_path / "killed").exists():
-            shutil.copytree(tmp_path / "run", tmp_path / "killed")
+        if not (folder / "killed").exists():
+            shutil.copytree(folder / "run", folder / "killed")
 
-    monkeypatch.setattr(Checkpoints, "save", saving)
-    return tmp_path / "killed"
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        patch.setattr(Checkpoints, "save", saving)
+        return Whole(task, config, task.run(config), folder / "killed")
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_conforms(case, root, tmp_path, monkeypatch, killed):
-    task, _ = CASES[case]
-    config = settings(root, case, tmp_path / "run")
-    result = task.run(config)
-    assert json.loads((tmp_path / "run/result.json").read_text()) == json.loads(json.dumps(result))
+def test_conforms(whole, tmp_path, monkeypatch):
+    task, config, result, killed = whole
+    assert json.loads(pathlib.Path(config.workdir, "result.json").read_text()) == json.loads(json.dumps(result))
     assert result["kind"] == task.name
     assert read_task(config.workdir) is task
     assert read_config(config.workdir, task.config) == config
 
-    whole = (tmp_path / "run").rename(tmp_path / "whole")
     assert not (killed / "result.json").exists()
-    killed.rename(config.workdir)
-    assert without_time(task.run(config)) == without_time(result)
-    resumed, undisturbed = weights(config.workdir), weights(whole)
+    shutil.copytree(killed, tmp_path / "resumed")
+    assert without_time(task.run(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(result)
+    resumed, undisturbed = weights(tmp_path / "resumed"), weights(config.workdir)
     assert resumed.keys() == undisturbed.keys()
     for name, value in undisturbed.items():
         np.testing.assert_array_equal(resumed[name], value, err_msg=str(name))
@@ -118,6 +149,17 @@ def test_conforms(case, root, tmp_path, monkeypatch, killed):
         monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: checked)
         export(ExportConfig(workdir=config.workdir, output=str(tmp_path / "hub")))
         assert (tmp_path / "hub/saved_model.pb").exists()
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["whole", "resumed"])
+def test_two_devices_give_the_answer_of_one(whole, resumed, tmp_path, two_replicas, monkeypatch):
+    """From the start on, and where a run on one device goes on on two."""
+    monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
+    if resumed:
+        shutil.copytree(whole.killed, tmp_path / "two")
+    result = whole.task.run(replace(whole.config, workdir=str(tmp_path / "two")))
+    assert numbers(result) == pytest.approx(numbers(whole.result), rel=1e-3)
+    assert_same_to_rounding(tmp_path / "two", whole.config.workdir)
 
 
 def test_what_is_exported_are_tasks():

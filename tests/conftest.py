@@ -1,4 +1,4 @@
-"""Two logical CPUs, so that replicas can be tested anywhere; set before TensorFlow starts its devices."""
+"""Four logical CPUs, so that replicas can be tested anywhere; set before TensorFlow starts its devices."""
 
 import os
 
@@ -18,7 +18,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
-    [tf.config.LogicalDeviceConfiguration(), tf.config.LogicalDeviceConfiguration()],
+    [tf.config.LogicalDeviceConfiguration()] * 4,
 )
 
 
@@ -31,8 +31,12 @@ def _determinism_ends_with_the_test():
 
 @pytest.fixture(scope="session")
 def two_replicas():
-    """One strategy for all tests: a second one in a process would reuse the first one's keys of collective ops."""
-    return make_strategy("mirrored")
+    return make_strategy("mirrored", devices=("/cpu:0", "/cpu:1"))
+
+
+@pytest.fixture(scope="session")
+def four_replicas():
+    return make_strategy("mirrored", devices=tuple(f"/cpu:{number}" for number in range(4)))
 
 
 def make_tiny(monkeypatch):

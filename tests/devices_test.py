@@ -157,6 +157,5 @@ def test_our_processes_take_memory_of_a_gpu_as_they_need_it(tmp_path):
 
 
 def test_the_line_reads_real_strategies(two_replicas):
-    """These tests have two logical CPUs."""
     assert "devices: 1 CPU (" in devices.describe(make_strategy("single"))
     assert "devices: 2 logical CPUs (" in devices.describe(two_replicas)

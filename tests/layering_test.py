@@ -6,7 +6,7 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
-BASE = {*"cache cli devices files keras native registry settings termination texts".split()}
+BASE = {*"cache cli devices files keras native registry settings termination texts xla".split()}
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
     "__init__": set(),
@@ -14,6 +14,7 @@ ALLOWED = {
     "settings": {"texts"},
     "keras": set(),
     "native": {"cache"},
+    "xla": {"native"},
     "cache": set(),
     "devices": set(),
     "cli": {"settings", "termination", "texts"},

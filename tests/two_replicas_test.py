@@ -1,4 +1,4 @@
-"""The tasks on labels, from images to result.json, on two replicas, which are logical CPUs here."""
+"""The linear protocol on two replicas, which are logical CPUs here: what tests/conformance_test.py does not show."""
 
 import json
 import math
@@ -6,14 +6,13 @@ import math
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.run import efficient
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
 from tests import modules, samples
 
 pytestmark = pytest.mark.slow
 TRAINING = ["--batch_size=4", "--train_steps=3", "--steps_per_loop=2", "--cached_views=0", "--augment=none"]
+COMPILED = ["--geometry_from=flags", "--nobaselines", "--precision=bfloat16", "--xla=on"]
 GEOMETRY = {"resize": 16, "image_size": 16, "patch_size": 8, "patch_stride": 8}
 
 
@@ -33,7 +32,7 @@ def hub_dir(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def on_both(two_replicas, monkeypatch):
-    monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda _: two_replicas)
+    monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
 
 
 def settings(config_class, folder, workdir, encoder, *more):
@@ -41,9 +40,9 @@ def settings(config_class, folder, workdir, encoder, *more):
     return cli.parse(config_class, [*here, *TRAINING, f"--workdir={workdir}", f"--encoder={encoder}", *more])
 
 
-def test_linear(folder, hub_dir, tmp_path):
+def test_linear_compiled_in_bfloat16(folder, hub_dir, tmp_path):
     geometry = [f"--{name}={value}" for name, value in GEOMETRY.items()]
-    config = settings(LinearConfig, folder, tmp_path, hub_dir, "--geometry_from=flags", "--nobaselines", *geometry)
+    config = settings(LinearConfig, folder, tmp_path, hub_dir, *geometry, *COMPILED)
     result = linear(config)
     assert result["steps"] == 3
     assert 0 <= result["top1"] <= 1
@@ -57,13 +56,3 @@ def test_of_several_workers_the_second_one_neither_writes_nor_prints(folder, hub
     assert result["steps"] == 3
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("encoder", ["hub", "pixels"])
-def test_few_labels(encoder, folder, hub_dir, tmp_path):
-    encoder = hub_dir if encoder == "hub" else encoder
-    head = ["--backbone=tiny", "--head_blocks=0", "--endpoint=feature_map", "--held_out=0", "--finetune_steps=2"]
-    config = settings(EfficientConfig, folder, tmp_path, encoder, *head, "--resize=16", "--image_size=16")
-    result = efficient(config)
-    assert 0 <= result["top1"] <= 1
-    assert [phase["steps"] for phase in result["phases"].values()] == ([3] if encoder == "pixels" else [3, 2])

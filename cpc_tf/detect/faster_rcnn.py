@@ -10,10 +10,10 @@ from cpc_tf.detect.boxes import anchor_grid
 from cpc_tf.detect.config import DetectorConfig, HeadConfig
 from cpc_tf.detect.roi_align import roi_align
 from cpc_tf.detect.suppression import Detections, detect, inside, propose
-from cpc_tf.detect.targets import anchor_samples, make_objects, region_losses, region_samples, rpn_losses
+from cpc_tf.detect.targets import Draws, anchor_samples, make_objects, region_losses, region_samples, rpn_losses
 from cpc_tf.encoders.networks.resnet import Bottleneck, conv
-from cpc_tf.encoders.norm import make_norm
-from cpc_tf.keras import keras
+from cpc_tf.encoders.norm import has_batch_norm, make_norm
+from cpc_tf.keras import keras, policy
 
 PROBE = 128  # side of the image from which stride and channels of a backbone are read
 
@@ -117,7 +117,7 @@ class FasterRCNN(keras.Model):
     Args:
       backbone: a Keras layer, images float32 [B, H, W, 3] in [0, 1] -> feature map [B, H/stride, W/stride, C].
       num_classes: without the background.
-      precision: of the layers after the backbone, 'float32' or 'bfloat16'; parameters, boxes, logits and losses are
+      precision: of the layers after the backbone, as `Network` has it; parameters, boxes, logits and losses are
         float32.
 
     Raises:
@@ -128,7 +128,7 @@ class FasterRCNN(keras.Model):
         self, backbone: Callable[..., tf.Tensor], num_classes: int, config: DetectorConfig, precision: str = "float32"
     ):
         super().__init__(name="faster_rcnn")
-        dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
+        dtype = policy(precision)
         self.config, self.backbone, self.num_classes = config, backbone, num_classes
         self.stride, self.channels = _probe(backbone)
         sizes, ratios = config.anchors.numbers("anchor_sizes"), config.anchors.numbers("anchor_ratios")
@@ -146,12 +146,17 @@ class FasterRCNN(keras.Model):
         return list(getattr(self.backbone, "trainable_variables", ()))
 
     @property
+    def has_batch_norm(self) -> bool:
+        """Whether training exchanges statistics of the batch."""
+        return getattr(self.backbone, "has_batch_norm", False) or any(map(has_batch_norm, (self.norm, self.head)))
+
+    @property
     def detector_variables(self) -> list[tf.Variable]:
         """All other trainable variables."""
         return [*self.norm.trainable_variables, *self.rpn.trainable_variables, *self.head.trainable_variables]
 
     def training_losses(
-        self, images: tf.Tensor, sizes: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor
+        self, images: tf.Tensor, sizes: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor, draws: Draws
     ) -> dict[str, tf.Tensor]:
         """Returns the losses of a batch: 'rpn_class', 'rpn_box', 'region_class', 'region_box' and their sum 'loss'.
 
@@ -161,20 +166,18 @@ class FasterRCNN(keras.Model):
           sizes: heights and widths of the images without padding, [B, 2].
           boxes: [B, M, 4], [y1, x1, y2, x2] in pixels, within the images; M at least 1.
           labels: [B, M], classes from 0; -1 for padding.
-          seed: int32 [2], a new one at each step: determines which anchors and regions are sampled.
+          draws: random numbers, new ones at each step: determine which anchors and regions are sampled.
         """
         rpn, objects = self.config.rpn, make_objects(boxes, labels)
         features, anchors = self._features(images, training=True)
         objectness, deltas = self.rpn(features)
-        # XLA treats negative seeds differently.
-        seed = tf.bitwise.bitwise_and(seed, tf.int32.max)
-        rpn_seed, region_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
-        samples = anchor_samples(anchors, inside(anchors, sizes), objects, rpn, rpn_seed)
+        of_anchors, of_regions = draws.split()
+        samples = anchor_samples(anchors, inside(anchors, sizes), objects, rpn, of_anchors)
         losses = rpn_losses(objectness, deltas, samples)
         proposals, valid = propose(
             objectness, deltas, anchors, sizes, rpn.rpn_train_candidates, rpn.rpn_train_proposals, rpn.rpn_nms_iou
         )
-        regions, samples = region_samples(proposals, valid, objects, self.config.head, region_seed)
+        regions, samples = region_samples(proposals, valid, objects, self.config.head, of_regions)
         losses.update(region_losses(*self.head(features, regions, self.stride, training=True), samples))
         return {**losses, "loss": tf.add_n(list(losses.values()))}
 

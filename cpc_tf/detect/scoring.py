@@ -16,6 +16,7 @@ from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect import average_precision as ap
 from cpc_tf.detect.average_precision import Curve, Found, Truth
 from cpc_tf.detect.suppression import Detections
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.training.progress import Progress
 
 _PRINT_EVERY = 500  # images
@@ -71,25 +72,12 @@ def find(
     Args:
       detector: images uint8 [B, H, W, 3] and their sizes on the canvas [B, 2] -> detections; called in replica context,
         always with `batch_size` images.
-      strategy: its replicas share the work of a host; each host works on all images.
+      strategy: its replicas share the work.
+      batch_size: images of a replica at a time.
     """
-
-    @tf.function(autograph=False)
-    def run(images, sizes):
-        return strategy.run(detector, (images, sizes))
-
-    replicas = len(strategy.extended.worker_devices)
-
-    def distributed(values: tf.Tensor):
-        """Splits a batch [n, ...] among the replicas of this host, padded to a fixed size with its last image."""
-        filled = tf.gather(values, tf.minimum(tf.range(batch_size * replicas), len(values) - 1))
-        parts = iter(tf.split(filled, replicas))
-        return strategy.experimental_distribute_values_from_function(lambda context: next(parts))
-
-    progress, scenes = Progress(source.num_examples), []
-    for batch in detection_pipeline.plain_batches(source, canvas, batch_size * replicas):
-        parts = strategy.experimental_local_results(run(*(distributed(batch[name]) for name in ("image", "size"))))
-        detections = Detections(*(np.concatenate([x.numpy() for x in column]) for column in zip(*parts)))
+    run, progress, scenes = on_replicas(detector, strategy, batch_size), Progress(source.num_examples), []
+    for batch in detection_pipeline.plain_batches(source, canvas, batch_size * strategy.num_replicas_in_sync):
+        detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
         before = len(scenes)
         scenes += _scenes({name: values.numpy() for name, values in batch.items()}, detections)
         progress.update(len(scenes))

@@ -29,6 +29,29 @@ class Samples(NamedTuple):
     deltas: tf.Tensor  # float32 [B, S, 4], code of that object's box relative to the candidate; 0 if there is none
 
 
+class Draws(NamedTuple):
+    """Random numbers for some images of a batch, the same on however many devices the batch is."""
+
+    seed: tf.Tensor  # int32 [2]
+    batch_size: int  # of the whole batch
+    first: tf.Tensor | int = 0  # the index of the first of these images in it
+
+    def split(self) -> tuple[Draws, Draws]:
+        """Returns two that are independent."""
+        one, other = tf.unstack(tf.random.experimental.stateless_split(self._seed(), 2))
+        return self._replace(seed=one), self._replace(seed=other)
+
+    def integers(self, images: int, count: int) -> tf.Tensor:
+        """Returns `count` integers from 0 on for each of these images, int32 [images, count]."""
+        # Integers are drawn, since XLA makes other fractions than TensorFlow from the same random bits.
+        drawn = tf.random.stateless_uniform([self.batch_size, count], self._seed(), None, None, tf.int32)
+        return tf.bitwise.bitwise_and(tf.slice(drawn, [self.first, 0], [images, count]), tf.int32.max)
+
+    def _seed(self) -> tf.Tensor:
+        # XLA treats negative seeds differently.
+        return tf.bitwise.bitwise_and(self.seed, tf.int32.max)
+
+
 def make_objects(boxes: tf.Tensor, labels: tf.Tensor) -> Objects:
     """Returns the objects of boxes [B, M, 4] and labels [B, M] (-1: padding); those without area become padding."""
     real = (labels >= 0) & (area(boxes) > 0)
@@ -62,14 +85,14 @@ def match(
     return matches, labels
 
 
-def sample(labels: tf.Tensor, count: int, positive_fraction: float, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def sample(labels: tf.Tensor, count: int, positive_fraction: float, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws `count` candidates of each image at random, without replacement.
 
     Args:
       labels: [B, N], POSITIVE, NEGATIVE or IGNORED.
       count: how many; all N if N is less.
       positive_fraction: largest part of `count` that is positive; the rest is negative.
-      seed: int32 [2].
+      draws: random numbers for these images.
 
     Returns:
       Indices, int32 [B, count], and their labels [B, count]: the positive ones, then the negative ones, then IGNORED if
@@ -77,11 +100,7 @@ def sample(labels: tf.Tensor, count: int, positive_fraction: float, seed: tf.Ten
     """
     most_positive = min(int(count * positive_fraction), labels.shape[1])
     count = min(count, labels.shape[1])
-    # Integers are drawn, since XLA makes other fractions than TensorFlow from the same random bits. It also treats
-    # negative seeds differently.
-    seed = tf.bitwise.bitwise_and(seed, tf.int32.max)
-    noise = tf.random.stateless_uniform(tf.shape(labels), seed, None, None, tf.int32)
-    noise = tf.bitwise.bitwise_and(noise, tf.int32.max)  # 0 or more
+    noise = draws.integers(*labels.shape)
     positive = tf.math.top_k(tf.where(labels == POSITIVE, noise, -1), most_positive)
     negative = tf.math.top_k(tf.where(labels == NEGATIVE, noise, -1), count)
     drawn = tf.reduce_sum(tf.cast(positive.values >= 0, tf.int32), 1, keepdims=True)  # [B, 1]
@@ -93,19 +112,17 @@ def sample(labels: tf.Tensor, count: int, positive_fraction: float, seed: tf.Ten
     return indices, tf.where(scores < 0, IGNORED, tf.where(slots < drawn, POSITIVE, NEGATIVE))
 
 
-def anchor_samples(
-    anchors: tf.Tensor, inside: tf.Tensor, objects: Objects, config: RpnConfig, seed: tf.Tensor
-) -> Samples:
+def anchor_samples(anchors: tf.Tensor, inside: tf.Tensor, objects: Objects, config: RpnConfig, draws: Draws) -> Samples:
     """Samples anchors [N, 4] that are `inside` [B, N] the image, for the RPN's losses."""
     overlaps = tf.where(inside[:, None], iou(objects.boxes, anchors[None]), 0.0)  # [B, M, N]
     matches, labels = match(overlaps, objects, config.rpn_positive_iou, config.rpn_negative_iou, keep_best=True)
     labels = tf.where(inside, labels, IGNORED)
-    indices, labels = sample(labels, config.rpn_samples, config.rpn_positive_fraction, seed)
+    indices, labels = sample(labels, config.rpn_samples, config.rpn_positive_fraction, draws)
     return _samples(tf.gather(anchors, indices), indices, labels, matches, objects, ANCHOR_WEIGHTS)
 
 
 def region_samples(
-    proposals: tf.Tensor, valid: tf.Tensor, objects: Objects, config: HeadConfig, seed: tf.Tensor
+    proposals: tf.Tensor, valid: tf.Tensor, objects: Objects, config: HeadConfig, draws: Draws
 ) -> tuple[tf.Tensor, Samples]:
     """Samples regions for the head's losses, from the `valid` [B, K] of the proposals [B, K, 4].
 
@@ -119,7 +136,7 @@ def region_samples(
     overlaps = iou(objects.boxes, candidates)  # [B, M, K + M]
     matches, labels = match(overlaps, objects, config.region_positive_iou, config.region_positive_iou)
     labels = tf.where(valid, labels, IGNORED)
-    indices, labels = sample(labels, config.region_samples, config.region_positive_fraction, seed)
+    indices, labels = sample(labels, config.region_samples, config.region_positive_fraction, draws)
     boxes = tf.gather(candidates, indices, batch_dims=1)  # [B, S, 4]
     samples = _samples(boxes, indices, labels, matches, objects, REGION_WEIGHTS)
     return tf.where(samples.valid[..., None], boxes, 0.0), samples
@@ -135,7 +152,7 @@ def _samples(boxes, indices, labels, matches, objects, weights):
 
 
 # The losses of Ren et al. 2015, eq. 1, float32 scalars, with L1 distances between codes as in C4. All are divided by
-# the number of samples, although only positive ones have a loss of boxes.
+# the number of samples of an image, although only positive ones have a loss of boxes, and averaged over the images.
 
 
 def rpn_losses(objectness: tf.Tensor, deltas: tf.Tensor, samples: Samples) -> dict[str, tf.Tensor]:
@@ -161,6 +178,6 @@ def _box_loss(deltas: tf.Tensor, samples: Samples) -> tf.Tensor:
 
 
 def _mean(values: tf.Tensor, samples: Samples) -> tf.Tensor:
-    """Returns the mean over the valid samples of values [B, S]; 0 if there are none."""
-    count = tf.reduce_sum(tf.cast(samples.valid, tf.float32))
-    return tf.reduce_sum(tf.where(samples.valid, values, 0.0)) / tf.maximum(count, 1.0)
+    """Returns the mean over the images of their means over valid samples of values [B, S]; 0 of an image without."""
+    count = tf.reduce_sum(tf.cast(samples.valid, tf.float32), 1)  # [B]
+    return tf.reduce_mean(tf.reduce_sum(tf.where(samples.valid, values, 0.0), 1) / tf.maximum(count, 1.0))

@@ -7,12 +7,13 @@ import tensorflow as tf
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN
 from cpc_tf.detect.suppression import Detections
+from cpc_tf.detect.targets import Draws
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import Schedule, sgd
-from cpc_tf.training.trainee import Trainee
+from cpc_tf.training.trainee import Rows, Trainee
 
 CLASS_NAMES = "class_names.json"  # file of a run: the names of its classes, a JSON list
 LOSSES = ("loss", "rpn_class", "rpn_box", "region_class", "region_box")
@@ -85,30 +86,32 @@ class DetectorTraining(Trainee):
 
     def __init__(self, config: DetectConfig, num_classes: int, strategy: tf.distribute.Strategy, train_steps: int):
         batch_size = config.training.batch_size
-        super().__init__(strategy, batch_size, config.numerics.xla)
+        super().__init__(strategy, batch_size, config.numerics)
         self.config = config
         with strategy.scope():
             self.model = build_detector(config, num_classes, self._xla)
             self._xla = self._xla and self.model.backbone.compiles
             self.optimizer = sgd(rate_of(config.sgd, batch_size, train_steps), config.sgd.momentum)
         variables = [*self.model.encoder_variables, *self.model.detector_variables]
-        self.set_up({"optimizer": (self.optimizer, variables)}, config.sgd.clip_norm, model=self.model)
+        self.set_up(
+            {"optimizer": (self.optimizer, variables)},
+            config.sgd.clip_norm,
+            of_whole_batch="batch norm's statistics" if self.model.has_batch_norm else "",
+            model=self.model,
+        )
         self.detect = self.compiled(self.detect)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Returns the arguments of `gradients`, from a batch of `detection_pipeline.batches`."""
-        seed = tf.stack([self.config.training.seed % 2**31, tf.cast(self.step, tf.int32)])
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        names = ("image", "size", "boxes", "labels", "left_out")
-        return *(batch[name] for name in names), tf.random.experimental.stateless_fold_in(seed, replica)
+        """Returns the arguments of `losses`, from a batch of `detection_pipeline.batches`."""
+        return tuple(batch[name] for name in ("image", "size", "boxes", "labels", "left_out"))
 
-    def gradients(self, images, sizes, boxes, labels, left_out, seed):
+    def losses(self, rows: Rows, images, sizes, boxes, labels, left_out) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         images = tf.image.convert_image_dtype(images, tf.float32)
-        with tf.GradientTape() as tape:
-            losses = self.model.training_losses(images, sizes, boxes, labels, seed)
-        gradients = tape.gradient(losses["loss"], self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        seed = tf.stack([self.config.training.seed % 2**31, tf.cast(rows.step, tf.int32)])
+        draws = Draws(tf.random.experimental.stateless_fold_in(seed, 0), self.batch_size, rows.first)
+        losses = self.model.training_losses(images, sizes, boxes, labels, draws)
         metrics = {name: losses[name] for name in LOSSES}
-        return gradients, {**metrics, "left_out": tf.reduce_mean(tf.cast(left_out, tf.float32))}
+        return losses["loss"], {**metrics, "left_out": tf.reduce_mean(tf.cast(left_out, tf.float32))}
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Adds the weight decay, and scales the encoder's gradients to its own rate."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,15 +11,18 @@ import tensorflow as tf
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
-from cpc_tf.encoders.norm import make_norm
-from cpc_tf.keras import keras
+from cpc_tf.encoders.norm import has_batch_norm, make_norm
+from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.keras import keras, policy
+from cpc_tf.settings import replace
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.optimizer import warm_up
-from cpc_tf.training.trainee import Trainee
+from cpc_tf.training.trainee import Rows, Trainee
 
 # Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.
 SUPERVISED, FROZEN, FINE_TUNED = "supervised", "frozen", "fine-tuned"
+ENCODED = 128  # images that a replica encodes at a time without training
 
 
 class ResNetClassifier(keras.Model):
@@ -31,11 +35,11 @@ class ResNetClassifier(keras.Model):
       num_classes: number of logits.
       config: blocks, widths and dropout.
       norm: 'batch' or 'none'.
-      precision: of the blocks, 'float32' or 'bfloat16'; statistics, logits and parameters are float32.
+      precision: of the blocks, as `Network` has it; statistics, logits and parameters are float32.
     """
 
     def __init__(self, num_classes: int, config: ClassifierConfig, norm: str = "batch", precision: str = "float32"):
-        dtype = "mixed_bfloat16" if precision == "bfloat16" else precision
+        dtype = policy(precision)
         super().__init__(name="classifier", dtype=dtype)
         self.blocks = [
             Bottleneck(
@@ -54,12 +58,12 @@ class ResNetClassifier(keras.Model):
         self.rate = config.dropout
         self.logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")
 
-    def call(self, maps: tf.Tensor, training: bool = False, noise: tf.Tensor | None = None) -> tf.Tensor:
+    def call(self, maps: tf.Tensor, training: bool = False, kept: tf.Tensor | None = None) -> tf.Tensor:
         """Feature maps [B, H, W, D] -> logits [B, num_classes], float32.
 
         Args:
           training: whether to use batch statistics and dropout.
-          noise: int64 [2], key of the dropout's random numbers; needed in training.
+          kept: float32 [B, D], what dropout multiplies the features with, see `dropout`; needed in training.
         """
         x = maps
         for block in self.blocks:
@@ -68,9 +72,11 @@ class ResNetClassifier(keras.Model):
         if self.blocks:
             x = tf.nn.relu(x)
         features = tf.reduce_mean(tf.cast(x, tf.float32), [1, 2])  # [B, D]
-        if training and self.rate:
-            features = tf.nn.experimental.stateless_dropout(features, self.rate, noise, rng_alg="philox")
-        return self.logits(features)
+        return self.logits(features * kept if training and self.rate else features)
+
+    def dropout(self, width: int, key: tf.Tensor, batch_size: int) -> tf.Tensor:
+        """Returns what dropout multiplies the features [B, width] of a whole batch with; `key` is int64 [2]."""
+        return tf.nn.experimental.stateless_dropout(tf.ones([batch_size, width]), self.rate, key, rng_alg="philox")
 
 
 class Classification(Trainee):
@@ -99,7 +105,8 @@ class Classification(Trainee):
         train_steps: int,
         strategy: tf.distribute.Strategy,
     ):
-        super().__init__(strategy, config.training.batch_size, config.numerics.xla if encoder.compiles else "off")
+        numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
+        super().__init__(strategy, config.training.batch_size, numerics)
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
         self._decay, self._seed = sgd.weight_decay, config.training.seed
         by_sgd, by_adam = list(classifier.trainable_variables), list(encoder.trainable_variables)
@@ -122,30 +129,39 @@ class Classification(Trainee):
         averages = {"average_decay": paper.average_decay, "averaged": by_adam} if paper else {}
         # The frozen phase does not change the encoder, so its gigabytes need not be written.
         saved = {} if phase == FROZEN else {"encoder": encoder.saved()}
-        self.set_up(parts, classifier=classifier, **averages, **saved)
+        encoder_exchanges = phase != FROZEN and encoder.has_batch_norm
+        exchanges = encoder_exchanges or has_batch_norm(classifier)
+        of_whole_batch = "batch norm's statistics" if exchanges else ""
+        self.set_up(parts, of_whole_batch=of_whole_batch, classifier=classifier, **averages, **saved)
+        encode = functools.partial(self._maps, training=phase != FROZEN)
+        self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
+        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, config.numerics.xla)
 
-    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the arguments of `gradients`.
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns images or latents, and labels.
 
         Args:
           batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label' int64 [B].
         """
-        images = batch["latents"] if "latents" in batch else batch["image"]
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        noise = tf.random.experimental.stateless_fold_in(tf.stack([tf.cast(self._seed, tf.int64), self.step]), replica)
-        return images, batch["label"], noise
+        return batch["latents"] if "latents" in batch else batch["image"], batch["label"]
 
-    def gradients(self, inputs: tf.Tensor, labels: tf.Tensor, noise: tf.Tensor):
-        maps = self._maps(inputs) if self.phase == FROZEN else None
-        with tf.GradientTape() as tape:
-            if maps is None:
-                maps = self._maps(inputs, training=True)
-            logits = self.classifier(maps, training=True, noise=noise)  # [B, classes]
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-            total = loss + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
-        gradients = tape.gradient(total, self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    def losses(self, rows: Rows, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        frozen = self.phase == FROZEN
+        maps = self._encode(inputs)
+        maps = tf.stop_gradient(maps) if frozen else maps
+        logits = self.classifier(maps, training=True, kept=self._kept(rows, maps))  # [B, classes]
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        total = loss + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
         correct = tf.equal(tf.argmax(logits, 1), labels)
-        return gradients, {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
+        return total, {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
+
+    def _kept(self, rows: Rows, maps: tf.Tensor) -> tf.Tensor:
+        """Returns the dropout of some rows of the batch of all replicas."""
+        seed = tf.stack([tf.cast(self._seed, tf.int64), rows.step])
+        key = tf.random.experimental.stateless_fold_in(seed, 0)
+        width = self.classifier.logits.kernel.shape[0]
+        kept = self.classifier.dropout(width, key, self.batch_size)  # [batch_size, D]
+        return tf.slice(kept, [rows.first, 0], [maps.shape[0], width])
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         if not self._clipped:
@@ -165,7 +181,6 @@ class Classification(Trainee):
         logits, labels = [], []
         with self.averaged():
             for batch in batches:
-                maps = batch["latents"] if "latents" in batch else self.encoder.encode(batch["image"])
-                logits.append(self.classifier(maps).numpy())
+                logits.append(self._logits(batch["latents"] if "latents" in batch else batch["image"]).numpy())
                 labels.append(np.asarray(batch["label"]))
         return np.concatenate(logits), np.concatenate(labels)

@@ -13,20 +13,19 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.views.views import RandomSizedCrop
-from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, Classification, ResNetClassifier
+from cpc_tf.efficient.classifier import ENCODED, FINE_TUNED, FROZEN, SUPERVISED, Classification, ResNetClassifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.evaluation import scores
-from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
+from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, replica_batches
 from cpc_tf.training.workdir import Workdir
-
-_BATCH = 128  # images that are only encoded
 
 
 class Inputs:
@@ -42,12 +41,21 @@ class Inputs:
       encoder: images -> feature maps.
       source, test_source: the splits to train and to test on.
       labels: which labels of `source` may be used.
+      strategy: its replicas encode.
     """
 
     def __init__(
-        self, config: EfficientConfig, encoder: LoadedEncoder, source: Source, test_source: Source, labels: Labels
+        self,
+        config: EfficientConfig,
+        encoder: LoadedEncoder,
+        source: Source,
+        test_source: Source,
+        labels: Labels,
+        strategy: tf.distribute.Strategy,
     ):
-        self._config, self._encoder, self._labels = config, encoder, labels
+        self._config, self._labels = config, labels
+        self._encode = on_replicas(encoder.encode, strategy, ENCODED, config.numerics.xla)
+        self._batch = ENCODED * strategy.num_replicas_in_sync
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         self._encoded: dict[str, Features] = {}
@@ -75,34 +83,33 @@ class Inputs:
             source = self._source(part)
             make = functools.partial(pipeline.batches, source, RandomSizedCrop(), config.images, config.augment)
             return replica_batches(config.training, make)
-        views = config.sgd.cached_views
 
-        def features() -> Features:
-            rows = (np.arange(views)[:, None] * self.count + self._rows(part)).ravel()
-            return Features(self._views.latents[rows], self._views.labels[rows])
+        def cached(**order) -> tf.data.Dataset:
+            rows = (np.arange(config.sgd.cached_views)[:, None] * self.count + self._rows(part)).ravel()
+            return feature_batches(Features(self._views.latents[rows], self._views.labels[rows]), **order)
 
-        return cached_batches(features, views, config.training)
+        return replica_batches(config.training, cached)
 
     def in_order(self, phase: str, part: str) -> Iterable[dict[str, tf.Tensor]]:
         """Returns the images of a part in order, as `Classification.logits` takes them."""
         source = self._source(part)
-        images = pipeline.plain_images(source, self._config.images, _BATCH)
+        images = pipeline.plain_images(source, self._config.images, self._batch)
         if not self._is_cached(phase):
             return images
         if part not in self._encoded:
             title = f"encoding {part.replace('_', '-')} images"
-            self._encoded[part] = encode_dataset(images, self._encoder.encode, source.num_examples, title, "image")
+            self._encoded[part] = encode_dataset(images, self._encode, source.num_examples, title, "image")
         latents, labels = self._encoded[part]
-        starts = range(0, len(labels), _BATCH)
-        return [{"latents": latents[i : i + _BATCH], "label": labels[i : i + _BATCH]} for i in starts]
+        batches = (slice(start, start + self._batch) for start in range(0, len(labels), self._batch))
+        return [{"latents": latents[rows], "label": labels[rows]} for rows in batches]
 
     @functools.cached_property
     def _views(self) -> Features:
         """All views of the chosen images: view after view, each in the order of the images."""
         config, source = self._config, self._source("chosen")
         views = config.sgd.cached_views
-        batches = pipeline.image_views(source, config.images, config.augment, _BATCH, views, config.training.seed)
-        return encode_dataset(batches, self._encoder.encode, views * self.count, "encoding images", "image")
+        batches = pipeline.image_views(source, config.images, config.augment, self._batch, views, config.training.seed)
+        return encode_dataset(batches, self._encode, views * self.count, "encoding images", "image")
 
 
 class Phases:

@@ -42,7 +42,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    with open_run(config, "efficient") as (workdir, strategy):
+    with open_run(config, "efficient", *config.search.numbers("search_batches")) as (workdir, strategy):
         result = workdir.result(_is_whole)
         if result is None:
             result = _run(config, workdir, strategy)
@@ -78,7 +78,7 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
             recompute=chosen.recompute,
             xla=wants_xla(config.numerics.xla, strategy),
         )
-    return labels, Phases(encoder, Inputs(config, encoder, source, test_source, labels), strategy)
+    return labels, Phases(encoder, Inputs(config, encoder, source, test_source, labels, strategy), strategy)
 
 
 def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:

@@ -20,13 +20,14 @@ from cpc_tf.settings import ConfigError, replace
 from cpc_tf.texts import shown
 
 
-def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64) -> LoadedEncoder:
-    """Returns the frozen encoder of patches that --encoder names. A network computes in float32.
+def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64, precision: str = "float32") -> LoadedEncoder:
+    """Returns the frozen encoder of patches that --encoder names.
 
     Args:
       text: any value of --encoder but 'random'.
       seed: of new weights.
       patch_size: side of the patches, px.
+      precision: of a network; a SavedModel computes as it was exported.
 
     Raises:
       ConfigError: if there is no such encoder, or it does not return features of such patches.
@@ -40,8 +41,9 @@ def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64) -> Loaded
     if name.kind == PIXELS:
         return LoadedEncoder(None, name, seed=seed)
     card = _card(name)
-    encoder = _network(name, card, "", "float32")
+    encoder = _network(name, card, "", precision)
     if encoder is None:
+        _warn_of_precision(precision, text)
         encoder = foreign.as_layer(foreign.load_module(name.module, text), text, trainable=False)
     loaded = LoadedEncoder(encoder, name, card, seed=seed)
     outputs = foreign.outputs(encoder, patch_size, text)
@@ -96,8 +98,7 @@ def load_feature_maps(
     card = _card(name)
     encoder = _network(name, card, backbone, precision)
     if encoder is None:
-        if precision != "float32":
-            logging.warning("--precision=%s: not used by --encoder=%s, which computes as exported", precision, text)
+        _warn_of_precision(precision, text)
         if recompute:
             logging.warning("--recompute: not used by --encoder=%s, which computes as exported", text)
         encoder = foreign.trainable_layer(name.module, endpoint, image_size, text, flag)
@@ -117,6 +118,11 @@ def load_feature_maps(
     if xla and not isinstance(encoder, Network):
         loaded.compiles = foreign.compiles(loaded, image_size, text)
     return loaded
+
+
+def _warn_of_precision(precision: str, text: str) -> None:
+    if precision != "float32":
+        logging.warning("--precision=%s: not used by --encoder=%s, which computes as exported", precision, text)
 
 
 def _card(name: EncoderName) -> EncoderCard | None:

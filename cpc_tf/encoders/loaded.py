@@ -13,6 +13,7 @@ import tensorflow_hub as hub
 from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, EncoderCard, Identity, module_name, read_card
 from cpc_tf.encoders.foreign import LATENTS
 from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.encoders.patches import encode_grid, patch_grid, pixel_grid
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
@@ -100,6 +101,11 @@ class LoadedEncoder(keras.layers.Layer):
     def is_rebuilt(self) -> bool:
         """Whether it is one of our networks with the values of a module."""
         return isinstance(self.encoder, Network) and not self._origin[0].is_new
+
+    @property
+    def has_batch_norm(self) -> bool:
+        """Whether a network of ours exchanges statistics of the batch in training. Modules of others never do."""
+        return self._update_statistics and isinstance(self.encoder, Network) and has_batch_norm(self.encoder)
 
     @property
     def identity(self) -> Identity:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from cpc_tf.encoders.norm import Identity
-from cpc_tf.keras import keras
+from cpc_tf.keras import keras, policy
 from cpc_tf.settings import ConfigError, Settings
 
 
@@ -20,8 +20,8 @@ class Network(keras.Model):
 
     Args:
       config: an `EncoderConfig`: which network, and the options of its family.
-      precision: of convolutions and activations, 'float32' or 'bfloat16'; parameters, statistics and endpoints are
-        float32.
+      precision: of convolutions and activations, 'float32', 'bfloat16' or 'float16'; parameters, statistics and
+        endpoints are float32.
     """
 
     OPTIONS: tuple[str, ...] = ()  # fields of EncoderConfig that the family supports; others must keep their defaults
@@ -29,7 +29,7 @@ class Network(keras.Model):
     feature_dim: int
 
     def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
-        super().__init__(name=name, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)
+        super().__init__(name=name, dtype=policy(precision))
         self.config = config
         # Not of `config`, which is in encoder.json: fine-tuning has a flag of its own, and an export sets it to False.
         self.recompute = config.recompute

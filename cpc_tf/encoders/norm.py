@@ -72,8 +72,9 @@ def _normalize_plain(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor):
         sum_u = tf.reduce_sum(u, 1)  # [N, C]
         sum_uy = (tf.reduce_sum(u * distance, 1) - sum_u * mean[:, 0]) * inverse[:, 0]  # [N, C]
         count = tf.cast(tf.shape(x)[1] * tf.shape(x)[2], tf.float32)
-        mean_g = tf.linalg.matvec(sum_u, scale)[:, None, None] / count
-        mean_gy = tf.linalg.matvec(sum_uy, scale)[:, None, None] / count
+        # Sums rather than products, which GPUs and TPUs would not compute in full float32.
+        mean_g = tf.reduce_sum(sum_u * scale, 1)[:, None, None] / count
+        mean_gy = tf.reduce_sum(sum_uy * scale, 1)[:, None, None] / count
         k = tf.square(inverse) * mean_gy
         d_x = u * a - distance * k + (mean * k - inverse * mean_g)
         return tf.cast(d_x, x.dtype), tf.reduce_sum(sum_uy, 0), tf.reduce_sum(sum_u, 0)
@@ -107,6 +108,49 @@ class LayerNorm(keras.layers.Layer):
         return tf.ensure_shape(tf.reshape(y, shape), x.shape)
 
 
+class BatchNorm(keras.layers.BatchNormalization):
+    """Keras' batch norm with the statistics of all replicas, so that the answer is that of one device."""
+
+    def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Normalizes [N, H, W, C]."""
+        if not training or replicas() == 1:
+            return super().call(inputs, training=training)
+        x = tf.cast(inputs, tf.float32)
+        mean, variance = moments(x)
+        count = tf.cast(tf.size(x) // x.shape[-1] * replicas(), tf.float32)
+        # The running variance is that of a sample, as on one device.
+        for running, value in ((self.moving_mean, mean), (self.moving_variance, variance * count / (count - 1.0))):
+            running.assign(running * self.momentum + value * (1.0 - self.momentum))
+        scale = self.gamma if self.scale else None
+        return tf.cast(tf.nn.batch_normalization(x, mean, variance, self.beta, scale, self.epsilon), inputs.dtype)
+
+
+def has_batch_norm(module: tf.Module) -> bool:
+    """Returns whether a layer or model has batch norm, with which replicas exchange statistics in training."""
+    return any(isinstance(layer, keras.layers.BatchNormalization) for layer in (module, *module.submodules))
+
+
+def replicas() -> int:
+    """Returns the number of replicas that train together where we are in one of them, else 1."""
+    replica = tf.distribute.get_replica_context()
+    return replica.num_replicas_in_sync if replica else 1
+
+
+def moments(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns mean and variance, [D] each, of float32 [..., D] over all other axes and all replicas."""
+
+    def mean_of(values: tf.Tensor) -> tf.Tensor:
+        mean = tf.reduce_mean(values, list(range(x.shape.rank - 1)))
+        return mean if replicas() == 1 else _all_reduced(mean)
+
+    mean = mean_of(x)
+    return mean, mean_of(tf.square(x - mean))
+
+
+def _all_reduced(mean: tf.Tensor) -> tf.Tensor:
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, mean)
+
+
 class Identity(keras.layers.Layer):
     """No normalization."""
 
@@ -117,7 +161,7 @@ class Identity(keras.layers.Layer):
 def make_norm(kind: str, dtype: str, name: str) -> keras.layers.Layer:
     """The normalization layer called 'layer', 'channel', 'batch' or 'none'; `dtype` is a Keras dtype policy."""
     if kind == "batch":
-        return keras.layers.BatchNormalization(momentum=0.9, epsilon=EPSILON, dtype=dtype, name=name)
+        return BatchNorm(momentum=0.9, epsilon=EPSILON, dtype=dtype, name=name)
     if kind == "none":
         return Identity(dtype=dtype, name=name)
     if kind in ("layer", "channel"):

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from cpc_tf.data import keys
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
 
 
@@ -60,42 +59,33 @@ def _room(shape: list[int], dtype: type) -> np.ndarray:
         ) from error
 
 
-def feature_batches(features: Features, batch_size: int, seed: int, start_step: int = 0) -> tf.data.Dataset:
-    """Shuffled batches without end, each example once an epoch; a function of (seed, step): runs resume exactly.
+def feature_batches(
+    features: Features,
+    *,
+    global_batch: int,
+    seed: int,
+    start_step: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    per_batch: int | None = None,
+) -> tf.data.Dataset:
+    """Returns shuffled batches without end, each example once an epoch; steps and arguments as in `pipeline.batches`.
 
     Returns:
-      {'latents': float32 [B, R, C, D], 'label': int64 [B]}, static shapes.
+      {'latents': float32 [per_batch, R, C, D], 'label': int64 [per_batch]}, static shapes.
     """
-    latents, labels = tf.constant(features.latents), tf.constant(features.labels)
-    size = len(features.labels)
+    with tf.device("/cpu:0"):  # where tf.data gathers them
+        latents, labels = tf.constant(features.latents), tf.constant(features.labels)
+    (host, hosts), size = shard, len(features.labels)
+    rows = global_batch // hosts  # of a step
 
-    def index(counter: tf.Tensor) -> tf.Tensor:
+    def index(row: tf.Tensor) -> tf.Tensor:
+        """The index of the example in a row of this host."""
+        counter = (start_step + row // rows) * global_batch + host * rows + row % rows
         key = keys.key(seed, keys.ORDER, counter // size)
         return tf.random.experimental.index_shuffle(counter % size, key, tf.constant(size - 1, tf.int64))
 
     def gather(indices: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"latents": tf.gather(latents, indices), "label": tf.gather(labels, indices)}
 
-    indices = tf.data.Dataset.range(start_step * batch_size, tf.int64.max).map(index)
-    return indices.batch(batch_size, drop_remainder=True).map(gather).prefetch(2)
-
-
-def cached_batches(
-    encode_views: Callable[[], Features], views: int, training: TrainingConfig
-) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
-    """`feature_batches` as `loop.train` wants them: (first step, input context) -> batches.
-
-    Args:
-      encode_views: gives the features to train on; called when training begins.
-      views: the --cached_views that they are made of.
-
-    Raises:
-      ConfigError: when called for several replicas.
-    """
-
-    def batches(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        if context.num_replicas_in_sync > 1:
-            raise ConfigError(f"--cached_views={views}: works on one device; add --strategy=single or --cached_views=0")
-        return feature_batches(encode_views(), training.batch_size, training.seed, step)
-
-    return batches
+    indices = tf.data.Dataset.range(tf.int64.max // global_batch).map(index)
+    return indices.batch(per_batch or rows, drop_remainder=True).map(gather).prefetch(2)

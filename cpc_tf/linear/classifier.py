@@ -6,11 +6,13 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.encoders.loaded import GridEncoder
+from cpc_tf.encoders.norm import BatchNorm
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.training.optimizer import adam
-from cpc_tf.training.trainee import Trainee
+from cpc_tf.training.trainee import Rows, Trainee
 
 
 class LinearClassifier(keras.Model):
@@ -18,7 +20,7 @@ class LinearClassifier(keras.Model):
 
     def __init__(self, num_classes: int):
         super().__init__(name="linear")
-        self.norm = keras.layers.BatchNormalization(scale=False, momentum=0.9, name="norm")
+        self.norm = BatchNorm(scale=False, momentum=0.9, name="norm")
         self.logits = keras.layers.Conv2D(num_classes, [1, 1], name="logits")
 
     def call(self, latents: tf.Tensor, training: bool = False) -> tf.Tensor:
@@ -45,28 +47,31 @@ class LinearTraining(Trainee):
         num_classes: int,
         strategy: tf.distribute.Strategy,
     ):
-        super().__init__(strategy, config.training.batch_size)
-        self.encode = encode
+        super().__init__(strategy, config.training.batch_size, config.numerics)
+        self.encode = self.compiled(encode)
         keras.utils.set_random_seed(config.training.seed)
         with strategy.scope():
             self.classifier = LinearClassifier(num_classes)
             self.classifier.build([None, *latent_shape])
             optimizer = adam(config.probe.learning_rate)
-        self.set_up({"optimizer": (optimizer, self.classifier.trainable_variables)}, classifier=self.classifier)
+        self.set_up(
+            {"optimizer": (optimizer, self.classifier.trainable_variables)},
+            of_whole_batch="batch norm's statistics",
+            classifier=self.classifier,
+        )
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns latents and labels of a batch of 'latents' or 'patches', and 'label' int64 [B]."""
         return batch["latents"] if "latents" in batch else self.encode(batch["patches"]), batch["label"]
 
-    def gradients(self, latents: tf.Tensor, labels: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        with tf.GradientTape() as tape:
-            logits = self.classifier(latents, training=True)  # [B, classes]
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    def losses(self, rows: Rows, latents: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        logits = self.classifier(latents, training=True)  # [B, classes]
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
         correct = tf.equal(tf.argmax(logits, 1), labels)
-        accuracy = tf.reduce_mean(tf.cast(correct, tf.float32))
-        return tape.gradient(loss, self.trained), {"loss": loss, "accuracy": accuracy}
+        return loss, {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 
     def test(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Returns top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""
-        found = [(self.classifier(latents).numpy(), labels.numpy()) for latents, labels in map(self.inputs, batches)]
+        logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self.rows)
+        found = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
         return score(*(np.concatenate(parts) for parts in zip(*found)))

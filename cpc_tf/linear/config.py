@@ -5,7 +5,7 @@ import dataclasses
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
-from cpc_tf.training.config import TrainingConfig
+from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,3 +56,4 @@ class LinearConfig(Settings):
     augment: AugmentConfig = AugmentConfig()
     probe: ProbeConfig = ProbeConfig()
     training: TrainingConfig = TrainingConfig()
+    numerics: NumericsConfig = NumericsConfig()

@@ -19,7 +19,8 @@ from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import PIXELS, EncoderCard
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import COPY, EncoderName
-from cpc_tf.evaluation.features import Features, cached_batches, encode_dataset
+from cpc_tf.evaluation.features import encode_dataset, feature_batches
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.files import write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
@@ -90,19 +91,22 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
         workdir.keep_levels(source.levels)
         with strategy.scope():
-            encoder = load_patch_encoder(config.probe.encoder, training.seed, geometry.patch_size)
-        encode = encoder.patch_latents
-        patch, grid = geometry.patch_size, geometry.grid
-        latent_shape = encode(tf.zeros([1, grid, grid, patch, patch, 3], tf.uint8)).shape[1:]
+            encoder = load_patch_encoder(
+                config.probe.encoder, training.seed, geometry.patch_size, config.numerics.precision
+            )
+        encode, patch, grid = encoder.patch_latents, geometry.patch_size, geometry.grid
+        patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)
+        latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
         trainee = LinearTraining(config, encode, latent_shape, len(source.class_names), strategy)
         augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
 
-        def encode_views() -> Features:
+        def cached(**order) -> tf.data.Dataset:
             batches = augmented(global_batch=training.batch_size, seed=training.seed)
-            return encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
+            encode = on_replicas(trainee.encode, strategy, trainee.rows)
+            features = encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
+            return feature_batches(features, **order)
 
-        cached = views and cached_batches(encode_views, views, training)
-        batches = cached or replica_batches(training, augmented)
+        batches = replica_batches(training, cached if views else augmented)
         with fetching(source, test_source):
             outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
             scores = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))

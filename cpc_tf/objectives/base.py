@@ -12,7 +12,8 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views.views import View
 from cpc_tf.encoders.network import Network
-from cpc_tf.keras import keras
+from cpc_tf.encoders.norm import moments
+from cpc_tf.keras import keras, policy
 from cpc_tf.settings import Settings
 
 
@@ -49,12 +50,12 @@ class Objective(keras.Model, abc.ABC):
     Args:
       encoder: images in [0, 1] -> features; its variables may not exist yet.
       settings: an instance of SETTINGS.
-      precision: 'float32' or 'bfloat16'; logits and losses are float32.
+      precision: as `Network` has it; logits and losses are float32.
 
     Attributes:
       parts: the number of parts of a batch that a CPU encodes side by side; does not change the result.
-      compile_encoder: whether XLA compiles only the encoder in training, for objectives with `collectives`, which XLA
-        cannot compile.
+      compiled: applied to what replicas compute in training between two exchanges, so that XLA can compile it: the
+        exchange it cannot.
     """
 
     NAME: ClassVar[str]  # value of --objective
@@ -64,10 +65,11 @@ class Objective(keras.Model, abc.ABC):
     VIEW: ClassVar[View]  # what it sees of an image
     FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run to report, the most important first
     LATENTS: ClassVar[bool] = True  # whether its output has latents
+    OF_WHOLE_BATCH: ClassVar[str] = ""  # see `Trainee.set_up`
 
     def __init__(self, encoder: Network, settings: Settings, precision: str = "float32"):
-        super().__init__(name=self.NAME, dtype="mixed_bfloat16" if precision == "bfloat16" else precision)
-        self.encoder, self.settings, self.parts, self.compile_encoder = encoder, settings, 1, False
+        super().__init__(name=self.NAME, dtype=policy(precision))
+        self.encoder, self.settings, self.parts, self.compiled = encoder, settings, 1, _identity
 
     @classmethod
     def check(cls, settings: Settings, geometry: GeometryConfig) -> None:
@@ -75,18 +77,17 @@ class Objective(keras.Model, abc.ABC):
         cls.VIEW.check(geometry)
 
     @property
-    def collectives(self) -> bool:
-        """Whether replicas exchange values in `call`."""
-        return False
-
-    @property
     @abc.abstractmethod
     def metric_names(self) -> list[str]:
         """The keys of `Output.metrics`."""
 
     @abc.abstractmethod
-    def call(self, view: tf.Tensor, training: bool = False) -> Output:
-        """Computes loss, metrics and latents of a batch of VIEW, uint8 with static shape."""
+    def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
+        """Computes loss, metrics and latents of images of VIEW, uint8 with static shape.
+
+        Args:
+          first: the index of the first image in the batch of all replicas.
+        """
 
     def encode(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Encodes images [B, ..., S, S, 3], float in [0, 1] or uint8, as latents [B, ..., D], float32."""
@@ -96,13 +97,15 @@ class Objective(keras.Model, abc.ABC):
         def encode(part: tf.Tensor) -> tf.Tensor:
             return self.encoder(tf.image.convert_image_dtype(part, tf.float32), training=training)
 
-        if self.compile_encoder and training:
-            encode = tf.function(encode, autograph=False, jit_compile=True)
-        latents = in_parts(encode, flat, self.parts)
+        latents = side_by_side(encode, flat, self.parts)
         return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
 
 
-def in_parts(function: Callable[[tf.Tensor], tf.Tensor], batch: tf.Tensor, parts: int) -> tf.Tensor:
+def _identity(function: Callable) -> Callable:
+    return function
+
+
+def side_by_side(function: Callable[[tf.Tensor], tf.Tensor], batch: tf.Tensor, parts: int) -> tf.Tensor:
     """Computes function(batch) in `parts` independent calls; a batch of unknown size is not divided."""
     count = batch.shape[0]
     if parts == 1 or count is None or count < parts:
@@ -130,10 +133,10 @@ def rotate(grid: tf.Tensor, quarter_turns: int) -> tf.Tensor:
 
 
 def standardize(features: tf.Tensor) -> tf.Tensor:
-    """Gives each of the D features of [..., D] mean 0 and variance 1 over all other axes.
+    """Gives each of the D features of [..., D] mean 0 and variance 1 over all other axes and all replicas.
 
     This is batch norm without scale, shift and running statistics, for a head that is not used after training. The
     features vary little around a large mean: without it a classifier has to learn to ignore the mean first.
     """
-    mean, variance = tf.nn.moments(features, list(range(features.shape.rank - 1)))  # [D] each
+    mean, variance = moments(features)  # [D] each
     return (features - mean) * tf.math.rsqrt(variance + 1e-5)

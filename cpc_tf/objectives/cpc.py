@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
@@ -12,8 +13,10 @@ from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.conv import Conv
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, rotate
+from cpc_tf.objectives.base import SPREAD, Figure, Output, rotate
+from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting, width
+from cpc_tf.xla import matmul
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +37,9 @@ class CPCConfig(Settings):
     emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A")
     context_blocks: int = count(5, "Residual blocks of CPC's context network", source="App. A", maximum=1000)
     context_dim: int = width(256, "Width inside a block of CPC's context network", source="App. A")
-    negatives: str = setting(
-        "replica", "Images of CPC's negatives: the replica's, or all of the batch", choices=("replica", "gathered")
+    reduction: str = setting(
+        "mean", "Reduction of CPC's losses of one offset, direction and group", choices=("mean", "sum")
     )
-    reduction: str = setting("mean", "Reduction of CPC's losses of one offset and direction", choices=("mean", "sum"))
 
     def check(self):
         if self.steps_to_predict <= self.steps_to_ignore:
@@ -60,30 +62,31 @@ class Prediction(NamedTuple):
     bound: tf.Tensor
 
 
-def info_nce(predictions: tf.Tensor, targets: tf.Tensor, candidates: tf.Tensor, offset: int, first: tf.Tensor | int):
-    """Computes the cross-entropy of finding each prediction's own target among all candidates.
+def info_nce(predictions: tf.Tensor, candidates: Pool, offset: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes the cross-entropy of finding each prediction's own target among all targets of its group.
 
         grid = tf.reshape(tf.eye(18), [2, 3, 3, 18])  # two 3x3 grids of targets, all different
-        losses, correct = info_nce(100 * grid[:, 1:], grid, tf.eye(18), offset=1, first=0)  # all found: losses of 0
+        losses, correct = info_nce(100 * grid[:, 1:], Pool(grid[None], 0), offset=1)  # all found: losses of 0
 
     Args:
       predictions: [B, R - offset, C, T]; row r predicts the target of row r + offset.
-      targets: [B, R, C, T]; only its shape is used.
-      candidates: [N, T]; the targets of this and perhaps other replicas, N a multiple of B * R * C.
+      candidates: the targets, [G, N, R, C, T].
       offset: rows between context and target, the listing's i + 1.
-      first: where this replica's targets begin among the candidates.
 
     Returns:
-      losses [B * (R - offset) * C] and correct (0 or 1) of the same shape, float32.
+      losses [G, B / G * (R - offset) * C] and correct (0 or 1) of the same shape, float32.
     """
-    batch, rows, columns, dim = targets.shape
-    logits = tf.matmul(tf.reshape(predictions, [-1, dim]), candidates, transpose_b=True)  # [B*(R-offset)*C, N]
+    groups, images, rows, columns, dim = candidates.values.shape
+    predictions = tf.reshape(predictions, [groups, -1, dim])  # [G, B/G*(R-offset)*C, T]
+    targets = tf.reshape(candidates.values, [groups, images * rows * columns, dim])  # [G, N*R*C, T]
+    logits = matmul(predictions, targets)  # [G, B/G*(R-offset)*C, N*R*C]
     per_image = (rows - offset) * columns
-    i = tf.range(batch * per_image)
+    i = tf.range(predictions.shape[1])
     # The listing's b * col_dim * rows + (i + 1) * rows + col.
-    labels = first + (i // per_image) * rows * columns + offset * columns + i % per_image
+    labels = (candidates.first + i // per_image) * rows * columns + offset * columns + i % per_image
+    labels = tf.repeat(labels[None], groups, 0)  # [G, B/G*(R-offset)*C]
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    correct = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), labels)
+    correct = tf.equal(tf.argmax(logits, 2, output_type=tf.int32), labels)
     return losses, tf.cast(correct, tf.float32)
 
 
@@ -129,30 +132,34 @@ class Direction(keras.layers.Layer):
         self.offsets = range(config.steps_to_ignore + 1, config.steps_to_predict + 1)
         self.heads = [Conv(config.target_dim, [1, 1], dtype=dtype, name=f"predict{k}") for k in self.offsets]
 
-    def call(self, latents: tf.Tensor) -> Prediction:
+    def call(self, latents: tf.Tensor) -> Embeddings:
+        """Returns 'targets' [B, R, C, T] and for each offset k the 'predictions{k}' of them, [B, R - k, C, T]."""
         rows = latents.shape[1]
         # The last rows predict nothing, and no other row's context sees them.
         predicting, _ = tf.split(latents, [rows - self.offsets[0], self.offsets[0]], axis=1)  # faster than a slice
         context = self.context(predicting)
-        targets = tf.cast(self.target(latents), tf.float32)  # [B, R, C, T]
-        candidates = tf.reshape(targets, [-1, self.config.target_dim])  # [B*R*C, T]
-        first = 0
-        replica = tf.distribute.get_replica_context()  # None while the variables are made
-        if self.config.negatives == "gathered" and replica is not None and replica.num_replicas_in_sync > 1:
-            first = tf.cast(replica.replica_id_in_sync_group, tf.int32) * candidates.shape[0]
-            candidates = replica.all_gather(candidates, axis=0)  # [replicas*B*R*C, T]
-        loss, means, accuracies = 0.0, [], []
+        embeddings = {"targets": tf.cast(self.target(latents), tf.float32)}
         for offset, head in zip(self.offsets, self.heads):
-            predictions = tf.cast(head(context)[:, : rows - offset], tf.float32) * self.config.emb_scale
-            losses, correct = info_nce(predictions, targets, candidates, offset, first)
-            loss += tf.reduce_mean(losses) if self.config.reduction == "mean" else tf.reduce_sum(losses)
+            predictions = tf.cast(head(context)[:, : rows - offset], tf.float32)
+            embeddings[f"predictions{offset}"] = predictions * self.config.emb_scale
+        return embeddings
+
+    def compare(self, own: Embeddings, targets: Pool) -> Prediction:
+        """Computes the loss of these embeddings, given the targets of their groups."""
+        loss, means, accuracies = 0.0, [], []
+        candidates = targets.values.shape[1:4].num_elements()  # N*R*C
+        for offset in self.offsets:
+            predictions = own[f"predictions{offset}"]
+            losses, correct = info_nce(predictions, targets, offset)
             means.append(tf.reduce_mean(losses))
             accuracies.append(tf.reduce_mean(correct))
-        bound = tf.math.log(tf.cast(tf.shape(candidates)[0], tf.float32)) - tf.add_n(means) / len(means)
+            of_group = targets.values.shape[1] * predictions.shape[1] * predictions.shape[2]
+            loss += means[-1] * (1 if self.config.reduction == "mean" else of_group)
+        bound = math.log(candidates) - tf.add_n(means) / len(means)
         return Prediction(loss, tf.add_n(accuracies) / len(accuracies), bound)
 
 
-class CPC(Objective):
+class CPC(Contrastive):
     """A context network with its targets and predictions for each direction, on the latents of a patch grid."""
 
     NAME = "cpc"
@@ -185,20 +192,28 @@ class CPC(Objective):
             )
 
     @property
-    def collectives(self) -> bool:
-        return self.settings.negatives == "gathered"
-
-    @property
     def metric_names(self) -> list[str]:
         return [*(f"{kind}/{name}" for name in self.heads for kind in ("loss", "accuracy")), "accuracy", "bound"]
 
-    def call(self, view: tf.Tensor, training: bool = False) -> Output:
-        """Sums the losses of all directions on patches [B, R, C, P, P, 3]."""
-        latents = self.encode(view, training)  # [B, R, C, D]
-        predictions = {name: head(rotate(latents, QUARTER_TURNS[name])) for name, head in self.heads.items()}
-        metrics = {}
-        for name, prediction in predictions.items():
-            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = prediction.loss, prediction.accuracy
+    def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
+        """Encodes patches [B, R, C, P, P, 3]; returns 'latents' [B, R, C, D] and each direction's embeddings."""
+        latents = self.encode(view, training)
+        embeddings = {"latents": latents}
+        for name, head in self.heads.items():
+            found = head(rotate(latents, QUARTER_TURNS[name]))
+            embeddings.update({f"{name}/{kind}": values for kind, values in found.items()})
+        return embeddings
+
+    def candidates(self) -> list[str]:
+        return [f"{name}/targets" for name in self.heads]
+
+    def compare(self, own: Embeddings, pools: dict[str, Pool]) -> Output:
+        """Sums the losses of all directions."""
+        predictions, metrics = {}, {}
+        for name, head in self.heads.items():
+            mine = {key.split("/")[1]: values for key, values in own.items() if key.startswith(f"{name}/")}
+            predictions[name] = found = head.compare(mine, pools[f"{name}/targets"])
+            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = found.loss, found.accuracy
         for name in ("accuracy", "bound"):
             metrics[name] = tf.add_n([getattr(p, name) for p in predictions.values()]) / len(predictions)
-        return Output(tf.add_n([p.loss for p in predictions.values()]), metrics, latents)
+        return Output(tf.add_n([p.loss for p in predictions.values()]), metrics, None)

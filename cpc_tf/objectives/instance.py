@@ -11,8 +11,10 @@ import tensorflow as tf
 from cpc_tf.data.views.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify
+from cpc_tf.objectives.base import SPREAD, Figure, Output, classify
+from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
 from cpc_tf.settings import Settings, rate, width
+from cpc_tf.xla import matmul
 
 VIEWS = 2
 
@@ -27,29 +29,32 @@ class InstanceConfig(Settings):
     projection_dim: int = width(128, "Dimension of what --objective=instance compares", source="Chen et al. 2020")
 
 
-def other_view(projections: tf.Tensor, temperature: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes the NT-Xent loss: finding the other view of an image among all other views of the batch.
+def other_view(projections: tf.Tensor, candidates: Pool, temperature: float) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes the NT-Xent loss: finding the other view of an image among all other views of its group.
 
-        projections = tf.random.normal([256, 2, 128])
-        loss, accuracy = other_view(projections, temperature=0.1)
+        projections = tf.math.l2_normalize(tf.random.normal([256, 2, 128]), axis=2)
+        loss, accuracy = other_view(projections, Pool(projections[None], 0), temperature=0.1)
 
     Args:
-      projections: [B, 2, T], float32, static shape; normalized here.
+      projections: [B, 2, T], float32 of length 1, static shape.
+      candidates: the projections of the groups, [G, N, 2, T].
       temperature: divisor of the cosine similarities.
 
     Returns:
-      The mean cross-entropy, log(2 * B - 1) by chance, and the accuracy; float32 scalars.
+      The mean cross-entropy, log(2 * N - 1) by chance, and the accuracy; float32 scalars.
     """
-    count = projections.shape[0] * VIEWS
-    directions = tf.math.l2_normalize(tf.reshape(projections, [count, -1]), axis=1)  # [2*B, T]
-    logits = tf.matmul(directions, directions, transpose_b=True) / temperature  # [2*B, 2*B]
-    logits = tf.linalg.set_diag(logits, tf.fill([count], -1e9))  # a view is no candidate for itself
-    index = tf.range(count)
-    return classify(logits, index + 1 - 2 * (index % VIEWS))
+    groups, images, views, dim = candidates.values.shape
+    own = tf.reshape(projections, [groups, -1, dim])  # [G, 2*B/G, T]
+    logits = matmul(own, tf.reshape(candidates.values, [groups, images * views, dim])) / temperature  # [G, .., 2*N]
+    index = candidates.first * views + tf.range(own.shape[1])
+    itself = tf.equal(index[:, None], tf.range(images * views))  # a view is no candidate for itself
+    logits = tf.where(itself, -1e9, logits)
+    labels = tf.repeat((index + 1 - 2 * (index % views))[None], groups, 0)  # [G, 2*B/G]
+    return classify(tf.reshape(logits, [-1, images * views]), tf.reshape(labels, [-1]))
 
 
-class Instance(Objective):
-    """A projection head with one hidden layer; the candidates are the views of a replica's images."""
+class Instance(Contrastive):
+    """A projection head with one hidden layer; the candidates are the views of a group's images."""
 
     NAME = "instance"
     TITLE = "Instance discrimination"
@@ -69,9 +74,18 @@ class Instance(Objective):
         self.hidden = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden")
         self.head = keras.layers.Dense(settings.projection_dim, dtype="float32", name="head")
 
-    def call(self, view: tf.Tensor, training: bool = False) -> Output:
-        """Computes the mean loss of 2 * B views, [B, 2, S, S, 3]."""
-        latents = self.encode(view, training)  # [B, 2, D]
-        loss, accuracy = other_view(self.head(self.hidden(latents)), self.settings.temperature)
-        bound = math.log(max(1, view.shape[0] * VIEWS - 1)) - loss
-        return Output(loss, {"accuracy": accuracy, "bound": bound}, latents)
+    def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:
+        """Returns 'latents' [B, 2, D] of views [B, 2, S, S, 3] and their 'projections' [B, 2, T], of length 1."""
+        latents = self.encode(view, training)
+        projections = tf.math.l2_normalize(self.head(self.hidden(latents)), axis=2)
+        return {"latents": latents, "projections": projections}
+
+    def candidates(self) -> list[str]:
+        return ["projections"]
+
+    def compare(self, own: Embeddings, pools: dict[str, Pool]) -> Output:
+        """Computes the mean loss of 2 * B views."""
+        candidates = pools["projections"]
+        loss, accuracy = other_view(own["projections"], candidates, self.settings.temperature)
+        bound = math.log(max(1, candidates.values.shape[1] * VIEWS - 1)) - loss
+        return Output(loss, {"accuracy": accuracy, "bound": bound}, None)

@@ -53,6 +53,7 @@ class RelativePosition(Objective):
         **SPREAD,
     }
     metric_names = ("accuracy",)
+    OF_WHOLE_BATCH = "mean and variance of the latents"
 
     def __init__(self, encoder: Network, settings: NoSettings, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
@@ -69,9 +70,12 @@ class RelativePosition(Objective):
                 "eight neighbours needs 3; use a smaller --patch_stride or --patch_size"
             )
 
-    def call(self, view: tf.Tensor, training: bool = False) -> Output:
+    def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
         """Computes the mean loss of 8 pairs for each patch inside the grid; patches are [B, R, C, P, P, 3]."""
-        latents = self.encode(view, training)  # [B, R, C, D]
-        both, labels = pairs(self.patch(standardize(latents)))  # [N, 2*D]
-        loss, accuracy = classify(self.head(self.hidden(both)), labels)
+        latents = self.compiled(lambda view: self.encode(view, training))(view)  # [B, R, C, D]
+        loss, accuracy = self.compiled(self._classify)(standardize(latents))
         return Output(loss, {"accuracy": accuracy}, latents)
+
+    def _classify(self, latents: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        both, labels = pairs(self.patch(latents))  # [N, 2*D]
+        return classify(self.head(self.hidden(both)), labels)

@@ -32,7 +32,7 @@ class Rotation(Objective):
         super().__init__(encoder, settings, precision)
         self.head = keras.layers.Dense(TURNS, dtype="float32", name="head")
 
-    def call(self, view: tf.Tensor, training: bool = False) -> Output:
+    def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
         """Computes the mean loss of 4 * B rotated images; images are [B, S, S, 3]."""
         batch = view.shape[0]
         turned = tf.concat([rotate(view, turns) for turns in range(TURNS)], 0)  # [4*B, S, S, 3]

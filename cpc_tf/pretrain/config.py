@@ -7,6 +7,7 @@ from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.base import Objective
+from cpc_tf.objectives.contrast import Contrastive
 from cpc_tf.settings import ConfigError, Settings, count, setting
 from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig
 
@@ -27,6 +28,13 @@ class ChosenObjective(Settings):
 
     objective: str = setting(
         "cpc", "Objective that the encoder is trained for, without labels", choices=tuple(OBJECTIVES)
+    )
+    negative_images: int = count(
+        0,
+        "Images of a batch that give each other negatives, on whatever devices they are; 0: all",
+        source="App. A: 16",
+        minimum=0,
+        maximum=2**20,
     )
 
     @property
@@ -68,7 +76,10 @@ class PretrainConfig(Settings):
     monitor: MonitorConfig = MonitorConfig()
 
     def check(self):
-        self.objective.kind.check(self.objective.settings, self.geometry)
+        kind, group = self.objective.kind, self.objective.negative_images
+        kind.check(self.objective.settings, self.geometry)
+        if group and not issubclass(kind, Contrastive):
+            raise ConfigError(f"--negative_images={group}: --objective={kind.NAME} has no negatives; leave it at 0")
         if self.encoder.recompute and self.encoder.norm == "batch":
             raise ConfigError(
                 "--recompute: with --norm=batch a step would average the statistics of its batch twice; leave it out, "

@@ -6,24 +6,45 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf import xla
 
-def latent_statistics(latents: tf.Tensor, sample: int = 256) -> dict[str, tf.Tensor]:
-    """Measures how much the latents of a batch differ from each other.
+SAMPLE = 256  # latents
+
+
+def sample_latents(latents: tf.Tensor, batch_size: int, first: tf.Tensor | int = 0) -> tf.Tensor:
+    """Picks evenly spaced latents of a batch, given those of some of its images.
 
     Args:
-      latents: [B, R, C, D], float32; static shape.
-      sample: how many of them are used, evenly spaced.
+      latents: [B, ..., D], float32, of these images; static shape.
+      batch_size: the images of the whole batch.
+      first: the index of the first of the B images there.
+
+    Returns:
+      [N, D] with N at most SAMPLE; zeros where the latent is of another image. So the samples of all parts of a batch
+      add up to that of the batch.
+    """
+    each = latents.shape[1:-1].num_elements()  # latents of an image
+    every = max(1, batch_size * each // SAMPLE)
+    picked = tf.range(0, batch_size * each, every)[:SAMPLE] - first * each  # [N]
+    flat = tf.reshape(latents, [-1, latents.shape[-1]])  # [B*..., D]
+    here = (picked >= 0) & (picked < flat.shape[0])
+    return tf.where(here[:, None], tf.gather(flat, tf.clip_by_value(picked, 0, flat.shape[0] - 1)), 0.0)
+
+
+def latent_statistics(sample: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Measures how much latents differ from each other.
+
+    Args:
+      sample: [N, D], float32.
 
     Returns:
       'feature_std': root of (mean variance / mean square) over the sample, from 0 (all equal) to 1 (centred);
-      'effective_rank': participation ratio (sum e)^2 / sum e^2 of the covariance's eigenvalues, 1 to min(sample, D).
+      'effective_rank': participation ratio (sum e)^2 / sum e^2 of the covariance's eigenvalues, 1 to min(N, D).
     """
-    flat = tf.reshape(latents, [-1, latents.shape[-1]])  # [B*R*C, D]
-    flat = flat[:: max(1, flat.shape[0] // sample)][:sample]
-    centred = flat - tf.reduce_mean(flat, 0, keepdims=True)
-    variance, square = tf.reduce_mean(tf.square(centred)), tf.reduce_mean(tf.square(flat))
+    centred = sample - tf.reduce_mean(sample, 0, keepdims=True)
+    variance, square = tf.reduce_mean(tf.square(centred)), tf.reduce_mean(tf.square(sample))
     # The Gram matrix has the covariance's non-zero eigenvalues: its trace and squared norm are their sums.
-    gram = tf.matmul(centred, centred, transpose_b=True)
+    gram = xla.matmul(centred[None], centred[None])[0]
     rank = tf.math.divide_no_nan(tf.square(tf.linalg.trace(gram)), tf.reduce_sum(tf.square(gram)))
     return {"feature_std": tf.sqrt(tf.math.divide_no_nan(variance, square)), "effective_rank": rank}
 

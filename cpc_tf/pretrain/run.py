@@ -16,6 +16,7 @@ from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
@@ -24,7 +25,7 @@ from cpc_tf.training import loop
 from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir, open_run
 
-PROBE_IMAGES = 1000
+PROBE_IMAGES, PROBE_ROWS = 1000, 64  # in all, of a replica at a time
 
 
 def pretrain(config: PretrainConfig) -> dict:
@@ -94,16 +95,17 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
     """Returns a function that measures the nearest-neighbour accuracy of the averaged weights."""
     strategy = training.strategy
 
-    @tf.function
-    def encode(patches: tf.Tensor) -> tf.Tensor:
-        latents = strategy.run(training.model.encode, (patches,))
-        latents = strategy.experimental_local_results(latents)[0]  # all replicas encode the same images
-        return tf.reduce_mean(latents, [1, 2])  # [B, D]
+    def mean_latents(patches: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(training.model.encode(patches), [1, 2])  # [B, D]
+
+    encode = on_replicas(mean_latents, strategy, PROBE_ROWS, config.numerics.xla)
 
     def probe() -> dict[str, float]:
         # Evenly spaced, since the images of a split may be sorted by class.
         every = max(1, source.num_examples // PROBE_IMAGES)
-        batches = pipeline.plain_patches(source, config.geometry, 64, every=every)
+        batches = pipeline.plain_patches(
+            source, config.geometry, PROBE_ROWS * strategy.num_replicas_in_sync, every=every
+        )
         with training.averaged(), fetching(source):
             features = encode_dataset(batches, encode, math.ceil(source.num_examples / every))
         return {"knn": nearest_neighbour_accuracy(*features)}

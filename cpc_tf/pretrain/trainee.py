@@ -15,12 +15,13 @@ from cpc_tf.encoders.load import saved_values, take_values
 from cpc_tf.encoders.network import Network, restore_kernel_norms
 from cpc_tf.keras import keras
 from cpc_tf.objectives import OBJECTIVES
-from cpc_tf.objectives.base import Objective
+from cpc_tf.objectives.base import Objective, Output
+from cpc_tf.objectives.contrast import Contrastive, check_groups
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.pretrain.diagnostics import latent_statistics
+from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import adam, warm_up
-from cpc_tf.training.trainee import Trainee
+from cpc_tf.training.trainee import Rows, Trainee, in_parts, specs_of
 
 
 class Pretraining(Trainee):
@@ -36,38 +37,90 @@ class Pretraining(Trainee):
     """
 
     def __init__(self, config: PretrainConfig, strategy: tf.distribute.Strategy, train_steps: int):
-        super().__init__(strategy, config.training.batch_size, config.numerics.xla)
-        self._view, chosen = config.objective.kind.VIEW, config.optimizer
-        self._shape = self._view.shape(config.geometry)
+        super().__init__(strategy, config.training.batch_size, config.numerics)
+        kind, chosen, parts = config.objective.kind, config.optimizer, config.numerics.accumulate
+        self._view, self._shape = kind.VIEW, kind.VIEW.shape(config.geometry)
+        group = config.objective.negative_images or self.batch_size
+        if issubclass(kind, Contrastive):
+            check_groups(group, self.batch_size, strategy.num_replicas_in_sync)
         with strategy.scope():
             self.model = build_model(config)
             if config.initial_encoder:
                 initialize(self.model.encoder, config.initial_encoder)
             rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
             self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
+        batch_norm = "batch norm's statistics" if config.encoder.norm == "batch" else ""
         self.set_up(
             {"optimizer": (self.optimizer, self.model.trainable_variables)},
             clip_norm=chosen.clip_norm,
             average_decay=chosen.average_decay,
+            of_whole_batch=batch_norm or kind.OF_WHOLE_BATCH,
             model=self.model,
         )
-        if self.model.collectives and strategy.num_replicas_in_sync > 1 and self._xla:
-            self._gradients, self.model.compile_encoder = self.gradients, True
+        if issubclass(kind, Contrastive):
+            self.model.group = group
+            if self.rows // parts % group:  # images of several parts or replicas are compared
+                gradients = self._gradients_between_parts if parts > 1 else self.gradients
+                self.compile_gradients(gradients, exchanges=bool(batch_norm or self.rows % group))
+        if self.exchanges and not batch_norm:
+            self.model.compiled = self.compiled
 
     @property
     def metric_names(self) -> list[str]:
+        scale = ["loss_scale"] if self.loss_scale else []
         spread = ["feature_std", "effective_rank"] if self.model.LATENTS else []
-        return ["loss", "gradient_norm", *spread, *self.model.metric_names]
+        return ["loss", "gradient_norm", *scale, *spread, *self.model.metric_names]
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor]:
         return (tf.ensure_shape(batch[self._view.key], [None, *self._shape]),)
 
-    def gradients(self, view: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+    def losses(self, rows: Rows, view: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        return self._reported(self.model(view, training=True, first=rows.first), rows)
+
+    def _reported(self, output: Output, rows: Rows) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        metrics = {"loss": output.loss, **output.metrics}
+        if output.latents is not None:
+            metrics["latents"] = sample_latents(output.latents, self.batch_size, rows.first)
+        return output.loss, metrics
+
+    def finished(self, metrics: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Replaces the sample of latents by statistics of that of all replicas."""
+        if "latents" not in metrics:
+            return metrics
+        sample = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, metrics.pop("latents"))
+        return {**metrics, **latent_statistics(sample)}
+
+    def _gradients_between_parts(self, rows: Rows, view: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Computes the gradients of a loss that compares images of several parts.
+
+        Embeds part after part, computes the loss and its gradients with respect to all embeddings, and embeds the parts
+        again to go back from there to the weights (Gao et al. 2021, arXiv:2101.06983).
+        """
+        parts = self.numerics.accumulate
+        (views,) = in_parts([view], parts)
+        embed = self.model.compiled(lambda part: self.model.embed(part, training=True))
+        specs = specs_of(embed, views[0])
+        own = tf.map_fn(embed, views, fn_output_signature=specs)
+        own = {name: tf.reshape(x, [self.rows, *x.shape[2:]]) for name, x in own.items()}
         with tf.GradientTape() as tape:
-            output = self.model(view, training=True)
-        gradients = tape.gradient(output.loss, self.trained)
-        spread = {} if output.latents is None else latent_statistics(output.latents)
-        return gradients, {"loss": output.loss, **spread, **output.metrics}
+            tape.watch(own)
+            output = self.model.loss(own, rows.first)
+            loss, metrics = self._reported(output, rows)
+            loss = self.upscaled(loss)
+        upstream = tape.gradient(loss, own, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        upstream = [tf.ensure_shape(gradient, own[name].shape) for name, gradient in upstream.items()]
+        upstream = dict(zip(own, in_parts(upstream, parts)))
+
+        def add(part: tf.Tensor, sums: list[tf.Tensor]):
+            with tf.GradientTape() as tape:
+                embeddings = embed(views[part])
+            back = [upstream[name][part] for name in embeddings]
+            found = tape.gradient(list(embeddings.values()), self.trained, output_gradients=back)
+            return part + 1, [total + gradient for total, gradient in zip(sums, found)]
+
+        zeros = [tf.zeros(variable.shape) for variable in self.trained]
+        _, gradients = tf.while_loop(lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts)
+        return gradients, metrics
 
 
 def build_model(config: PretrainConfig) -> Objective:

@@ -5,6 +5,9 @@ import math
 
 from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, rate, setting
 
+# float16 is for GPUs without bfloat16; its loss is scaled.
+PRECISIONS = ("float32", "bfloat16", "float16")
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Settings):
@@ -21,7 +24,7 @@ class TrainingConfig(Settings):
     seed: int = setting(0, "Seed of weights, order, crops and augmentation", minimum=0, maximum=2**32 - 1)
     strategy: str = setting(
         "auto",
-        "Strategy of tf.distribute; auto: all GPUs",
+        "Strategy of tf.distribute; auto: as many GPUs as divide the batch",
         choices=("auto", "single", "mirrored", "multiworker", "tpu"),
         free_on_resume=True,
     )
@@ -48,9 +51,15 @@ class TrainingConfig(Settings):
 class NumericsConfig(Settings):
     """Precision, compilation and parallelism."""
 
-    precision: str = setting("float32", "Precision of activations and convolutions", choices=("float32", "bfloat16"))
+    precision: str = setting("float32", "Precision of activations and convolutions", choices=PRECISIONS)
     xla: str = setting(
         "auto", "Compile the gradient with XLA; auto: on a GPU", choices=("auto", "on", "off"), free_on_resume=True
+    )
+    accumulate: int = count(
+        1,
+        "Parts of a replica's images whose gradients are computed one after the other before an update: less memory",
+        maximum=2**20,
+        free_on_resume=True,
     )
     parts: int = constant(2, "Parts of a batch that a CPU encodes side by side", minimum=1, maximum=1024)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from absl import logging
 
+from cpc_tf.training import cluster
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.optimizer import Schedule
 from cpc_tf.training.trainee import Trainee
@@ -21,7 +22,11 @@ def resume(
     Warns of what changes the run's figures.
     """
     # Weights without their record are passed over if older ones have theirs: those steps are trained again.
-    step = checkpoints.restore(preferred={record["step"] for record in records}) or 0
+    step = checkpoints.restore(preferred={record["step"] for record in records}) or 0 if workdir.chief else 0
+    step = cluster.total(trainee.strategy, step)  # of all processes, the chief alone looks what is whole
+    if step and not workdir.chief:
+        checkpoints.restore_step(step)
+    cluster.total(trainee.strategy, 1)  # nothing is removed before all have read
     if workdir.chief:
         if step:
             print(f"resuming {workdir.path} from step {step}", flush=True)
@@ -55,14 +60,6 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: in
       now: the same of this session.
       step: the step that the run resumes from.
     """
-    found = []
-    count, other = now["replicas"], before.get("replicas")
-    if isinstance(other, int) and count != other:
-        was, becomes = (f"{n} replica{'s' if n > 1 else ''}" for n in (other, count))
-        found.append(
-            f"this run began on {was} and continues on {becomes}: each batch is divided among them, so batch norm and "
-            "the negatives of --objective see other numbers of images at a time than before"
-        )
     rates = []
     for name, config in now["schedules"].items():
         try:
@@ -71,11 +68,11 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: in
                 rates.append((f"{float(earlier(step - 1)):.3g}", f"{float(later(step)):.3g}", earlier, later))
         except (KeyError, TypeError, ValueError):
             continue
-    if rates:
-        was, becomes, (earlier, *_), (later, *_) = zip(*rates)
-        found.append(
-            f"from step {step} on the learning rate follows another schedule, since the length of the run changed: "
-            f"{later} in place of {earlier}. It was {', '.join(was)} in the last step and is {', '.join(becomes)} in "
-            "the next one"
-        )
-    return found
+    if not rates:
+        return []
+    was, becomes, (earlier, *_), (later, *_) = zip(*rates)
+    return [
+        f"from step {step} on the learning rate follows another schedule, since the length of the run changed: "
+        f"{later} in place of {earlier}. It was {', '.join(was)} in the last step and is {', '.join(becomes)} in "
+        "the next one"
+    ]

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,11 +16,22 @@ from cpc_tf import devices
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
+from cpc_tf.training import cluster
 from cpc_tf.training.config import TrainingConfig
 
 
-def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
-    """Returns the strategy of a run and enables reproducible kernels if it asks for them. Raises ConfigError."""
+def strategy_of(training: TrainingConfig, *batches: int) -> tf.distribute.Strategy:
+    """Returns the strategy of a run and enables reproducible kernels if it asks for them.
+
+    --strategy=auto takes a TPU if --tpu names one, else as many GPUs as divide every batch, else one device.
+
+    Args:
+      training: settings of the run.
+      *batches: sizes of batches that the run may train with besides --batch_size.
+
+    Raises:
+      ConfigError: there are no such devices, or they do not divide every batch.
+    """
     workers = sum(map(len, _cluster()[0].values()))
     if workers > 1 and training.strategy != "multiworker":
         logging.warning(
@@ -31,7 +42,31 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
         )
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
-    return make_strategy(training.strategy, training.tpu)
+    batches = (training.batch_size, *batches)
+    name, gpus = training.strategy, []
+    if name == "auto" and training.tpu:
+        name = "tpu"
+    elif name in ("auto", "single", "mirrored"):  # several workers set up their collectives before devices are listed
+        gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
+    if name == "auto":
+        gpus = gpus[: most_replicas(len(gpus), batches)]
+        name = "mirrored" if len(gpus) > 1 else "single"
+    strategy = make_strategy(name, training.tpu, tuple(gpus))
+    replicas = strategy.num_replicas_in_sync
+    for batch in batches:
+        if batch % replicas:
+            flag = "batch_size" if batch == training.batch_size else "search_batches"
+            near = [str(n) for n in (batch - batch % replicas, batch - batch % replicas + replicas) if n]
+            raise ConfigError(
+                f"--{flag}={batch}: cannot be divided among the {replicas} replicas of --strategy={name}; "
+                f"{' or '.join(near)} can"
+            )
+    return strategy
+
+
+def most_replicas(devices: int, batches: Sequence[int]) -> int:
+    """Returns how many of some devices can divide every batch equally, at most; at least 1."""
+    return next(count for count in range(max(1, devices), 0, -1) if not any(batch % count for batch in batches))
 
 
 def share_cores(training: TrainingConfig, parts: int) -> None:
@@ -50,23 +85,24 @@ def share_cores(training: TrainingConfig, parts: int) -> None:
 
 
 @functools.cache
-def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
+def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf.distribute.Strategy:
     """Returns the tf.distribute strategy called `name`, the same object at each call.
 
     A second strategy would reuse the first one's keys of collective operations, which makes several workers fail.
 
     Args:
-      name: 'single' (one device), 'mirrored' (all GPUs of this machine), 'multiworker' (TF_CONFIG names the machines),
-        'tpu', or 'auto': a TPU if `tpu` names one, else all GPUs, else one device.
+      name: 'single' (one device), 'mirrored' (several of this machine), 'multiworker' (TF_CONFIG names the machines) or
+        'tpu'.
       tpu: name or address of a TPU; 'local' for this machine's.
+      devices: the devices to use. Empty: the CPU; for 'mirrored' all logical CPUs, with which tests show replicas.
 
     Raises:
       ConfigError: if there is no such TPU.
     """
     if name == "multiworker":
         # Before anything looks at the devices: its collective ops are set up with them.
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    if name == "tpu" or (name == "auto" and tpu):
+        return cluster.connect(*_rank())
+    if name == "tpu":
         tpu = tpu or "local"
         try:
             resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
@@ -77,13 +113,12 @@ def make_strategy(name: str, tpu: str = "") -> tf.distribute.Strategy:
             why = reason(error)
             raise ConfigError(f"--strategy=tpu --tpu={tpu}: no TPU answers ({why}); see docs/tpu.md") from error
         return tf.distribute.TPUStrategy(resolver)
-    gpus = tf.config.list_logical_devices("GPU")
-    if name == "auto":
-        name = "mirrored" if len(gpus) > 1 else "single"
-    if name == "mirrored":
-        # Without GPUs the logical CPUs stand in for them; the tests of replicas use this.
-        return tf.distribute.MirroredStrategy([d.name for d in gpus or tf.config.list_logical_devices("CPU")])
-    return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+    if name == "single":
+        return tf.distribute.OneDeviceStrategy(devices[0] if devices else "/cpu:0")
+    devices = devices or tuple(device.name for device in tf.config.list_logical_devices("CPU"))
+    # Keys of collective operations by the number of devices, as a group of another size cannot have the same.
+    keys = {"_collective_key_base": 10_000 * len(devices)}
+    return type("MirroredStrategy", (tf.distribute.MirroredStrategy,), keys)(devices)
 
 
 def replica_batches(
@@ -115,16 +150,26 @@ def is_chief(training: TrainingConfig) -> bool:
     """
     if training.strategy != "multiworker":
         return True
-    cluster, task = _cluster()
-    if not cluster:
-        return True
-    kind, index = task.get("type"), task.get("index", 0)
-    if kind not in ("chief", "worker") or not cluster.get(kind):
+    return _rank()[1] == 0
+
+
+def _rank() -> tuple[list[str], int]:
+    """Returns (addresses of the processes that train, the number of this one) of TF_CONFIG; the chief is number 0.
+
+    Raises:
+      ConfigError: this process is none of them.
+    """
+    processes, task = _cluster()
+    if not processes:
+        return [], 0
+    members = [(kind, str(index)) for kind in ("chief", "worker") for index in range(len(processes.get(kind, ())))]
+    mine = (task.get("type"), str(task.get("index", 0)))
+    if mine not in members:
         raise ConfigError(
             f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
             "'worker' of its cluster, since only these train"
         )
-    return (kind, str(index)) == ("chief" if cluster.get("chief") else "worker", "0")
+    return [processes[kind][int(index)] for kind, index in members], members.index(mine)
 
 
 def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
@@ -132,8 +177,8 @@ def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = json.loads(text)
-        cluster, task = config.get("cluster", {}), config.get("task", {})
-        return {kind: list(addresses) for kind, addresses in cluster.items()}, dict(task)
+        processes, task = config.get("cluster", {}), config.get("task", {})
+        return {kind: list(addresses) for kind, addresses in processes.items()}, dict(task)
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects") from error
 

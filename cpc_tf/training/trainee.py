@@ -1,54 +1,81 @@
-"""The base of everything that is trained: step, replicas, XLA, clipping, optimizers, averages and checkpoint."""
+"""The base of everything that is trained: step, replicas, XLA, accumulation, optimizers, averages, checkpoint.
+
+A step has the same answer, to rounding, for any number of replicas and of parts: what is random or compared is a
+function of an image's index in the batch of all replicas, see `Rows`.
+"""
 
 from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+from absl import logging
 
-from cpc_tf import native
+from cpc_tf import xla
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
+from cpc_tf.training.config import NumericsConfig
+from cpc_tf.training.loss_scale import LossScale
 from cpc_tf.training.optimizer import PolyakAverage, Schedule
 from cpc_tf.training.strategy import wants_xla
 
 # An optimizer and the variables that it trains.
 Part = tuple[keras.optimizers.Optimizer, Sequence[tf.Variable]]
+NOT_COMPILED = NumericsConfig(xla="off")
+
+
+class Rows(NamedTuple):
+    """Where the images that a function is given stand in the batch of a step."""
+
+    first: tf.Tensor  # int32 scalar: the index of the first one among the images of all replicas
+    step: tf.Tensor  # int64 scalar: the step, from 0
 
 
 class Trainee(tf.Module, abc.ABC):
-    """What the loop trains. A subclass makes its model, calls `set_up`, and implements `inputs` and `gradients`.
+    """What the loop trains. A subclass makes its model, calls `set_up`, and implements `inputs` and `losses`.
 
     Args:
       strategy: where it runs.
       batch_size: examples per step over all replicas.
-      xla: 'auto', 'on' or 'off': whether `gradients` is compiled.
+      numerics: precision, XLA, and the parts of a batch whose gradients are accumulated.
 
     Attributes:
       metric_names: the keys of what `train_step` returns. 'gradient_norm' asks for the norm before clipping.
       rates: the flags of the learning rates, for the advice after divergence.
-      strategy: as given.
+      strategy, batch_size, numerics: as given.
+      rows: the images of a replica.
       step: the number of updates so far, int64.
       trained: the variables that the optimizers change, part after part.
       schedules: name of an optimizer -> its learning rate, if that is not constant.
+      loss_scale: of float16; None for other precisions.
       checkpoint: what a run saves.
 
     Raises:
-      ConfigError: if the batch cannot be divided among the replicas.
+      ConfigError: if the batch cannot be divided among the replicas, or a replica's images into the parts.
     """
 
     metric_names: Sequence[str] = ("loss",)
     rates: Sequence[str] = ("learning_rate",)
 
-    def __init__(self, strategy: tf.distribute.Strategy, batch_size: int, xla: str = "off"):
+    def __init__(self, strategy: tf.distribute.Strategy, batch_size: int, numerics: NumericsConfig = NOT_COMPILED):
         super().__init__()
-        replicas = strategy.num_replicas_in_sync
+        replicas, parts = strategy.num_replicas_in_sync, numerics.accumulate
         if batch_size % replicas:
             raise ConfigError(f"--batch_size={batch_size}: not a multiple of the {replicas} replicas of --strategy")
-        self.strategy, self._rows, self._xla = strategy, batch_size // replicas, wants_xla(xla, strategy)
+        self.strategy, self.batch_size, self.numerics = strategy, batch_size, numerics
+        self.rows = batch_size // replicas
+        if self.rows % parts:
+            fitting = [n for n in range(1, self.rows + 1) if self.rows % n == 0]
+            raise ConfigError(
+                f"--accumulate={parts}: {self.rows} images of --batch_size on each of {replicas} replicas cannot be "
+                f"divided into so many parts; {', '.join(map(str, fitting))} would do"
+            )
+        self._xla = wants_xla(numerics.xla, strategy)
+        with strategy.scope():
+            self.loss_scale = LossScale() if numerics.precision == "float16" else None
 
     def set_up(
         self,
@@ -56,6 +83,7 @@ class Trainee(tf.Module, abc.ABC):
         clip_norm: float = 0.0,
         average_decay: float | None = None,
         averaged: Sequence[tf.Variable] | None = None,
+        of_whole_batch: str = "",
         **saved: Any,
     ):
         """Creates the variables of training and the checkpoint.
@@ -65,6 +93,8 @@ class Trainee(tf.Module, abc.ABC):
           clip_norm: largest global norm of the gradient; 0: no clipping.
           average_decay: decay of Polyak averages; None: no averages.
           averaged: the variables to average; None: all that are trained.
+          of_whole_batch: what `losses` computes from the images of all replicas and parts, e.g. "batch norm's
+            statistics"; empty if the loss of a batch is the mean of the losses of its parts.
           **saved: name in the checkpoint -> what else it holds.
         """
         self._parts, self._clip_norm, self.average = list(parts.values()), clip_norm, None
@@ -76,49 +106,118 @@ class Trainee(tf.Module, abc.ABC):
             if average_decay is not None:
                 saved["average"] = self.average = PolyakAverage(self._averaged, average_decay)
             self.step = tf.Variable(0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.NONE)
+        if self.loss_scale:
+            saved["loss_scale"] = self.loss_scale
         optimizers = {name: optimizer for name, (optimizer, _) in parts.items()}
         rates = {name: optimizer.get_config()["learning_rate"] for name, optimizer in optimizers.items()}
         self.schedules = {name: Schedule(**rate["config"]) for name, rate in rates.items() if isinstance(rate, dict)}
         self.checkpoint = tf.train.Checkpoint(step=self.step, **optimizers, **saved)
-        # XLA compiles no collectives, so they stay outside of this function. A TPU compiles the whole step.
-        self._gradients = self.compiled(self.gradients)
+        if of_whole_batch and self.numerics.accumulate > 1:
+            raise ConfigError(
+                f"--accumulate={self.numerics.accumulate}: {of_whole_batch} are of all images of a step, which "
+                "cannot be computed part by part; leave it out"
+            )
+        self.compile_gradients(self._accumulated, exchanges=bool(of_whole_batch))
+        if self.exchanges and self._xla:
+            logging.warning("--xla: compiles parts of a step, since %s are exchanged between devices", of_whole_batch)
 
-    def compiled(self, function):
+    def compile_gradients(self, gradients: Callable, exchanges: bool) -> None:
+        """Sets how a step computes its gradients: `gradients(rows, *inputs)`, and whether it exchanges values.
+
+        XLA compiles no exchange between replicas: then only what is `compiled` in it is. A TPU compiles the whole step.
+        """
+        self.exchanges = exchanges and self.strategy.num_replicas_in_sync > 1
+        self._gradients = gradients if self.exchanges else self.compiled(gradients)
+
+    def compiled(self, function: Callable) -> Callable:
         """Returns the function, compiled by XLA if this trainee is to be."""
-        return tf.function(function, autograph=False, jit_compile=True) if self._xla else function
+        return xla.jit(function) if self._xla else function
+
+    def compiled_alone(self, function: Callable) -> Callable:
+        """Returns a part of `losses` without exchange, compiled if the rest is not."""
+        return self.compiled(function) if self.exchanges else function
 
     @abc.abstractmethod
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Returns the arguments of `gradients`; runs in replica context and is not compiled."""
+        """Returns the arguments of `losses` after `rows`, with one row an image; it is not compiled."""
 
     @abc.abstractmethod
-    def gradients(self, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns the gradients of `trained` on one replica's batch, and float32 scalars to report."""
+    def losses(self, rows: Rows, *inputs: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Returns the loss to minimize and what `finished` is given, float32, of some of a replica's images."""
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Returns what the optimizers get, given gradients that are averaged over the replicas and clipped."""
         return gradients
 
+    def finished(self, metrics: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the metrics to report, in replica context, given those of `losses`: means of scalars over the parts,
+        sums of others.
+        """
+        return metrics
+
+    def gradients(self, rows: Rows, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns the gradients of `trained`, times the loss scale, and the metrics of `losses`."""
+        with tf.GradientTape() as tape:
+            loss, metrics = self.losses(rows, *inputs)
+            loss = self.upscaled(loss)
+        return tape.gradient(loss, self.trained, unconnected_gradients=tf.UnconnectedGradients.ZERO), metrics
+
+    def upscaled(self, loss: tf.Tensor) -> tf.Tensor:
+        """Returns the loss times the loss scale, if there is one."""
+        return loss * self.loss_scale.value if self.loss_scale else loss
+
+    def _accumulated(self, rows: Rows, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns the mean of `gradients` over the parts, computed one after the other."""
+        parts, size = self.numerics.accumulate, self.rows // self.numerics.accumulate
+        if parts == 1:
+            return self.gradients(rows, *inputs)
+        divided = in_parts(inputs, parts)
+
+        def add(part: tf.Tensor, sums):
+            of_part = [values[part] for values in divided]
+            found = self.gradients(rows._replace(first=rows.first + part * size), *of_part)
+            return part + 1, tf.nest.map_structure(tf.add, sums, found)
+
+        specs = specs_of(self.gradients, rows, *(values[0] for values in divided))
+        zeros = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape), specs)
+        _, sums = tf.while_loop(lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts)
+        gradients, metrics = sums
+        metrics = {name: total / parts if total.shape.rank == 0 else total for name, total in metrics.items()}
+        return [total / parts for total in gradients], metrics
+
     def train_step(self, batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Updates the variables by one replica's batch, in replica context; returns its metrics, float32 scalars."""
         # Several workers' iterators do not know the batch size, but the rest of the step needs static shapes.
-        batch = {name: tf.ensure_shape(x, [self._rows, *x.shape[1:]]) for name, x in batch.items()}
-        with native.allowed(not self._xla):  # here, since each replica is traced by a thread of its own
-            gradients, metrics = self._gradients(*self.inputs(batch))
-        gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
+        batch = {name: tf.ensure_shape(x, [self.rows, *x.shape[1:]]) for name, x in batch.items()}
+        replica = tf.distribute.get_replica_context()
+        rows = Rows(tf.cast(replica.replica_id_in_sync_group, tf.int32) * self.rows, tf.identity(self.step))
+        # Here, since each replica is traced by a thread of its own.
+        with xla.tracing(compiled=isinstance(self.strategy, tf.distribute.TPUStrategy)):
+            gradients, metrics = self._gradients(rows, *self.inputs(batch))
+            metrics = self.finished(metrics)
+        gradients = replica.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
+        if self.loss_scale:
+            gradients = [gradient / self.loss_scale.value for gradient in gradients]
         norm = tf.linalg.global_norm(gradients)
-        if "gradient_norm" in self.metric_names:
-            metrics["gradient_norm"] = norm
         if self._clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, norm)
         gradients = self.scaled(gradients)
+        if self.loss_scale:
+            metrics["loss_scale"] = tf.identity(self.loss_scale.value)
+            norm = self.loss_scale.update_if_finite(norm, lambda *given: self._update(given), gradients)
+        else:
+            self._update(gradients)
+        if "gradient_norm" in self.metric_names:
+            metrics["gradient_norm"] = norm
+        self.step.assign_add(1)
+        return metrics
+
+    def _update(self, gradients: Sequence[tf.Tensor]) -> None:
         for optimizer, variables in self._parts:
             taken, gradients = gradients[: len(variables)], gradients[len(variables) :]
             optimizer.apply_gradients(zip(taken, variables), skip_gradients_aggregation=True)
         if self.average is not None:
             self.average.update(self._averaged, self.step)
-        self.step.assign_add(1)
-        return metrics
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
@@ -134,3 +233,14 @@ class Trainee(tf.Module, abc.ABC):
         finally:
             for variable, value in zip(self._averaged, raw):
                 variable.assign(value)
+
+
+def in_parts(inputs: Sequence[tf.Tensor], parts: int) -> list[tf.Tensor]:
+    """Returns each [B, ...] as [parts, B / parts, ...]."""
+    return [tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]) for x in inputs]
+
+
+def specs_of(function: Callable, *args: Any) -> Any:
+    """Returns shapes and dtypes of what a function of tensors returns, without computing it."""
+    outputs = tf.function(function, autograph=False).get_concrete_function(*args).structured_outputs
+    return tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), outputs)

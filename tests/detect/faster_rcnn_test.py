@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.keras import keras
-from tests.detect.samples import ORDINARY, SEED, SIDE, TINY, batch, training_step
+from tests.detect.samples import DRAWS, ORDINARY, SIDE, TINY, batch, training_step
 
 PARTS = ["rpn_class", "rpn_box", "region_class", "region_box"]
 
@@ -101,7 +101,7 @@ def test_bfloat16_computes_losses_in_float32():
     for theirs, ours in zip(exact.variables, rough.variables):
         ours.assign(theirs)
     assert rough.head.compute_dtype == rough.rpn.conv.compute_dtype == "bfloat16"
-    wanted, losses = exact.training_losses(*ORDINARY, SEED), rough.training_losses(*ORDINARY, SEED)
+    wanted, losses = exact.training_losses(*ORDINARY, DRAWS), rough.training_losses(*ORDINARY, DRAWS)
     for name, loss in losses.items():
         assert loss.dtype == tf.float32
         assert loss.numpy() == pytest.approx(wanted[name].numpy(), rel=0.1)
@@ -110,9 +110,9 @@ def test_bfloat16_computes_losses_in_float32():
 def test_normalized_backbone():
     config = dataclasses.replace(TINY, backbone=dataclasses.replace(TINY.backbone, backbone_norm="layer"))
     model = make(config)
-    losses = model.training_losses(*ORDINARY, SEED)
+    losses = model.training_losses(*ORDINARY, DRAWS)
     model.norm.scale.assign(0 * model.norm.scale)
-    assert model.training_losses(*ORDINARY, SEED)["loss"] != losses["loss"]
+    assert model.training_losses(*ORDINARY, DRAWS)["loss"] != losses["loss"]
     assert len(model.detector_variables) == len(make().detector_variables) + 2
 
 

@@ -5,10 +5,11 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.targets import Draws
 from cpc_tf.settings import replace
 
 SIDE = 64
-SEED = tf.constant([5, 6])
+DRAWS = Draws(tf.constant([5, 6]), 4)
 SMALL = cli.parse(
     DetectConfig,
     """--encoder=random --backbone=tiny --canvas_height=48 --canvas_width=64 --smallest_area=800 --largest_area=2400
@@ -74,7 +75,7 @@ def training_step(model, jit=False):
     @tf.function(jit_compile=jit, autograph=False)
     def step(*arguments):
         with tf.GradientTape() as tape:
-            losses = model.training_losses(*arguments, SEED)
+            losses = model.training_losses(*arguments, DRAWS)
         return losses, tape.gradient(losses["loss"], model.trainable_variables)
 
     return step

@@ -10,6 +10,7 @@ from cpc_tf.detect.targets import (
     IGNORED,
     NEGATIVE,
     POSITIVE,
+    Draws,
     Objects,
     Samples,
     anchor_samples,
@@ -73,7 +74,9 @@ LABELS = np.array([[1] * 30 + [0] * 60 + [-1] * 10, [1] * 3 + [0] * 5 + [-1] * 9
 
 @pytest.mark.parametrize(("count", "wanted"), [(20, [(5, 15), (3, 5), (0, 20)]), (200, [(30, 60), (3, 5), (0, 100)])])
 def test_sample(count, wanted):
-    indices, labels = (x.numpy() for x in sample(tf.constant(LABELS, tf.int32), count, 0.25, tf.constant([1, 2])))
+    indices, labels = (
+        x.numpy() for x in sample(tf.constant(LABELS, tf.int32), count, 0.25, Draws(tf.constant([1, 2]), 3))
+    )
     assert indices.shape == labels.shape == (3, min(count, 100))
     for i, counts in enumerate(wanted):
         taken = indices[i][labels[i] != IGNORED]
@@ -82,10 +85,17 @@ def test_sample(count, wanted):
         assert ((labels[i] == POSITIVE).sum(), (labels[i] == NEGATIVE).sum()) == counts
 
 
+def test_some_rows_of_a_batch_get_what_they_get_in_the_whole():
+    draws = Draws(tf.constant([1, 2]), 3)
+    whole, rest = (sample(tf.constant(LABELS[i:], tf.int32), 20, 0.25, draws._replace(first=i)) for i in (0, 1))
+    for all_rows, rows in zip(whole, rest):
+        np.testing.assert_array_equal(all_rows[1:], rows)
+
+
 @pytest.mark.slow
 def test_sample_is_random_and_reproducible():
     def draw(seed):
-        return sample(tf.constant(LABELS, tf.int32), 10, 0, tf.stack([0, seed]))[0]
+        return sample(tf.constant(LABELS, tf.int32), 10, 0, Draws(tf.stack([0, seed]), 3))[0]
 
     draws = np.stack([draw(seed) for seed in range(40)])
     np.testing.assert_array_equal(draw(0), draws[0])
@@ -97,7 +107,7 @@ def test_sample_is_random_and_reproducible():
     assert (draws[:, 2] != draws[:, 0]).any()
 
 
-SEED = tf.constant([3, 4])
+DRAWS = Draws(tf.constant([3, 4]), 1)
 SIDE = 64
 ANCHORS = tf.constant(anchor_grid(8, 8, 8, [8, 16, 32], [0.5, 1, 2]))
 EVERYWHERE = tf.ones([1, ANCHORS.shape[0]], tf.bool)
@@ -114,7 +124,7 @@ def objects(boxes, labels=None):
 def regions(proposals, valid, objects, **config):
     """The boxes and samples of one image, as arrays."""
     drawn = region_samples(
-        tf.constant([proposals], tf.float32), tf.constant([valid]), objects, HeadConfig(**config), SEED
+        tf.constant([proposals], tf.float32), tf.constant([valid]), objects, HeadConfig(**config), DRAWS
     )
     return drawn[0][0].numpy(), Samples(*(values[0].numpy() for values in drawn[1]))
 
@@ -127,7 +137,7 @@ def test_padding_and_objects_without_area_are_left_out():
 
 @pytest.mark.parametrize("boxes", [[[0, 0, SIDE, SIDE]], BORDER, GRID, [[20, 20, 20.5, 20.5]]])
 def test_each_object_has_an_anchor_that_leads_to_it(boxes):
-    samples = anchor_samples(ANCHORS, EVERYWHERE, objects(boxes), RpnConfig(rpn_samples=1000), SEED)
+    samples = anchor_samples(ANCHORS, EVERYWHERE, objects(boxes), RpnConfig(rpn_samples=1000), DRAWS)
     positive = samples.positive[0].numpy()
     # 36 anchors of a side of 6 lie on the nodes of the grid; the others have some that they overlap most.
     reached = decode(samples.deltas[0], tf.gather(ANCHORS, samples.indices[0]), ANCHOR_WEIGHTS).numpy()[positive]
@@ -152,7 +162,7 @@ def test_each_object_is_a_region_of_its_own(boxes):
 
 def test_image_without_objects_is_all_background():
     made = objects([[0, 0, 0, 0]], [-1])
-    anchors = anchor_samples(ANCHORS, EVERYWHERE, made, RPN, SEED)
+    anchors = anchor_samples(ANCHORS, EVERYWHERE, made, RPN, DRAWS)
     drawn, samples = regions([[0, 0, 10, 10], [5, 5, 30, 30], [1, 1, 2, 2]], [True, True, False], made)
     for these in (anchors, samples):
         assert not np.any(these.positive)
@@ -164,7 +174,7 @@ def test_image_without_objects_is_all_background():
 
 def test_anchors_outside_are_not_learned_from():
     inside = tf.constant(np.arange(ANCHORS.shape[0])[None] < 9)
-    samples = anchor_samples(ANCHORS, inside, objects([[40, 40, 60, 60], [0, 8, 8, 16]]), RPN, SEED)
+    samples = anchor_samples(ANCHORS, inside, objects([[40, 40, 60, 60], [0, 8, 8, 16]]), RPN, DRAWS)
     drawn = samples.indices[0].numpy()[samples.valid[0]]
     assert len(drawn) > 2
     assert np.all(drawn < 9)
@@ -212,6 +222,14 @@ def test_region_losses_by_hand():
     assert losses["region_class"].numpy() == pytest.approx(wanted, rel=1e-5)
     distances = np.abs(deltas[0, [0, 1], [2, 0]] - [1, 2, 3, 4]).sum()
     assert losses["region_box"].numpy() == pytest.approx(distances / 3, rel=1e-5)
+
+
+def test_each_image_counts_alike_however_many_samples_it_has():
+    one, other = (drawn_samples(valid, [False] * 4) for valid in ([True] * 4, [True, False, False, False]))
+    both = Samples(*(tf.concat(pair, 0) for pair in zip(one, other)))
+    logits, deltas = tf.constant([[1.0, -2, 0.5, 7, 3], [2.0, 3, 1, 0, 5]]), tf.zeros([2, 5, 4])
+    of_each = [rpn_losses(logits[i : i + 1], deltas[:1], drawn)["rpn_class"] for i, drawn in enumerate((one, other))]
+    assert float(rpn_losses(logits, deltas, both)["rpn_class"]) == pytest.approx(np.mean(of_each), rel=1e-6)
 
 
 def test_without_samples_all_losses_are_0():

@@ -11,11 +11,15 @@ from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
+from cpc_tf.training.trainee import Rows
 
 pytestmark = pytest.mark.slow
 
 LITTLE = ClassifierConfig(head_blocks=2, head_width=12, head_bottleneck=4, dropout=0.5)
-NOISE = tf.constant([1, 2], tf.int64)
+
+
+def kept(classifier, rows, width, key=(1, 2)):
+    return classifier.dropout(width, tf.constant(key, tf.int64), rows)
 
 
 def maps(count=4, size=3, width=8, seed=0):
@@ -52,7 +56,8 @@ def test_shapes_and_dtypes():
 
 
 def test_one_place_is_enough():
-    assert ResNetClassifier(5, LITTLE)(maps(size=1), training=True, noise=NOISE).shape == [4, 5]
+    classifier = ResNetClassifier(5, LITTLE)
+    assert classifier(maps(size=1), training=True, kept=kept(classifier, 4, 12)).shape == [4, 5]
 
 
 def test_without_blocks_and_norm_it_is_a_linear_layer_on_the_mean():
@@ -63,13 +68,13 @@ def test_without_blocks_and_norm_it_is_a_linear_layer_on_the_mean():
     assert len(classifier.trainable_variables) == 2
 
 
-def test_dropout_is_a_function_of_its_noise_and_off_in_tests():
+def test_dropout_is_a_function_of_its_key_and_off_in_tests():
     classifier = ResNetClassifier(5, LITTLE)
     x = maps(16)
     test = classifier(x)
     np.testing.assert_array_equal(test, classifier(x))
-    same = [classifier(x, training=True, noise=NOISE) for _ in range(2)]
-    other = classifier(x, training=True, noise=NOISE + 1)
+    same = [classifier(x, training=True, kept=kept(classifier, 16, 12)) for _ in range(2)]
+    other = classifier(x, training=True, kept=kept(classifier, 16, 12, key=(1, 3)))
     np.testing.assert_array_equal(*same)
     assert np.abs(same[0] - other).max() > 1e-3
 
@@ -78,7 +83,7 @@ def test_dropout_keeps_the_mean():
     classifier = ResNetClassifier(1, ClassifierConfig(head_blocks=0, dropout=0.75), norm="none")
     x = tf.ones([2000, 1, 1, 64])
     plain = classifier(x)[0, 0]
-    dropped = classifier(x, training=True, noise=NOISE)
+    dropped = classifier(x, training=True, kept=kept(classifier, 2000, 64))
     assert float(tf.reduce_mean(dropped)) == pytest.approx(float(plain), abs=0.1)
 
 
@@ -168,7 +173,7 @@ def test_the_papers_adam_is_adam_by_hand_clipped_and_averaged():
     weights = values(trainee.encoder.trainable_variables)
     averages, first, second = list(weights), [0 * w for w in weights], [0 * w for w in weights]
     for number in range(3):
-        gradients, _ = trainee.gradients(*trainee.inputs(BATCH))
+        gradients, _ = trainee.gradients(Rows(tf.constant(0), trainee.step), *trainee.inputs(BATCH))
         gradients = [gradient.numpy() for gradient in gradients[-len(weights) :]]
         norm = np.sqrt(sum((gradient.astype(np.float64) ** 2).sum() for gradient in gradients))
         assert norm > 0.01, "too small to be clipped"

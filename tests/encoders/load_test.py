@@ -105,6 +105,19 @@ def test_the_untrained_copy_is_the_same_for_a_seed_and_has_the_modules_shape(tmp
     assert encoders[2].identity == Identity("untrained", "small", "", 2, 52_672, tmp_path.name)
 
 
+def test_patches_are_encoded_in_the_precision_asked_for(tmp_path, ours, caplog):
+    write_card(tmp_path, EncoderConfig(encoder="small", output_stack=2))
+    full, half = (
+        load.load_patch_encoder(f"random:{tmp_path}", 1, precision=precision).patch_latents(PATCHES)
+        for precision in ("float32", "bfloat16")
+    )
+    assert half.dtype == tf.float32
+    assert 0 < np.abs(full - half).max() < 0.05 * np.abs(full).max()
+    assert caplog.text == ""
+    load.load_patch_encoder(f"graph:{ours[0]}", precision="bfloat16")
+    assert f"--precision=bfloat16: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
+
+
 def test_our_modules_latents_are_those_of_its_network(ours):
     path, network = ours
     encoder = load.load_patch_encoder(path)

@@ -37,9 +37,9 @@ def test_learns_what_is_separable():
     features = _separable()
     training = _training(20)
     step = tf.function(training.train_step, autograph=False)
-    for batch in feature_batches(features, 20, seed=0).take(40):
+    for batch in feature_batches(features, global_batch=20, seed=0).take(40):
         training.strategy.run(step, (batch,))
-    assert training.test(feature_batches(features, 20, seed=1).take(3))["top1"] == 1.0
+    assert training.test(feature_batches(features, global_batch=20, seed=1).take(3))["top1"] == 1.0
 
 
 def test_the_encoder_stays_frozen():
@@ -53,14 +53,26 @@ def test_the_encoder_stays_frozen():
 @pytest.mark.parametrize(("size", "batch"), [(10, 5), (10, 4), (7, 16)])
 def test_feature_batches_see_each_example_once_an_epoch_and_resume_anywhere(size, batch):
     features = Features(np.arange(size, dtype=np.float32).reshape(-1, 1, 1, 1), np.arange(size))
-    batches = list(feature_batches(features, batch, seed=3).take(2 * size).as_numpy_iterator())
+    batches = list(feature_batches(features, global_batch=batch, seed=3).take(2 * size).as_numpy_iterator())
     labels = np.concatenate([b["label"] for b in batches])
     for epoch in labels[: 2 * size * batch // size * size].reshape(-1, size):
         assert sorted(epoch) == list(range(size))
     assert (labels[:size] != labels[size : 2 * size]).any()
     np.testing.assert_array_equal(np.concatenate([b["latents"] for b in batches])[:, 0, 0, 0], labels)
-    resumed = next(feature_batches(features, batch, seed=3, start_step=5).as_numpy_iterator())
+    resumed = next(feature_batches(features, global_batch=batch, seed=3, start_step=5).as_numpy_iterator())
     np.testing.assert_array_equal(resumed["label"], batches[5]["label"])
+
+
+@pytest.mark.parametrize(("hosts", "replicas"), [(1, 4), (2, 1), (2, 2)])
+def test_replicas_get_their_rows_of_the_batch_of_one_device(hosts, replicas):
+    features = Features(np.zeros([10, 1, 1, 1], np.float32), np.arange(10))
+    (whole,) = feature_batches(features, global_batch=8, seed=3, start_step=5).take(1).as_numpy_iterator()
+    found = []
+    for host in range(hosts):
+        options = {"seed": 3, "start_step": 5, "shard": (host, hosts), "per_batch": 8 // hosts // replicas}
+        own = feature_batches(features, global_batch=8, **options).take(replicas)
+        found += [batch["label"] for batch in own.as_numpy_iterator()]
+    np.testing.assert_array_equal(np.concatenate(found), whole["label"])
 
 
 def test_encode_dataset_takes_the_first_examples_in_order(capsys):

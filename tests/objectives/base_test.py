@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.objectives.base import in_parts
+from cpc_tf.objectives.base import side_by_side
 
 
 @pytest.mark.parametrize(("count", "parts", "sizes"), [(7, 3, [3, 2, 2]), (8, 2, [4, 4]), (7, 1, [7]), (2, 3, [2])])
@@ -16,10 +16,12 @@ def test_parts_of_a_batch_are_even_and_in_order(count, parts, sizes):
         return 2 * part
 
     batch = tf.reshape(tf.range(2 * count), [count, 2])
-    np.testing.assert_array_equal(in_parts(function, batch, parts), 2 * batch)
+    np.testing.assert_array_equal(side_by_side(function, batch, parts), 2 * batch)
     assert seen == sizes
 
 
 def test_a_batch_of_unknown_size_is_whole():
-    run = tf.function(lambda batch: in_parts(lambda part: part, batch, 2), input_signature=[tf.TensorSpec([None, 2])])
+    run = tf.function(
+        lambda batch: side_by_side(lambda part: part, batch, 2), input_signature=[tf.TensorSpec([None, 2])]
+    )
     assert "SplitV" not in {operation.type for operation in run.get_concrete_function().graph.get_operations()}

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.objectives.contrast import Pool, pool
 from cpc_tf.objectives.cpc import CPC, QUARTER_TURNS, CPCConfig, Direction, info_nce, rotate
 
 SMALL_ENCODER = EncoderConfig(encoder="small")
@@ -45,7 +46,7 @@ def test_loss_is_the_listings(shape, ignore, predict):
     config = dataclasses.replace(SMALL, steps_to_ignore=ignore, steps_to_predict=predict)
     direction = Direction(config, shape[-1], "float32", "down")
     latents = tf.random.stateless_normal(shape, [1, 2]) * 3
-    output = direction(latents)
+    output = alone(direction, latents)
     heads = [(head.kernel.numpy()[0, 0], head.bias.numpy()) for head in direction.heads]
     loss, accuracy = _listing(
         direction.context(latents).numpy(), direction.target(latents).numpy(), heads, config.emb_scale, ignore, predict
@@ -56,18 +57,33 @@ def test_loss_is_the_listings(shape, ignore, predict):
     assert float(output.bound) == pytest.approx(bound, abs=1e-4)
 
 
-def test_sum_is_the_mean_times_the_predictions():
-    latents = tf.random.stateless_normal([2, 5, 5, 6], [0, 1])
+def alone(direction, latents, group=None):
+    """The prediction on grids of latents whose negatives are each other's, or those of groups of so many."""
+    embeddings = direction(latents)
+    return direction.compare(embeddings, pool(embeddings["targets"], group or len(latents), 0))
+
+
+def test_sum_is_the_mean_times_the_predictions_of_a_group():
+    latents = tf.random.stateless_normal([4, 5, 5, 6], [0, 1])
     mean, total = (Direction(dataclasses.replace(SMALL, reduction=r), 6, "float32", r) for r in ("mean", "sum"))
     mean(latents), total(latents)
     total.set_weights(mean.get_weights())
-    assert float(total(latents).loss) == pytest.approx(float(mean(latents).loss) * 2 * 2 * 5, rel=1e-5)
+    of_mean, of_sum = (float(alone(direction, latents, group=2).loss) for direction in (mean, total))
+    assert of_sum == pytest.approx(of_mean * 2 * 2 * 5, rel=1e-5)
+
+
+def test_groups_are_batches_of_their_own():
+    latents = tf.random.stateless_normal([6, 5, 5, 6], [0, 1])
+    direction = Direction(SMALL, 6, "float32", "down")
+    grouped = alone(direction, latents, group=2)
+    each = [alone(direction, latents[i : i + 2]) for i in (0, 2, 4)]
+    for field in grouped._fields:
+        assert float(getattr(grouped, field)) == pytest.approx(np.mean([getattr(x, field) for x in each]), rel=1e-5)
 
 
 def test_perfect_predictions_are_found():
-    targets = tf.eye(18)  # as [2, 3, 3, 18]
-    grid = tf.reshape(targets, [2, 3, 3, 18])
-    losses, correct = info_nce(grid[:, 1:] * 100.0, grid, targets, offset=1, first=0)
+    grid = tf.reshape(tf.eye(18), [2, 3, 3, 18])
+    losses, correct = info_nce(grid[:, 1:] * 100.0, Pool(grid[None], 0), offset=1)
     assert correct.numpy().all()
     assert losses.numpy().max() < 1e-6
 
@@ -96,7 +112,7 @@ def test_directions_predict_the_turned_grid():
     latents = model.encode(patches)
     for name, turns in QUARTER_TURNS.items():
         turned = model(patches).metrics[f"loss/{name}"]
-        assert float(turned) == pytest.approx(float(model.heads["down"](rotate(latents, turns)).loss), rel=1e-5)
+        assert float(turned) == pytest.approx(float(alone(model.heads["down"], rotate(latents, turns)).loss), rel=1e-5)
 
 
 def test_uint8_and_float_patches_mean_the_same():

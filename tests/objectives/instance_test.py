@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.objectives.contrast import Pool
 from cpc_tf.objectives.instance import Instance, InstanceConfig, other_view
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
@@ -22,10 +23,16 @@ def nt_xent(projections, temperature):
     return np.mean(losses), np.mean(correct)
 
 
+def among(projections, temperature):
+    """The loss of projections [B, 2, T] whose negatives are each other's."""
+    projections = tf.math.l2_normalize(tf.constant(projections), axis=2)
+    return other_view(projections, Pool(projections[None], 0), temperature)
+
+
 @pytest.mark.parametrize(("batch", "temperature"), [(1, 0.5), (5, 0.5), (8, 0.07)])
 def test_loss_is_the_papers_equation(batch, temperature):
     projections = np.random.default_rng(0).normal(0, 3, [batch, 2, 4]).astype(np.float32)
-    loss, accuracy = other_view(tf.constant(projections), temperature)
+    loss, accuracy = among(projections, temperature)
     wanted = nt_xent(projections, temperature)
     assert float(loss) == pytest.approx(wanted[0], rel=1e-4, abs=1e-6)
     assert float(accuracy) == pytest.approx(wanted[1])
@@ -33,10 +40,10 @@ def test_loss_is_the_papers_equation(batch, temperature):
 
 def test_views_alike_are_found_and_images_alike_are_chance():
     own = tf.repeat(tf.eye(8)[:, None], 2, axis=1)  # [8, 2, 8]
-    loss, accuracy = other_view(own, 0.05)
+    loss, accuracy = among(own, 0.05)
     assert float(loss) < 1e-6
     assert float(accuracy) == 1.0
-    assert float(other_view(tf.ones([8, 2, 3]), 0.05)[0]) == pytest.approx(np.log(15), rel=1e-5)
+    assert float(among(tf.ones([8, 2, 3]), 0.05)[0]) == pytest.approx(np.log(15), rel=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
-from cpc_tf.pretrain.diagnostics import Health, latent_statistics
+from cpc_tf.pretrain.diagnostics import Health, latent_statistics, sample_latents
 
 
 def test_effective_rank_counts_equal_directions():
@@ -12,16 +12,27 @@ def test_effective_rank_counts_equal_directions():
     flat = latents.reshape(-1, 10)
     for i in range(256):
         flat[i, i % 3] = 1 if (i // 3) % 2 else -1
-    statistics = latent_statistics(tf.constant(flat.reshape(64, 2, 2, 10)))
+    statistics = latent_statistics(sample_latents(tf.constant(flat.reshape(64, 2, 2, 10)), 64))
     assert float(statistics["effective_rank"]) == pytest.approx(3, abs=0.05)
     assert float(statistics["feature_std"]) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize(("images", "places"), [(8, (7, 7)), (300, ()), (6, (3,)), (16, (4, 4))])
+def test_the_samples_of_parts_add_up_to_that_of_the_batch(images, places):
+    latents = tf.random.stateless_normal([images, *places, 2], [0, 1])
+    flat = latents.numpy().reshape(-1, 2)
+    wanted = flat[:: max(1, len(flat) // 256)][:256]
+    half = images // 2
+    parts = [sample_latents(latents[:half], images), sample_latents(latents[half:], images, tf.constant(half))]
+    np.testing.assert_array_equal(sample_latents(latents, images), wanted)
+    np.testing.assert_array_equal(parts[0] + parts[1], wanted)
 
 
 def test_statistics_equal_the_covariances():
     latents = np.random.default_rng(0).normal(1, 2, [8, 2, 2, 6]).astype(np.float32) * np.arange(1, 7)
     flat = latents.reshape(-1, 6)
     eigenvalues = np.linalg.eigvalsh(np.cov(flat.T, bias=True))
-    statistics = latent_statistics(tf.constant(latents))
+    statistics = latent_statistics(tf.constant(flat))
     assert float(statistics["effective_rank"]) == pytest.approx(
         eigenvalues.sum() ** 2 / (eigenvalues**2).sum(), rel=1e-3
     )
@@ -31,7 +42,7 @@ def test_statistics_equal_the_covariances():
 
 
 def test_latents_all_alike_are_zero_not_nan():
-    statistics = latent_statistics(tf.ones([2, 3, 3, 4]))
+    statistics = latent_statistics(tf.ones([18, 4]))
     assert float(statistics["feature_std"]) == 0
     assert float(statistics["effective_rank"]) == 0
 

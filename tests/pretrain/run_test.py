@@ -20,7 +20,7 @@ def _losses(workdir):
 
 
 def test_two_replicas_with_gathered_negatives_train_as_one(tmp_path, data_dir, monkeypatch, two_replicas):
-    config = replace(TINY, data_dir=data_dir, negatives="gathered", learning_rate=0.001)
+    config = replace(TINY, data_dir=data_dir, learning_rate=0.001)
     pretrain.pretrain(replace(config, workdir=f"{tmp_path}/one", strategy="single"))
     monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda _: two_replicas)
     pretrain.pretrain(replace(config, workdir=f"{tmp_path}/two"))

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -5,6 +7,7 @@ import tensorflow as tf
 from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
+from cpc_tf.training.trainee import Rows
 from tests.pretrain.tiny import TINY
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
@@ -34,40 +37,67 @@ def _one_step(config, strategy, batches):
     return metrics, moments, [v.numpy() for v in training.model.trainable_variables]
 
 
-@pytest.mark.parametrize("xla", ["off", "on"])
-def test_gathered_negatives_on_two_replicas_equal_one(two_replicas, xla):
-    patches = _patches(4)
-    config = replace(TINY, negatives="gathered", xla=xla, directions=2)
-    one, one_gradients, one_weights = _one_step(config, make_strategy("single"), [patches])
-    two, two_gradients, two_weights = _one_step(config, two_replicas, [patches[:2], patches[2:]])
-    for name in ("loss", "bound", "accuracy", "gradient_norm", "loss/up"):
-        assert two[name] == pytest.approx(one[name], rel=1e-5, abs=1e-6)
-    scale = max(np.abs(g).max() for g in one_gradients)
-    for ours, theirs in zip(two_gradients, one_gradients):
-        np.testing.assert_allclose(ours, theirs, atol=1e-4 * scale)
-    assert len(two_weights) == len(one_weights)
-
-
-def test_gathered_negatives_with_xla_compile_the_encoder(two_replicas):
-    """The rest exchanges values, which XLA cannot do; of one replica everything is compiled."""
-    config = replace(TINY, negatives="gathered", xla="on", directions=1)
-    assert Pretraining(config, two_replicas, 10).model.compile_encoder
-    assert not Pretraining(config, make_strategy("single"), 10).model.compile_encoder
-
-
 def test_recomputation_with_batch_norm_is_refused():
     with pytest.raises(ConfigError, match=r"^--recompute: with --norm=batch .* twice; leave it out, or take another"):
         replace(TINY, norm="batch", recompute=True)
 
 
-def test_negatives_of_a_replica_are_its_own(two_replicas):
-    patches = _patches(4)
-    two, _, _ = _one_step(TINY, two_replicas, [patches[:2], patches[2:]])
-    strategy = make_strategy("single")
+# (images of a group, parts of a replica's images, replicas)
+GROUPS = [(0, 1, 2), (0, 2, 2), (4, 4, 2), (2, 1, 2), (0, 1, 4), (2, 1, 4)]
+
+
+@pytest.mark.parametrize("xla", ["off", "on"])
+@pytest.mark.parametrize(("group", "parts", "replicas"), GROUPS)
+def test_negatives_are_of_a_group_wherever_it_is(group, parts, replicas, xla, two_replicas, four_replicas):
+    """Groups of several replicas, of several parts of a replica, and within a part."""
+    patches, each = _patches(8), 8 // replicas
+    config = replace(TINY, batch_size=8, negative_images=group, directions=1)
+    one, one_gradients, _ = _one_step(config, make_strategy("single"), [patches])
+    config = replace(config, xla=xla, accumulate=parts)
+    shares = [patches[i : i + each] for i in range(0, 8, each)]
+    several, gradients, _ = _one_step(config, two_replicas if replicas == 2 else four_replicas, shares)
+    assert several.keys() == one.keys()
+    for name, value in one.items():
+        assert several[name] == pytest.approx(value, rel=1e-3 if name == "effective_rank" else 2e-5, abs=1e-6), name
+    scale = max(np.abs(g).max() for g in one_gradients)
+    for ours, theirs in zip(gradients, one_gradients):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4 * scale)
+
+
+def test_a_group_is_as_a_batch_of_its_own():
+    patches, strategy = _patches(4), make_strategy("single")
+    groups, _, _ = _one_step(replace(TINY, negative_images=2), strategy, [patches])
     halves = [
         _one_step(replace(TINY, batch_size=2), strategy, [half])[0]["loss"] for half in (patches[:2], patches[2:])
     ]
-    assert two["loss"] == pytest.approx(np.mean(halves), rel=1e-5)
+    assert groups["loss"] == pytest.approx(np.mean(halves), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "group", "why"),
+    [
+        (4, 3, "--batch_size=4 cannot be divided into groups of so many; 1, 2, 4 would do"),
+        (12, 4, "each of 2 replicas has 6 images of --batch_size=12, .* divides the other; --batch_size=8 would do"),
+    ],
+)
+def test_groups_that_do_not_divide_the_batch_are_refused(batch_size, group, why, two_replicas):
+    with pytest.raises(ConfigError, match=f"^--negative_images={group}: {why}$"):
+        Pretraining(replace(TINY, batch_size=batch_size, negative_images=group), two_replicas, 10)
+
+
+def test_an_objective_without_negatives_has_no_groups():
+    with pytest.raises(ConfigError, match=r"^--negative_images=2: --objective=rotation has no negatives; leave it"):
+        replace(TINY, objective="rotation", negative_images=2, patch_size=24)
+
+
+def test_what_is_compiled_in_float32_asks_for_full_precision():
+    """With bfloat16 these are the logits and their two gradients; statistics are sums and need no product."""
+    training = Pretraining(replace(TINY, xla="on", directions=1, precision="bfloat16"), make_strategy("single"), 10)
+    rows = Rows(tf.constant(0), tf.constant(0, tf.int64))
+    program = training._gradients.experimental_get_compiler_ir(rows, _patches(4))(stage="hlo")
+    products = [line for line in program.splitlines() if re.search(r"= f32\S* dot\(", line)]
+    assert len(products) == 3
+    assert all("operand_precision={highest,highest}" in line for line in products)
 
 
 def test_the_gradient_is_clipped_and_its_norm_reported():

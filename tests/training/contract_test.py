@@ -61,9 +61,9 @@ TRAINEES = {
     },
     "detect": detector,
 }
-BFLOAT16 = [*OBJECTIVES, "detect"]
-# The loss of a whole batch is the mean of the losses of its parts: no negatives, batch norm or seeds of a replica.
-PER_EXAMPLE = ["rotation", FROZEN, FINE_TUNED, SUPERVISED]
+HALF = [(name, precision) for name in (*OBJECTIVES, "detect") for precision in ("bfloat16", "float16")]
+# Name -> settings with which it computes part by part.
+IN_PARTS = {"cpc": {}, "instance": {}, "rotation": {}, FROZEN: {}, FINE_TUNED: {}, SUPERVISED: {}, "detect": {}}
 
 
 def train(trainee, batch, steps=3, jit=False):
@@ -97,23 +97,34 @@ def test_it_learns_and_compiles_as_a_tpu_compiles_it(name):
         np.testing.assert_allclose(one, other, rtol=2e-3, atol=5e-4)
 
 
-@pytest.mark.parametrize("name", BFLOAT16)
-def test_bfloat16_trains_float32_weights_also_if_activations_are_recomputed(name):
-    trainee, batch = TRAINEES[name](make_strategy("single"), precision="bfloat16", recompute=True)
+@pytest.mark.parametrize(("name", "precision"), HALF)
+def test_half_precision_trains_float32_weights_also_if_activations_are_recomputed(name, precision):
+    trainee, batch = TRAINEES[name](make_strategy("single"), precision=precision, recompute=True)
     before = [variable.numpy() for variable in trainee.trained]
     train(trainee, batch, steps=1)
     assert {variable.dtype for variable in trainee.trained} == {tf.float32}
     assert all((a != b.numpy()).any() for a, b in zip(before, trainee.trained) if a.ndim > 1)
 
 
-@pytest.mark.parametrize("name", PER_EXAMPLE)
-def test_two_replicas_take_the_steps_of_one(name, two_replicas):
-    results = []
-    for strategy in (make_strategy("single"), two_replicas):
-        trainee, batch = TRAINEES[name](strategy)
-        results.append([train(trainee, batch, steps=2), *(v.numpy() for v in trainee.trained)])
-    for one, other in zip(*results):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+def steps_of(name, strategy, **settings):
+    """Losses and weights of two steps."""
+    trainee, batch = TRAINEES[name](strategy, **settings)
+    return [train(trainee, batch, steps=2), *(v.numpy() for v in trainee.trained)]
+
+
+@pytest.mark.parametrize("xla", ["off", "on"])
+@pytest.mark.parametrize("name", TRAINEES)
+def test_two_replicas_take_the_steps_of_one(name, xla, two_replicas):
+    one, two = steps_of(name, make_strategy("single")), steps_of(name, two_replicas, xla=xla)
+    for ours, theirs in zip(two, one):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_parts_take_the_steps_of_the_whole_batch(name):
+    whole, parts = (steps_of(name, make_strategy("single"), accumulate=n, **IN_PARTS[name]) for n in (1, 2))
+    for ours, theirs in zip(parts, whole):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", TRAINEES)

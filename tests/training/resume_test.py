@@ -1,4 +1,4 @@
-"""A run that resumes with another length or on other devices says what that does to its figures."""
+"""A run that resumes with another length says what that does to its figures."""
 
 import math
 import re
@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import replace
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training import cluster
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.optimizer import Schedule, sgd
 from cpc_tf.training.resume import describe_changes, resume
@@ -30,18 +31,37 @@ class Idle(Trainee):
     def inputs(self, batch):
         raise NotImplementedError
 
-    def gradients(self):
+    def losses(self, rows):
         raise NotImplementedError
 
 
-def start(folder, schedule, steps, strategy=None, saved=True):
+def start(folder, schedule, steps, saved=True):
     """Starts or resumes a run of so many steps, and saves the last one as if it had been trained."""
     workdir = Workdir(replace(PretrainConfig(), workdir=str(folder)), "pretrain")
-    trainee = Idle(schedule, strategy or make_strategy("single"))
+    trainee = Idle(schedule, make_strategy("single"))
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
     resume(trainee, checkpoints, workdir.records(), steps, workdir)
     if saved:
         checkpoints.save(steps)
+
+
+def test_every_process_resumes_from_the_step_of_the_first(tmp_path, monkeypatch):
+    for steps in (4, 8):
+        start(tmp_path, cosine(16), steps)
+    workdir = Workdir(replace(PretrainConfig(), workdir=str(tmp_path)), "pretrain", chief=False)
+    trainee = Idle(cosine(16), make_strategy("single"))
+    checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
+    reads = []
+    monkeypatch.setattr(
+        checkpoints.state, "read", lambda path, read=checkpoints.state.read: reads.append(path) or read(path)
+    )
+    first = iter([4, 2, 6, 2])  # what all processes add up to: the step, then how many have read, of two starts
+    monkeypatch.setattr(cluster, "total", lambda strategy, value: next(first))
+    assert resume(trainee, checkpoints, [], 16, workdir) == 4
+    assert reads == [checkpoints.path(4)]
+    assert checkpoints.steps() == [4, 8]  # the first process removes, no other
+    with pytest.raises(ConfigError, match="resumes from step 6, .* all processes must see the same directory"):
+        resume(trainee, checkpoints, [], 16, workdir)
 
 
 def cosine(steps):
@@ -82,12 +102,6 @@ def test_the_same_schedule_is_not_named(tmp_path, caplog):
     assert messages(caplog) == []
 
 
-def test_another_number_of_replicas_is_named(tmp_path, caplog, two_replicas):
-    start(tmp_path, cosine(8), 4)
-    start(tmp_path, cosine(8), 8, two_replicas, saved=False)
-    assert "this run began on 1 replica and continues on 2 replicas" in caplog.text
-
-
 def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     start(tmp_path, Schedule(PEAK, warmup_steps=20), 8)
     assert "--warmup_steps=20: the run has only 8 steps, at whose end the learning rate is 0.04 in place of 0.1" in (
@@ -97,5 +111,5 @@ def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
 
 @pytest.mark.parametrize("damaged", [5, {}, {"optimizer": {"rate": "x"}}, {"optimizer": {"drop": 1}}, {"optimizer": 1}])
 def test_a_damaged_record_is_not_compared(damaged):
-    now = {"replicas": 1, "schedules": {"optimizer": cosine(8).get_config()}}
-    assert describe_changes({"schedules": damaged, "replicas": "many"}, now, 4) == []
+    now = {"schedules": {"optimizer": cosine(8).get_config()}}
+    assert describe_changes({"schedules": damaged}, now, 4) == []

@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -11,9 +12,62 @@ from cpc_tf.training.strategy import is_chief, make_strategy, strategy_of, wants
 
 def test_single_and_auto_are_one_device_here():
     for name in ("single", "auto"):
-        strategy = make_strategy(name)
+        strategy = strategy_of(TrainingConfig(strategy=name))
         assert strategy.num_replicas_in_sync == 1
-        assert make_strategy(name) is strategy  # a second one would share the keys of its collectives
+        # A second one would share the keys of its collectives.
+        assert strategy_of(TrainingConfig(strategy=name)) is strategy
+
+
+def test_strategies_of_different_sizes_work_in_one_process(two_replicas, four_replicas):
+    for strategy in (two_replicas, four_replicas, two_replicas):
+        ones = strategy.run(lambda: tf.ones([]))
+        assert strategy.reduce("SUM", ones, None) == strategy.gather(strategy.run(lambda: tf.ones([1])), 0).shape[0]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "batches", "used"),
+    [
+        (1, [32], 1),
+        (2, [32], 2),
+        (3, [32], 2),
+        (3, [33], 3),
+        (5, [32], 4),
+        (5, [512, 20], 4),
+        (8, [32, 12], 4),
+        (5, [7], 1),
+    ],
+)
+def test_auto_uses_as_many_gpus_as_divide_every_batch(gpus, batches, used, monkeypatch):
+    made = []
+    names = [f"/device:GPU:{number}" for number in range(gpus)]
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda _: [tf.config.LogicalDevice(n, "GPU") for n in names])
+
+    def make(name, tpu, devices):
+        made.append((name, devices))
+        return SimpleNamespace(num_replicas_in_sync=used)
+
+    monkeypatch.setattr(strategies, "make_strategy", make)
+    first, *rest = batches
+    strategy_of(TrainingConfig(batch_size=first, deterministic=False), *rest)
+    assert made == [("mirrored" if used > 1 else "single", tuple(names[:used]))]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "batches", "message"),
+    [
+        (3, [32], "--batch_size=32: cannot be divided among the 3 replicas of --strategy=mirrored; 30 or 33 can"),
+        (5, [2], "--batch_size=2: cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
+        (5, [20, 8], "--search_batches=8: cannot be divided among the 5 replicas of --strategy=mirrored; 5 or 10 can"),
+    ],
+)
+def test_replicas_that_do_not_divide_a_batch_are_refused_with_batches_that_would_do(
+    replicas, batches, message, monkeypatch
+):
+    monkeypatch.setattr(strategies, "make_strategy", lambda *_: SimpleNamespace(num_replicas_in_sync=replicas))
+    first, *rest = batches
+    with pytest.raises(ConfigError) as error:
+        strategy_of(TrainingConfig(batch_size=first, strategy="mirrored", deterministic=False), *rest)
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
@@ -25,8 +79,10 @@ def test_a_run_gets_its_strategy_and_reproducible_kernels_if_it_asks(monkeypatch
     assert bool(asked) is deterministic
 
 
-def test_mirrored_takes_the_logical_cpus_where_there_is_no_gpu(two_replicas):
-    assert two_replicas.num_replicas_in_sync == 2
+def test_mirrored_takes_the_logical_cpus_where_there_is_no_gpu(four_replicas):
+    assert strategy_of(TrainingConfig(strategy="mirrored")).extended.worker_devices == (
+        four_replicas.extended.worker_devices
+    )
 
 
 def test_a_missing_tpu_is_one_line_that_says_so():
@@ -68,7 +124,7 @@ def test_of_several_workers_one_is_the_chief(monkeypatch, cluster, task, chief):
     assert is_chief(TrainingConfig(strategy="tpu"))
 
 
-@pytest.mark.parametrize("task", [("ps", 0), ("evaluator", 0), ("chief", 0), ()])
+@pytest.mark.parametrize("task", [("ps", 0), ("evaluator", 0), ("chief", 0), ("worker", 2), ()])
 def test_a_process_that_takes_no_part_in_the_training_is_refused(monkeypatch, task):
     _in_cluster(monkeypatch, {name: WITH_CHIEF[name] for name in ("worker", "ps", "evaluator")}, *task)
     with pytest.raises(ConfigError, match="^--strategy=multiworker: the task in TF_CONFIG is {.*must be a 'chief'"):

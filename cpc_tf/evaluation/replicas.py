@@ -1,0 +1,59 @@
+"""Applies a function to batches on all replicas of a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.training.strategy import wants_xla
+from cpc_tf.xla import jit
+
+
+def on_replicas(
+    function: Callable[..., Any], strategy: tf.distribute.Strategy, rows: int, xla: str = "off"
+) -> Callable[..., Any]:
+    """Returns a function of batches that divides their rows among all replicas.
+
+    A batch is filled up with copies of its last row, so that one program serves the last, smaller batch, too. Several
+    processes call it with the same batches; each computes the rows of its own replicas and gets all rows.
+
+    Args:
+      function: structures of tensors [rows, ...] -> a structure of tensors [rows, ...]; called in replica context.
+      strategy: its replicas compute.
+      rows: of a replica at a time.
+      xla: 'auto', 'on' or 'off': whether XLA compiles the function, as --xla.
+
+    Returns:
+      The same function of tensors [n, ...], for any n up to rows * replicas; it raises ValueError if there are more.
+    """
+    most = rows * strategy.num_replicas_in_sync
+    if wants_xla(xla, strategy):
+        function = jit(function)
+
+    @tf.function(autograph=False)
+    def run(*parts):
+        # Not `function` itself: of a compiled tf.function, strategy.run would compile all replicas as one.
+        outputs = strategy.run(lambda *own: function(*own), parts)
+        return tf.nest.map_structure(lambda values: strategy.gather(values, axis=0), outputs)
+
+    def apply(*batch):
+        count = len(tf.nest.flatten(batch)[0])
+        if count > most:
+            raise ValueError(f"{count} rows, and the replicas take {most} at a time")
+
+        def divided(values):
+            values = tf.convert_to_tensor(values)
+
+            def own(context):
+                first = context.replica_id_in_sync_group * rows
+                return tf.gather(values, tf.minimum(tf.range(first, first + rows), count - 1))
+
+            return strategy.experimental_distribute_values_from_function(own)
+
+        with tf.device("/cpu:0"):  # so that a replica's device gets the replica's own rows only
+            parts = tf.nest.map_structure(divided, batch)
+        return tf.nest.map_structure(lambda values: values[:count], run(*parts))
+
+    return apply
