@@ -90,15 +90,16 @@ def write_program(path: str, words: Sequence[str]) -> dict[str, int]:
     import numpy as np
     import tensorflow as tf
 
-    from cpc_tf import cli
+    from cpc_tf import cli, xla
     from cpc_tf.pretrain.config import PretrainConfig
     from cpc_tf.pretrain.trainee import Pretraining
     from cpc_tf.training.strategy import make_strategy
+    from cpc_tf.training.trainee import Rows
 
     config = cli.parse(PretrainConfig, words)
     trainee = Pretraining(config, make_strategy("single"), 1000)
     shape = [config.training.batch_size, *config.objective.kind.VIEW.shape(config.geometry)]
-    step = tf.function(trainee.gradients, autograph=False, jit_compile=True)
+    step = xla.jit(lambda view: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), view))
     program = step.experimental_get_compiler_ir(tf.zeros(shape, tf.uint8))(stage="hlo_serialized")
     pathlib.Path(path).write_bytes(program)
 
