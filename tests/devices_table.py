@@ -55,9 +55,8 @@ def main():
             for kind in (ONE, TWO, FOUR, PROCESSES):
                 result = json.loads((root / kind / case / "result.json").read_text())
                 shown = next(f"{name} {result[name]:.6f}" for name in SHOWN if name in result)
-                print(
-                    f"{case:28}{kind:14}{shown:20}{conformance.difference(root / kind / case, root / ONE / case):9.1e}"
-                )
+                differs = conformance.difference(root / kind / case, root / ONE / case)
+                print(f"{case:28}{kind:14}{shown:20}{differs:9.1e}")
 
 
 if __name__ == "__main__":
