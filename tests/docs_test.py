@@ -24,7 +24,7 @@ PAGES = [*(path for path in DOCUMENTS if "notebook" not in path.parts), ROOT / "
 CURRENT = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in PAGES]
 PARAMETERS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in DOCUMENTS]
 NO_FLAGS = {"cpc_tf.augment.build", "cpc_tf.devices"}
-COMMAND = re.compile(r"python3? -m ((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
+COMMAND = re.compile(r"python3? -m (?:cpc_tf\.restart -- python3? -m )?((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
 
 
 def commands(text):

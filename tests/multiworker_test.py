@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -15,16 +17,22 @@ pytestmark = pytest.mark.slow
 SHORT = [*samples.PRETRAIN, "--train_steps=4"]
 
 
-def _start(task, environment, *flags):
+def start_workers(task, *flags, before=()):
+    """Two processes of a cluster with the same flags; `before` are words of the command line that start the binary."""
+    addresses = [f"localhost:{port}" for port in _free_ports(2)]
+    return [start_worker(index, addresses, task, *flags, before=before) for index in (0, 1)]
+
+
+def start_worker(index, addresses, task, *flags, before=()):
+    """One process of a cluster."""
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    return _start(task, {"TF_CONFIG": json.dumps(config)}, "--strategy=multiworker", *flags, before=before)
+
+
+def _start(task, environment, *flags, before=()):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([sys.executable, "-m", task, *flags], env={**os.environ, **environment}, **pipes)
-
-
-def _start_workers(task, *flags):
-    """Two processes of a cluster with the same flags."""
-    cluster = {"worker": [f"localhost:{port}" for port in _free_ports(2)]}
-    configs = [{"cluster": cluster, "task": {"type": "worker", "index": index}} for index in (0, 1)]
-    return [_start(task, {"TF_CONFIG": json.dumps(config)}, "--strategy=multiworker", *flags) for config in configs]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
+    return subprocess.Popen([*before, sys.executable, "-m", task, *flags], env=environment, **pipes)
 
 
 def _finish(process):
@@ -50,7 +58,7 @@ def _losses(room, name):
 def test_two_workers_train_as_one(tmp_path):
     flags = [*SHORT, f"--data_dir={tmp_path}/data"]
     _finish(_start("cpc_tf.pretrain", {}, *flags, f"--workdir={tmp_path}/one"))
-    workers = _start_workers("cpc_tf.pretrain", *flags, f"--workdir={tmp_path}/two")
+    workers = start_workers("cpc_tf.pretrain", *flags, f"--workdir={tmp_path}/two")
     outputs = [_finish(process) for process in workers]
     assert _losses(tmp_path, "two") == pytest.approx(_losses(tmp_path, "one"), rel=1e-3)
     # Only the chief writes and reports.
@@ -58,12 +66,25 @@ def test_two_workers_train_as_one(tmp_path):
     assert sorted(os.listdir(tmp_path / "two" / "checkpoints"))[-1] == "step_00000004.index"
 
 
+def test_a_signal_to_one_of_them_saves_and_ends_both_after_the_same_step(tmp_path):
+    places = [f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
+    workers = start_workers("cpc_tf.pretrain", *SHORT, "--train_steps=4000", "--checkpoint_every=4000", *places)
+    while "loss" not in (line := workers[0].stdout.readline()):
+        assert line, "ended before it trained"
+    workers[1].send_signal(signal.SIGTERM)
+    outputs = [process.communicate(timeout=300)[0] for process in workers]
+    assert [process.returncode for process in workers] == [143, 143], outputs
+    steps = [int(re.search(r"error: stopped by SIGTERM: saved step (\d+) in", output)[1]) for output in outputs]
+    saved = [path.name for path in tmp_path.glob("run/checkpoints/*.index")]
+    assert (steps[0], saved) == (steps[1], [f"step_{steps[0]:08d}.index"])
+
+
 def test_two_workers_train_all_classifiers_of_a_linear_run(tmp_path):
     modules.write_module(tmp_path / "hub")
     folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
     flags = ["--test_split=val", "--batch_size=4", "--train_steps=2", "--cached_views=1", f"--encoder={tmp_path}/hub"]
     flags += ["--augment=none", f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/data"]
-    outputs = [_finish(process) for process in _start_workers("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run")]
+    outputs = [_finish(process) for process in start_workers("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run")]
     assert [("results and picture:" in output) for output in outputs] == [True, False]
     table = pathlib.Path(tmp_path, "run/table.txt").read_text()
     assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["encoder", "random encoder", "pixels", "chance"]

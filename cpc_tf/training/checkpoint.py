@@ -37,6 +37,7 @@ class Checkpoints:
     def __init__(self, workdir: str, state: tf.train.Checkpoint | None = None, keep: int = 3):
         self.directory = os.path.join(workdir, "checkpoints")
         self.state, self.keep = state, keep
+        self._where = f"--workdir={workdir}"
 
     def steps(self) -> list[int]:
         """Returns the steps of all finished checkpoints, ascending."""
@@ -87,22 +88,28 @@ class Checkpoints:
         Raises:
           ConfigError: no checkpoint is whole, or the newest is of another network or version.
         """
-        where = f"--workdir={os.path.dirname(self.directory)}"
-
-        def read(step: int) -> None:
-            try:
-                self.state.read(self.path(step)).assert_existing_objects_matched()
-            except (AssertionError, ValueError) as error:
-                raise ConfigError(
-                    f"{where}: its checkpoint of step {step} is of another network, or was written by another version "
-                    "of cpc_tf; finish that run with the version that began it, or take another --workdir"
-                ) from error
-
         steps = sorted(self.steps(), key=lambda step: (step in preferred, step), reverse=True)
-        restored = self.read_first(steps, read)
+        restored = self.read_first(steps, self._read)
         if steps and restored is None:
-            raise ConfigError(f"{where}: none of its checkpoints can be read; move it away")
+            raise ConfigError(f"{self._where}: none of its checkpoints can be read; move it away")
         return restored
+
+    def restore_step(self, step: int) -> None:
+        """Restores the checkpoint of one step. Raises ConfigError if it cannot be read."""
+        if self.read_first([step], self._read) is None:
+            raise ConfigError(
+                f"{self._where}: the first process resumes from step {step}, whose checkpoint cannot be read here; all "
+                "processes must see the same directory"
+            )
+
+    def _read(self, step: int) -> None:
+        try:
+            self.state.read(self.path(step)).assert_existing_objects_matched()
+        except (AssertionError, ValueError) as error:
+            raise ConfigError(
+                f"{self._where}: its checkpoint of step {step} is of another network, or was written by another "
+                "version of cpc_tf; finish that run with the version that began it, or take another --workdir"
+            ) from error
 
     def drop_unfinished(self) -> None:
         """Removes the files of unfinished steps, which a kill or a full disk leaves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
+from cpc_tf.training import cluster
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
@@ -96,14 +98,18 @@ def train(
             workdir.record(step, record)
             if workdir.chief:
                 _show(progress, record, warning)
-            if stop.number or step == train_steps or step % config.checkpoint_every == 0:
+            stopped = cluster.total(
+                trainee.strategy, stop.number
+            )  # one process's signal stops all, after the same step
+            if stopped or step == train_steps or step % config.checkpoint_every == 0:
                 for variable in trainee.trained:
                     # A norm that is not finite: the weights are not, or too large to be squared.
                     if variable.dtype.is_floating and not math.isfinite(tf.norm(tf.cast(variable, tf.float32))):
                         raise diverged(f"the norm of {variable.name} is not finite")
                 checkpoints.save(step, write=workdir.chief)
-            if stop.number:
-                raise Stopped(stop.number, f"saved step {step} in {workdir.path}")
+            if stopped:
+                cluster.total(trainee.strategy, 1)  # none ends before all have saved
+                raise Stopped(stop.number or signal.SIGTERM, f"saved step {step} in {workdir.path}")
     return Outcome(step, records[-1], records, records[-1]["wall_seconds"])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from absl import logging
 
+from cpc_tf.training import cluster
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.optimizer import Schedule
 from cpc_tf.training.trainee import Trainee
@@ -21,7 +22,11 @@ def resume(
     Warns of what changes the run's figures.
     """
     # Weights without their record are passed over if older ones have theirs: those steps are trained again.
-    step = checkpoints.restore(preferred={record["step"] for record in records}) or 0
+    step = checkpoints.restore(preferred={record["step"] for record in records}) or 0 if workdir.chief else 0
+    step = cluster.total(trainee.strategy, step)  # of all processes, the chief alone looks what is whole
+    if step and not workdir.chief:
+        checkpoints.restore_step(step)
+    cluster.total(trainee.strategy, 1)  # nothing is removed before all have read
     if workdir.chief:
         if step:
             print(f"resuming {workdir.path} from step {step}", flush=True)

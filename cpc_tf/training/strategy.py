@@ -16,6 +16,7 @@ from cpc_tf import devices
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
+from cpc_tf.training import cluster
 from cpc_tf.training.config import TrainingConfig
 
 
@@ -100,7 +101,7 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
     """
     if name == "multiworker":
         # Before anything looks at the devices: its collective ops are set up with them.
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return cluster.connect(*_rank())
     if name == "tpu":
         tpu = tpu or "local"
         try:
@@ -149,16 +150,26 @@ def is_chief(training: TrainingConfig) -> bool:
     """
     if training.strategy != "multiworker":
         return True
-    cluster, task = _cluster()
-    if not cluster:
-        return True
-    kind, index = task.get("type"), task.get("index", 0)
-    if kind not in ("chief", "worker") or not cluster.get(kind):
+    return _rank()[1] == 0
+
+
+def _rank() -> tuple[list[str], int]:
+    """Returns (addresses of the processes that train, the number of this one) of TF_CONFIG; the chief is number 0.
+
+    Raises:
+      ConfigError: this process is none of them.
+    """
+    processes, task = _cluster()
+    if not processes:
+        return [], 0
+    members = [(kind, str(index)) for kind in ("chief", "worker") for index in range(len(processes.get(kind, ())))]
+    mine = (task.get("type"), str(task.get("index", 0)))
+    if mine not in members:
         raise ConfigError(
             f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
             "'worker' of its cluster, since only these train"
         )
-    return (kind, str(index)) == ("chief" if cluster.get("chief") else "worker", "0")
+    return [processes[kind][int(index)] for kind, index in members], members.index(mine)
 
 
 def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
@@ -166,8 +177,8 @@ def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = json.loads(text)
-        cluster, task = config.get("cluster", {}), config.get("task", {})
-        return {kind: list(addresses) for kind, addresses in cluster.items()}, dict(task)
+        processes, task = config.get("cluster", {}), config.get("task", {})
+        return {kind: list(addresses) for kind, addresses in processes.items()}, dict(task)
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects") from error
 

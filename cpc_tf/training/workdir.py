@@ -19,6 +19,7 @@ from cpc_tf import cli, devices
 from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, flatten, to_flagfile
 from cpc_tf.texts import shown
+from cpc_tf.training import cluster
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
@@ -50,10 +51,12 @@ def open_run(config: Settings, task: str, *batches: int) -> Iterator[tuple[Workd
     Raises:
       ConfigError: see `Workdir`, `locked` and `strategy_of`.
       OutOfMemory: the run needs more memory than there is.
+      LostWorker: another process of the run has ended.
     """
     workdir = Workdir(config, task, is_chief(config.training))
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
-    with locked(workdir.path) if workdir.chief else contextlib.nullcontext():
+    lock = locked(workdir.path) if workdir.chief else contextlib.nullcontext()
+    with lock, cluster.together(config.training.strategy):
         try:
             strategy, flags = strategy_of(config.training, *batches), flatten(config)
             if workdir.chief:
@@ -62,6 +65,7 @@ def open_run(config: Settings, task: str, *batches: int) -> Iterator[tuple[Workd
             if warning := devices.unused_gpu():
                 _warn_once(warning)
             yield workdir, strategy
+            cluster.total(strategy, 1)  # none leaves before all are done: those that stay could not go on alone
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
             raise OutOfMemory(reason(error)) from error
 

@@ -99,8 +99,7 @@ def test_it_learns_and_compiles_as_a_tpu_compiles_it(name):
 
 @pytest.mark.parametrize(("name", "precision"), HALF)
 def test_half_precision_trains_float32_weights_also_if_activations_are_recomputed(name, precision):
-    recompute = {} if name == "detect" else {"recompute": True}
-    trainee, batch = TRAINEES[name](make_strategy("single"), precision=precision, **recompute)
+    trainee, batch = TRAINEES[name](make_strategy("single"), precision=precision, recompute=True)
     before = [variable.numpy() for variable in trainee.trained]
     train(trainee, batch, steps=1)
     assert {variable.dtype for variable in trainee.trained} == {tf.float32}

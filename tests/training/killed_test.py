@@ -17,10 +17,9 @@ from cpc_tf.settings import replace
 from cpc_tf.training.workdir import read_config
 from tests import samples
 from tests.pretrain.tiny import TINY
-from tests.training import killed_run
+from tests.training import killed_run, killed_workers
 
 pytestmark = pytest.mark.slow
-SMALLER = ["--encoder=tiny", "--resize=24", "--image_size=24", "--patch_size=8", "--patch_stride=8"]
 STAGES = {"before training": "steps of", "in training": "loss"}  # what a run prints when it gets there
 
 
@@ -31,7 +30,14 @@ def data(tmp_path_factory):
 
 def start(data, room, steps, before):
     """Starts the binary; `before` is called in its process first."""
-    command = [sys.executable, "-m", "cpc_tf.pretrain", *samples.PRETRAIN, *SMALLER, f"--train_steps={steps}"]
+    command = [
+        sys.executable,
+        "-m",
+        "cpc_tf.pretrain",
+        *samples.PRETRAIN,
+        *killed_workers.SMALLER,
+        f"--train_steps={steps}",
+    ]
     command += [f"--data_dir={data}", f"--workdir={room}/run"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, preexec_fn=before, env={**os.environ, "PYTHONUNBUFFERED": "1"}, **pipes)
@@ -41,6 +47,11 @@ def start(data, room, steps, before):
 def test_runs_killed_at_random_moments_end_bit_for_bit_equal(task, tmp_path):
     ended = killed_run.kill(task, tmp_path, kills=3, seed=0)
     assert re.match(rf"{task}: 3 kills; [1-4] runs ended equal, 0 were refused", ended)
+
+
+def test_two_workers_of_which_one_is_killed_end_bit_for_bit_equal(tmp_path):
+    ended = killed_workers.kill(tmp_path, kills=2, seed=9)
+    assert re.match(r"killed 1 and 1 times, .* ended equal", ended)
 
 
 def test_differences_are_named():

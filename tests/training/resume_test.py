@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import replace
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training import cluster
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.optimizer import Schedule, sgd
 from cpc_tf.training.resume import describe_changes, resume
@@ -42,6 +43,25 @@ def start(folder, schedule, steps, saved=True):
     resume(trainee, checkpoints, workdir.records(), steps, workdir)
     if saved:
         checkpoints.save(steps)
+
+
+def test_every_process_resumes_from_the_step_of_the_first(tmp_path, monkeypatch):
+    for steps in (4, 8):
+        start(tmp_path, cosine(16), steps)
+    workdir = Workdir(replace(PretrainConfig(), workdir=str(tmp_path)), "pretrain", chief=False)
+    trainee = Idle(cosine(16), make_strategy("single"))
+    checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
+    reads = []
+    monkeypatch.setattr(
+        checkpoints.state, "read", lambda path, read=checkpoints.state.read: reads.append(path) or read(path)
+    )
+    first = iter([4, 2, 6, 2])  # what all processes add up to: the step, then how many have read, of two starts
+    monkeypatch.setattr(cluster, "total", lambda strategy, value: next(first))
+    assert resume(trainee, checkpoints, [], 16, workdir) == 4
+    assert reads == [checkpoints.path(4)]
+    assert checkpoints.steps() == [4, 8]  # the first process removes, no other
+    with pytest.raises(ConfigError, match="resumes from step 6, .* all processes must see the same directory"):
+        resume(trainee, checkpoints, [], 16, workdir)
 
 
 def cosine(steps):

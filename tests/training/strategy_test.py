@@ -124,7 +124,7 @@ def test_of_several_workers_one_is_the_chief(monkeypatch, cluster, task, chief):
     assert is_chief(TrainingConfig(strategy="tpu"))
 
 
-@pytest.mark.parametrize("task", [("ps", 0), ("evaluator", 0), ("chief", 0), ()])
+@pytest.mark.parametrize("task", [("ps", 0), ("evaluator", 0), ("chief", 0), ("worker", 2), ()])
 def test_a_process_that_takes_no_part_in_the_training_is_refused(monkeypatch, task):
     _in_cluster(monkeypatch, {name: WITH_CHIEF[name] for name in ("worker", "ps", "evaluator")}, *task)
     with pytest.raises(ConfigError, match="^--strategy=multiworker: the task in TF_CONFIG is {.*must be a 'chief'"):

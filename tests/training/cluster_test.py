@@ -1,0 +1,123 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+import tensorflow as tf
+
+from cpc_tf.files import NotWritten, writing
+from cpc_tf.settings import ConfigError
+from cpc_tf.training import cluster
+
+
+def free_addresses(count):
+    with socket.socket() as one:
+        one.bind(("", 0))
+        port = one.getsockname()[1]
+    return [f"localhost:{port}", *(f"elsewhere:{number}" for number in range(1, count))]
+
+
+def meet(addresses, index, wait, ends):
+    try:
+        cluster._meet(addresses, index, wait)
+        ends[index] = "met"
+    except ConfigError as error:
+        ends[index] = str(error)
+
+
+def meet_all(addresses, waits):
+    """How each of these processes, here threads, ends: its number -> how long it waits -> its message."""
+    ends = {}
+    threads = [threading.Thread(target=meet, args=(addresses, index, wait, ends)) for index, wait in waits.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ends
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_processes_meet_in_any_order(order):
+    assert meet_all(free_addresses(3), dict.fromkeys(order, 30)) == dict.fromkeys(order, "met")
+
+
+def test_who_does_not_come_is_named():
+    addresses = free_addresses(3)
+    ends = meet_all(addresses, {0: 1, 2: 3})
+    assert "waited 1 seconds in vain for elsewhere:1 of TF_CONFIG;" in ends[0]
+    assert f"in vain for {addresses[0]} of TF_CONFIG" in ends[2]
+    assert f"in vain for {addresses[0]} of TF_CONFIG (Connection refused)" in meet_all(addresses, {1: 0.5})[1]
+
+
+def test_an_address_without_a_port_is_refused():
+    with pytest.raises(ConfigError, match="machine in TF_CONFIG: must be HOST:PORT"):
+        cluster._meet(["machine", "other"], 0, 1)
+
+
+def test_one_that_was_killed_while_it_waited_counts_no_more():
+    addresses = free_addresses(2)
+    ends = {}
+    first = threading.Thread(target=meet, args=(addresses, 0, 2, ends))
+    first.start()
+    connection = None
+    while connection is None:
+        try:
+            connection = socket.create_connection(("localhost", int(addresses[0].split(":")[1])), timeout=5)
+        except OSError:
+            continue
+    # Not the number of another process: it does not count either.
+    connection.sendall(b"7")
+    connection.close()
+    first.join()
+    assert "in vain for elsewhere:1" in ends[0]
+
+
+def test_a_server_of_a_process_that_will_end_is_not_taken_for_the_first_one():
+    with socket.create_server(("", 0)) as stale:
+        address = [f"localhost:{stale.getsockname()[1]}", "elsewhere:1"]
+
+        def serve():
+            connection = stale.accept()[0]
+            connection.sendall(b"PRI * HTTP/2.0")
+            connection.close()
+
+        threading.Thread(target=serve).start()
+        ends = meet_all(address, {1: 1})
+    assert "in vain" in ends[1]
+
+
+@pytest.mark.slow
+def test_one_that_ends_before_tensorflow_connects_does_not_hold_up_the_others():
+    addresses = free_addresses(2)
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    code = f"from cpc_tf.training import cluster; cluster._SET_UP = 2; cluster.connect({addresses}, 0)"
+    environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
+    first = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    cluster._meet(addresses, 1, wait=100)
+    assert first.wait(timeout=100) == -signal.SIGALRM
+
+
+def test_errors_of_a_lost_worker_become_one():
+    lost = tf.errors.UnavailableError(
+        None, None, "Graph execution error:\n\nat node\nCollective ops is aborted by: a timeout\nmore"
+    )
+    with (
+        pytest.raises(cluster.LostWorker, match=r"from its last checkpoint \(a timeout\)$"),
+        cluster.together("multiworker"),
+    ):
+        raise lost
+    with pytest.raises(cluster.LostWorker), cluster.together("multiworker"), writing("checkpoint"):
+        raise lost
+    # Not in a run of one process, where a bucket may be out of reach, and not an error that would come again.
+    with pytest.raises(tf.errors.UnavailableError), cluster.together("single"):
+        raise lost
+    with pytest.raises(NotWritten), cluster.together("multiworker"), writing("checkpoint"):
+        raise OSError("full")
+
+
+def test_the_total_of_one_process_is_its_own():
+    assert cluster.total(tf.distribute.get_strategy(), 7) == 7
