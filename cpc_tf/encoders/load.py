@@ -122,9 +122,8 @@ def load_feature_maps(
     if not name.is_new:
         foreign.try_out(loaded.call, image_size, text)
     if xla and not isinstance(encoder, Network):
-        loaded.compiles = foreign.compiles(
-            lambda x: loaded(x, training=True), loaded.trainable_variables, image_size, text
-        )
+        train = functools.partial(loaded, training=True)
+        loaded.compiles = foreign.compiles(train, loaded.trainable_variables, image_size, text)
     return loaded
 
 
