@@ -34,3 +34,16 @@ def write_card(path, settings, geometry=GEOMETRY, training=PRETRAINED):
     """Only the encoder.json: enough for an untrained copy."""
     card = EncoderCard(settings, geometry, training, feature_dim=128, parameters=5)
     (pathlib.Path(path) / "encoder.json").write_text(json.dumps(card.to_json()))
+
+
+class NotForXla(tf.Module):
+    """A module of others: feature maps [N, h, w, 6], by way of text, for which XLA has no operations."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = tf.Variable(tf.random.stateless_normal([4, 4, 3, 6], [1, 1]))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
+    def __call__(self, images):
+        mean = tf.strings.to_number(tf.strings.as_string(tf.reduce_mean(images)))
+        return tf.nn.conv2d(images, self.kernel, 4, "SAME") + mean

@@ -42,6 +42,9 @@ class BackboneConfig(Settings):
     )
     restore_kernel_norms: bool = constant(True, "Scale grown kernels before a norm back to their norm when drawn")
     backbone_statistics: bool = constant(False, "Update the statistics of the encoder's batch norm")
+    recompute: bool = setting(
+        False, "Recompute the encoder's activations in the backward pass: less memory, a third more time"
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,8 +19,13 @@ CLASS_NAMES = "class_names.json"  # file of a run: the names of its classes, a J
 LOSSES = ("loss", "rpn_class", "rpn_box", "region_class", "region_box")
 
 
-def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
+def build_detector(config: DetectConfig, num_classes: int, xla: bool = False) -> FasterRCNN:
     """Returns the detector with all its variables: the encoder's as loaded, the others drawn from --seed.
+
+    Args:
+      config: of the run.
+      num_classes: without the background.
+      xla: see `load_feature_maps`.
 
     Raises:
       ConfigError: the encoder cannot be loaded, or does not fit.
@@ -40,6 +45,8 @@ def build_detector(config: DetectConfig, num_classes: int) -> FasterRCNN:
         flag="backbone_endpoint",
         vectors=False,
         update_statistics=backbone.backbone_statistics,
+        recompute=backbone.recompute,
+        xla=xla,
     )
     if backbone.restore_kernel_norms and features.is_rebuilt:
         restore_kernel_norms(features.encoder)
@@ -82,7 +89,8 @@ class DetectorTraining(Trainee):
         super().__init__(strategy, batch_size, config.numerics)
         self.config = config
         with strategy.scope():
-            self.model = build_detector(config, num_classes)
+            self.model = build_detector(config, num_classes, self._xla)
+            self._xla = self._xla and self.model.backbone.compiles
             self.optimizer = sgd(rate_of(config.sgd, batch_size, train_steps), config.sgd.momentum)
         variables = [*self.model.encoder_variables, *self.model.detector_variables]
         self.set_up(

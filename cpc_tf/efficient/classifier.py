@@ -14,6 +14,7 @@ from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
 from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras, policy
+from cpc_tf.settings import replace
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.optimizer import warm_up
@@ -104,7 +105,8 @@ class Classification(Trainee):
         train_steps: int,
         strategy: tf.distribute.Strategy,
     ):
-        super().__init__(strategy, config.training.batch_size, config.numerics)
+        numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
+        super().__init__(strategy, config.training.batch_size, numerics)
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
         self._decay, self._seed = sgd.weight_decay, config.training.seed
         by_sgd, by_adam = list(classifier.trainable_variables), list(encoder.trainable_variables)
@@ -133,7 +135,7 @@ class Classification(Trainee):
         self.set_up(parts, of_whole_batch=of_whole_batch, classifier=classifier, **averages, **saved)
         encode = functools.partial(self._maps, training=phase != FROZEN)
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
-        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, config.numerics.xla)
+        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, numerics.xla)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images or latents, and labels.

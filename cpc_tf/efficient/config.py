@@ -49,6 +49,9 @@ class ClassifierConfig(Settings):
         source="App. C.1",
         choices=tuple(NETWORKS),
     )
+    recompute: bool = setting(
+        False, "Recompute the encoder's activations in the backward pass: less memory, a third more time"
+    )
     head_blocks: int = setting(11, "Residual blocks of the classifier", source="App. C.2", minimum=0, maximum=1000)
     head_width: int = width(4096, "Channels of a block of the classifier", source="App. C.2")
     head_bottleneck: int = width(1024, "Channels inside a block of the classifier", source="App. C.2")

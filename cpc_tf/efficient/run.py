@@ -19,7 +19,7 @@ from cpc_tf.efficient.phases import Inputs, Phases, fine_tuning, first_phase, fo
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import is_chief
+from cpc_tf.training.strategy import is_chief, wants_xla
 from cpc_tf.training.workdir import Workdir, open_run
 
 # Fields of a trial that diverged, in place of its scores.
@@ -75,6 +75,8 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
             backbone=chosen.backbone,
             seed=seed,
             precision=config.numerics.precision,
+            recompute=chosen.recompute,
+            xla=wants_xla(config.numerics.xla, strategy),
         )
     return labels, Phases(encoder, Inputs(config, encoder, source, test_source, labels, strategy), strategy)
 

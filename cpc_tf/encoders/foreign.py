@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_hub as hub
+from absl import logging
 
+from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import shown
 
@@ -113,6 +116,36 @@ def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) ->
         raise ConfigError(f"--encoder={shown(text)}: makes {features.shape} of images [2, {side}, {side}, 3]")
     if not finite:
         raise ConfigError(f"--encoder={shown(text)}: its features of a grey image are not finite; is it damaged?")
+
+
+def compiles(function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Variable], side: int, text: str) -> bool:
+    """Whether XLA can compile a module; warns, with the reason, if it cannot. Nothing is run or changed.
+
+    Args:
+      function: images float32 [2, side, side, 3] -> a tensor, with variables of the current strategy.
+      trained: the variables whose gradients are computed.
+      side: px.
+      text: the value of --encoder, for the warning.
+    """
+
+    @tf.function(autograph=False, jit_compile=True)
+    def gradient(images: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            output = function(images)
+        found = tape.gradient(output, trained)
+        return [output, *(x for x in found if x is not None)]
+
+    def compile_it() -> None:
+        gradient.experimental_get_compiler_ir(tf.zeros([2, side, side, 3]))(stage="hlo")
+
+    try:
+        tf.distribute.get_strategy().run(compile_it)  # replicas have variables of their own
+    except Exception as error:  # as varied as in `refused`
+        missing = sorted(set(re.findall(r"No registered '(\w+)' OpKernel", str(error))))
+        why = f"it has no {', '.join(missing)}" if missing else reason(error)
+        logging.warning("--xla: not used, since XLA cannot compile --encoder=%s (%s)", text, why)
+        return False
+    return True
 
 
 def _last_line(error: Exception) -> str:

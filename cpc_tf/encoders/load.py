@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 
@@ -16,11 +17,13 @@ from cpc_tf.encoders.loaded import COPY, GRAPH, NEW, EncoderName, LoadedEncoder
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.texts import shown
 
 
-def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64, precision: str = "float32") -> LoadedEncoder:
+def load_patch_encoder(
+    text: str, seed: int = 0, patch_size: int = 64, precision: str = "float32", xla: bool = False
+) -> LoadedEncoder:
     """Returns the frozen encoder of patches that --encoder names.
 
     Args:
@@ -28,6 +31,7 @@ def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64, precision
       seed: of new weights.
       patch_size: side of the patches, px.
       precision: of a network; a SavedModel computes as it was exported.
+      xla: whether it shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
 
     Raises:
       ConfigError: if there is no such encoder, or it does not return features of such patches.
@@ -56,6 +60,8 @@ def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64, precision
         )
     if not name.is_new:
         foreign.try_out(loaded.vectors, patch_size, text)
+    if xla and not isinstance(encoder, Network):
+        loaded.compiles = foreign.compiles(loaded.vectors, [], patch_size, text)
     return loaded
 
 
@@ -70,6 +76,8 @@ def load_feature_maps(
     flag: str = "endpoint",
     vectors: bool = True,
     update_statistics: bool = True,
+    recompute: bool = False,
+    xla: bool = False,
 ) -> LoadedEncoder:
     """Returns the encoder that --encoder names, to be trained, with all its variables; call it in a strategy's scope.
 
@@ -83,9 +91,12 @@ def load_feature_maps(
       flag: that names the endpoint, for messages.
       vectors: whether the output may be vectors, which become maps of a single cell.
       update_statistics: see `LoadedEncoder`.
+      recompute: whether a network recomputes activations in the backward pass. Its card keeps the setting it has.
+      xla: whether training shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
 
     Raises:
-      ConfigError: if there is no such encoder or endpoint, or it does not take images of this size.
+      ConfigError: if there is no such encoder or endpoint, it does not take images of this size, or it cannot recompute
+        activations.
     """
     name = EncoderName.parse(text)
     endpoint = "feature_map" if name.kind == PIXELS else endpoint
@@ -94,12 +105,25 @@ def load_feature_maps(
     encoder = _network(name, card, backbone, precision)
     if encoder is None:
         _warn_of_precision(precision, text)
+        if recompute:
+            logging.warning("--recompute: not used by --encoder=%s, which computes as exported", text)
         encoder = foreign.trainable_layer(name.module, endpoint, image_size, text, flag)
+    else:
+        encoder.check(replace(encoder.config, recompute=recompute))
+        if recompute and encoder.config.norm == "batch" and update_statistics:
+            raise ConfigError(
+                f"--recompute: with the batch norm of --encoder={shown(text)} a step would average the statistics of "
+                "its batch twice; leave it out"
+            )
+        encoder.recompute = recompute
     loaded = LoadedEncoder(encoder, name, card, backbone, seed, endpoint, update_statistics)
     # Traced before any model is built: Keras would wrap what is raised in its layers.
     foreign.check_endpoint(foreign.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)
     if not name.is_new:
         foreign.try_out(loaded.call, image_size, text)
+    if xla and not isinstance(encoder, Network):
+        train = functools.partial(loaded, training=True)
+        loaded.compiles = foreign.compiles(train, loaded.trainable_variables, image_size, text)
     return loaded
 
 

@@ -78,6 +78,9 @@ class LoadedEncoder(keras.layers.Layer):
       endpoint: name of its output, '' for its default output.
       update_statistics: whether batch norm uses and updates the statistics of the batch in training. The weights are
         trained either way.
+
+    Attributes:
+      compiles: whether XLA can compile its training, as far as `load_feature_maps` was asked to find out.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class LoadedEncoder(keras.layers.Layer):
         update_statistics: bool = True,
     ):
         super().__init__(name="backbone")
-        self.encoder, self.endpoint = encoder, endpoint
+        self.encoder, self.endpoint, self.compiles = encoder, endpoint, True
         self._origin, self._update_statistics = (name, card, backbone, seed), update_statistics
 
     @property

@@ -31,7 +31,7 @@ class Network(keras.Model):
     def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
         super().__init__(name=name, dtype=policy(precision))
         self.config = config
-        # An export sets this to False to trace the module; encoder.json keeps the setting of the run.
+        # Not of `config`, which is in encoder.json: fine-tuning has a flag of its own, and an export sets it to False.
         self.recompute = config.recompute
 
     @classmethod

@@ -84,7 +84,7 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         raise ConfigError(f"--workdir={workdir}: has no {CLASS_NAMES}, its training never began")
     names = read_json(path, list)
     with needed(workdir):
-        model = build_detector(replace(run, precision="float32"), len(names))
+        model = build_detector(replace(run, precision="float32", recompute=False), len(names))
     step = read_checkpoint(workdir, step, lambda path: restore(path, model=model))
     card = {
         "class_names": names,

@@ -13,7 +13,7 @@ from cpc_tf.settings import replace
 from tests.data.samples import RECTANGLES, Images, rectangle
 from tests.detect.samples import SMALL
 from tests.export.conftest import GEOMETRY
-from tests.modules import write_module
+from tests.modules import NotForXla, write_module
 
 pytestmark = pytest.mark.slow
 SOURCE = Images([rectangle(*example) for example in RECTANGLES[:4]])
@@ -140,6 +140,15 @@ def test_the_whole_step_and_inference_compile_to_the_same(hub_dir):
         ours.assign(theirs)
     for one, other in zip(compiled.detect(batch["image"], batch["size"]), plain.detect(batch["image"], batch["size"])):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_an_encoder_that_xla_cannot_compile_is_trained_without(tmp_path):
+    tf.saved_model.save(NotForXla(), str(tmp_path))
+    training = DetectorTraining(replace(SMALL, xla="on", encoder=str(tmp_path)), 3, tf.distribute.get_strategy(), 10)
+    batch = batch_of(SOURCE)
+    for _ in range(2):
+        assert np.isfinite(tf.function(training.train_step, autograph=False)(batch)["loss"])
+    assert training.detect(batch["image"], batch["size"]).boxes.shape[0] == 2
 
 
 def test_two_replicas_fine_tune_a_module_together(hub_dir, two_replicas):

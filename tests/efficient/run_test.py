@@ -136,6 +136,14 @@ def test_an_encoder_of_others_with_vectors(folder, tmp_path):
     assert 0 <= result["top1"] <= 1
 
 
+def test_an_encoder_of_others_that_xla_cannot_compile(folder, tmp_path, caplog):
+    tf.saved_model.save(modules.NotForXla(), str(tmp_path / "theirs"))
+    flags = ["--endpoint=feature_map", "--xla=on", "--cached_views=0", "--search_trials=1"]
+    result = efficient(config(folder, tmp_path / "run", tmp_path / "theirs", *flags))
+    assert result["phases"]["fine-tuned"]["steps"] > 0
+    assert caplog.text.count("--xla: not used") == 1
+
+
 def test_one_label_a_class_takes_the_settings_as_they_are(folder, hub_dir, tmp_path, capsys):
     result = efficient(config(folder, tmp_path, hub_dir, "--labels_per_class=1"))
     assert result["search"] == []

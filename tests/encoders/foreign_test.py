@@ -1,5 +1,6 @@
 """Modules that are damaged, or that others made for something else: one line each."""
 
+import contextlib
 import re
 
 import pytest
@@ -115,3 +116,16 @@ def test_a_damaged_card_is_found_before_the_training(ours):
             assert "its encoder.json is damaged" in refusal(load, ours)
     finally:
         path.write_text(content)
+
+
+@pytest.mark.parametrize("replicas", ["one", "two"])
+def test_a_module_that_xla_cannot_compile_is_found_at_loading(tmp_path, caplog, replicas, two_replicas):
+    theirs(tmp_path / "fine", lambda x: tf.nn.avg_pool2d(x, 2, 2, "SAME"))
+    tf.saved_model.save(modules.NotForXla(), str(tmp_path / "not"))
+    with two_replicas.scope() if replicas == "two" else contextlib.nullcontext():
+        for name, wanted in (("fine", True), ("not", False)):
+            assert load_feature_maps(str(tmp_path / name), "", 16, backbone="tiny", xla=True).compiles is wanted
+            assert load_patch_encoder(str(tmp_path / name), patch_size=16, xla=True).compiles is wanted
+    messages = [record.getMessage() for record in caplog.records if "--xla" in record.getMessage()]
+    begins = f"--xla: not used, since XLA cannot compile --encoder={tmp_path}/not (it has no AsString"
+    assert [message.startswith(begins) for message in messages] == [True, True]

@@ -195,6 +195,38 @@ def test_statistics_of_batch_norm_move_on_demand(ours, name, update):
     assert all(moved) if update else not any(moved)
 
 
+@pytest.mark.parametrize("update", [False, True])
+def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(tmp_path, update):
+    write_module(tmp_path, EncoderConfig(encoder="tiny", recompute=True), GEOMETRY)
+    convolutions, gradients = [], []
+    for recompute in (False, True):
+        maps = maps_of(tmp_path, recompute=recompute, update_statistics=update)
+        assert maps.encoder.config.recompute  # an export keeps the card's setting
+
+        @tf.function(autograph=False)
+        def gradient(maps=maps):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(maps(IMAGES, training=True) ** 2)
+            return tape.gradient(loss, maps.trainable_variables)
+
+        operations = gradient.get_concrete_function().graph.get_operations()
+        convolutions.append(sum(operation.type == "Conv2D" for operation in operations))
+        gradients.append(gradient())
+    assert convolutions[1] > 1.5 * convolutions[0]
+    for ours, wanted in zip(*gradients):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
+
+
+def test_recomputation_is_refused_or_not_used_in_one_line(ours, caplog):
+    with pytest.raises(
+        ConfigError, match=r"^--recompute: with the batch norm of --encoder=\S+ .* twice; leave it out$"
+    ):
+        maps_of(ours[0], recompute=True)
+    maps_of(ours[0], recompute=True, update_statistics=False)
+    maps_of(f"graph:{ours[0]}", recompute=True)
+    assert f"--recompute: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
+
+
 def test_our_module_computes_in_the_precision_asked_for(ours):
     path, network = ours
     exact, rough = maps_of(path), maps_of(path, precision="bfloat16")

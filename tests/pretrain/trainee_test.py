@@ -42,20 +42,25 @@ def test_recomputation_with_batch_norm_is_refused():
         replace(TINY, norm="batch", recompute=True)
 
 
+# (images of a group, parts of a replica's images, replicas)
+GROUPS = [(0, 1, 2), (0, 2, 2), (4, 4, 2), (2, 1, 2), (0, 1, 4), (2, 1, 4)]
+
+
 @pytest.mark.parametrize("xla", ["off", "on"])
-@pytest.mark.parametrize(("group", "parts"), [(0, 1), (0, 2), (4, 1), (2, 1), (4, 4)])
-def test_negatives_are_of_a_group_wherever_it_is(group, parts, xla, two_replicas):
+@pytest.mark.parametrize(("group", "parts", "replicas"), GROUPS)
+def test_negatives_are_of_a_group_wherever_it_is(group, parts, replicas, xla, two_replicas, four_replicas):
     """Groups of several replicas, of several parts of a replica, and within a part."""
-    patches = _patches(8)
-    config = replace(TINY, batch_size=8, negative_images=group, directions=2)
+    patches, each = _patches(8), 8 // replicas
+    config = replace(TINY, batch_size=8, negative_images=group, directions=1)
     one, one_gradients, _ = _one_step(config, make_strategy("single"), [patches])
     config = replace(config, xla=xla, accumulate=parts)
-    two, two_gradients, _ = _one_step(config, two_replicas, [patches[:4], patches[4:]])
-    assert two.keys() == one.keys()
+    shares = [patches[i : i + each] for i in range(0, 8, each)]
+    several, gradients, _ = _one_step(config, two_replicas if replicas == 2 else four_replicas, shares)
+    assert several.keys() == one.keys()
     for name, value in one.items():
-        assert two[name] == pytest.approx(value, rel=1e-3 if name == "effective_rank" else 2e-5, abs=1e-6), name
+        assert several[name] == pytest.approx(value, rel=1e-3 if name == "effective_rank" else 2e-5, abs=1e-6), name
     scale = max(np.abs(g).max() for g in one_gradients)
-    for ours, theirs in zip(two_gradients, one_gradients):
+    for ours, theirs in zip(gradients, one_gradients):
         np.testing.assert_allclose(ours, theirs, atol=1e-4 * scale)
 
 

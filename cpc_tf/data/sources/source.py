@@ -16,7 +16,7 @@ from cpc_tf.settings import ConfigError
 NO_LABEL = -1
 # More examples than any run sees; tf.data wants a number.
 FOREVER = tf.int64.max
-# Picks examples by their counter, before anything is read or parsed: int64 scalar -> bool scalar.
+# Picks examples by their counter, before anything is read or parsed: int64 -> bool of the same shape, a scalar or [n].
 Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
 
 

@@ -26,6 +26,7 @@ from cpc_tf.data.sources.source import (
 from cpc_tf.settings import ConfigError
 
 _READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
+_PIECE = 64  # records that one call of a function copies out of a window: a call for each record would be slow
 _MOST_COUNTED = 1 << 30  # bytes of records that are read to count labels: seconds
 
 
@@ -34,7 +35,8 @@ class Records(Examples):
 
     The order of an epoch: the shards shuffled, their records in windows of `window`, each window shuffled. A resume
     jumps to the shard and re-reads at most one window of encoded records. Up to three windows are in memory: the one in
-    use, the next, and the one being read.
+    use, the next, and the one being read. The files of half a window are read at the same time, each as a whole; that
+    does not change the order. Files with more records than that are read one after the other.
     """
 
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):
@@ -52,6 +54,7 @@ class Records(Examples):
         self._skips = np.array([piece.skip for piece in instructions], np.int64)
         self._takes = np.array([piece.take for piece in instructions], np.int64)
         self._window = window
+        self._largest = int(self._takes.max())
         self.about = About("", {name: builder.info.splits[name].num_examples for name in builder.info.splits})
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
@@ -61,10 +64,10 @@ class Records(Examples):
             lambda epoch: self._windows(seed, epoch, tf.maximum(start - epoch * self.num_examples, 0))
         )
         # The next window is read while this one is used up.
-        records = windows.prefetch(1).flat_map(
+        pieces = windows.prefetch(1).flat_map(
             lambda position, window: self._shuffled(seed, position, window, start, select)
         )
-        return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return pieces.unbatch().map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def ordered(self) -> tf.data.Dataset:
         records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64)).enumerate()
@@ -87,12 +90,16 @@ class Records(Examples):
         order = tf.random.experimental.stateless_shuffle(
             tf.range(len(self._files)), seed=keys.key(seed, keys.SHARDS, epoch)
         )
-        windows = self._records(order, first).batch(self._window).enumerate()
+        at_once = max(1, min(self._window // 2 // self._largest, len(self._files)))
+        windows = self._records(order, first, at_once).batch(self._window).enumerate()
         start = epoch * self.num_examples + first
         return windows.map(lambda number, window: (start + number * self._window, window))
 
-    def _records(self, order, first):
-        """Gives the records of the shards in this order, from record number `first` on, by jumping to its shard."""
+    def _records(self, order, first, at_once=1):
+        """Gives the records of the shards in this order, from record number `first` on, by jumping to its shard.
+
+        `at_once` files are read at the same time; if that is more than one, each is held in memory as a whole.
+        """
         takes = tf.gather(self._takes, order)
         ends = tf.cumsum(takes)
         first_shard = tf.searchsorted(ends, [first], side="right", out_type=tf.int64)[0]
@@ -103,17 +110,26 @@ class Records(Examples):
             records = tf.data.TFRecordDataset(tf.gather(self._files, shard), buffer_size=_READ_BUFFER)
             return records.skip(tf.gather(self._skips, shard) + before).take(takes[number] - before)
 
-        return tf.data.Dataset.range(first_shard, len(self._files)).flat_map(read)
+        shards = tf.data.Dataset.range(first_shard, len(self._files))
+        if at_once == 1:
+            return shards.flat_map(read)
+        files = shards.map(
+            lambda number: read(number).batch(self._largest).get_single_element(),
+            num_parallel_calls=at_once,
+            deterministic=True,
+        )
+        return files.unbatch()
 
     def _shuffled(self, seed, position, window, start, select):
-        """Gives (counter, record) of one window, shuffled, from the counter `start` on."""
+        """Gives (counters, records) of one window, shuffled, in pieces, from the counter `start` on."""
         order = tf.random.experimental.stateless_shuffle(
             tf.range(tf.size(window, tf.int64)), seed=keys.key(seed, keys.WINDOW, position)
         )
-        counters = tf.data.Dataset.range(tf.maximum(position, start), position + tf.size(window, tf.int64))
+        counters = tf.range(tf.maximum(position, start), position + tf.size(window, tf.int64))
         if select is not None:
-            counters = counters.filter(select)
-        return counters.map(lambda counter: (counter, window[order[counter - position]]))
+            counters = counters[select(counters)]
+        pieces = tf.data.Dataset.from_tensor_slices((counters, tf.gather(order, counters - position))).batch(_PIECE)
+        return pieces.map(lambda counters, places: (counters, tf.gather(window, places)))
 
     @abc.abstractmethod
     def _parse(self, counter: tf.Tensor, record: tf.Tensor) -> dict[str, tf.Tensor]:

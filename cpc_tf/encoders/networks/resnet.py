@@ -196,8 +196,8 @@ class ResNet(Network):
         return maps
 
     def _run(self, block: Bottleneck, x: tf.Tensor, training: bool) -> tf.Tensor:
-        # Not with batch norm, which would average its statistics a second time.
-        if self.recompute and self.config.norm != "batch" and training and block.built:
+        # Not where batch norm averages its statistics, which it would do a second time.
+        if self.recompute and block.built and not (training and self.config.norm == "batch"):
             return tf.recompute_grad(lambda x: block(x, training=training))(x)
         return block(x, training=training)
 

@@ -17,6 +17,8 @@ RECORDS = {
     "small windows": ([5, 1, 4], 3),
     "even windows": ([4, 4, 4], 6),
     "skips": ([5, 3], 4),
+    "several files at once": ([3, 2, 3, 1, 3, 3], 12),
+    "several pieces": ([40, 30, 50], 200),
 }
 SCALARS = {"counter": (tf.int64, []), "encoded": (tf.string, []), "label": (tf.int64, [])}
 OBJECTS = {

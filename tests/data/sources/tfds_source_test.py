@@ -2,11 +2,13 @@
 
 import os
 import pathlib
+import threading
 import time
 import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
 
@@ -64,6 +66,28 @@ def test_a_damaged_file_of_records_is_named(sharded):
     with pytest.raises(ConfigError, match=said), fetch.fetching(source):
         labels(source)
     path.write_bytes(sound)
+
+
+def test_several_files_are_read_at_the_same_time(sharded, monkeypatch):
+    """Each record waits until a record of another file has been read, too."""
+    source, read, meeting = TfdsSource(sharded(3, 3), "train", window=12), tf.data.TFRecordDataset, threading.Barrier(2)
+
+    def meet():
+        meeting.wait(timeout=60)
+        return True
+
+    def waiting(*arguments, **options):
+        return read(*arguments, **options).filter(lambda record: tf.numpy_function(meet, [], tf.bool))
+
+    monkeypatch.setattr(tf.data, "TFRecordDataset", waiting)
+    assert len(list(source.stream(seed=0).take(6))) == 6
+
+
+def test_the_order_of_a_seed_does_not_change(sharded):
+    """A run of an earlier version goes on with the images that it would have seen."""
+    source = TfdsSource(sharded(4, 3, 5), "train", window=9)
+    got = [int(tf.io.decode_png(example["encoded"])[0, 0, 0]) for example in source.stream(seed=7).take(24)]
+    assert got == [0, 6, 4, 1, 2, 7, 8, 5, 3, 10, 9, 11, 7, 2, 10, 3, 11, 8, 1, 0, 9, 5, 4, 6]
 
 
 TEXT = tfds.features.Text()
