@@ -22,24 +22,23 @@ from tests import multiworker_test as multiworker
 from tests import samples
 from tests.training import killed_run
 
-STEPS = 200
 SMALLER = ["--encoder=tiny", "--resize=24", "--image_size=24", "--patch_size=8", "--patch_stride=8"]
-LENGTH = [f"--train_steps={STEPS}", "--steps_per_loop=1", "--checkpoint_every=5"]
+LENGTH = ["--steps_per_loop=1", "--checkpoint_every=5"]
 LOOP = "import sys; from cpc_tf import restart; sys.exit(restart.run(sys.argv[1:], restarts=1000, pause=0.1))"
 RESTART = [sys.executable, "-c", LOOP]
 
 
-def kill(room: pathlib.Path, kills: int, seed: int) -> str:
-    """Kills so often, compares the end and returns how often each process was killed."""
+def kill(room: pathlib.Path, kills: int, seed: int, steps: int = 200) -> str:
+    """Kills a run of so many steps so often, compares the end and returns how often each process was killed."""
     random = np.random.default_rng(seed)
-    _finish(start(room, "whole"))
-    loops, killed = start(room, "killed", before=RESTART), [0, 0]
+    _finish(start(room, "whole", steps))
+    loops, killed = start(room, "killed", steps, before=RESTART), [0, 0]
     while sum(killed) < kills:
         victim = int(random.integers(2))
         if random.random() < 0.25:
             time.sleep(random.uniform(0, 20))  # the start of a run is long and has no records
         else:
-            step = STEPS * (sum(killed) + random.uniform(0, 0.9)) / kills
+            step = steps * (sum(killed) + random.uniform(0, 0.9)) / kills
             while _recorded(room / "killed") < step and all(loop.poll() is None for loop in loops):
                 time.sleep(0.01)
             time.sleep(random.uniform(0, 0.3))  # the time of some steps and of saving
@@ -52,10 +51,10 @@ def kill(room: pathlib.Path, kills: int, seed: int) -> str:
     return f"killed {killed[0]} and {killed[1]} times, lost the other {lost} times: ended equal"
 
 
-def start(room, name, before=()):
+def start(room, name, steps, before=()):
     """Starts both processes of a run of some seconds."""
-    places = [f"--data_dir={room}/data", f"--workdir={room}/{name}"]
-    return multiworker.start_workers("cpc_tf.pretrain", *samples.PRETRAIN, *SMALLER, *LENGTH, *places, before=before)
+    own = [*LENGTH, f"--train_steps={steps}", f"--data_dir={room}/data", f"--workdir={room}/{name}"]
+    return multiworker.start_workers("cpc_tf.pretrain", *samples.PRETRAIN, *SMALLER, *own, before=before)
 
 
 def _finish(processes) -> list[str]:
