@@ -102,10 +102,10 @@ def train(
             workdir.record(step, record)
             if workdir.chief:
                 _show(progress, record, warning)
-            # Not in the first records, which read ahead from nothing and compile.
-            if progress.rate and record.get("waiting", 0.0) > waiting.SHOWN and not shown:
-                print(f"waiting for data: {record['waiting']:.0%} of a step; see docs/speed.md", flush=True)
-                shown = True
+                # Not of the first loop, in which the input begins and the step is compiled.
+                if progress.rate and record.get("waiting", 0.0) > waiting.SHOWN and not shown:
+                    print(f"waiting for data: {record['waiting']:.0%} of a step; see docs/speed.md", flush=True)
+                    shown = True
             if stop.number or step == train_steps or step % config.checkpoint_every == 0:
                 for variable in trainee.trained:
                     # A norm that is not finite: the weights are not, or too large to be squared.
@@ -126,7 +126,7 @@ def _device_loop(trainee: Trainee) -> Callable:
     def run(iterator, count: tf.Tensor) -> dict[str, tf.Tensor]:
         """Runs `count` steps without returning to Python and returns the means of their metrics.
 
-        'waiting' is the share of the time in which a step had ended and the batch of the next was not ready.
+        'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
         """
         totals = {name: tf.zeros([]) for name in trainee.metric_names}
         began = waiting.now() if measured else None
