@@ -37,7 +37,8 @@ def main(argv) -> None:
     print(f"| preset | images/s of a core | cores for {_RATE.value:g} images/s |\n|---|---|---|")
     for same in _by_input(presets):
         rate = _run_child(same[0])
-        print(f"| {', '.join(same)} | {rate:.0f} | {cores(rate, _RATE.value):.1f} |", flush=True)
+        names = ", ".join(preset.removeprefix("flags/").removesuffix(".flags") for preset in same)
+        print(f"| {names} | {rate:.0f} | {cores(rate, _RATE.value):.1f} |", flush=True)
 
 
 def cores(rate: float, gpu_rate: float) -> float:

@@ -76,7 +76,7 @@ def test_presets_with_the_same_input_share_a_row(monkeypatch, capsys):
     monkeypatch.setattr(input_benchmark, "_run_child", lambda preset: measured.append(preset) or 400.0)
     input_benchmark.main([])
     assert measured == [presets[0], presets[2]]
-    assert f"| {presets[0]}, {presets[1]} | 400 | 2.5 |" in capsys.readouterr().out
+    assert "| ablation/pretrain_2_mc, ablation/pretrain_3_bu | 400 | 2.5 |" in capsys.readouterr().out
     monkeypatch.setattr(input_benchmark.os, "sched_setaffinity", lambda *_: None)
     assert input_benchmark._measure(presets[0]) > 0
 
