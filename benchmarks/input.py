@@ -20,7 +20,7 @@ _PRESET = flags.DEFINE_multi_string("preset", [], "preset of cpc_tf.pretrain; de
 _PICTURES = flags.DEFINE_string("pictures", "", "folder of JPEGs to use in their place, searched below")
 _SECONDS = flags.DEFINE_float("seconds", 5, "length of each measurement, in seconds of CPU time")
 _RATE = flags.DEFINE_float("gpu_rate", 1000, "images that a GPU trains in a second")
-_CHILD = flags.DEFINE_string("child", "", "one preset to measure; used by the benchmark itself")
+_MEASURE = flags.DEFINE_string("measure", "", "one preset to measure; used by the benchmark itself")
 
 # Folder of flags/ -> usual width and height of the images; any other: 64 x 64 px without compression, as `photos` has.
 SIZES = {"imagenet": (500, 375), "imagenette": (213, 160), "bccd": (640, 480)}
@@ -30,8 +30,8 @@ BATCH = 8  # images: the batch does not change the work, and batches are read ah
 def main(argv) -> None:
     """Prints a table with a row for each kind of input; presets with the same input share it."""
     del argv
-    if _CHILD.value:
-        print(json.dumps(_measure(_CHILD.value)))
+    if _MEASURE.value:
+        print(json.dumps(_measure(_MEASURE.value)))
         return
     presets = _PRESET.value or sorted(map(str, pathlib.Path("flags").glob("*/pretrain*.flags")))
     print(f"| preset | images/s of a core | cores for {_RATE.value:g} images/s |\n|---|---|---|")
@@ -69,7 +69,7 @@ def _config(preset: str):
 
 def _run_child(preset: str) -> float:
     """Returns what a fresh process on one core measures."""
-    command = [sys.executable, "-m", "benchmarks.input", f"--child={preset}"]
+    command = [sys.executable, "-m", "benchmarks.input", f"--measure={preset}"]
     command += [f"--{flag.name}={flag.value}" for flag in (_PICTURES, _SECONDS)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
