@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks import input as input_benchmark
 from benchmarks import memory, scaling, train_step
 from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
@@ -64,6 +65,20 @@ def test_a_step_runs_our_operations():
     used = {operation.type for operation in graph.get_operations()}
     used |= {node.op for function in graph.as_graph_def().library.function for node in function.node_def}
     assert {"CpcNormRelu", "CpcNormReluGrad", "CpcIm2col"} <= used
+
+
+def test_presets_with_the_same_input_share_a_row(monkeypatch, capsys):
+    presets = [f"flags/ablation/pretrain_{name}.flags" for name in ("2_mc", "3_bu", "5_rc")]
+    measured = []
+    values = {"_PRESET": presets, "_MEASURE": "", "_RATE": 1000.0, "_SECONDS": 0.1, "_PICTURES": ""}
+    for name, value in values.items():
+        monkeypatch.setattr(input_benchmark, name, types.SimpleNamespace(value=value))
+    monkeypatch.setattr(input_benchmark, "_run_child", lambda preset: measured.append(preset) or 400.0)
+    input_benchmark.main([])
+    assert measured == [presets[0], presets[2]]
+    assert "| ablation/pretrain_2_mc, ablation/pretrain_3_bu | 400 | 2.5 |" in capsys.readouterr().out
+    monkeypatch.setattr(input_benchmark.os, "sched_setaffinity", lambda *_: None)
+    assert input_benchmark._measure(presets[0]) > 0
 
 
 def test_scaling_fits_lines(monkeypatch, tmp_path, capsys):

@@ -103,10 +103,10 @@ def train(
             workdir.record(step, record)
             if workdir.chief:
                 _show(progress, record, warning)
-            # Not in the first records, which read ahead from nothing and compile.
-            if progress.rate and record.get("waiting", 0.0) > waiting.SHOWN and not shown:
-                print(f"waiting for data: {record['waiting']:.0%} of a step; see docs/speed.md", flush=True)
-                shown = True
+                # Not of the first loop, in which the input begins and the step is compiled.
+                if progress.rate and record.get("waiting", 0.0) > waiting.SHOWN and not shown:
+                    print(f"waiting for data: {record['waiting']:.0%} of a step; see docs/speed.md", flush=True)
+                    shown = True
             # A signal to one process stops all, after the same step.
             stopped = cluster.total(trainee.strategy, stop.number)
             if stopped or step == train_steps or step % config.checkpoint_every == 0:
@@ -130,7 +130,7 @@ def _device_loop(trainee: Trainee) -> Callable:
     def run(iterator, count: tf.Tensor) -> dict[str, tf.Tensor]:
         """Runs `count` steps without returning to Python and returns the means of their metrics.
 
-        'waiting' is the share of the time in which a step had ended and the batch of the next was not ready.
+        'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
         """
         totals = {name: tf.zeros([]) for name in trainee.metric_names}
         began = waiting.now() if measured else None

@@ -207,22 +207,23 @@ class Slow(Adder):
 
 
 def _late(step, context):
-    """A batch each 60 ms."""
-    return _numbers(step, context).map(lambda x: tf.numpy_function(lambda y: time.sleep(0.06) or y, [x], tf.int64))
+    """A batch each 100 ms."""
+    return _numbers(step, context).map(lambda x: tf.numpy_function(lambda y: time.sleep(0.1) or y, [x], tf.int64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
 def test_waiting_for_data_is_recorded_and_said_once(tmp_path, capsys, strategy):
-    """Of 60 ms a step the device works for 20; without that sleep the data is there."""
+    """Of 100 ms a step the device works for 20; without that sleep the data is there."""
     shares, said = [], []
     for name, make in (("late", _late), ("in time", _numbers)):
         slow = Slow()
         slow.strategy = make_strategy(strategy)
         config = replace(_config(tmp_path), workdir=str(tmp_path / name))
-        loop.train(slow, make, config.training, 16, Workdir(config, "pretrain"))
+        loop.train(slow, make, config.training, 12, Workdir(config, "pretrain"))
         shares.append([record["waiting"] for record in Workdir(config, "pretrain").records()][1:])
         said.append([line for line in capsys.readouterr().out.splitlines() if line.startswith("waiting for data: ")])
-    assert min(shares[0]) > 0.4 > 0.2 > np.median(shares[1])
+    assert np.median(shares[0]) > 0.5 > np.median(shares[1])
     assert [len(lines) for lines in said] == [1, 0]
 
 

@@ -1,0 +1,127 @@
+"""Measures the input of pre-training: python -m benchmarks.input [--preset=FILE ...] [--pictures=DIR] > table.md
+
+Counts images per second of one core, by its CPU time: from encoded images in memory to batches of augmented views, with
+the settings of each preset. The images are made up: the embedded photographs in the usual size of the preset's data.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+from absl import app, flags
+
+_PRESET = flags.DEFINE_multi_string("preset", [], "preset of cpc_tf.pretrain; default: all in flags/")
+_PICTURES = flags.DEFINE_string("pictures", "", "folder of JPEGs to use in their place, searched below")
+_SECONDS = flags.DEFINE_float("seconds", 5, "length of each measurement, in seconds of CPU time")
+_RATE = flags.DEFINE_float("gpu_rate", 1000, "images that a GPU trains in a second")
+_MEASURE = flags.DEFINE_string("measure", "", "one preset to measure; used by the benchmark itself")
+
+# Folder of flags/ -> usual width and height of the images; any other: 64 x 64 px without compression, as `photos` has.
+SIZES = {"imagenet": (500, 375), "imagenette": (213, 160), "bccd": (640, 480)}
+BATCH = 8  # images: the batch does not change the work, and batches are read ahead
+
+
+def main(argv) -> None:
+    """Prints a table with a row for each kind of input; presets with the same input share it."""
+    del argv
+    if _MEASURE.value:
+        print(json.dumps(_measure(_MEASURE.value)))
+        return
+    presets = _PRESET.value or sorted(map(str, pathlib.Path("flags").glob("*/pretrain*.flags")))
+    print(f"| preset | images/s of a core | cores for {_RATE.value:g} images/s |\n|---|---|---|")
+    for same in _by_input(presets):
+        rate = _run_child(same[0])
+        names = ", ".join(preset.removeprefix("flags/").removesuffix(".flags") for preset in same)
+        print(f"| {names} | {rate:.0f} | {cores(rate, _RATE.value):.1f} |", flush=True)
+
+
+def cores(rate: float, gpu_rate: float) -> float:
+    """Returns the cores that a GPU needs, from the images/s of a core and of the GPU."""
+    return gpu_rate / rate
+
+
+def _by_input(presets: list[str]) -> list[list[str]]:
+    """Groups presets whose images are decoded, cut and augmented alike."""
+    groups = {}
+    for preset in presets:
+        config = _config(preset)
+        key = (config.objective.kind.VIEW, config.geometry, config.augment, _size(preset))
+        groups.setdefault(key, []).append(preset)
+    return list(groups.values())
+
+
+def _size(preset: str) -> tuple[int, int] | None:
+    return SIZES.get(pathlib.Path(preset).parent.name)
+
+
+def _config(preset: str):
+    from cpc_tf import cli
+    from cpc_tf.pretrain.config import PretrainConfig
+
+    return cli.parse(PretrainConfig, [f"--flagfile={preset}"])
+
+
+def _run_child(preset: str) -> float:
+    """Returns what a fresh process on one core measures."""
+    command = [sys.executable, "-m", "benchmarks.input", f"--measure={preset}"]
+    command += [f"--{flag.name}={flag.value}" for flag in (_PICTURES, _SECONDS)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _measure(preset: str) -> float:
+    """Returns images per second of CPU time of this process, bound to one core."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+
+    import tensorflow as tf
+
+    from cpc_tf.data.pipeline import pipeline
+    from cpc_tf.data.sources.source import NO_LABEL, IndexedSource
+
+    class Pictures(IndexedSource):
+        class_names = ()
+
+        def __init__(self, encoded: list[bytes]):
+            self.num_examples, self._encoded = len(encoded), tf.constant(encoded)
+
+        def read(self, index):
+            return {"encoded": self._encoded[index], "label": tf.constant(NO_LABEL, tf.int64)}
+
+    config = _config(preset)
+    source, view = Pictures(_images(preset)), config.objective.kind.VIEW
+    batches = iter(pipeline.batches(source, view, config.geometry, config.augment, global_batch=BATCH, seed=0))
+    for _ in range(8):  # fills what is read ahead
+        next(batches)
+    start, images = time.process_time(), 0
+    while time.process_time() - start < _SECONDS.value:
+        next(batches)
+        images += BATCH
+    return images / (time.process_time() - start)
+
+
+def _images(preset: str) -> list[bytes]:
+    """Returns encoded images: those of --pictures, or photographs in the usual size of the preset's data."""
+    if _PICTURES.value:
+        found = sorted(pathlib.Path(_PICTURES.value).rglob("*.[jJ][pP]*[gG]"))
+        return [path.read_bytes() for path in found[:: max(1, len(found) // 200)][:200]]
+    from cpc_tf.data.sources import photos
+
+    size, encoded = _size(preset), []
+    for photo in photos.regions("train"):
+        stream = io.BytesIO()
+        if size:
+            photo.convert("RGB").resize(size).save(stream, "JPEG", quality=95)
+        else:
+            photo.convert("RGB").resize((64, 64)).save(stream, "PNG", compress_level=0)
+        encoded.append(stream.getvalue())
+    return encoded
+
+
+if __name__ == "__main__":
+    app.run(main)
