@@ -1,38 +1,114 @@
-"""The memory of a training step, by XLA's own analysis: python -m benchmarks.memory --jax=PYTHON > table.md
+"""The memory of pre-training, by XLA's own analysis: python -m benchmarks.memory --jax=PYTHON > table.md
 
-Counts the variables of a preset, writes its gradient step as a program, and has it compiled for one device that need
-not be there (`benchmarks/memory_compile.py`).
+Flags that differ from the presets stand at the end, after '--', e.g. `-- --recompute`.
+Counts the variables of presets and has their gradient steps compiled for one device, which need not be there
+(`benchmarks/memory_compile.py`). Two numbers of images give a line, and the line the number that fits. The compiler
+comes with JAX, in an environment of its own (`benchmarks/requirements.txt`). Nothing is run.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 
-import numpy as np
+from absl import app, flags
 
-FLAGS = pathlib.Path(__file__).parents[1] / "flags"
+ROOT = pathlib.Path(__file__).parents[1]
+PRESETS = [f"imagenet/pretrain_{name}" for name in ("resnet161", "resnet50", "cpc_v1")] + ["photos/pretrain"]
+
+_JAX = flags.DEFINE_string("jax", sys.executable, "a Python that has JAX and its compiler for the device")
+_DEVICE = flags.DEFINE_string("device", "h100", "'h100', or a topology of TPUs, e.g. 'v4:2x2x1'")
+_PRESETS = flags.DEFINE_list("presets", PRESETS, "flag files below flags/")
+_IMAGES = flags.DEFINE_list("images", ["16", "64"], "two numbers of images on the device")
+_PROGRAM = flags.DEFINE_string("program", "", "file for a program, used by the benchmark itself")
+
+GB = 1e9
+CARDS = (8, 16, 24, 40, 80)  # GB
+SPARE = 0.1  # of a card: for CUDA, the workspaces of its libraries, and fragmentation
 
 
-def write_program(path: str, lines: list[str]) -> dict[str, int]:
-    """Writes the gradient step of pre-training as serialized HLO; returns the bytes of the variables."""
+def main(argv) -> None:
+    """Prints a row for each preset."""
+    if _PROGRAM.value:
+        print(json.dumps(write_program(_PROGRAM.value, argv[1:])))
+        return
+    print(
+        "| preset | variables, GB | gradients, GB | activations, GB | GB an image | fit into "
+        + " | ".join(f"{card} GB" for card in CARDS)
+        + " |\n"
+        + "|---" * (5 + len(CARDS))
+        + "|"
+    )
+    for preset in _PRESETS.value:
+        points = [_point(preset, int(images), argv[1:]) for images in _IMAGES.value]
+        print(row(" ".join([preset, *argv[1:]]), points), flush=True)
+
+
+def _point(preset: str, images: int, changed: Sequence[str]) -> dict[str, int]:
+    with tempfile.TemporaryDirectory() as room:
+        words = [f"--flagfile={ROOT}/flags/{preset}.flags", f"--batch_size={images}", *changed]
+        ours = [sys.executable, "-m", "benchmarks.memory", f"--program={room}/program", "--", *words]
+        theirs = [_JAX.value, str(pathlib.Path(__file__).with_name("memory_compile.py")), f"{room}/program"]
+        return {"images": images, **_run(ours), **_run([*theirs, _DEVICE.value])}
+
+
+def _run(command: list[str]) -> dict[str, int]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def row(name: str, points: Sequence[dict[str, int]]) -> str:
+    """Returns a row of the table from two compiled programs."""
+    first, second = points
+    slope = (needed(second) - needed(first)) / (second["images"] - first["images"])
+    fixed = needed(first) - slope * first["images"]
+    activations = ", ".join(f"{point['images']}: {point['temporaries'] / GB:.1f}" for point in points)
+    cells = [f"{first['variables'] / GB:.1f}", f"{first['outputs'] / GB:.1f}", activations, f"{slope / GB:.2f}"]
+    return f"| {name} | {' | '.join([*cells, *(str(fit(card * GB, fixed, slope)) for card in CARDS)])} |"
+
+
+def needed(point: dict[str, int]) -> int:
+    """Returns the bytes of a step: variables, images, gradients, and what is kept between operations."""
+    images = point["arguments"] - point["weights"]
+    return point["variables"] + images + point["outputs"] + point["temporaries"]
+
+
+def fit(memory: float, fixed: float, slope: float) -> int:
+    """Returns the largest power of two of images that fits into a card of so many bytes; 0: none does."""
+    images = ((1 - SPARE) * memory - fixed) / slope
+    return 1 << int(images).bit_length() - 1 if images >= 1 else 0
+
+
+def write_program(path: str, words: Sequence[str]) -> dict[str, int]:
+    """Writes the gradient step of pre-training as HLO; returns the bytes of the weights and of all variables."""
+    import numpy as np
     import tensorflow as tf
 
-    from cpc_tf import cli
+    from cpc_tf import cli, xla
     from cpc_tf.pretrain.config import PretrainConfig
     from cpc_tf.pretrain.trainee import Pretraining
     from cpc_tf.training.strategy import make_strategy
+    from cpc_tf.training.trainee import Rows
 
-    config = cli.parse(PretrainConfig, [*lines, "--xla=on"])
-    strategy = make_strategy("single")
-    trainee = Pretraining(config, strategy, 1000)
-    view = tf.zeros([config.training.batch_size, *config.objective.kind.VIEW.shape(config.geometry)], tf.uint8)
-    program = trainee._gradients.experimental_get_compiler_ir(view)(stage="hlo_serialized")
+    config = cli.parse(PretrainConfig, words)
+    trainee = Pretraining(config, make_strategy("single"), 1000)
+    shape = [config.training.batch_size, *config.objective.kind.VIEW.shape(config.geometry)]
+    step = xla.jit(lambda view: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), view))
+    program = step.experimental_get_compiler_ir(tf.zeros(shape, tf.uint8))(stage="hlo_serialized")
     pathlib.Path(path).write_bytes(program)
-    size = lambda variables: sum(int(np.prod(v.shape)) * v.dtype.size for v in variables)
-    return {"parameters": size(trainee.trained), "variables": 0}
+
+    def size(variables) -> int:
+        return sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in variables)
+
+    weights = size(trainee.model.variables)
+    return {"weights": weights, "variables": weights + size([*trainee.optimizer.variables, *trainee.average.averages])}
 
 
 if __name__ == "__main__":
-    print(json.dumps(write_program(sys.argv[1], sys.argv[2:])))
+    app.run(main)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import scaling, train_step
+from benchmarks import memory, scaling, train_step
 from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
 
@@ -79,3 +79,24 @@ def test_scaling_fits_lines(monkeypatch, tmp_path, capsys):
     assert "| images | 8: 12, 16: 14, 32: 18, 64: 26, 128: 42 | 10 + 0.25 x | 0 % |" in printed
     assert "| patches of an image | 9: 13, 16: 15, 25: 18, 36: 22, 49: 26 | 10 + 0.32 x | 0 % |" in printed
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_fits_is_the_largest_power_of_two_below_the_line():
+    """Two programs: 2 GB without images, and 0.25 GB an image."""
+    shared = {"weights": 0.5e9, "variables": 1.5e9, "outputs": 0.5e9}
+    points = [{**shared, "images": n, "arguments": 0.5e9 + 0.05e9 * n, "temporaries": 0.2e9 * n} for n in (4, 8)]
+    assert [memory.needed(point) for point in points] == pytest.approx([3e9, 4e9])
+    # 90 % of 8, 16, 24, 40 and 80 GB, less 2: room for 20.8, 49.6, 78.4, 136 and 280 images.
+    assert memory.row("it", points) == "| it | 1.5 | 0.5 | 4: 0.8, 8: 1.6 | 0.25 | 16 | 32 | 64 | 128 | 256 |"
+    assert [memory.fit(gb * 1e9, 2e9, 1e9) for gb in (2, 3, 4, 10)] == [0, 0, 1, 4]
+
+
+def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_encoder):
+    words = ["--dataset=photos", "--encoder=tiny", "--image_size=16", "--patch_size=8", "--patch_stride=4"]
+    words += ["--batch_size=2", "--directions=1", "--steps_to_ignore=0", "--steps_to_predict=1"]
+    found = memory.write_program(str(tmp_path / "program"), words)
+    parameters = found["weights"] / 4
+    assert parameters == int(parameters) > 1000
+    # Adam's two moments and the average of each weight, and Adam's counter and rate.
+    assert 0 < found["variables"] - 4 * found["weights"] <= 16
+    assert (tmp_path / "program").stat().st_size > 10_000

@@ -218,7 +218,9 @@ def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(tmp_pa
 
 
 def test_recomputation_is_refused_or_not_used_in_one_line(ours, caplog):
-    with pytest.raises(ConfigError, match=r"^--recompute: with the batch norm of --encoder=\S+ .* twice; leave it out$"):
+    with pytest.raises(
+        ConfigError, match=r"^--recompute: with the batch norm of --encoder=\S+ .* twice; leave it out$"
+    ):
         maps_of(ours[0], recompute=True)
     maps_of(ours[0], recompute=True, update_statistics=False)
     maps_of(f"graph:{ours[0]}", recompute=True)

@@ -1,4 +1,5 @@
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -112,6 +113,29 @@ def test_recompute_changes_no_gradient(tiny_encoder):
 
     for ours, theirs in zip(gradients(recomputing), gradients(plain)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_recomputation_is_still_there_after_xlas_optimizations(tiny_encoder):
+    """XLA may merge equal computations, which would keep all activations in memory."""
+
+    def convolutions(recompute):
+        encoder = make_encoder(dataclasses.replace(SMALL, recompute=recompute))
+        encoder(_images(1))
+
+        @tf.function(jit_compile=True, autograph=False)
+        def gradients(images):
+            with tf.GradientTape() as tape:
+                value = tf.reduce_sum(tf.square(encoder(images, training=True)))
+            return tape.gradient(value, encoder.trainable_variables)
+
+        program = gradients.experimental_get_compiler_ir(_images(2))(stage="optimized_hlo")
+        blocks = sum(map(len, encoder.stacks))
+        return blocks, len(re.findall(r" (?:convolution|dot)\(", program))
+
+    (blocks, recomputed), (_, plain) = convolutions(True), convolutions(False)
+    # The gradient needs what is between the three convolutions of a block, not its output.
+    assert recomputed == plain + 2 * blocks
 
 
 @pytest.mark.slow
