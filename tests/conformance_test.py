@@ -48,7 +48,7 @@ def root(tmp_path_factory):
 
 def write_root(root):
     """A folder with everything that tiny.flags can name."""
-    samples.write_pictures(root / "PICTURES", {"train": 4, "val": 2}, side=32)
+    samples.write_pictures(root / "PICTURES", {"train": 8, "val": 2}, side=32)
     samples.write_boxes(root / "BOXES")
     modules.write_module(root / "MODULE", EncoderConfig(encoder="small"))
     return root
