@@ -28,7 +28,7 @@ from tests.conftest import make_tiny
 
 LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
 TIMES = ("wall_seconds", "images_per_second", "waiting")  # of a result
-ROUNDING = 1e-3  # allowed `difference` of several devices to one
+ROUNDING = 1e-4  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
 CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
 CASES["efficient-pixels"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny"])
@@ -48,7 +48,7 @@ def root(tmp_path_factory):
 
 def write_root(root):
     """A folder with everything that tiny.flags can name."""
-    samples.write_pictures(root / "PICTURES", {"train": 4, "val": 2}, side=32)
+    samples.write_pictures(root / "PICTURES", {"train": 8, "val": 2}, side=32)
     samples.write_boxes(root / "BOXES")
     modules.write_module(root / "MODULE", EncoderConfig(encoder="small"))
     return root
@@ -92,10 +92,13 @@ def numbers(result, *name):
 
 
 def difference(ours, theirs):
-    """The largest difference between the last checkpoints of two directories, to the tensor's largest value."""
+    """The largest difference between the last checkpoints of two directories, to the tensor's largest value.
+
+    Or to 0.01, if that is larger: of a bias that the loss does not depend on, all is rounding.
+    """
     ours, theirs = weights(ours), weights(theirs)
     assert ours.keys() == theirs.keys()
-    return max(np.abs(ours[name] - value).max() / np.abs(value).max(initial=1e-30) for name, value in theirs.items())
+    return max(np.abs(ours[name] - value).max() / np.abs(value).max(initial=0.01) for name, value in theirs.items())
 
 
 class Whole(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -32,11 +33,8 @@ def on_replicas(
     if wants_xla(xla, strategy):
         function = jit(function)
 
-    @tf.function(autograph=False)
-    def run(*parts):
-        # Not `function` itself: of a compiled tf.function, strategy.run would compile all replicas as one.
-        outputs = strategy.run(lambda *own: function(*own), parts)
-        return tf.nest.map_structure(lambda values: strategy.gather(values, axis=0), outputs)
+    # Of partials TensorFlow knows that each is another function; else it would warn that one is traced time and again.
+    run = tf.function(functools.partial(_run, function, strategy), autograph=False)
 
     def apply(*batch):
         count = len(tf.nest.flatten(batch)[0])
@@ -57,3 +55,9 @@ def on_replicas(
         return tf.nest.map_structure(lambda values: values[:count], run(*parts))
 
     return apply
+
+
+def _run(function: Callable[..., Any], strategy: tf.distribute.Strategy, *parts: Any) -> Any:
+    # Not `function` itself: of a compiled tf.function, strategy.run would compile all replicas as one.
+    outputs = strategy.run(lambda *own: function(*own), parts)
+    return tf.nest.map_structure(lambda values: strategy.gather(values, axis=0), outputs)

@@ -30,9 +30,17 @@ def test_rows_are_those_of_a_loop(strategy, xla):
         wanted = [[3 * value + 1 for value in row] for row in x]
         np.testing.assert_allclose(found["sum"], wanted, rtol=1e-6)
         np.testing.assert_array_equal(found["parts"][0], y)
-    assert set(seen) == {tf.TensorShape([3, 3])}, "one program, whatever is left over"
+    assert seen == [tf.TensorShape([3, 3])] * strategy.num_replicas_in_sync, "one program, whatever is left over"
     with pytest.raises(ValueError, match=f"^{most + 1} rows, and the replicas take {most} at a time$"):
         apply({"x": tf.zeros([most + 1, 3]), "y": tf.zeros([most + 1])}, tf.zeros([most + 1, 1]))
+
+
+def test_many_functions_are_not_taken_for_one_that_is_traced_each_time(caplog):
+    tf.get_logger().addHandler(caplog.handler)
+    for _ in range(6):
+        on_replicas(lambda x: x, make_strategy("single"), 3)(tf.zeros([3]))
+    tf.get_logger().removeHandler(caplog.handler)
+    assert "retracing" not in caplog.text
 
 
 def test_a_replica_computes_only_its_own_rows(two_replicas):
