@@ -27,8 +27,8 @@ from tests import modules, samples
 from tests.conftest import make_tiny
 
 LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
-TIMES = ("wall_seconds", "images_per_second")  # of a result
-ROUNDING = 1e-4  # largest difference between weights of one device and of several, to the tensor's largest value
+TIMES = ("wall_seconds", "images_per_second", "waiting")  # of a result
+ROUNDING = 1e-3  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
 CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
 CASES["efficient-pixels"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny"])
@@ -91,12 +91,11 @@ def numbers(result, *name):
     return {name: result} if isinstance(result, (int, float)) else {}
 
 
-def assert_same_to_rounding(ours, theirs):
-    """Compares the last checkpoints of two directories, each tensor with its largest value."""
+def difference(ours, theirs):
+    """The largest difference between the last checkpoints of two directories, to the tensor's largest value."""
     ours, theirs = weights(ours), weights(theirs)
     assert ours.keys() == theirs.keys()
-    for name, value in theirs.items():
-        np.testing.assert_allclose(ours[name], value, 0, ROUNDING * np.abs(value).max(initial=1e-3), err_msg=str(name))
+    return max(np.abs(ours[name] - value).max() / np.abs(value).max(initial=1e-30) for name, value in theirs.items())
 
 
 class Whole(NamedTuple):
@@ -159,7 +158,7 @@ def test_two_devices_give_the_answer_of_one(whole, resumed, tmp_path, two_replic
         shutil.copytree(whole.killed, tmp_path / "two")
     result = whole.task.run(replace(whole.config, workdir=str(tmp_path / "two")))
     assert numbers(result) == pytest.approx(numbers(whole.result), rel=1e-3)
-    assert_same_to_rounding(tmp_path / "two", whole.config.workdir)
+    assert difference(tmp_path / "two", whole.config.workdir) < ROUNDING
 
 
 def test_what_is_exported_are_tasks():

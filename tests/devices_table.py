@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
 import pytest
 
 from cpc_tf.settings import replace
@@ -43,12 +42,6 @@ def cluster(count):
     return [json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": i}}) for i in range(count)]
 
 
-def difference(ours, theirs):
-    """The largest difference of any weight, to the largest value of its tensor."""
-    ours, theirs = conformance.weights(ours), conformance.weights(theirs)
-    return max(np.abs(ours[name] - value).max() / np.abs(value).max(initial=1e-3) for name, value in theirs.items())
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
         root = conformance.write_root(pathlib.Path(folder))
@@ -62,7 +55,8 @@ def main():
             for kind in (ONE, TWO, FOUR, PROCESSES):
                 result = json.loads((root / kind / case / "result.json").read_text())
                 shown = next(f"{name} {result[name]:.6f}" for name in SHOWN if name in result)
-                print(f"{case:28}{kind:14}{shown:20}{difference(root / kind / case, root / ONE / case):9.1e}")
+                differs = conformance.difference(root / kind / case, root / ONE / case)
+                print(f"{case:28}{kind:14}{shown:20}{differs:9.1e}")
 
 
 if __name__ == "__main__":

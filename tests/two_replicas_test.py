@@ -40,9 +40,10 @@ def settings(config_class, folder, workdir, encoder, *more):
     return cli.parse(config_class, [*here, *TRAINING, f"--workdir={workdir}", f"--encoder={encoder}", *more])
 
 
-def test_linear_compiled_in_bfloat16(folder, hub_dir, tmp_path):
+@pytest.mark.parametrize("kind", ["", "graph:"], ids=["network", "graph"])
+def test_linear_compiled_in_bfloat16(kind, folder, hub_dir, tmp_path):
     geometry = [f"--{name}={value}" for name, value in GEOMETRY.items()]
-    config = settings(LinearConfig, folder, tmp_path, hub_dir, *geometry, *COMPILED)
+    config = settings(LinearConfig, folder, tmp_path, kind + hub_dir, *geometry, *COMPILED)
     result = linear(config)
     assert result["steps"] == 3
     assert 0 <= result["top1"] <= 1

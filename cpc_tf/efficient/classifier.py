@@ -135,7 +135,7 @@ class Classification(Trainee):
         self.set_up(parts, of_whole_batch=of_whole_batch, classifier=classifier, **averages, **saved)
         encode = functools.partial(self._maps, training=phase != FROZEN)
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
-        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, config.numerics.xla)
+        self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, numerics.xla)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images or latents, and labels.

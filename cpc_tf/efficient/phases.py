@@ -54,7 +54,8 @@ class Inputs:
         strategy: tf.distribute.Strategy,
     ):
         self._config, self._labels = config, labels
-        self._encode = on_replicas(encoder.encode, strategy, ENCODED, config.numerics.xla)
+        xla = config.numerics.xla if encoder.compiles else "off"
+        self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
         self._batch = ENCODED * strategy.num_replicas_in_sync
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}

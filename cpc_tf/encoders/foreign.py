@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,7 +12,6 @@ import tensorflow_hub as hub
 from absl import logging
 
 from cpc_tf.files import reason
-from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import shown
 
@@ -119,11 +118,12 @@ def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) ->
         raise ConfigError(f"--encoder={shown(text)}: its features of a grey image are not finite; is it damaged?")
 
 
-def compiles(module: keras.layers.Layer, side: int, text: str) -> bool:
-    """Whether XLA can compile a module's training; warns, with the reason, if it cannot. Nothing is run or changed.
+def compiles(function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Variable], side: int, text: str) -> bool:
+    """Whether XLA can compile a module; warns, with the reason, if it cannot. Nothing is run or changed.
 
     Args:
-      module: images float32 [2, side, side, 3] -> a tensor, with variables of the current strategy.
+      function: images float32 [2, side, side, 3] -> a tensor, with variables of the current strategy.
+      trained: the variables whose gradients are computed.
       side: px.
       text: the value of --encoder, for the warning.
     """
@@ -131,8 +131,8 @@ def compiles(module: keras.layers.Layer, side: int, text: str) -> bool:
     @tf.function(autograph=False, jit_compile=True)
     def gradient(images: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
-            output = module(images, training=True)
-        found = tape.gradient(output, module.trainable_variables)
+            output = function(images)
+        found = tape.gradient(output, trained)
         return [output, *(x for x in found if x is not None)]
 
     def compile_it() -> None:

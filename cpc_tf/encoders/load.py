@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 
@@ -20,7 +21,9 @@ from cpc_tf.settings import ConfigError, replace
 from cpc_tf.texts import shown
 
 
-def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64, precision: str = "float32") -> LoadedEncoder:
+def load_patch_encoder(
+    text: str, seed: int = 0, patch_size: int = 64, precision: str = "float32", xla: bool = False
+) -> LoadedEncoder:
     """Returns the frozen encoder of patches that --encoder names.
 
     Args:
@@ -28,6 +31,7 @@ def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64, precision
       seed: of new weights.
       patch_size: side of the patches, px.
       precision: of a network; a SavedModel computes as it was exported.
+      xla: whether it shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
 
     Raises:
       ConfigError: if there is no such encoder, or it does not return features of such patches.
@@ -56,6 +60,8 @@ def load_patch_encoder(text: str, seed: int = 0, patch_size: int = 64, precision
         )
     if not name.is_new:
         foreign.try_out(loaded.vectors, patch_size, text)
+    if xla and not isinstance(encoder, Network):
+        loaded.compiles = foreign.compiles(loaded.vectors, [], patch_size, text)
     return loaded
 
 
@@ -116,7 +122,8 @@ def load_feature_maps(
     if not name.is_new:
         foreign.try_out(loaded.call, image_size, text)
     if xla and not isinstance(encoder, Network):
-        loaded.compiles = foreign.compiles(loaded, image_size, text)
+        train = functools.partial(loaded, training=True)
+        loaded.compiles = foreign.compiles(train, loaded.trainable_variables, image_size, text)
     return loaded
 
 

@@ -27,7 +27,7 @@ from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import is_chief, replica_batches
+from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
 from cpc_tf.training.workdir import open_run
 
 ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, beside PIXELS
@@ -92,12 +92,17 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         workdir.keep_levels(source.levels)
         with strategy.scope():
             encoder = load_patch_encoder(
-                config.probe.encoder, training.seed, geometry.patch_size, config.numerics.precision
+                config.probe.encoder,
+                training.seed,
+                geometry.patch_size,
+                config.numerics.precision,
+                wants_xla(config.numerics.xla, strategy),
             )
         encode, patch, grid = encoder.patch_latents, geometry.patch_size, geometry.grid
         patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
-        trainee = LinearTraining(config, encode, latent_shape, len(source.class_names), strategy)
+        numerics = {} if encoder.compiles else {"xla": "off"}
+        trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, len(source.class_names), strategy)
         augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
 
         def cached(**order) -> tf.data.Dataset:

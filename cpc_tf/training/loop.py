@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
-from cpc_tf.training import cluster
+from cpc_tf.training import cluster, waiting
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
@@ -76,10 +76,15 @@ def train(
         kept = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
         return Diverged(f"{bad} at step {step}; {kept}. {advice(workdir.config, trainee.rates)}")
 
-    iterator = iter(trainee.strategy.distribute_datasets_from_function(lambda context: make_dataset(step, context)))
+    measured = waiting.is_measured(trainee.strategy)
+    iterator = iter(
+        trainee.strategy.distribute_datasets_from_function(
+            lambda context: waiting.timed(make_dataset(step, context), measured)
+        )
+    )
     device_loop = _device_loop(trainee)
     events = [every for every in (config.checkpoint_every, evaluate_every) if every]
-    progress = Progress(train_steps, step)
+    progress, shown = Progress(train_steps, step), False
     with Deferred() as stop:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
@@ -98,9 +103,12 @@ def train(
             workdir.record(step, record)
             if workdir.chief:
                 _show(progress, record, warning)
-            stopped = cluster.total(
-                trainee.strategy, stop.number
-            )  # one process's signal stops all, after the same step
+            # Not in the first records, which read ahead from nothing and compile.
+            if progress.rate and record.get("waiting", 0.0) > waiting.SHOWN and not shown:
+                print(f"waiting for data: {record['waiting']:.0%} of a step; see docs/speed.md", flush=True)
+                shown = True
+            # A signal to one process stops all, after the same step.
+            stopped = cluster.total(trainee.strategy, stop.number)
             if stopped or step == train_steps or step % config.checkpoint_every == 0:
                 for variable in trainee.trained:
                     # A norm that is not finite: the weights are not, or too large to be squared.
@@ -116,16 +124,29 @@ def train(
 def _device_loop(trainee: Trainee) -> Callable:
     strategy = trainee.strategy
     step = tf.autograph.experimental.do_not_convert(trainee.train_step)
+    measured = waiting.is_measured(strategy)
 
     @tf.function
     def run(iterator, count: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Runs `count` steps without returning to Python and returns the means of their metrics."""
+        """Runs `count` steps without returning to Python and returns the means of their metrics.
+
+        'waiting' is the share of the time in which a step had ended and the batch of the next was not ready.
+        """
         totals = {name: tf.zeros([]) for name in trainee.metric_names}
+        began = waiting.now() if measured else None
+        waited, last = tf.zeros([], tf.float64), tf.zeros([])
         for _ in tf.range(count):
-            metrics = strategy.run(step, (next(iterator),))
+            element = next(iterator)
+            if measured:
+                # On GPUs the host is ahead: this waits for the step before while the next is already under way.
+                ready = strategy.experimental_local_results(element["ready"])[-1]
+                waited += tf.maximum(ready - waiting.now(after=last), 0)
+            metrics = strategy.run(step, element["batch"])
             mean = {name: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, None) for name, value in metrics.items()}
             totals = {name: total + mean[name] for name, total in totals.items()}
-        return {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
+            last = tf.add_n(list(mean.values()))
+        means = {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
+        return {**means, "waiting": waited / (waiting.now(after=last) - began)} if measured else means
 
     return run
 

@@ -115,10 +115,7 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
         return tf.distribute.TPUStrategy(resolver)
     if name == "single":
         return tf.distribute.OneDeviceStrategy(devices[0] if devices else "/cpu:0")
-    devices = devices or tuple(device.name for device in tf.config.list_logical_devices("CPU"))
-    # Keys of collective operations by the number of devices, as a group of another size cannot have the same.
-    keys = {"_collective_key_base": 10_000 * len(devices)}
-    return type("MirroredStrategy", (tf.distribute.MirroredStrategy,), keys)(devices)
+    return tf.distribute.MirroredStrategy(devices or [d.name for d in tf.config.list_logical_devices("CPU")])
 
 
 def replica_batches(

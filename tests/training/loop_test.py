@@ -1,7 +1,9 @@
 import math
 import os
 import signal
+import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -194,6 +196,34 @@ def test_evaluates_on_time_and_at_the_end(tmp_path):
 def test_warnings_go_to_stderr(tmp_path, capsys):
     _train(_config(tmp_path), 4, watch=lambda step, record: "looks collapsed")
     assert "warning: looks collapsed" in capsys.readouterr().err
+
+
+class Slow(Adder):
+    """A step of 20 ms."""
+
+    def train_step(self, batch):
+        loss = super().train_step(batch)["loss"]
+        return {"loss": tf.ensure_shape(tf.numpy_function(lambda x: time.sleep(0.02) or x, [loss], tf.float32), [])}
+
+
+def _late(step, context):
+    """A batch each 60 ms."""
+    return _numbers(step, context).map(lambda x: tf.numpy_function(lambda y: time.sleep(0.06) or y, [x], tf.int64))
+
+
+@pytest.mark.parametrize("strategy", ["single", "mirrored"])
+def test_waiting_for_data_is_recorded_and_said_once(tmp_path, capsys, strategy):
+    """Of 60 ms a step the device works for 20; without that sleep the data is there."""
+    shares, said = [], []
+    for name, make in (("late", _late), ("in time", _numbers)):
+        slow = Slow()
+        slow.strategy = make_strategy(strategy)
+        config = replace(_config(tmp_path), workdir=str(tmp_path / name))
+        loop.train(slow, make, config.training, 16, Workdir(config, "pretrain"))
+        shares.append([record["waiting"] for record in Workdir(config, "pretrain").records()][1:])
+        said.append([line for line in capsys.readouterr().out.splitlines() if line.startswith("waiting for data: ")])
+    assert min(shares[0]) > 0.4 > 0.2 > np.median(shares[1])
+    assert [len(lines) for lines in said] == [1, 0]
 
 
 def test_progress_line_shows_how_far_and_how_long(tmp_path, capsys):
