@@ -34,7 +34,7 @@ SPARE = 0.1  # of a card: for CUDA, the workspaces of its libraries, and fragmen
 def main(argv) -> None:
     """Prints a row for each preset."""
     if _PROGRAM.value:
-        print(json.dumps(write_program(_PROGRAM.value, argv[1:])))
+        print(json.dumps(write_program(_PROGRAM.value, int(_IMAGES.value[0]), argv[1:])))
         return
     print(
         "| preset | variables, GB | gradients, GB | activations, GB | GB an image | fit into "
@@ -50,8 +50,8 @@ def main(argv) -> None:
 
 def _point(preset: str, images: int, changed: Sequence[str]) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as room:
-        words = [f"--flagfile={ROOT}/flags/{preset}.flags", f"--batch_size={images}", *changed]
-        ours = [sys.executable, "-m", "benchmarks.memory", f"--program={room}/program", "--", *words]
+        words = [f"--images={images}", "--", f"--flagfile={ROOT}/flags/{preset}.flags", *changed]
+        ours = [sys.executable, "-m", "benchmarks.memory", f"--program={room}/program", *words]
         theirs = [_JAX.value, str(pathlib.Path(__file__).with_name("memory_compile.py")), f"{room}/program"]
         return {"images": images, **_run(ours), **_run([*theirs, _DEVICE.value])}
 
@@ -70,7 +70,8 @@ def row(name: str, points: Sequence[dict[str, int]]) -> str:
     fixed = needed(first) - slope * first["images"]
     activations = ", ".join(f"{point['images']}: {point['temporaries'] / GB:.1f}" for point in points)
     cells = [f"{first['variables'] / GB:.1f}", f"{first['outputs'] / GB:.1f}", activations, f"{slope / GB:.2f}"]
-    return f"| {name} | {' | '.join([*cells, *(str(fit(card * GB, fixed, slope)) for card in CARDS)])} |"
+    fitting = [str(min(first["batch"], fit(card * GB, fixed, slope))) for card in CARDS]
+    return f"| {name} | {' | '.join([*cells, *fitting])} |"
 
 
 def needed(point: dict[str, int]) -> int:
@@ -85,20 +86,26 @@ def fit(memory: float, fixed: float, slope: float) -> int:
     return 1 << int(images).bit_length() - 1 if images >= 1 else 0
 
 
-def write_program(path: str, words: Sequence[str]) -> dict[str, int]:
-    """Writes the gradient step of pre-training as HLO; returns the bytes of the weights and of all variables."""
+def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int]:
+    """Writes the gradient step of pre-training on so many images as serialized HLO.
+
+    Returns:
+      The images of a batch as `words` have it, and the bytes of the weights and of all variables.
+    """
     import numpy as np
     import tensorflow as tf
 
     from cpc_tf import cli, xla
     from cpc_tf.pretrain.config import PretrainConfig
     from cpc_tf.pretrain.trainee import Pretraining
+    from cpc_tf.settings import replace
     from cpc_tf.training.strategy import make_strategy
     from cpc_tf.training.trainee import Rows
 
-    config = cli.parse(PretrainConfig, words)
+    given = cli.parse(PretrainConfig, words)
+    config = replace(given, batch_size=images)
     trainee = Pretraining(config, make_strategy("single"), 1000)
-    shape = [config.training.batch_size, *config.objective.kind.VIEW.shape(config.geometry)]
+    shape = [images, *config.objective.kind.VIEW.shape(config.geometry)]
     step = xla.jit(lambda view: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), view))
     program = step.experimental_get_compiler_ir(tf.zeros(shape, tf.uint8))(stage="hlo_serialized")
     pathlib.Path(path).write_bytes(program)
@@ -107,7 +114,8 @@ def write_program(path: str, words: Sequence[str]) -> dict[str, int]:
         return sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in variables)
 
     weights = size(trainee.model.variables)
-    return {"weights": weights, "variables": weights + size([*trainee.optimizer.variables, *trainee.average.averages])}
+    variables = weights + size([*trainee.optimizer.variables, *trainee.average.averages])
+    return {"batch": given.training.batch_size, "weights": weights, "variables": variables}
 
 
 if __name__ == "__main__":

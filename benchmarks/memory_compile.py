@@ -46,7 +46,7 @@ def main(path: str, name: str) -> None:
     options.num_replicas = options.num_partitions = 1
     options.device_assignment = xla_client.DeviceAssignment.create(np.array([[device.id]]))
     with open(path, "rb") as file:
-        text = _jax.mlir.xla_computation_to_mlir_module(_jax.XlaComputation(file.read()))
+        text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(file.read()))
     with mlir.make_ir_context():
         program = device.client.compile(ir.Module.parse(text), xla_client.DeviceList((device,)), options)
     found = program.get_compiled_memory_stats()

@@ -98,18 +98,19 @@ def test_scaling_fits_lines(monkeypatch, tmp_path, capsys):
 
 def test_what_fits_is_the_largest_power_of_two_below_the_line():
     """Two programs: 2 GB without images, and 0.25 GB an image."""
-    shared = {"weights": 0.5e9, "variables": 1.5e9, "outputs": 0.5e9}
+    shared = {"batch": 128, "weights": 0.5e9, "variables": 1.5e9, "outputs": 0.5e9}
     points = [{**shared, "images": n, "arguments": 0.5e9 + 0.05e9 * n, "temporaries": 0.2e9 * n} for n in (4, 8)]
     assert [memory.needed(point) for point in points] == pytest.approx([3e9, 4e9])
-    # 90 % of 8, 16, 24, 40 and 80 GB, less 2: room for 20.8, 49.6, 78.4, 136 and 280 images.
-    assert memory.row("it", points) == "| it | 1.5 | 0.5 | 4: 0.8, 8: 1.6 | 0.25 | 16 | 32 | 64 | 128 | 256 |"
+    # 90 % of 8, 16, 24, 40 and 80 GB, less 2: room for 20.8, 49.6, 78.4, 136 and 280 images, of a batch of 128.
+    assert memory.row("it", points) == "| it | 1.5 | 0.5 | 4: 0.8, 8: 1.6 | 0.25 | 16 | 32 | 64 | 128 | 128 |"
     assert [memory.fit(gb * 1e9, 2e9, 1e9) for gb in (2, 3, 4, 10)] == [0, 0, 1, 4]
 
 
 def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_encoder):
     words = ["--dataset=photos", "--encoder=tiny", "--image_size=16", "--patch_size=8", "--patch_stride=4"]
-    words += ["--batch_size=2", "--directions=1", "--steps_to_ignore=0", "--steps_to_predict=1"]
-    found = memory.write_program(str(tmp_path / "program"), words)
+    words += ["--batch_size=6", "--directions=1", "--steps_to_ignore=0", "--steps_to_predict=1"]
+    found = memory.write_program(str(tmp_path / "program"), 2, words)
+    assert found["batch"] == 6
     parameters = found["weights"] / 4
     assert parameters == int(parameters) > 1000
     # Adam's two moments and the average of each weight, and Adam's counter and rate.
