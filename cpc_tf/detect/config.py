@@ -13,12 +13,11 @@ from cpc_tf.settings import (
     Settings,
     constant,
     count,
-    fraction,
     rate,
     setting,
     width,
 )
-from cpc_tf.training.config import NumericsConfig, TrainingConfig
+from cpc_tf.training.config import AccumulatingConfig, TrainingConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +114,7 @@ class HeadConfig(Settings):
 class InferenceConfig(Settings):
     """Which boxes become detections."""
 
-    detection_score: float = fraction(0.05, "Least probability of a detection")
+    detection_score: float = constant(0.05, "Least probability of a detection", minimum=0, maximum=1)
     detection_nms_iou: float = constant(0.5, "Overlap at which detections of a class suppress", above=0, maximum=1)
     detections: int = regions(100, "Most detections of an image")
 
@@ -181,4 +180,4 @@ class DetectConfig(Settings):
     sgd: DetectorSgdConfig = DetectorSgdConfig()
     scoring: ScoringConfig = ScoringConfig()
     training: TrainingConfig = TrainingConfig()
-    numerics: NumericsConfig = NumericsConfig()
+    numerics: AccumulatingConfig = AccumulatingConfig()

@@ -182,7 +182,7 @@ class FasterRCNN(keras.Model):
         return {**losses, "loss": tf.add_n(list(losses.values()))}
 
     def call(self, images: tf.Tensor, sizes: tf.Tensor, least_score: tf.Tensor | None = None) -> Detections:
-        """Finds objects; images and sizes as in `training_losses`, `least_score` overrides --detection_score."""
+        """Finds objects; images and sizes as in `training_losses`, `least_score` overrides the `detection_score`."""
         rpn = self.config.rpn
         features, anchors = self._features(images, training=False)
         objectness, deltas = self.rpn(features)

@@ -9,7 +9,7 @@ from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.base import Objective
 from cpc_tf.objectives.contrast import Contrastive
 from cpc_tf.settings import ConfigError, Settings, count, setting
-from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig
+from cpc_tf.training.config import AccumulatingConfig, OptimizerConfig, TrainingConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PretrainConfig(Settings):
     objective: ObjectiveConfig = ObjectiveConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
-    numerics: NumericsConfig = NumericsConfig()
+    numerics: AccumulatingConfig = AccumulatingConfig()
     monitor: MonitorConfig = MonitorConfig()
 
     def check(self):
