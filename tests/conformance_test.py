@@ -94,11 +94,11 @@ def numbers(result, *name):
 def difference(ours, theirs):
     """The largest difference between the last checkpoints of two directories, to the tensor's largest value.
 
-    Or to 0.01, if that is larger: of a bias that the loss does not depend on, all is rounding.
+    Or to 0.1, if that is larger: of a bias that the loss does not depend on, all is rounding.
     """
     ours, theirs = weights(ours), weights(theirs)
     assert ours.keys() == theirs.keys()
-    return max(np.abs(ours[name] - value).max() / np.abs(value).max(initial=0.01) for name, value in theirs.items())
+    return max(np.abs(ours[name] - value).max() / np.abs(value).max(initial=0.1) for name, value in theirs.items())
 
 
 class Whole(NamedTuple):

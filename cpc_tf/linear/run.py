@@ -108,7 +108,8 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         def cached(**order) -> tf.data.Dataset:
             batches = augmented(global_batch=training.batch_size, seed=training.seed)
             encode = on_replicas(trainee.encode, strategy, trainee.rows)
-            features = encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
+            title = "encoding training images" if workdir.chief else ""
+            features = encode_dataset(batches, encode, views * source.num_examples, title)
             return feature_batches(features, **order)
 
         batches = replica_batches(training, cached if views else augmented)
