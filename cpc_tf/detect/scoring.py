@@ -75,7 +75,7 @@ def find(
       strategy: its replicas share the work.
       batch_size: images of a replica at a time.
     """
-    run, progress, scenes = on_replicas(detector, strategy, batch_size), Progress(source.num_examples), []
+    run, progress, scenes = on_replicas(detector, strategy, batch_size, fixed=True), Progress(source.num_examples), []
     for batch in detection_pipeline.plain_batches(source, canvas, batch_size * strategy.num_replicas_in_sync):
         detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
         before = len(scenes)

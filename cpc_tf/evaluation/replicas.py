@@ -13,40 +13,43 @@ from cpc_tf.xla import jit
 
 
 def on_replicas(
-    function: Callable[..., Any], strategy: tf.distribute.Strategy, rows: int, xla: str = "off"
+    function: Callable[..., Any], strategy: tf.distribute.Strategy, rows: int, xla: str = "off", fixed: bool = False
 ) -> Callable[..., Any]:
     """Returns a function of batches that divides their rows among all replicas.
 
-    A batch is filled up with copies of its last row, so that one program serves the last, smaller batch, too. Several
-    processes call it with the same batches; each computes the rows of its own replicas and gets all rows.
+    A batch is filled up with copies of its last row until each replica has a power of two of rows, so that few programs
+    serve all batches; with XLA, or if `fixed`, until it has `rows`, so that one does. Several processes call it with
+    the same batches; each computes the rows of its own replicas and gets all rows.
 
     Args:
       function: structures of tensors [rows, ...] -> a structure of tensors [rows, ...]; called in replica context.
       strategy: its replicas compute.
-      rows: of a replica at a time.
+      rows: of a replica at a time, at most.
       xla: 'auto', 'on' or 'off': whether XLA compiles the function, as --xla.
+      fixed: whether the function is always called with `rows`.
 
     Returns:
       The same function of tensors [n, ...], for any n up to rows * replicas; it raises ValueError if there are more.
     """
-    most = rows * strategy.num_replicas_in_sync
+    replicas = strategy.num_replicas_in_sync
     if wants_xla(xla, strategy):
-        function = jit(function)
+        function, fixed = jit(function), True
 
     # Of partials TensorFlow knows that each is another function; else it would warn that one is traced time and again.
     run = tf.function(functools.partial(_run, function, strategy), autograph=False)
 
     def apply(*batch):
         count = len(tf.nest.flatten(batch)[0])
-        if count > most:
-            raise ValueError(f"{count} rows, and the replicas take {most} at a time")
+        if count > rows * replicas:
+            raise ValueError(f"{count} rows, and the replicas take {rows * replicas} at a time")
+        each = rows if fixed else min(rows, 1 << (-(-count // replicas) - 1).bit_length())
 
         def divided(values):
             values = tf.convert_to_tensor(values)
 
             def own(context):
-                first = context.replica_id_in_sync_group * rows
-                return tf.gather(values, tf.minimum(tf.range(first, first + rows), count - 1))
+                first = context.replica_id_in_sync_group * each
+                return tf.gather(values, tf.minimum(tf.range(first, first + each), count - 1))
 
             return strategy.experimental_distribute_values_from_function(own)
 

@@ -11,8 +11,8 @@ def strategy(request):
     return make_strategy("single") if request.param == "one" else request.getfixturevalue(f"{request.param}_replicas")
 
 
-@pytest.mark.parametrize("xla", ["off", "on"])
-def test_rows_are_those_of_a_loop(strategy, xla):
+@pytest.mark.parametrize("program", ["plain", "fixed", "xla"])
+def test_rows_are_those_of_a_loop(strategy, program):
     with strategy.scope():
         factor = tf.Variable(3.0)
     seen = []
@@ -21,16 +21,19 @@ def test_rows_are_those_of_a_loop(strategy, xla):
         seen.append(batch["x"].shape)
         return {"sum": batch["x"] * factor + extra, "parts": (tf.cast(batch["y"], tf.int32),)}
 
-    apply = on_replicas(function, strategy, 3, xla)
-    most = 3 * strategy.num_replicas_in_sync
-    for count in (most, 1, 2, most - 1):
+    replicas = strategy.num_replicas_in_sync
+    apply = on_replicas(function, strategy, 3, "on" if program == "xla" else "off", fixed=program == "fixed")
+    most = 3 * replicas
+    for count in (most, 1, replicas, 2 * replicas, most - 1):
         x = np.random.default_rng(count).normal(size=[count, 3]).astype(np.float32)
         y, extra = np.arange(count), np.ones([count, 1], np.float32)
         found = apply({"x": tf.constant(x), "y": tf.constant(y)}, extra)
         wanted = [[3 * value + 1 for value in row] for row in x]
         np.testing.assert_allclose(found["sum"], wanted, rtol=1e-6)
         np.testing.assert_array_equal(found["parts"][0], y)
-    assert seen == [tf.TensorShape([3, 3])] * strategy.num_replicas_in_sync, "one program, whatever is left over"
+    assert seen == [
+        tf.TensorShape([n, 3]) for n in ((3, 1, 2) if program == "plain" else (3,)) for _ in range(replicas)
+    ]
     with pytest.raises(ValueError, match=f"^{most + 1} rows, and the replicas take {most} at a time$"):
         apply({"x": tf.zeros([most + 1, 3]), "y": tf.zeros([most + 1])}, tf.zeros([most + 1, 1]))
 
