@@ -67,9 +67,8 @@ class Pretraining(Trainee):
 
     @property
     def metric_names(self) -> list[str]:
-        scale = ["loss_scale"] if self.loss_scale else []
         spread = ["feature_std", "effective_rank"] if self.model.LATENTS else []
-        return ["loss", "gradient_norm", *scale, *spread, *self.model.metric_names]
+        return ["loss", "gradient_norm", *spread, *self.model.metric_names]
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor]:
         return (tf.ensure_shape(batch[self._view.key], [None, *self._shape]),)

@@ -132,7 +132,7 @@ def _device_loop(trainee: Trainee) -> Callable:
 
         'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
         """
-        totals = {name: tf.zeros([]) for name in trainee.metric_names}
+        totals = {name: tf.zeros([]) for name in trainee.reported}
         began = waiting.now() if measured else None
         waited, last = tf.zeros([], tf.float64), tf.zeros([])
         for _ in tf.range(count):

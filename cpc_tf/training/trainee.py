@@ -43,7 +43,7 @@ class Trainee(tf.Module, abc.ABC):
       numerics: precision, XLA, and the parts of a batch whose gradients are accumulated.
 
     Attributes:
-      metric_names: the keys of what `train_step` returns. 'gradient_norm' asks for the norm before clipping.
+      metric_names: names of metrics. 'gradient_norm' asks for the norm before clipping.
       rates: the flags of the learning rates, for the advice after divergence.
       strategy, batch_size, numerics: as given.
       rows: the images of a replica.
@@ -128,6 +128,11 @@ class Trainee(tf.Module, abc.ABC):
         """
         self.exchanges = exchanges and self.strategy.num_replicas_in_sync > 1
         self._gradients = gradients if self.exchanges else self.compiled(gradients)
+
+    @property
+    def reported(self) -> list[str]:
+        """The keys of what `train_step` returns."""
+        return [*self.metric_names, *(["loss_scale"] if self.loss_scale else [])]
 
     def compiled(self, function: Callable) -> Callable:
         """Returns the function, compiled by XLA if this trainee is to be."""

@@ -75,7 +75,7 @@ def train(trainee, batch, steps=3, jit=False):
     )
     step = tf.function(lambda share: strategy.run(trainee.train_step, (share,)), autograph=False, jit_compile=jit)
     found = [step(shares) for _ in range(steps)]
-    assert set(found[0]) == set(trainee.metric_names)
+    assert set(found[0]) == set(trainee.reported)
     losses = [{name: float(strategy.reduce("MEAN", x, None)) for name, x in metrics.items()} for metrics in found]
     assert np.isfinite([[*metrics.values()] for metrics in losses]).all()
     return [metrics["loss"] for metrics in losses]

@@ -19,7 +19,7 @@ from cpc_tf.training.workdir import Workdir
 class Adder(tf.Module):
     """A trainee whose variable adds up what the data says, exactly."""
 
-    metric_names = ("loss",)
+    reported = ("loss",)
     rates = ("learning_rate",)
     trained = ()
 
