@@ -30,7 +30,8 @@ def run(root, kind):
             patch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: strategy)
         for case, (task, _) in conformance.CASES.items():
             config = conformance.settings(root, case, root / kind / case)
-            task.run(replace(config, strategy="multiworker" if kind == PROCESSES else "single"))
+            # TensorFlow 2.15 dies of the strided convolutions of one image of this detector, on a CPU.
+            task.run(replace(config, batch_size=8, strategy="multiworker" if kind == PROCESSES else "single"))
 
 
 def cluster(count):
