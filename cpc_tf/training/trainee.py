@@ -138,10 +138,6 @@ class Trainee(tf.Module, abc.ABC):
         """Returns the function, compiled by XLA if this trainee is to be."""
         return xla.jit(function) if self._xla else function
 
-    def compiled_alone(self, function: Callable) -> Callable:
-        """Returns a part of `losses` without exchange, compiled if the rest is not."""
-        return self.compiled(function) if self.exchanges else function
-
     @abc.abstractmethod
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
         """Returns the arguments of `losses` after `rows`, with one row an image; it is not compiled."""
