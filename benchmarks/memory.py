@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from absl import app, flags
 
 ROOT = pathlib.Path(__file__).parents[1]
-PRESETS = [f"imagenet/pretrain_{name}" for name in ("resnet161", "resnet50", "cpc_v1")] + ["photos/pretrain"]
+PRESETS = ["imagenet/pretrain_resnet161", "imagenet/pretrain_resnet50", "photos/pretrain"]
 
 _JAX = flags.DEFINE_string("jax", sys.executable, "a Python that has JAX and its compiler for the device")
 _DEVICE = flags.DEFINE_string("device", "h100", "'h100', or a topology of TPUs, e.g. 'v4:2x2x1'")
