@@ -32,13 +32,17 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
         return argv[:1]
 
     def main(_) -> int | None:
-        interrupt_on_signals()
+        received = interrupt_on_signals()
         try:
             function(_from_flags(config_class, flags.FLAGS))
         except RunEnded as ended:
             return _complain(ended)
         except Interrupted as stop:
             return _complain(Stopped(stop.number, "what was saved before is whole"))
+        except Exception:
+            if not received:
+                raise
+            return _complain(Stopped(received[0], "what was saved before is whole"))
 
     app.run(main, flags_parser=parse_flags)
 

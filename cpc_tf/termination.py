@@ -23,13 +23,20 @@ class Interrupted(KeyboardInterrupt):
         self.number = number
 
 
-def interrupt_on_signals() -> None:
-    """Makes signals raise Interrupted in the main thread from now on."""
+def interrupt_on_signals() -> list[int]:
+    """Makes signals raise Interrupted in the main thread from now on.
+
+    Returns:
+      A list to which the signals are added. Libraries in C++ can make another error of what is raised within them.
+    """
+    received: list[int] = []
 
     def interrupt(number, frame):
+        received.append(number)
         raise Interrupted(number)
 
     _handle(interrupt)
+    return received
 
 
 class Deferred:

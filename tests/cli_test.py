@@ -1,6 +1,8 @@
 """Settings as flags: round trips, wrong values, and what a user sees of them."""
 
 import dataclasses
+import os
+import signal
 import subprocess
 import sys
 
@@ -13,6 +15,7 @@ from cpc_tf.export.run import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, Settings, changed_flags, flatten, leaves, replace, setting, to_flagfile
+from cpc_tf.termination import Interrupted
 
 # The smallest binary: its settings do not import TensorFlow, which needs seconds to start.
 TINY = """
@@ -222,6 +225,27 @@ def test_a_user_sees_the_run_or_one_line(words, status, printed, error):
     assert (done.returncode, done.stdout) == (status, printed)
     assert done.stderr.startswith(error)
     assert done.stderr.count("\n") == (1 if status else 0)
+
+
+def test_what_a_library_makes_of_a_signal_is_that_signal(monkeypatch, capsys):
+    """Code in C++ may raise an error of its own when Python code that it calls is interrupted."""
+
+    def interrupted(config):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except Interrupted as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    monkeypatch.setattr(cli.app, "run", lambda main, **_: sys.exit(main([])))
+    monkeypatch.setattr(cli, "_from_flags", lambda *_: None)
+    monkeypatch.setattr(cli, "define", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        cli.run(PretrainConfig, interrupted)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert ended.value.code == 143
+    assert capsys.readouterr().err.startswith("error: stopped by SIGTERM: ")
 
 
 @pytest.mark.slow
