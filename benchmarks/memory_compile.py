@@ -1,7 +1,7 @@
 """Compiles a program of `benchmarks.memory` for a device that need not be there: python memory_compile.py FILE DEVICE
 
 Prints the bytes of its arguments, outputs and temporaries, by XLA's analysis. Tried: jax 0.10.2 with 'jax[cuda12]' for
-'h100', with 'jax[tpu]' for 'v4:2x2x1'. Without a device XLA measures no kernels: it takes default ones, and what
+'h100'; topologies of TPUs were not. Without a device XLA measures no kernels: it takes default ones, and what
 cuDNN's algorithms need for themselves is not in the figures.
 """
 

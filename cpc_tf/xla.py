@@ -1,4 +1,4 @@
-"""Whether XLA compiles what is being traced, and products that XLA computes in full float32 on every device."""
+"""XLA: functions compiled by it, and products in full float32 on every device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HIGHEST = bytes([0x0A, 2, 2, 2])
 
 @contextlib.contextmanager
 def tracing(compiled: bool) -> Iterator[None]:
-    """Says of what this thread traces inside the context whether XLA compiles it, for `matmul` and `native.allowed`."""
+    """Declares whether XLA compiles what this thread traces inside the context; `matmul` and `native` depend on it."""
     token = _COMPILED.set(compiled)
     try:
         with native.allowed(not compiled):

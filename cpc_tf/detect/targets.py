@@ -30,7 +30,7 @@ class Samples(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Random numbers for some images of a batch, the same on however many devices the batch is."""
+    """Random numbers for some images of a batch, the same for any number of devices."""
 
     seed: tf.Tensor  # int32 [2]
     batch_size: int  # of the whole batch

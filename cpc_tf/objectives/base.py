@@ -54,8 +54,8 @@ class Objective(keras.Model, abc.ABC):
 
     Attributes:
       parts: the number of parts of a batch that a CPU encodes side by side; does not change the result.
-      compiled: applied to what replicas compute in training between two exchanges, so that XLA can compile it: the
-        exchange it cannot.
+      compiled: wraps each piece of a training step that lies between two exchanges of the replicas. XLA compiles the
+        pieces, since it cannot compile an exchange.
     """
 
     NAME: ClassVar[str]  # value of --objective

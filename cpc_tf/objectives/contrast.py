@@ -21,7 +21,7 @@ class Pool(NamedTuple):
 
 
 def pool(values: tf.Tensor, group: int, first: tf.Tensor | int) -> Pool:
-    """Returns the candidates of images with these values.
+    """Returns the candidates of some images: the values of all images of their groups.
 
     Args:
       values: [B, ...] of this replica's images. B is a multiple of `group`, or divides it; then the values of all
@@ -72,7 +72,7 @@ class Contrastive(Objective):
 
         Args:
           own: their embeddings.
-          pools: name of an embedding in CANDIDATES -> their candidates.
+          pools: name of an embedding, of those in `candidates` -> the candidates of these images.
         """
 
     @abc.abstractmethod

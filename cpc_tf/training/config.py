@@ -55,13 +55,15 @@ class NumericsConfig(Settings):
     xla: str = setting(
         "auto", "Compile the gradient with XLA; auto: on a GPU", choices=("auto", "on", "off"), free_on_resume=True
     )
-    accumulate: int = constant(1, "As in AccumulatingConfig", minimum=1, maximum=2**20, free_on_resume=True)
+    accumulate: int = constant(
+        1, "Parts of a step; a flag only in AccumulatingConfig", minimum=1, maximum=2**20, free_on_resume=True
+    )
     parts: int = constant(2, "Parts of a batch that a CPU encodes side by side", minimum=1, maximum=1024)
 
 
 @dataclasses.dataclass(frozen=True)
 class AccumulatingConfig(NumericsConfig):
-    """Of tasks that can compute a step part by part: those without batch norm that is trained."""
+    """For tasks that can accumulate gradients over parts of a batch. Trained batch norm prevents it."""
 
     accumulate: int = count(
         1,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-FIRST, GROWTH = 2.0**15, 2000  # as Keras and PyTorch have them, within a factor of two
+FIRST, GROWTH = 2.0**15, 2000  # the values of Keras
 
 
 class LossScale(tf.Module):
@@ -29,8 +29,8 @@ class LossScale(tf.Module):
         """Calls `update(*gradients)` if the norm of the gradients is finite, and adapts the scale; in replica context.
 
         Returns:
-          The norm to report: 0 for a step that was left out. At a scale of 1 it is what it is, so that a run which
-          diverged ends.
+          The norm to report: 0 for a step that was left out, but the infinite norm itself at a scale of 1, where the
+          run has diverged and ends.
         """
         finite = tf.math.is_finite(norm)
 
