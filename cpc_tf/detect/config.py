@@ -161,9 +161,7 @@ class ScoringConfig(Settings):
 
     test_split: str = setting("test", "Part of the dataset that the detector is tested on at the end")
     test_batch_size: int = count(4, "Images per device and step in the test", maximum=2**20, free_on_resume=True)
-    detection_iou: float = setting(
-        0.5, "Overlap from which a detection is a true positive", source="VOC", above=0, maximum=1
-    )
+    detection_iou: float = constant(0.5, "Overlap from which a detection is a true positive", above=0, maximum=1)
 
 
 @dataclasses.dataclass(frozen=True)

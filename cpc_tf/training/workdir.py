@@ -21,6 +21,7 @@ from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, flat
 from cpc_tf.texts import shown
 from cpc_tf.training import cluster
 from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.config import AccumulatingConfig
 from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
@@ -32,10 +33,11 @@ class OutOfMemory(RunEnded):
 
     status = 5
 
-    def __init__(self, why: str):
+    def __init__(self, why: str, accumulates: bool):
+        same = "--accumulate=2, or more parts, needs less and the run goes on; else " if accumulates else ""
         super().__init__(
-            f"out of memory ({why}); a smaller --batch_size or smaller images need less, in another --workdir, since "
-            "a run keeps its settings; what was saved before is whole"
+            f"out of memory ({why}); {same}a smaller --batch_size or smaller images need less, in another --workdir, "
+            "since a run keeps its settings; what was saved before is whole"
         )
 
 
@@ -67,7 +69,8 @@ def open_run(config: Settings, task: str, *batches: int) -> Iterator[tuple[Workd
             yield workdir, strategy
             cluster.total(strategy, 1)  # none leaves before all are done: those that stay could not go on alone
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
-            raise OutOfMemory(reason(error)) from error
+            accumulates = isinstance(getattr(config, "numerics", None), AccumulatingConfig)
+            raise OutOfMemory(reason(error), accumulates) from error
 
 
 def read_config(workdir: str, config_class: type) -> Any:

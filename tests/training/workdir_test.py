@@ -188,7 +188,7 @@ def test_what_killed_exports_left_is_removed(tmp_path):
 
 @pytest.mark.parametrize("error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "OOM\nmore")])
 def test_too_little_memory_is_one_line(config, error):
-    said = r"^out of memory \(.*\); a smaller --batch_size"
+    said = r"^out of memory \(.*\); --accumulate=2, or more parts, needs less and the run goes on; else a smaller"
     with pytest.raises(OutOfMemory, match=said) as ended, open_run(config, "pretrain"):
         raise error
     assert ended.value.status == 5
