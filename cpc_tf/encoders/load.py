@@ -108,6 +108,12 @@ def load_feature_maps(
         if recompute:
             logging.warning("--recompute: not used by --encoder=%s, which computes as exported", text)
         encoder = foreign.trainable_layer(name.module, endpoint, image_size, text, flag)
+        if update_statistics and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            logging.warning(
+                "--encoder=%s: if it has batch norm and is fine-tuned, each device uses the statistics of its own "
+                "images, so the figures depend on the number of devices; --strategy=single uses one",
+                text,
+            )
     else:
         encoder.check(replace(encoder.config, recompute=recompute))
         if recompute and encoder.config.norm == "batch" and update_statistics:

@@ -227,6 +227,17 @@ def test_recomputation_is_refused_or_not_used_in_one_line(ours, caplog):
     assert f"--recompute: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
 
 
+def test_batch_norm_of_others_depends_on_the_devices_and_a_line_says_so(ours, two_replicas, caplog):
+    said = "each device uses the statistics of its own images"
+    with two_replicas.scope():
+        maps_of(ours[0])  # ours takes them from all devices
+        maps_of(f"graph:{ours[0]}", update_statistics=False)
+        assert said not in caplog.text
+        maps_of(f"graph:{ours[0]}")
+    assert f"--encoder=graph:{ours[0]}: if it has batch norm" in caplog.text
+    assert said in caplog.text
+
+
 def test_our_module_computes_in_the_precision_asked_for(ours):
     path, network = ours
     exact, rough = maps_of(path), maps_of(path, precision="bfloat16")
