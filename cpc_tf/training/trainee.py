@@ -70,8 +70,8 @@ class Trainee(tf.Module, abc.ABC):
         if self.rows % parts:
             fitting = [n for n in range(1, self.rows + 1) if self.rows % n == 0]
             raise ConfigError(
-                f"--accumulate={parts}: {self.rows} images of --batch_size on each of {replicas} replicas cannot be "
-                f"divided into so many parts; {', '.join(map(str, fitting))} would do"
+                f"--accumulate={parts}: the {self.rows} images that a device has of --batch_size={batch_size} cannot "
+                f"be divided into so many parts; {', '.join(map(str, fitting))} would do"
             )
         self._xla = wants_xla(numerics.xla, strategy)
         with strategy.scope():

@@ -147,7 +147,7 @@ def test_without_any_scale_left_an_overflow_is_reported():
 
 
 def test_parts_that_do_not_divide_a_replicas_images_are_refused(two_replicas):
-    why = r"^--accumulate=4: 6 images of --batch_size on each of 2 replicas cannot .* parts; 1, 2, 3, 6 would do$"
+    why = r"^--accumulate=4: the 6 images that a device has of --batch_size=12 cannot .* parts; 1, 2, 3, 6 would do$"
     with pytest.raises(ConfigError, match=why):
         Line(two_replicas, 12, accumulate=4)
 
