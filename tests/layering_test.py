@@ -34,7 +34,7 @@ ALLOWED = {
     "efficient": SHARED | {"results"},
     "detect": SHARED | {"results"},
     "report": SHARED | {"results", "tasks"},
-    "export": SHARED | {"tasks", "pretrain", "efficient", "detect"},
+    "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
 }
 BINARY = set(ALLOWED) - {"export"}
 
