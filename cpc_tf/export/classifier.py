@@ -132,7 +132,7 @@ def _export(
         "calibration": result.get("calibration"),
         "image_size": geometry.image_size,
         "resize": geometry.resize,
-        "resize_mode": getattr(geometry, "resize_mode", "squash"),
+        "resize_mode": geometry.resize_mode,
         "geometry": flatten(geometry) if is_grid else None,
         "levels": model.levels,
         "encoder": result["identity"],
