@@ -18,7 +18,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.loaded import LoadedEncoder
-from cpc_tf.evaluation import scores
+from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras
@@ -58,6 +58,7 @@ class Inputs:
         self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
         self._batch = ENCODED * strategy.num_replicas_in_sync
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
+        self.kind = label_kinds.of(source.several_labels)
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         self._encoded: dict[str, Features] = {}
 
@@ -133,7 +134,7 @@ class Phases:
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = self._classifier(config, phase)
-            trainee = Classification(self.encoder, classifier, phase, config, steps, self._strategy)
+            trainee = self._classification(classifier, phase, config, steps)
         self._train(config, trainee, part, steps)
         return trainee
 
@@ -147,27 +148,33 @@ class Phases:
         """
         horizon = config.sgd.finetune_steps
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
-        trainee = Classification(self.encoder, start.classifier, FINE_TUNED, config, horizon, self._strategy)
+        trainee = self._classification(start.classifier, FINE_TUNED, config, horizon)
         every = config.sgd.look_every if evaluated else 0
         evaluate = (lambda: self.held_out(config, trainee)) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
-        """Returns accuracy and loss on the held-out labels."""
+        """Returns the main score and the loss on the held-out labels."""
         found, _ = self._evaluate(config, trainee, "held_out")
-        return {"held_out_top1": found["top1"], "held_out_loss": found["loss"]}
+        return {f"held_out_{name}": found[name] for name in (self.inputs.kind.main, "loss")}
 
-    def test(self, config: EfficientConfig, trainee: Classification) -> tuple[dict[str, float], np.ndarray]:
-        """Returns top-1, top-5 and loss on the test split, and (label, prediction) of each image, [N, 2]."""
+    def test(self, config: EfficientConfig, trainee: Classification) -> tuple[dict[str, float], list[tuple[str, str]]]:
+        """Returns the scores on the test split, and (label, prediction) of each image as texts."""
         return self._evaluate(config, trainee, "test")
 
     def _evaluate(
         self, config: EfficientConfig, trainee: Classification, part: str
-    ) -> tuple[dict[str, float], np.ndarray]:
+    ) -> tuple[dict[str, float], list[tuple[str, str]]]:
         logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
-        found = scores.score(logits, labels)
+        found = self.inputs.kind.score(logits, labels)
         loop.refuse_divergence(found, config, trainee.rates)
-        return found, np.stack([labels, logits.argmax(1)], 1)
+        kind = self.inputs.kind
+        return found, list(zip(kind.texts(labels), kind.texts(kind.predictions(logits))))
+
+    def _classification(
+        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, steps: int
+    ) -> Classification:
+        return Classification(self.encoder, classifier, phase, config, steps, self._strategy, self.inputs.kind)
 
     def _classifier(self, config: EfficientConfig, phase: str) -> ResNetClassifier:
         side = config.images.image_size

@@ -19,7 +19,7 @@ class Subset(IndexedSource):
     """Some examples of a source that reads by index. See `restricted`."""
 
     def __init__(self, source: IndexedSource, indices: np.ndarray):
-        self.num_examples, self.class_names, self.levels = len(indices), source.class_names, source.levels
+        _take_over(self, source, indices)
         self._source, self._indices = source, tf.constant(indices, tf.int64)
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -36,17 +36,22 @@ class InMemory(IndexedSource):
     """
 
     def __init__(self, source: Source, indices: np.ndarray):
-        self.num_examples, self.class_names, self.levels = len(indices), source.class_names, source.levels
+        _take_over(self, source, indices)
         wanted = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(indices, tf.int64), tf.ones([len(indices)], tf.int32)), 0
         )
         kept = source.ordered().filter(lambda example: wanted.lookup(example["counter"]) > 0)
         examples = list(kept.as_numpy_iterator())
         self._encoded = tf.constant([example["encoded"] for example in examples])
-        self._labels = tf.constant([example["label"] for example in examples], tf.int64)
+        self._labels = tf.constant(np.stack([example["label"] for example in examples]))
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"encoded": self._encoded[index], "label": self._labels[index]}
 
     def labels(self) -> np.ndarray:
         return self._labels.numpy()
+
+
+def _take_over(subset: Source, source: Source, indices: np.ndarray) -> None:
+    subset.num_examples, subset.class_names, subset.levels = len(indices), source.class_names, source.levels
+    subset.several_labels = source.several_labels
