@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.evaluation import scores, several_labels
+from cpc_tf.evaluation.calibration import probabilities
 
 
 class LabelKind(abc.ABC):
@@ -27,12 +28,12 @@ class LabelKind(abc.ABC):
         """Returns the scores of a test."""
 
     @abc.abstractmethod
-    def predictions(self, logits: np.ndarray) -> np.ndarray:
-        """Returns the predicted labels, in the form of labels."""
+    def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns logits [M, K] and labels int64 [M] of choices among K, to calibrate: the softmax is a probability."""
 
     @abc.abstractmethod
-    def texts(self, labels: np.ndarray) -> list[str]:
-        """Returns labels as predictions.csv has them, by the numbers of the classes."""
+    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
+        """Returns (label, prediction, probability) of each picture as predictions.csv has them."""
 
     @property
     def main(self) -> str:
@@ -58,11 +59,12 @@ class OneLabel(LabelKind):
     def score(self, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         return scores.score(logits, labels)
 
-    def predictions(self, logits: np.ndarray) -> np.ndarray:
-        return logits.argmax(1)
+    def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return logits, labels
 
-    def texts(self, labels: np.ndarray) -> list[str]:
-        return [str(label) for label in labels]
+    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
+        shares = probabilities(logits).max(1)
+        return [(f"{of[0]}", f"{of[1]}", f"{of[2]:.4f}") for of in zip(labels, logits.argmax(1), shares)]
 
 
 class SeveralLabels(LabelKind):
@@ -77,11 +79,21 @@ class SeveralLabels(LabelKind):
     def score(self, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         return several_labels.score(logits, labels)
 
-    def predictions(self, logits: np.ndarray) -> np.ndarray:
-        return (logits > 0).astype(np.float32)  # a probability above 0.5
+    def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own = logits.reshape(-1, 1)  # of each pair of picture and class, whose choice is between no and yes
+        return np.concatenate([np.zeros_like(own), own], 1), labels.reshape(-1).astype(np.int64)
 
-    def texts(self, labels: np.ndarray) -> list[str]:
-        return [";".join(map(str, np.flatnonzero(row))) for row in labels]
+    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
+        shares = probabilities(self.choices(logits, labels)[0])[:, 1].reshape(logits.shape)
+        found = logits > 0  # a probability above 0.5
+        return [
+            (_joined(np.flatnonzero(own)), _joined(np.flatnonzero(guess)), _joined(f"{p:.4f}" for p in share[guess]))
+            for own, guess, share in zip(labels, found, shares)
+        ]
+
+
+def _joined(values):
+    return ";".join(map(str, values))
 
 
 ONE, SEVERAL = OneLabel(), SeveralLabels()

@@ -71,8 +71,8 @@ class LinearTraining(Trainee):
         metrics = self.kind.metrics(logits, labels)
         return metrics["loss"], metrics
 
-    def test(self, batches: tf.data.Dataset) -> dict[str, float]:
-        """Returns the scores on finite batches of {'patches' or 'latents', 'label'}."""
+    def test(self, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+        """Returns logits [N, classes] and labels of finite batches of {'patches' or 'latents', 'label'}."""
         logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self.rows)
         found = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
-        return self.kind.score(*(np.concatenate(parts) for parts in zip(*found)))
+        return tuple(np.concatenate(parts) for parts in zip(*found))

@@ -105,9 +105,9 @@ def _bars(axis: Axes, results: Mapping[str, dict], theme: plots.Theme) -> None:
 
 def _named(names: Sequence[str], label: np.ndarray) -> str:
     """Returns the name of a class, or of each of several."""
-    return names[label] if label.ndim == 0 else ", ".join(names[number] for number in np.flatnonzero(label))
+    return names[label] if label.ndim == 0 else ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"
 
 
 def _alike(label: np.ndarray, other: np.ndarray) -> bool:
     """Returns whether two labels are the same, or share one of several."""
-    return label == other if label.ndim == 0 else bool(np.any(label * other > 0))
+    return label == other if label.ndim == 0 else bool(np.any(label * other > 0) or not np.any(label + other))

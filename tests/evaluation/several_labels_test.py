@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from cpc_tf.evaluation.calibration import fitted_temperature
 from cpc_tf.evaluation.label_kinds import SEVERAL
 from cpc_tf.evaluation.several_labels import average_precision, score
 
@@ -50,5 +51,13 @@ def test_a_random_order_has_the_precision_of_chance():
 
 def test_predictions_as_text():
     logits = np.array([[1.0, -1, 2], [-1, -1, -1]])
-    assert SEVERAL.texts(SEVERAL.predictions(logits)) == ["0;2", ""]
+    rows = SEVERAL.rows(logits, np.array([[1, 1, 0], [0, 0, 1]]))
+    assert rows == [("0;1", "0;2", "0.7311;0.8808"), ("2", "", "")]
     assert SEVERAL.described({"map": 0.5, "micro_f1": 0.25}) == "mAP 50.0 %  micro-F1 25.0 %"
+
+
+def test_the_temperature_that_labels_were_drawn_with():
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 2, [2000, 10])
+    labels = (random.random(logits.shape) < 1 / (1 + np.exp(-logits / 3))).astype(np.float32)
+    assert fitted_temperature(*SEVERAL.choices(logits, labels)) == pytest.approx(3, rel=0.05)
