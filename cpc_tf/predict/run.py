@@ -43,7 +43,7 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
     tell = progress or (lambda line: None)
     if config.output not in ("", STDOUT) and part.is_finished(config.output):
         raise ConfigError(
-            f"--output={config.output}: is there and finished (beside an unfinished one there is {part.SUFFIX}); remove "
+            f"--output={config.output}: is finished (an unfinished one has a {part.SUFFIX} beside it); remove "
             "it or choose another name"
         )
     files = pictures.find(config.pictures)
