@@ -40,14 +40,17 @@ class Classifier:
         """Image uint8 [H, W, 3] -> uint8 [S, S, 3], as the module shows it to its network."""
         return self._module.prepared(image[None])[0]
 
+    def classify(self, images: np.ndarray) -> np.ndarray:
+        """Prepared images uint8 [N, S, S, 3] -> probabilities float32 [N, C]."""
+        return self._module.classify(images)["probabilities"].numpy()
+
     def predict(self, files: Pictures, batch_size: int, start: int = 0) -> Iterator[Step]:
         """Yields what is predicted of the pictures from `start` on, in order."""
         options = {"least_side": self._least_side, "levels": self.levels, "start": start}
         for batch in pictures.batches(files, self.prepare, batch_size, **options):
             records = {i: Prediction(files.names[i], error=why) for i, why in batch.broken.items()}
             if len(batch.indices):
-                probabilities = self._module.classify(batch.images)["probabilities"].numpy()  # [n, C]
-                for index, row in zip(batch.indices.tolist(), probabilities):
+                for index, row in zip(batch.indices.tolist(), self.classify(batch.images)):
                     order = np.argsort(-row, kind="stable")
                     chosen = order[row[order] > _SEVERAL_ABOVE] if self.several_labels else order[:BEST]
                     names = tuple(self.class_names[i] for i in chosen)
