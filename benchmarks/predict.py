@@ -1,7 +1,7 @@
 """Measures what `cpc_tf.predict` adds to its model: python -m benchmarks.predict --model=DIR --pictures=FOLDER
 
-Compares pictures per second of the whole prediction (files to records) with those of the model alone on batches that are
-in memory already. Rounds alternate between both, so that other work on the machine disturbs both alike.
+Compares pictures per second of the whole prediction (files to records) with those of the model alone on batches that
+are in memory already. Rounds alternate between both, so that other work on the machine disturbs both alike.
 """
 
 from __future__ import annotations
