@@ -28,7 +28,7 @@ Step = tuple[Batch, list[Record], Sequence[np.ndarray]]
 class Classifier:
     """A classifier's module with its card, classifier.json."""
 
-    is_detector = False
+    is_detector, usual_batch = False, 32
 
     def __init__(self, module: Any, card: dict[str, Any]):
         self._module, self._least_side = module, card["resize"]
@@ -66,7 +66,8 @@ class Detector:
       least_score: of the boxes.
     """
 
-    is_detector, several_labels, levels = True, False, None
+    is_detector, usual_batch = True, 8
+    several_labels, levels = False, None
 
     def __init__(self, module: Any, least_score: float):
         self._module, self._least_score = module, tf.constant(least_score, tf.float32)

@@ -59,7 +59,7 @@ def test_a_row_for_each_picture(model, folder, tmp_path):
         np.testing.assert_allclose(probabilities, record.probabilities, atol=1e-4)
     assert not (tmp_path / "out/p.csv.part").exists()
     assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
-    assert any("1 of 10 pictures could not be read" in line for line in told)
+    assert any("1 of 10 pictures could not be read: x/blue/1.jpg (cannot be decoded: PDF)" in line for line in told)
     with pytest.raises(ConfigError, match="is finished"):
         predict(config)
 
