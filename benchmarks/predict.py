@@ -1,4 +1,4 @@
-"""Measures what `cpc_tf.predict` adds to its model: python -m benchmarks.predict --model=DIR --pictures=FOLDER
+"""Measures what `cpc_tf.predict` adds to its model: python -m benchmarks.predict --classifier=DIR --files=FOLDER
 
 Compares pictures per second of the whole prediction (files to records) with those of the model alone on batches that
 are in memory already. Rounds alternate between both, so that other work on the machine disturbs both alike.
@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from absl import app, flags
 
-_MODEL = flags.DEFINE_string("model", "", "directory of an exported classifier")
-_PICTURES = flags.DEFINE_string("pictures", "", "pictures, as for cpc_tf.predict")
-_BATCH = flags.DEFINE_integer("batch_size", 32, "pictures of a batch")
+_MODEL = flags.DEFINE_string("classifier", "", "directory of an exported classifier")
+_PICTURES = flags.DEFINE_string("files", "", "pictures, as for cpc_tf.predict")
+_BATCH = flags.DEFINE_integer("at_a_time", 32, "pictures of a batch")
 _MOST = flags.DEFINE_integer("most", 640, "pictures that are used, evenly spaced")
-_ROUNDS = flags.DEFINE_integer("rounds", 5, "rounds of both; their medians are compared")
+_ROUNDS = flags.DEFINE_integer("repeats", 5, "rounds of both; their medians are compared")
 
 
 def main(argv) -> None:

@@ -28,7 +28,7 @@ def boxes_on(image: np.ndarray, boxes: Sequence[Box], colors: Mapping[str, str],
     picture = Image.fromarray(image)
     pen = ImageDraw.Draw(picture)
     letters = max(10, min(picture.size) // 30)
-    width = max(1, min(picture.size) // 250)
+    width = max(1 + named, min(picture.size) // 200)
     font = _font([box.label for box in boxes], letters)
     for box in reversed(boxes):  # the best last: on top
         color = colors[box.label]

@@ -127,13 +127,18 @@ def open_model(directory: str, least_score: float = 0.5) -> Model:
         raise ConfigError(
             f"{where}: has no classifier.json or detector.json; export a run with python -m cpc_tf.export"
         )
+    log = tf.get_logger()
+    level = log.level
     try:
+        log.setLevel("ERROR")  # it would warn of gradients, which nobody asks for here
         module = tf.saved_model.load(directory)
         if kind == "detector":
             return Detector(module, least_score)
         return Classifier(module, read_json(os.path.join(directory, "classifier.json")))
     except (OSError, tf.errors.OpError, AttributeError, KeyError) as error:
         raise ConfigError(f"{where}: cannot be loaded ({reason(error)}); export it again") from error
+    finally:
+        log.setLevel(level)
 
 
 def fingerprint(directory: str) -> str:

@@ -59,7 +59,7 @@ def draw(
                 xlim=(low[0], high[0] + 1e-9), ylim=(low[1], high[1] + 1e-9), xlabel="the same map: a dot a picture"
             )
             handles = [Line2D([], [], color=color, marker="o", linestyle="", label=name) for name, color in entries]
-            canvas.legend(handles=handles, loc="outside left upper", fontsize=9)
+            canvas.legend(handles=handles, loc="outside right upper", fontsize=9)
         tiles.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(dots)), aspect="auto")
         tiles.set_xlabel(
             "similar pictures are near each other; each shown is the one nearest to the middle of its cell"
