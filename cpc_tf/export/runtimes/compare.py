@@ -64,7 +64,7 @@ def compare(
     name = "photographs" if representative is None else "representative"
     key = f"{made.kind}/{name}/{made.vector}"
     found = {
-        "pictures": f"{len(got[key])} {name}",
+        "pictures": f"{len(wanted[key])} {name}",
         "difference": _difference(got, wanted, config.quantize == "none"),
         "similarity": _similarity(got[key], wanted[key]),
     }
