@@ -1,0 +1,122 @@
+"""The embedding map: pictures in two dimensions, those with similar features near each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+
+from cpc_tf.results import glyphs, plots
+from cpc_tf.settings import ConfigError
+
+PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")
+MOST = 2000  # pictures on a map: more take t-SNE minutes, and their dots cover each other
+_ROWS, _COLUMNS = 16, 22  # cells, each with one thumbnail at most
+_COMPONENTS, _PERPLEXITY = 50, 30  # of t-SNE: usual values
+_CLASSES = 19  # with a colour of their own
+
+
+def draw(
+    features: np.ndarray,
+    thumbnails: np.ndarray,
+    labels: Sequence[int] | None = None,
+    class_names: Sequence[str] = (),
+    method: str = PCA_MAP,
+    seed: int = 0,
+) -> bytes:
+    """Returns a PNG with a dot for each picture, and thumbnails of some.
+
+    The map is divided into cells; a cell shows the picture that is nearest to its middle.
+
+    Args:
+      features: float [N, D].
+      thumbnails: uint8 [N, t, t, 3].
+      labels: class of each picture, -1 if it is not known; None: there are no labels.
+      class_names: of the labels.
+      method: 'pca', the two directions of largest variance, or 'tsne', which keeps neighbours together and says nothing
+        about larger distances.
+      seed: of t-SNE.
+
+    Raises:
+      ConfigError: the features are not finite.
+    """
+    where, title = _positions(features, method, seed)
+    colors, entries = _colors(len(features), labels, class_names)
+    low, high = where.min(0), where.max(0)
+    cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
+
+    def fill(canvas: Figure, theme: plots.Theme) -> None:
+        axis = canvas.subplots()
+        axis.scatter(*where.T, s=10, c=colors, linewidths=0)
+        shown = _sheet(where, low, cell, thumbnails, colors, framed=labels is not None)
+        axis.imshow(shown, extent=(low[0], high[0] + 1e-9, low[1], high[1] + 1e-9), aspect="auto", zorder=2)
+        axis.set(xticks=[], yticks=[], title=f"{title} of {features.shape[1]} features of {len(features):,} pictures")
+        axis.set_xlabel("similar pictures are near each other; a thumbnail is the picture nearest to that place")
+        axis.grid(visible=False)
+        axis.spines[:].set_visible(False)
+        if entries:
+            handles = [Line2D([], [], color=color, marker="o", linestyle="", label=name) for name, color in entries]
+            canvas.legend(handles=handles, loc="outside right upper", fontsize=9)
+
+    return plots.png(fill, 13 if entries else 11, 8)
+
+
+def _positions(features: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, str]:
+    """Returns positions float [N, 2], and the name of the map."""
+    if not np.isfinite(features).all():
+        raise ConfigError("some features are not finite, so there is no map of them: is the encoder's training whole?")
+    count = min(_COMPONENTS, *features.shape)
+    pca = PCA(count, svd_solver="randomized", random_state=seed)
+    with np.errstate(invalid="ignore"):  # of pictures that are all alike: no variance to divide by
+        components = pca.fit_transform(features.astype(np.float64))  # [N, count]
+    if method == TSNE_MAP and len(features) > 3 and np.ptp(components) > 0:
+        perplexity = min(_PERPLEXITY, (len(features) - 1) / 3)
+        return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(components), "t-SNE"
+    kept = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
+    return np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count)))), f"PCA ({kept:.0f} % of the variance)"
+
+
+def _colors(
+    count: int, labels: Sequence[int] | None, class_names: Sequence[str]
+) -> tuple[np.ndarray, list[tuple[str, tuple[float, ...]]]]:
+    """Returns the colour of each picture, float [count, 3], and the (name, colour) of the legend."""
+    grey, theme = to_rgb(plots.IGNORED), plots.THEME
+    if labels is None:
+        return np.tile(to_rgb(theme.named["cpc"]), (count, 1)), []
+    labels = np.asarray(labels)
+    present, counts = np.unique(labels[labels >= 0], return_counts=True)
+    shown = sorted(present[np.argsort(-counts, kind="stable")][:_CLASSES])
+    palette = theme.lines[:-1] if len(shown) < len(theme.lines) else colormaps["tab20"].colors
+    own = {label: to_rgb(color) for label, color in zip(shown, palette)}
+    names = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
+    entries = [(names[label], color) for label, color in own.items()]
+    rest = [
+        name for name, any_of in (("no label", (labels < 0).any()), ("others", len(present) > len(shown))) if any_of
+    ]
+    entries += [(" or ".join(rest), grey)] if rest else []
+    return np.array([own.get(label, grey) for label in labels.tolist()]), entries
+
+
+def _sheet(
+    where: np.ndarray, low: np.ndarray, cell: np.ndarray, thumbnails: np.ndarray, colors: np.ndarray, framed: bool
+) -> np.ndarray:
+    """Returns the thumbnails in their cells, transparent elsewhere: uint8 [rows * t, columns * t, 4]."""
+    at = np.clip(((where - low) / cell).astype(int), 0, (_COLUMNS - 1, _ROWS - 1))  # [N, 2], column and row from below
+    away = np.linalg.norm((where - low) / cell - at - 0.5, axis=1)
+    side = thumbnails.shape[1]
+    sheet = np.zeros([_ROWS, side, _COLUMNS, side, 4], np.uint8)
+    for index in np.argsort(-away, kind="stable"):  # the nearest to the middle comes last
+        column, row = at[index]
+        tile = np.dstack([thumbnails[index], np.full([side, side], 255, np.uint8)])
+        edge = max(1, side // 16)
+        tile[:, :edge] = tile[:, -edge:] = tile[:edge] = tile[-edge:] = (
+            (*np.round(255 * colors[index]), 255) if framed else (255, 255, 255, 255)
+        )
+        sheet[_ROWS - 1 - row, :, column] = tile
+    return sheet.reshape(_ROWS * side, _COLUMNS * side, 4)

@@ -1,0 +1,62 @@
+"""The embedding map: what is where, and in which colour."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cpc_tf.results import map as embedding_map
+from cpc_tf.settings import ConfigError
+
+
+def clusters(count=60):
+    """Features of two kinds of pictures, red and blue, far apart; thumbnails in their colours; labels."""
+    random = np.random.default_rng(0)
+    labels = np.arange(count) % 2
+    features = random.normal(size=[count, 8]) + 20 * labels[:, None]
+    thumbnails = np.zeros([count, 16, 16, 3], np.uint8)
+    thumbnails[labels == 0, ..., 0] = thumbnails[labels == 1, ..., 2] = 255
+    return features.astype(np.float32), thumbnails, labels
+
+
+def pixels(png):
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", embedding_map.METHODS)
+def test_similar_pictures_are_together(method):
+    features, thumbnails, labels = clusters()
+    drawn = pixels(embedding_map.draw(features, thumbnails, labels, ["red", "blue"], method))
+    red, blue = (np.argwhere((drawn == color).all(-1)) for color in ((255, 0, 0), (0, 0, 255)))
+    assert min(len(red), len(blue)) > 1000
+    apart = np.abs(red.mean(0) - blue.mean(0))
+    assert apart.max() > 2 * max(red.std(0)[apart.argmax()], blue.std(0)[apart.argmax()])
+
+
+@pytest.mark.slow
+def test_the_same_seed_draws_the_same_map():
+    features, thumbnails, _ = clusters(20)
+    once, again = (embedding_map.draw(features, thumbnails, None, (), "tsne", seed=1) for _ in range(2))
+    assert once == again
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (2, 1), (5, 3)])
+@pytest.mark.parametrize("method", embedding_map.METHODS)
+def test_few_or_equal_pictures_have_a_map(shape, method):
+    thumbnails = np.full([shape[0], 8, 8, 3], 128, np.uint8)
+    assert pixels(embedding_map.draw(np.ones(shape, np.float32), thumbnails, method=method)).size
+
+
+def test_unknown_and_rare_classes_are_grey():
+    labels = [-1, *range(25), *range(19)]
+    colors, entries = embedding_map._colors(len(labels), labels, [f"class {i}" for i in range(25)])
+    assert [name for name, _ in entries] == [*(f"class {i}" for i in range(19)), "no label or others"]
+    assert len(np.unique(colors, axis=0)) == 20
+    np.testing.assert_array_equal(colors[0], colors[25])
+
+
+def test_features_that_are_not_finite_are_refused():
+    with pytest.raises(ConfigError, match="not finite"):
+        embedding_map.draw(np.full([4, 2], np.nan), np.zeros([4, 8, 8, 3], np.uint8))
