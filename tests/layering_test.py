@@ -115,7 +115,7 @@ ONLY_IN = {
     "tensorflow.keras": "",
     "tf.keras": "keras.py",
     "tf_keras": "keras.py",
-    "keras": "",
+    "keras": "keras3.py",  # which writes models of Keras 3
 }
 
 
