@@ -140,7 +140,7 @@ def _export(
         "geometry": flatten(geometry) if is_grid else None,
         "levels": model.levels,
         "encoder": result["identity"],
-        "dataset": readme.dataset_name(run.data.dataset),
+        "dataset": readme.dataset_name(run.data.origin),
         "run": os.path.basename(workdir.rstrip("/")),
         "step": step,
         "figures": figures,
@@ -172,7 +172,7 @@ def _readme(card: dict[str, Any], result: dict[str, Any], run: LinearConfig | Ef
         ("run", f"`{card['run']}`, step {card['step']}"),
         ("software", readme.software(card["versions"])),
     ]
-    sums = ", of each class on its own" if card["several_labels"] else ", calibrated; those of a picture sum to 1"
+    sums = "of each class on its own" if card["several_labels"] else "those of a picture sum to 1"
     texts = {
         "count": len(card["class_names"]),
         "names": ", ".join(f"`{name}`" for name in card["class_names"]),

@@ -172,6 +172,8 @@ def test_predictions_survive_anything(tmp_path):
     run = Run({}, "x", str(tmp_path))
     (tmp_path / "predictions.csv").write_text("label,prediction\n1,2\n0,0\n")
     assert predictions(run) == [(1, 2), (0, 0)]
+    (tmp_path / "predictions.csv").write_text('file,label,prediction,probability\n"a, b.png",1,2,0.5000\n')
+    assert predictions(run) == [(1, 2)]
     for text in ("", "label\n1\n", "label,prediction\n1,x\n", "label,prediction\n1\n", "label,prediction\n-1,0\n"):
         (tmp_path / "predictions.csv").write_text(text)
         assert predictions(run) == []

@@ -90,7 +90,7 @@ def changed(variables):
 
 def efficient_run(root, encoder, phase, *flags):
     """Writes what a run on few labels leaves, without training; returns (its path, images -> logits)."""
-    path = f"{root}/runs/{phase} {encoder} {' '.join(flags)}".replace("=", " ").replace("--", "")
+    path = f"{root}/runs/{phase}{encoder}{len(flags)}"
     named = encoder.replace("ours", f"{root}/ours").replace("theirs", f"{root}/theirs")
     data = [f"--dataset=folder:{root}/pictures", f"--encoder={named}", f"--workdir={path}"]
     config = cli.parse(EfficientConfig, [*EFFICIENT, *data, *flags])
@@ -113,7 +113,7 @@ def efficient_run(root, encoder, phase, *flags):
 
 def linear_run(root, encoder, *flags):
     """The same for a linear run."""
-    path = f"{root}/runs/linear {encoder}"
+    path = f"{root}/runs/linear{encoder}"
     named = encoder if encoder == "pixels" else f"{root}/{encoder}"
     data = [f"--dataset=folder:{root}/pictures", f"--encoder={named}", f"--workdir={path}"]
     config = cli.parse(LinearConfig, [*LINEAR, *data, *flags])
