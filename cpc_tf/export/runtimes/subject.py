@@ -114,7 +114,7 @@ def _encoder(path: str, loaded: Any, card: dict[str, Any], geometry: GeometryCon
         return {"latents": loaded.patched(images)}
 
     def prepare(image: tf.Tensor) -> tf.Tensor:
-        return geo.centre_crop(geo.resize(image, geometry.resize), geometry.image_size)
+        return geo.centre_crop(geo.fit(image, geometry.resize, geometry.resize_mode), geometry.image_size)
 
     return Subject(
         kind=ENCODER,
