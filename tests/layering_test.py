@@ -42,8 +42,8 @@ ALLOWED = {
     "embed": SHARED | {"pictures", "results"},
     "predict": SHARED | {"pictures", "results"},
     "report": SHARED | {"results", "tasks"},
+    "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
     "api": SHARED | {"tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
-    "export": SHARED | {"tasks", "pretrain", "efficient", "detect"},
 }
 BINARY = set(ALLOWED) - {"export"}
 
