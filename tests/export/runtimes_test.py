@@ -75,7 +75,7 @@ def test_int8_states_accuracy_before_and_after(module, pictures, tmp_path):
     found = converted(
         module, tmp_path / "int8", format="tflite", quantize="int8", representative=pictures, labelled=pictures
     )
-    assert found["pictures"] == "24 representative"
+    assert found["pictures"] == "24 representative pictures"
     assert 0.9 < found["similarity"] < 0.99999
     accuracy = found["accuracy"]
     assert (accuracy["pictures"], accuracy["measure"]) == (36, "10 nearest neighbours, leave-one-out")
