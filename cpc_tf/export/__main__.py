@@ -4,8 +4,8 @@
     python -m cpc_tf.export --workdir=runs/photos/efficient/cpc_0.1 --output=runs/photos/classifier
     python -m cpc_tf.export --workdir=runs/collages/detect/cpc --output=runs/collages/detector
 
-The directory holds a TF2 SavedModel, its card (README.md) and encoder.json, classifier.json or detector.json. It appears
-only once the module has been checked in a fresh process.
+The directory holds a TF2 SavedModel, its card (README.md) and encoder.json, classifier.json or detector.json. It
+appears only once the module has been checked in a fresh process.
 """
 
 from cpc_tf import cli
