@@ -18,7 +18,8 @@ def test_pretraining(tmp_path):
     assert [row.values[0] for row in table.rows] == ["photos/pretrain", "small ResNet, seed 4"]
     assert [samples.text(row.values[-1]) for row in table.rows] == ["collapsed", "\N{EN DASH}"]
     assert "Collapsed at step 30: all patches get nearly the same latents (feature_std 0.001" in figure.title
-    assert {row["panel"] for row in figure.data} >= {"training loss, nats", "effective rank"}
+    panels = {row["panel"] for row in figure.data}
+    assert panels >= {"training loss, nats", "contrastive accuracy, training", "effective rank, training"}
     assert len([row for row in figure.data if row["panel"] == "training loss, nats"]) == 3
 
 
