@@ -27,7 +27,7 @@ beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TER
 # traced until it ends.
 TESTS := $(wildcard tests/*_test.py) $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 
-.PHONY: demo test setup native clean-demo $(TESTS)
+.PHONY: demo test setup native site clean-demo $(TESTS)
 .DELETE_ON_ERROR:
 
 demo: $(RUN)/report/report.html
@@ -54,6 +54,11 @@ setup: $(VENV)/installed
 # Builds the C++ operations, which are otherwise built at their first use.
 native: $(VENV)/installed
 	$(PY) -m cpc_tf.augment.build
+
+# The documentation site, into site/.
+site: $(VENV)/installed
+	$(PY) -m pip install --quiet -r requirements-site.txt
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 clean-demo:
 	rm -rf $(RUN)

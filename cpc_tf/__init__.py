@@ -1,42 +1,41 @@
-"""CPC v2 in TensorFlow: Henaff et al., "Data-Efficient Image Recognition with CPC", ICML 2020."""
+"""CPC v2 in TensorFlow: Henaff et al., "Data-Efficient Image Recognition with CPC", ICML 2020.
 
-import faulthandler
+`load_encoder`, `pretrain`, `classify`, `predict` and `embed` are the functions for Python; docs/python.md shows them.
+"""
+
+from __future__ import annotations
+
+import importlib
 import os
-import sys
-import tempfile
+from typing import Any
+
+from cpc_tf import notices
 
 __version__ = "0.1.0"
 
+# Name -> its module, which is imported at the first use: it imports TensorFlow. A package is its own function.
+# __init__.pyi has the same names for type checkers.
+_EXPORTED = {
+    "ConfigError": "cpc_tf.settings",
+    "Encoder": "cpc_tf.api.encoder",
+    "load_encoder": "cpc_tf.api.encoder",
+    "pretrain": "cpc_tf",
+}
+__all__ = [*_EXPORTED]
 
-def _import_tensorflow_quietly() -> None:
-    """Imports TensorFlow without its start-up notices, which TensorFlow 2.16+ writes at any TF_CPP_MIN_LOG_LEVEL.
 
-    If the import fails, they are printed. If it aborts, as on a CPU without the needed instructions, a traceback is.
-    """
-    try:
-        stderr, notices = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115 closed below
-    except OSError:  # no stderr, or a full disk
-        return
-    traces = not faulthandler.is_enabled()
-    if traces:
-        faulthandler.enable(stderr)
-    os.dup2(notices.fileno(), 2)
-    try:
-        import tensorflow  # noqa: F401
-    except BaseException:
-        notices.seek(0)
-        os.write(stderr, notices.read())
-        raise
-    finally:
-        os.dup2(stderr, 2)
-        if traces:
-            faulthandler.disable()
-        os.close(stderr)
-        notices.close()
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTED:
+        raise AttributeError(f"module 'cpc_tf' has no attribute '{name}'")
+    if _EXPORTED[name] == __name__:
+        return importlib.import_module(f"cpc_tf.{name}")
+    return getattr(importlib.import_module(_EXPORTED[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTED})
 
 
 # GPUs: memory is taken as it is needed, so that several processes can share one. Processes that we start inherit it.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-# Notices are shown if the variable is set to another level, or TensorFlow was imported before.
-if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3" and "tensorflow" not in sys.modules:
-    _import_tensorflow_quietly()
+notices.hide()

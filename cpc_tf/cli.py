@@ -9,6 +9,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
+from cpc_tf import presets
 from cpc_tf.settings import ConfigError, RunEnded, leaves, unflatten
 from cpc_tf.termination import Interrupted, Stopped, interrupt_on_signals
 from cpc_tf.texts import shown
@@ -21,6 +22,9 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
     where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 143
     after SIGTERM, 130 after SIGINT.
     """
+    flags.DEFINE_string(
+        "preset", None, "Name of a preset, such as 'photos/pretrain'; flags after it win", module_name=sys.argv[0]
+    )
     define(config_class, flags.FLAGS, sys.argv[0])
     logging.set_verbosity(logging.WARNING)
 
@@ -52,7 +56,8 @@ def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> An
 
     Args:
       config_class: a settings class.
-      argv: words of the command line without the program's name, or lines of a flag file; --flagfile is allowed.
+      argv: words of the command line without the program's name, or lines of a flag file; --preset and
+        --flagfile are allowed.
       recorded: whether they are the run.flags of a run, where settings that are not flags may have any value.
 
     Raises:
@@ -91,6 +96,11 @@ _KINDS = {
 }
 _LONGEST_NUMBER = 400  # characters; Python refuses to print much longer ones
 _LARGEST_FILE = 2**20  # characters
+# Flags that stand for the flags in a file -> the message without a value.
+_FILES = {
+    "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
+    "-flagfile": "--flagfile: name a file, e.g. --flagfile=flags/photos/pretrain.flags",
+}
 _LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
 
 
@@ -139,15 +149,16 @@ def _from_flags(config_class: type, flag_values: flags.FlagValues, recorded: boo
 
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
-    """Replaces each --flagfile=FILE by the words of the file; `within` are the files that hold these words."""
+    """Replaces each --preset=NAME and --flagfile=FILE by the words in it; `within` are the files that hold these."""
     found, rest = [], list(words)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
-        if name in ("--flagfile", "-flagfile"):
+        if (flag := name.replace("--", "-", 1)) in _FILES:
             if not equals and (within or not rest):
-                raise ConfigError("--flagfile: name a file, e.g. --flagfile=flags/photos/pretrain.flags")
-            path = os.path.expanduser(value.strip() if equals else rest.pop(0))
+                raise ConfigError(_FILES[flag])
+            value = value.strip() if equals else rest.pop(0)
+            path = presets.path(value) if flag == "-preset" else os.path.expanduser(value)
             found += _expanded(_lines(path, within), (*within, os.path.realpath(path))) if path else []
         elif word.startswith("-") and len(name) > _LONGEST_NAME:
             raise ConfigError(f"{shown(name)}: no such flag, see --help")

@@ -3,7 +3,9 @@
 import importlib
 import pathlib
 
+from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.export.run import ExportConfig
+from cpc_tf.predict.config import PredictConfig
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.tasks import TASKS
 
@@ -11,6 +13,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 SETTINGS = {
     **{task.module: task.config for task in TASKS.values()},
     "cpc_tf.report": ReportConfig,
+    "cpc_tf.embed": EmbedConfig,
+    "cpc_tf.predict": PredictConfig,
     "cpc_tf.export": ExportConfig,
     "export": ExportConfig,  # the same in a checkout
 }

@@ -10,6 +10,7 @@ import pytest
 from absl import flags
 
 from cpc_tf import cli
+from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.export.run import ExportConfig
 from cpc_tf.linear.config import LinearConfig
@@ -129,9 +130,9 @@ WRONG = [
     (PretrainConfig, "--augment_changes=autoaugment=1e23", "autoaugment=1e23: must be a whole number, at least 0"),
     (PretrainConfig, "--augment_changes=rotate.limit=1e30", "rotate.limit=1e30: must be a number, at least 0 and"),
     (PretrainConfig, "--workdir=a\nb", r"--workdir=a\\nb: must be text without control characters"),
-    (EfficientConfig, "--search_rates=nan", "--search_rates=nan: must be numbers .*, each a finite number"),
-    (EfficientConfig, "--search_rates=0.1,-1", "--search_rates=0.1,-1: must be numbers .*, each above 0"),
-    (EfficientConfig, "--search_rates=0.1;1", "--search_rates=0.1;1: must be numbers .*, e.g. 0.5,1,2"),
+    (DetectConfig, "--anchor_sizes=nan", "--anchor_sizes=nan: must be numbers .*, each a finite number"),
+    (DetectConfig, "--anchor_sizes=0.1,-1", "--anchor_sizes=0.1,-1: must be numbers .*, each above 0"),
+    (DetectConfig, "--anchor_sizes=0.1;1", "--anchor_sizes=0.1;1: must be numbers .*, e.g. 0.5,1,2"),
     (EfficientConfig, "--search_batches=nan", "--search_batches=nan: must be whole numbers"),
     (EfficientConfig, "--search_batches=16,0", "--search_batches=16,0: must be whole numbers .*, each at least 1"),
     (EfficientConfig, "--crop_area=1e-320", "--crop_area=1e-320: must be at least"),

@@ -1,12 +1,11 @@
 """Every flag file parses, says what it is, and the paper's presets hold the paper's values."""
 
-import itertools
 import pathlib
 import re
 
 import pytest
 
-from cpc_tf import cli
+from cpc_tf import cli, presets
 from cpc_tf.encoders.networks.resnet import ARCHITECTURES
 from cpc_tf.export.run import ExportConfig
 from cpc_tf.pretrain.config import PretrainConfig
@@ -101,9 +100,7 @@ def lines(path):
 
 
 def header(path):
-    """The comment that opens a flag file, with continued lines joined."""
-    comment = itertools.takewhile(lambda line: line.startswith("#"), lines(path))
-    return re.sub(r"\\\n\s*", " ", "\n".join(line.lstrip("#").strip() for line in comment))
+    return presets.header(str(pathlib.Path(path).relative_to("flags").with_suffix("")))
 
 
 def page():
@@ -111,13 +108,13 @@ def page():
     rows = [
         "# Presets",
         "",
-        "A preset is a file of flags: `python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags`.",
+        "A preset is a file of flags: `cpc-tf pretrain --preset=photos/pretrain --workdir=runs/first`, or by its path",
+        "`python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags`. `cpc-tf presets` lists them.",
     ]
-    rows += ["Flags after `--flagfile` win. Each file opens with its source, command, cost and expected figure.", ""]
+    rows += ["Flags after it win. Each file opens with its source, command, cost and expected figure.", ""]
     rows += ["`python -m tests.presets_test > flags/README.md` writes this page.", "", "| flags/ | what |", "|---|---|"]
     for path in FILES:
-        summary, _, _ = header(path).partition("\nCommand")
-        rows.append(f"| `{path.removeprefix('flags/')}` | {' '.join(summary.split())} |")
+        rows.append(f"| `{path.removeprefix('flags/')}` | {header(path).what} |")
     return "\n".join(rows) + "\n"
 
 
@@ -135,20 +132,20 @@ def test_every_line_is_a_comment_or_one_flag(path):
         assert not line or re.fullmatch(r"#.*|--[a-z_0-9]+(=[^#]*[^#\s])?", line), line
     names = [line.split("=")[0].removeprefix("--") for line in lines(path) if line.startswith("--")]
     assert len(names) == len(set(names)), "a flag is set twice"
-    known = {field.name for _, field in leaves(task_of(path).config) if field.metadata["flag"]} | {"flagfile"}
+    known = {field.name for _, field in leaves(task_of(path).config) if field.metadata["flag"]} | {"preset"}
     assert {name for name in names if name not in known and name.removeprefix("no") not in known} == set()
 
 
 @pytest.mark.parametrize("path", FILES)
 def test_the_header_gives_the_command_and_marked_expectations(path):
-    text, task = header(path), task_of(path)
+    (_, cost, text), task = header(path), task_of(path)
     commands = re.findall(r"python -m \S+ .*", text)
     assert commands, "the header gives no command"
     for command in commands:
         is_export = command.startswith("python -m export ")
         assert is_export or command.startswith(f"python -m {task.module} --flagfile={path} "), command
         cli.parse(ExportConfig if is_export else task.config, command.split()[3:])
-    assert "Cost:" in text
+    assert cost
     expected = text.partition("Expected:")[2]
     assert re.search(r"\bpaper:|\bmeasured:|\bnot measured here\b", expected), "a figure is the paper's or measured"
 
@@ -156,9 +153,12 @@ def test_the_header_gives_the_command_and_marked_expectations(path):
 @pytest.mark.parametrize("path", FILES)
 def test_the_header_gives_the_export_before_a_classifier(path):
     """An --encoder on disk is the --output of an export in the same header, of a run that a preset's command makes."""
-    text = header(path)
+    text = header(path).text
     made = dict(
-        re.findall(r"python -m cpc_tf.pretrain --flagfile=(\S+) .*--workdir=(\S+)", "\n".join(map(header, FILES)))
+        re.findall(
+            r"python -m cpc_tf.pretrain --flagfile=(\S+) .*--workdir=(\S+)",
+            "\n".join(header(file).text for file in FILES),
+        )
     )
     exports = dict(re.findall(r"python -m export --workdir=(\S+) --output=(\S+)", text))
     for encoder in re.findall(r"--encoder=(runs/\S+)", text):

@@ -5,25 +5,31 @@ from __future__ import annotations
 import tensorflow as tf
 
 
-def from_voc(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """VOC's boxes as ours, cut off at the image's border.
-
-    VOC counts pixels from 1 and the last one belongs to the box: its (1, 1, 2, 2) is our (0, 0, 2, 2).
+def clipped(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Boxes cut off at the image's border.
 
     Args:
-      boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) as in VOC's files.
+      boxes: float32 [n, 4].
       size: int32 [2] or [n, 2], (height, width) of the image or of each box's.
 
     Returns:
-      The boxes, and whether each is sound, bool [n]: not NaN or infinite, ymin < ymax and xmin < xmax in the file, and
-      part of it within the image.
+      The boxes, and whether each is sound, bool [n]: not NaN or infinite, with an area, and part of it within the
+      image.
     """
     size = tf.cast(size, tf.float32)
-    low = tf.clip_by_value(boxes[:, :2] - 1, 0.0, size)
-    high = tf.clip_by_value(boxes[:, 2:], 0.0, size)
+    low, high = (tf.clip_by_value(corner, 0.0, size) for corner in (boxes[:, :2], boxes[:, 2:]))
     finite = tf.reduce_all(tf.math.is_finite(boxes), axis=1)
-    area = tf.reduce_all((boxes[:, 2:] > boxes[:, :2]) & (high > low), axis=1)
-    return tf.concat([low, high], axis=1), finite & area
+    return tf.concat([low, high], axis=1), finite & tf.reduce_all(high > low, axis=1)
+
+
+def from_voc(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """VOC's boxes as ours, cut off at the image's border; as `clipped`.
+
+    VOC counts pixels from 1 and the last one belongs to the box: its (1, 1, 2, 2) is our (0, 0, 2, 2). A box that has
+    no area in the file, ymin = ymax, is not sound.
+    """
+    found, sound = clipped(tf.concat([boxes[:, :2] - 1, boxes[:, 2:]], axis=1), size)
+    return found, sound & tf.reduce_all(boxes[:, 2:] > boxes[:, :2], axis=1)
 
 
 def turn(boxes: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import (
+    boxes_folder,
     classes,
     collages,
     folder,
@@ -16,7 +17,6 @@ from cpc_tf.data.sources import (
     tfds_builder,
     tfds_source,
     tree,
-    voc_folder,
 )
 from cpc_tf.data.sources.source import DetectionSource, Source, SplitError
 from cpc_tf.settings import ConfigError
@@ -26,9 +26,9 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
     """Opens the images of a dataset, which is prepared if needed.
 
     Args:
-      data: its `dataset` is 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', 'voc:PATH' (its
-        images without labels), or the name of a TFDS builder.
-      split: TFDS syntax such as 'train[:10%]'; of 'folder:PATH' a split, of 'voc:PATH' a list or folder.
+      data: its `dataset` is 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', 'voc:PATH',
+        'coco:PATH' or 'yolo:PATH' (their images without labels), or the name of a TFDS builder.
+      split: TFDS syntax such as 'train[:10%]'; of 'folder:PATH' a split, of folders with boxes a list or folder.
       split_flag: the flag that `split` came from.
 
     Raises:
@@ -39,8 +39,8 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
     with _naming(split_flag):
         if kind == "folder":
             return folder.open_folder(data, split, tree.read(data))
-        if kind == "voc" and colon:
-            return voc_folder.open_images(data, split)
+        if kind in boxes_folder.READERS and colon:
+            return boxes_folder.open_images(data, split)
         if name == "photos":
             number = _number(data, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED
             builder = _embedded(photos.Photos, photos.config(number), data)
@@ -56,8 +56,8 @@ def open_detection_source(
 
     Args:
       data: its `dataset` is 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012',
-        or 'voc:PATH'.
-      split: TFDS syntax such as 'train+validation'; of 'voc:PATH' the name of a list or a folder.
+        'voc:PATH', 'coco:PATH' or 'yolo:PATH'.
+      split: TFDS syntax such as 'train+validation'; of folders the name of a list or a folder.
       split_flag: the flag that `split` came from.
       negatives_without_xml: whether images of 'voc:PATH' without an annotation are images without objects.
 
@@ -67,15 +67,16 @@ def open_detection_source(
     kind, colon, _ = data.dataset.partition(":")
     name, _, count = data.dataset.partition("/")
     with _naming(split_flag):
-        if kind == "voc" and colon:
-            return voc_folder.open_boxes(data, split, negatives_without_xml)
+        if kind in boxes_folder.READERS and colon:
+            return boxes_folder.open_boxes(data, split, negatives_without_xml)
         if name == "collages":
             number = _number(data, count, "images to train on", "collages/1000") or collages.TRAIN
             builder = _embedded(collages.Collages, collages.config(number), data)
         elif name == "voc":
             builder = tfds_builder.find(data.dataset, data.data_dir)
         else:
-            raise ConfigError(f"--dataset={data.dataset}: has no known boxes; try collages, voc/2007 or voc:PATH")
+            known = "collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
+            raise ConfigError(f"--dataset={data.dataset}: has no known boxes; try {known}")
         return tfds_source.VocRecords(builder, split, data.shuffle_window)
 
 

@@ -7,6 +7,10 @@ from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fracti
 
 # What becomes of values of more than 8 bits: see `levels`.
 RANGE, FULL = "range", "full"
+# What becomes of class folders that may be none.
+ASK, CLASSES, LEFT_OUT = "ask", "classes", "left_out"
+# How an image becomes the square that is cropped: see `views.geometry.fit`.
+SQUASH, CROP, PAD = "squash", "crop", "pad"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,8 +20,8 @@ class DataConfig(Settings):
     dataset: str = setting(
         "photos",
         "Images to use: 'photos' (embedded photographs), 'photos/N' (N unlabelled crops of them), 'folder:PATH' "
-        "(your own pictures), 'collages' (embedded, with boxes), 'voc:PATH' (a folder in VOC's layout), or the "
-        "name of a TensorFlow Datasets builder",
+        "(your own pictures), 'collages' (embedded, with boxes), 'voc:PATH', 'coco:PATH', 'yolo:PATH' (pictures with "
+        "boxes in these formats), or the name of a TensorFlow Datasets builder",
     )
     data_dir: str = setting(
         "",
@@ -56,6 +60,88 @@ class DataConfig(Settings):
                 f"--dataset={self.dataset}: name a dataset, e.g. --dataset=photos or --dataset=folder:PATH"
             )
 
+    @property
+    def origin(self) -> str:
+        """What is opened, as a value of --dataset."""
+        return self.dataset
+
+    @property
+    def flag(self) -> str:
+        """The flag that names what is opened, with its value, for messages."""
+        return f"--dataset={self.dataset}"
+
+
+@dataclasses.dataclass(frozen=True)
+class PicturesConfig(DataConfig):
+    """Where the images come from, for tasks that take folders as people have them."""
+
+    labelled: str = setting(
+        "",
+        "Folder of your pictures, instead of --dataset: one subfolder for each class, or any folder with --labels. "
+        "Without a folder val or test a fifth of each class is the test",
+    )
+    labels: str = setting(
+        "", "CSV file with the classes of the pictures in --labelled, in lines such as pictures/1.jpg,cat"
+    )
+    unlabelled: str = setting(
+        "", "Folders of pictures to pre-train on, with commas between them, beside those of --labelled"
+    )
+    doubtful_folders: str = setting(
+        ASK,
+        "Class folders without pictures or with names such as unknown, other or misc. 'ask': the run stops; 'classes': "
+        "such names are classes; 'left_out': they are not. Folders without pictures never are",
+        choices=(ASK, CLASSES, LEFT_OUT),
+    )
+
+    def check(self):
+        super().check()
+        if not all(self.folders):
+            raise ConfigError(
+                f"--unlabelled={self.unlabelled}: must be folders with single commas between them, e.g. "
+                "--unlabelled=pictures,more_pictures"
+            )
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders of --unlabelled."""
+        return self.unlabelled.split(",") if self.unlabelled else []
+
+    @property
+    def origin(self) -> str:
+        own = self.labelled or self.unlabelled
+        return f"folder:{own}" if own else self.dataset
+
+    @property
+    def flag(self) -> str:
+        if self.labelled:
+            return f"--labelled={self.labelled}"
+        return f"--unlabelled={self.unlabelled}" if self.unlabelled else super().flag
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledPicturesConfig(PicturesConfig):
+    """Where the images of a classifier come from."""
+
+    unlabelled: str = constant("", "Pictures without labels are for pre-training: python -m cpc_tf.pretrain")
+
+    def check(self):
+        super().check()
+        if self.unlabelled:
+            raise ConfigError(
+                f"--unlabelled={self.unlabelled}: a classifier learns from pictures with labels only; pre-train on "
+                "these with python -m cpc_tf.pretrain"
+            )
+
+
+def _mode(what: str) -> str:
+    """Returns the setting of the aspect ratio of `what`."""
+    return setting(
+        SQUASH,
+        f"Aspect ratio of {what}: 'squash' (lost, all of the image is in the square), 'crop' (kept, the shorter side "
+        "becomes --resize) or 'pad' (kept, the longer side does, and grey fills the square)",
+        choices=(SQUASH, CROP, PAD),
+    )
+
 
 @dataclasses.dataclass(frozen=True)
 class GeometryConfig(Settings):
@@ -66,6 +152,7 @@ class GeometryConfig(Settings):
     patch_size: int = side(80, "Side of a patch", source="App. A")
     patch_stride: int = side(36, "Distance between neighbouring patches", source="App. A")
     mirror: bool = setting(False, "Mirror half of the training images left to right")
+    resize_mode: str = _mode("images that are resized")
 
     def check(self):
         if self.image_size > self.resize:
@@ -107,6 +194,7 @@ class ImageConfig(Settings):
     )
     crop_stretch: float = constant(4 / 3, "Largest aspect ratio of a training crop", minimum=1, maximum=100)
     mirror: bool = setting(True, "Mirror half of the training images left to right")
+    resize_mode: str = _mode("test images; training crops are of the images themselves")
 
     def check(self):
         if self.image_size > self.resize:

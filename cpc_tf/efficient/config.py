@@ -3,7 +3,7 @@
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import DataConfig, ImageConfig
+from cpc_tf.data.config import ImageConfig, LabelledPicturesConfig
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import LARGEST, ConfigError, Settings, constant, count, fraction, rate, setting, width
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
@@ -103,13 +103,19 @@ class SearchConfig(Settings):
         1, "Settings tried for the first phase, the given ones first; 1: only those", maximum=1_000_000
     )
     search_rates: str = rate(
-        "0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1", listed=float
+        "0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1", listed=float, flag=False
     )
     # Above 0, since they are drawn on the log scale.
     search_decays: str = rate(
-        "1e-5,1e-2", "Least and largest weight decay of the search (log scale)", source="App. C.1", listed=float
+        "1e-5,1e-2",
+        "Least and largest weight decay of the search (log scale)",
+        source="App. C.1",
+        listed=float,
+        flag=False,
     )
-    search_dropouts: str = fraction("0,1", "Least and largest dropout of the search", source="App. C.1", listed=float)
+    search_dropouts: str = fraction(
+        "0,1", "Least and largest dropout of the search", source="App. C.1", listed=float, flag=False
+    )
     search_batches: str = count(
         "",
         "Batch sizes that the search draws from; empty: only --batch_size",
@@ -118,7 +124,7 @@ class SearchConfig(Settings):
         maximum=2**20,
     )
     search_encoder_rates: str = rate(
-        "", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate", listed=float
+        "", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate", listed=float, flag=False
     )
 
     def check(self):
@@ -133,7 +139,7 @@ class EfficientConfig(Settings):
     """All settings of `python -m cpc_tf.efficient`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
-    data: DataConfig = DataConfig()
+    data: LabelledPicturesConfig = LabelledPicturesConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()
     augment: AugmentConfig = AugmentConfig()

@@ -3,7 +3,7 @@
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import DataConfig, GeometryConfig
+from cpc_tf.data.config import GeometryConfig, LabelledPicturesConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
@@ -51,7 +51,7 @@ class LinearConfig(Settings):
     """All settings of `python -m cpc_tf.linear`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
-    data: DataConfig = DataConfig()
+    data: LabelledPicturesConfig = LabelledPicturesConfig()
     geometry: ProbeGeometryConfig = ProbeGeometryConfig()
     augment: AugmentConfig = AugmentConfig()
     probe: ProbeConfig = ProbeConfig()

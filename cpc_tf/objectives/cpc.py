@@ -15,7 +15,7 @@ from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import SPREAD, Figure, Output, rotate
 from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
-from cpc_tf.settings import ConfigError, Settings, count, rate, setting, width
+from cpc_tf.settings import ConfigError, Settings, constant, count, rate, setting, width
 from cpc_tf.xla import matmul
 
 
@@ -34,10 +34,10 @@ class CPCConfig(Settings):
     )
     steps_to_predict: int = count(3, "Offset of the last row that CPC predicts", source="App. A", maximum=10_000)
     target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A")
-    emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A")
+    emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A", flag=False)
     context_blocks: int = count(5, "Residual blocks of CPC's context network", source="App. A", maximum=1000)
     context_dim: int = width(256, "Width inside a block of CPC's context network", source="App. A")
-    reduction: str = setting(
+    reduction: str = constant(
         "mean", "Reduction of CPC's losses of one offset, direction and group", choices=("mean", "sum")
     )
 

@@ -23,10 +23,8 @@ VIEWS = 2
 class InstanceConfig(Settings):
     """The contrastive loss of Chen et al. 2020."""
 
-    temperature: float = rate(
-        0.1, "Divisor of cosine similarities with --objective=instance", source="Chen et al. 2020"
-    )
-    projection_dim: int = width(128, "Dimension of what --objective=instance compares", source="Chen et al. 2020")
+    temperature: float = rate(0.1, "Divisor of cosine similarities", source="Chen et al. 2020", flag=False)
+    projection_dim: int = width(128, "Dimension of what is compared", source="Chen et al. 2020", flag=False)
 
 
 def other_view(projections: tf.Tensor, candidates: Pool, temperature: float) -> tuple[tf.Tensor, tf.Tensor]:

@@ -16,7 +16,7 @@ from cpc_tf.encoders.card import Identity
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
-PATHS = ("folder", "voc")  # --dataset=KIND:PATH
+PATHS = ("folder", "voc", "coco", "yolo")  # --dataset=KIND:PATH
 
 
 def is_number(value: Any) -> bool:

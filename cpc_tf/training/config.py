@@ -80,7 +80,7 @@ class OptimizerConfig(Settings):
     learning_rate: float = rate(4e-4, "Peak learning rate of Adam", source="App. A")
     schedule: str = setting("constant", "Learning rate after the warm-up", choices=("constant", "cosine"))
     warmup_steps: int = count(0, "Length of the linear warm-up of the learning rate", unit="steps", minimum=0)
-    beta1: float = fraction(0.8, "Adam's decay of the first moment", source="App. A")
+    beta1: float = fraction(0.8, "Adam's decay of the first moment", source="App. A", flag=False)
     beta2: float = constant(0.999, "Adam's decay of the second moment", minimum=0, maximum=1)
     epsilon: float = constant(1e-8, "Adam's epsilon", above=0, maximum=1)
     clip_norm: float = rate(0.01, "Largest global norm of the gradient", source="App. A")

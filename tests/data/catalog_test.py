@@ -5,9 +5,9 @@ import pytest
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import collages, tfds_builder, tfds_source
+from cpc_tf.data.sources.boxes_folder import BoxesFolder
 from cpc_tf.data.sources.folder import FolderSource
 from cpc_tf.data.sources.tfds_source import TfdsSource, VocRecords
-from cpc_tf.data.sources.voc_folder import VocFolder
 from cpc_tf.settings import ConfigError
 from tests import samples
 
@@ -41,7 +41,7 @@ def test_folders(tmp_path, cache):
     for source, kind in (
         (images(f"folder:{root}", cache), FolderSource),
         (images(f"voc:{root}", cache), FolderSource),
-        (boxes(f"voc:{root}", cache), VocFolder),
+        (boxes(f"voc:{root}", cache), BoxesFolder),
     ):
         assert isinstance(source, kind)
         assert source.num_examples == 4

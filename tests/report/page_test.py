@@ -13,7 +13,6 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.report import page
 from cpc_tf.report.config import ReportConfig
-from cpc_tf.results import presets
 from cpc_tf.results.blocks import TRAINING, Finding, Part, Row, Table
 from cpc_tf.results.runs import collect
 from cpc_tf.settings import ConfigError
@@ -137,19 +136,6 @@ def test_folders_of_one_name_are_not_one_dataset():
     assert {f"folder-{name}-images-table1.csv" for name in ("birds", "cars")} <= {*made}
     assert "Measured on folder:/cars/images" in made["folder-cars-images-table1.csv"]
     assert "ours of folder:/cars/images" in made["report.html"]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_after_pip_install_the_page_names_no_preset_and_claims_no_gain(tmp_path, monkeypatch):
-    samples.all_kinds(tmp_path / "runs")
-    found = collect(str(tmp_path / "runs"), TASKS)
-    assert "times as many labels" in page.files(*found, "runs")["summary.txt"]
-    monkeypatch.setattr(presets, "FLAGS", tmp_path / "flags")
-    made = page.files(*found, "runs")
-    assert ".flags" not in made["report.html"]
-    assert "times as many labels" not in made["summary.txt"]
-    assert f"{presets.UNKNOWN}; no gain is claimed\n" in made["summary.txt"]
-    assert '"source": "gain"' not in made["report.json"]
 
 
 @pytest.mark.usefixtures("undrawn")

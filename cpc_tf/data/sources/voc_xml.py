@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import unicodedata
 import xml.etree.ElementTree as ET
-from typing import NamedTuple
 from xml.parsers import expat
 
+from cpc_tf.data.sources.annotation import NAN, Annotation
 from cpc_tf.texts import shown
-
-_NAN = float("nan")
-
-
-class Annotation(NamedTuple):
-    """The unchecked content of a file: an entry per object, in the file's order.
-
-    A box is (ymin, xmin, ymax, xmax), counted from 1, the last pixel included; NaN where there is no number.
-    """
-
-    names: list[str]  # of the classes, '' if there is none
-    boxes: list[list[float]]
-    difficult: list[bool]
-    size: tuple[float, float]  # (height, width) of the image, NaN or 0 if unknown
-    filename: str = ""  # of the image, which need not be true
-
-
-NO_OBJECTS = Annotation([], [], [], (_NAN, _NAN))
 
 
 def parse(text: bytes) -> Annotation:
     """Reads an annotation. What is missing in an object makes its box NaN, and is no error.
+
+    Boxes are in pixels, counted from 1, the last pixel included.
 
     Namespaces, prefixes and capitals of tags do not matter. Names are put into Unicode's composed form: letters that
     look the same are the same class.
@@ -51,7 +35,7 @@ def parse(text: bytes) -> Annotation:
         name = unicodedata.normalize("NFC", _text(thing, "name"))
         corners = [_number(thing, f"bndbox/{corner}") for corner in ("ymin", "xmin", "ymax", "xmax")]
         annotation.names.append(name)
-        annotation.boxes.append(corners if name else [_NAN] * 4)
+        annotation.boxes.append(corners if name else [NAN] * 4)
         annotation.difficult.append(_text(thing, "difficult").lower() in ("1", "true"))
     return annotation
 
@@ -83,4 +67,4 @@ def _number(element, path):
     try:
         return float(element.findtext(path) or "nan")
     except ValueError:
-        return _NAN
+        return NAN

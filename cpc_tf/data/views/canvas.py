@@ -14,7 +14,7 @@ from cpc_tf.data import keys
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.views import geometry
 
-_GREY = 128  # of the canvas, and of dropped channels as under --augment=colour_drop
+_GREY = geometry.GREY  # of the canvas, and of dropped channels as under --augment=colour_drop
 
 
 class CanvasView(NamedTuple):

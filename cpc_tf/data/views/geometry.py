@@ -5,6 +5,10 @@ from __future__ import annotations
 import tensorflow as tf
 
 from cpc_tf.data import keys
+from cpc_tf.data.config import CROP, SQUASH
+
+GREY = 128  # fills what an image does not cover, as in the canvas of a detector and the warps of the augmentation
+_LONGEST = 4  # longer side of a cropped image, in shorter sides: a strip would fill the memory
 
 
 def resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | None = None) -> tf.Tensor:
@@ -33,13 +37,53 @@ def resize(image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor | N
     return tf.ensure_shape(resized, [*(side if isinstance(side, int) else None for side in sides), 3])
 
 
+def fit(image: tf.Tensor, side: int, mode: str = SQUASH) -> tf.Tensor:
+    """Resizes an image before a square is cut out of it: uint8 [H, W, 3] -> uint8 [height, width, 3].
+
+    Args:
+      image: of any size.
+      side: of the square, in pixels.
+      mode: 'squash': the result is the square, the aspect ratio is lost. 'crop': the shorter side is `side`; of an
+        image that is more than 4 times as long as wide the middle is used. 'pad': the longer side is `side`, and grey
+        (128) fills the square on both sides of the image; an odd row or column is added below or right.
+
+    Example:
+      `centre_crop(fit(image, 256, "pad"), 224)` is what a classifier with `--resize=256 --image_size=224
+      --resize_mode=pad` sees of a test image.
+    """
+    if mode == SQUASH:
+        return resize(image, side)
+    if mode == CROP:
+        full = tf.shape(image)[:2]
+        used = tf.minimum(full, _LONGEST * tf.reduce_min(full))
+        begin = (full - used) // 2
+        image = tf.slice(image, [begin[0], begin[1], 0], [used[0], used[1], 3])
+        return resize(image, *_scaled(used, side, tf.reduce_min(used)))
+    size = tf.shape(image)[:2]
+    height, width = _scaled(size, side, tf.reduce_max(size))
+    image = resize(image, height, width)
+    top, left = (side - height) // 2, (side - width) // 2
+    below, right = side - height - top, side - width - left
+    image = tf.pad(image, [[top, below], [left, right], [0, 0]], constant_values=GREY)
+    return tf.ensure_shape(image, [side, side, 3])
+
+
+def _scaled(size, side, reference):
+    """Returns a height and width, int32 [2], times side / reference, rounded, at least one pixel each."""
+    scaled = tf.round(tf.cast(size, tf.float32) * (side / tf.cast(reference, tf.float32)))
+    return tf.unstack(tf.maximum(tf.cast(scaled, tf.int32), 1))
+
+
 def random_crop(image: tf.Tensor, side: int, seed: int, counter: tf.Tensor) -> tf.Tensor:
-    """Cuts a random square, uint8 [S, S, 3] -> uint8 [side, side, 3]; all positions are equally likely."""
-    room = image.shape[0] - side
-    corner = tf.random.stateless_uniform(
-        [2], keys.key(seed, keys.CROP, counter), minval=0, maxval=room + 1, dtype=tf.int32
-    )
-    crop = tf.slice(image, tf.concat([corner, [0]], 0), [side, side, 3])
+    """Cuts a random square, uint8 [H, W, 3] -> uint8 [side, side, 3]; all positions are equally likely."""
+    key, size = keys.key(seed, keys.CROP, counter), tf.shape(image)
+
+    def corner(axis):
+        # Two numbers each time, of which one is used: a square image has the crops that it had when all were square.
+        numbers = tf.random.stateless_uniform([2], key, minval=0, maxval=size[axis] - side + 1, dtype=tf.int32)
+        return numbers[axis]
+
+    crop = tf.slice(image, [corner(0), corner(1), 0], [side, side, 3])
     return tf.ensure_shape(crop, [side, side, 3])
 
 
@@ -68,9 +112,9 @@ def random_sized_crop(
 
 
 def centre_crop(image: tf.Tensor, side: int) -> tf.Tensor:
-    """Cuts the square in the middle, uint8 [S, S, 3] -> uint8 [side, side, 3]; an odd pixel is cut below and right."""
-    start = (image.shape[0] - side) // 2
-    return image[start : start + side, start : start + side]
+    """Cuts the square in the middle, uint8 [H, W, 3] -> uint8 [side, side, 3]; an odd pixel is cut below and right."""
+    top, left = tf.unstack((tf.shape(image)[:2] - side) // 2)
+    return tf.ensure_shape(image[top : top + side, left : left + side], [side, side, 3])
 
 
 def mirror(image: tf.Tensor, seed: int, *counters: tf.Tensor | int) -> tf.Tensor:

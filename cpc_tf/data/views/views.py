@@ -61,7 +61,7 @@ class PatchGrid(View):
         return [geometry.grid, geometry.grid, geometry.patch_size, geometry.patch_size, 3]
 
     def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
-        image = geo.resize(decode(encoded, geometry.resize, levels), geometry.resize)
+        image = geo.fit(decode(encoded, geometry.resize, levels), geometry.resize, geometry.resize_mode)
         image = geo.random_crop(image, geometry.image_size, seed, counter)
         if geometry.mirror:
             image = geo.mirror(image, seed, counter)

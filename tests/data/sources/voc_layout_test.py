@@ -6,9 +6,9 @@ import pytest
 
 from cpc_tf import texts
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import tree, voc_layout
+from cpc_tf.data.sources import boxes_layout, tree, voc_layout
 from cpc_tf.settings import ConfigError
-from tests.data.sources.voc_folder_test import ONE, contents, images, names, picture, write, xml  # noqa: F401
+from tests.data.sources.boxes_folder_test import ONE, contents, images, names, picture, write, xml  # noqa: F401
 
 # Layouts: images of a split {s} by the name {n}, and their XML.
 WITH_SPLITS = [
@@ -41,7 +41,7 @@ def test_folders_are_splits(tmp_path, layout):
     spelled = ("train", "Valid", "TEST")
     for place, split, n in itertools.product(layout, spelled, NAMES):
         make(tmp_path, place, s=split, n=n)
-    found = voc_layout.images(str(tmp_path))
+    found = boxes_layout.images(str(tmp_path))
     assert found.keys() == voc_layout.annotations(str(tmp_path)).keys()
     splits = tree.split_folders(sorted(found), DataConfig())
     assert {name: len(keys) for name, keys in splits.items()} == dict.fromkeys(spelled, len(NAMES))
@@ -52,14 +52,14 @@ def test_folders_are_splits(tmp_path, layout):
 def test_lists_are_splits(tmp_path, layout):
     for place, n in itertools.product(layout, NAMES):
         make(tmp_path, place, n=n)
-    found = voc_layout.images(str(tmp_path))
+    found = boxes_layout.images(str(tmp_path))
     assert found.keys() == voc_layout.annotations(str(tmp_path)).keys()
     assert tree.split_folders(sorted(found), DataConfig()) == {}
     path = tmp_path / "ImageSets/Main/my own.txt"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(layout[0].format(n=n) for n in NAMES))
     assert voc_layout.lists(str(tmp_path), ()) == {"my own": str(path)}
-    assert voc_layout.read_list(str(path), found) == sorted(found)
+    assert boxes_layout.read_list(str(path), found) == sorted(found)
 
 
 def test_images_and_xml_side_by_side_in_splits(write, images, warnings):  # noqa: F811
@@ -161,7 +161,7 @@ KEYS = {"a", "b", "b.c", "d e", "day/a", "day/b", "caf\u00e9", "1"}
 def test_what_a_line_of_a_list_means(tmp_path, warnings, line, key):
     path = tmp_path / "train.txt"
     path.write_text(f"\ufeff{line}\r\n\r\n{line}\r\n")
-    assert voc_layout.read_list(str(path), KEYS) == [key or line.strip()]
+    assert boxes_layout.read_list(str(path), KEYS) == [key or line.strip()]
     assert warnings == []
 
 
@@ -172,7 +172,7 @@ def test_what_a_line_of_a_list_means(tmp_path, warnings, line, key):
 def test_what_follows_a_name_is_said_not_to_be_read(tmp_path, warnings, line, key):
     path = tmp_path / "list.txt"
     path.write_text(f"{line}\nb b.xml\n")
-    assert voc_layout.read_list(str(path), KEYS) == [key, "b"]
+    assert boxes_layout.read_list(str(path), KEYS) == [key, "b"]
     (said,) = warnings
     what = "only the names of images are read, not what follows them in 1 of 2 lines, e.g."
     assert said == f"{path}: {what} {texts.shown(line)}"

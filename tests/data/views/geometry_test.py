@@ -5,6 +5,7 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from cpc_tf.data.views import geometry
 
@@ -132,3 +133,53 @@ def test_crops_are_a_function_of_seed_and_counter(crop):
     crops = [crop(seed, tf.constant(counter, tf.int64)).numpy().tobytes() for seed, counter in keys]
     assert crops[0] == crops[1]
     assert len(set(crops)) == 3
+
+
+def oracle(pixels, side, mode):
+    """What `fit` does, by Pillow: sides that shrink by whole numbers become the means of their footprints."""
+    height, width = pixels.shape[:2]
+    shown = Image.fromarray(pixels)
+    if mode == "squash":
+        return np.asarray(shown.resize((side, side), Image.Resampling.BOX))
+    factor = side / (min if mode == "crop" else max)(height, width)
+    shown = shown.resize((round(width * factor), round(height * factor)), Image.Resampling.BOX)
+    if mode == "crop":
+        return np.asarray(shown)
+    square = Image.new("RGB", (side, side), (128, 128, 128))
+    square.paste(shown, ((side - shown.width) // 2, (side - shown.height) // 2))
+    return np.asarray(square)
+
+
+@pytest.mark.parametrize("mode", ["squash", "crop", "pad"])
+@pytest.mark.parametrize("shape", [(64, 64), (64, 128), (128, 64), (32, 128)])
+def test_how_an_image_becomes_a_square(mode, shape):
+    pixels, side = image(*shape), 16 if mode == "squash" else 32
+    found, expected = geometry.fit(tf.constant(pixels), side, mode).numpy(), oracle(pixels, side, mode)
+    np.testing.assert_allclose(found.astype(int), expected, atol=1)
+
+
+def test_a_padded_image_keeps_its_proportions_and_its_place():
+    pixels = np.full([20, 8, 3], 7, np.uint8)
+    found = geometry.fit(tf.constant(pixels), 10, "pad").numpy()
+    assert (found[:, 3:7] == 7).all()
+    assert (np.delete(found, range(3, 7), axis=1) == geometry.GREY).all()
+    assert geometry.fit(tf.constant(pixels[:, :1]), 10, "pad").numpy().min() == 7  # at least one column is left
+
+
+def test_a_strip_is_cropped_to_its_middle():
+    strip = np.repeat(np.arange(100, dtype=np.uint8)[:, None, None], 3, axis=2)  # 100 x 1 px
+    found = geometry.fit(tf.constant(strip), 2, "crop").numpy()
+    assert found.shape == (8, 2, 3)
+    assert found[0, 0, 0] >= 48
+    assert found[-1, 0, 0] <= 51
+
+
+def test_crops_of_an_image_that_is_no_square():
+    pixels = tf.constant(image(6, 9))
+    assert np.array_equal(geometry.centre_crop(pixels, 4), pixels[1:5, 2:6])
+    corners = set()
+    for counter in range(200):
+        crop = geometry.random_crop(pixels, 4, seed=7, counter=counter).numpy()
+        places = [(top, left) for top in range(3) for left in range(6)]
+        corners.update(p for p in places if np.array_equal(crop, pixels[p[0] : p[0] + 4, p[1] : p[1] + 4]))
+    assert len(corners) == 18

@@ -1,4 +1,4 @@
-"""The objects of VOC's annotations as boxes in their decoded images; warnings count what is left out."""
+"""The objects of annotations as boxes in their decoded images; warnings count what is left out."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from cpc_tf.data import boxes as box
 from cpc_tf.data.decoding.decode import image_size, orientation, stored_size
-from cpc_tf.data.sources import voc_xml
+from cpc_tf.data.sources.annotation import Annotation, Format
+from cpc_tf.data.sources.boxes_layout import warn
 from cpc_tf.data.sources.source import NO_LABEL
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
 
 
-def read(
-    root: str, files: Sequence[str], annotations: Sequence[voc_xml.Annotation], class_names: Sequence[str]
+def place(
+    format: Format, root: str, files: Sequence[str], annotations: Sequence[Annotation], class_names: Sequence[str]
 ) -> dict[str, tf.RaggedTensor]:
     """Returns the sound boxes of images.
 
     Args:
+      format: of the annotations.
       root: the folder.
       files: the images, relative to it.
       annotations: of each image.
@@ -36,19 +36,18 @@ def read(
     """
     counts = np.array([len(a.names) for a in annotations], np.int64)
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
-    raw = np.array([b for a in annotations for b in a.boxes], np.float32).reshape(-1, 4)
+    raw = np.array([b for a in annotations for b in a.boxes], np.float64).reshape(-1, 4)
     numbers = {name: label for label, name in enumerate(class_names)}
     labels = np.array([numbers.get(name, NO_LABEL) for a in annotations for name in a.names], np.int64)
     difficult = np.array([d for a in annotations for d in a.difficult], bool)
 
     numbered = np.isfinite(raw).all(1)
-    if numbered.any() and raw[numbered].max() <= 1:
-        raise ConfigError(
-            f"{root}: no number of a box is above 1; VOC's boxes are in pixels, not in parts of the image"
-        )
-    boxes, sound = _placed(root, files, annotations, raw, owner)
+    if format.in_pixels and numbered.any() and raw[numbered].max() <= 1:
+        problem = f"{format.name}'s boxes are in pixels, not in parts of the image"
+        raise ConfigError(f"{root}: no number of a box is above 1; {problem}")
+    boxes, sound = _placed(format, root, files, annotations, raw, owner)
     for bad, what in (
-        (~numbered, "no name or no <bndbox> of four numbers"),
+        (~numbered, format.incomplete),
         (numbered & ~sound, "no area within the image"),
     ):
         names = [files[index] for index in owner[bad]]
@@ -58,13 +57,7 @@ def read(
     return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}
 
 
-def warn(root: str, message: str, names: Sequence[str], total: int) -> None:
-    """Warns of some of a total, if any. `message` has %d of %d, and %s for the names, which may repeat."""
-    if names:
-        logging.warning(f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names))))
-
-
-def _placed(root, files, annotations, raw, owner):
+def _placed(format, root, files, annotations, raw, owner):
     """Returns the boxes in the decoded images, and whether each is sound; `owner` is the image of each."""
 
     def geometry(name):
@@ -87,6 +80,6 @@ def _placed(root, files, annotations, raw, owner):
         (known & ~as_shown & ~as_stored, "have another size than their annotations say"),
     ):
         warn(root, f"%d of %d images {what}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
-    boxes, sound = box.from_voc(raw, np.where(as_stored[:, None], stored, shown)[owner])
+    boxes, sound = format.place(raw, np.where(as_stored[:, None], stored, shown)[owner])
     boxes = box.turn(boxes, stored[owner], np.where(as_stored, tags, 1)[owner])
     return boxes.numpy(), sound.numpy()

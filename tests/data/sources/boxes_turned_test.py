@@ -8,7 +8,7 @@ from PIL import ExifTags, Image
 
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.pipeline import detection_pipeline
-from tests.data.sources.voc_folder_test import write, xml  # noqa: F401
+from tests.data.sources.boxes_folder_test import write, xml  # noqa: F401
 
 # As a person sees them: height, width, and a bright rectangle (ymin, xmin, ymax, xmax) that each turn moves.
 SHOWN, RECTANGLE = (48, 80), (8, 16, 24, 64)

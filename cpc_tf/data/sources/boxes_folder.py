@@ -1,26 +1,33 @@
-"""`voc:PATH`: a folder of images with boxes in VOC's XML. Its layouts: `voc_layout`."""
+"""`voc:PATH`, `coco:PATH` and `yolo:PATH`: a folder of images with boxes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import tensorflow as tf
 
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import check, tree, voc_boxes, voc_layout, walk
+from cpc_tf.data.sources import boxes_layout, check, coco_json, objects, tree, voc_layout, yolo_text
+from cpc_tf.data.sources.annotation import NO_OBJECTS, Annotated
+from cpc_tf.data.sources.boxes_layout import warn
 from cpc_tf.data.sources.folder import FolderSource
 from cpc_tf.data.sources.source import About, DetectionSource, Select, SplitError
-from cpc_tf.data.sources.voc_xml import NO_OBJECTS, Annotation
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
+# Kind in --dataset=KIND:PATH -> how its annotations are read.
+READERS: dict[str, Callable[[DataConfig], Annotated]] = {
+    "voc": voc_layout.read,
+    "coco": coco_json.read,
+    "yolo": yolo_text.read,
+}
 _NO_ANNOTATION = "no annotation"
 # Of a key: why its image cannot be used, None if it can.
 Trouble = Callable[[str], Optional[str]]
 
 
-class VocFolder(DetectionSource):
+class BoxesFolder(DetectionSource):
     """Images of a folder and their objects, shuffled over the whole list. See `DetectionSource`."""
 
     def __init__(
@@ -30,7 +37,7 @@ class VocFolder(DetectionSource):
         objects: dict[str, tf.RaggedTensor],
         class_names: tuple[str, ...],
     ):
-        """Args: the files, their names in VOC's result files, their objects of `voc_boxes`, names of the labels."""
+        """Args: the files, their names in VOC's result files, their objects of `objects.place`, names of the labels."""
         self.num_examples, self.class_names, self.levels = len(names), class_names, files.levels
         # The label of a file is its index, by which its objects are found.
         self._files = FolderSource(files, range(len(names)))
@@ -53,12 +60,11 @@ class VocFolder(DetectionSource):
         return examples.map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def open_boxes(data: DataConfig, split: str, negatives_without_xml: bool = False) -> VocFolder:
+def open_boxes(data: DataConfig, split: str, negatives_without_xml: bool = False) -> BoxesFolder:
     """Returns the images of a split and their objects.
 
-    The splits are the lists ImageSets/Main/SPLIT.txt, without those of one class (`cat_train.txt`); without any list,
-    the folders called train, valid and test; without these there is only `train`, all images. The classes are the
-    names in all annotations, sorted. An image without objects is a negative; a warning says how many there are.
+    What the splits and classes are, the reader of the format says. An image without objects is a negative; a warning
+    says how many there are.
 
     Boxes are places in the image as it is decoded, turned as EXIF says. If the size in the annotation fits only the
     image as it is stored, its boxes are turned with it. They are cut off at the border of the image itself, whatever
@@ -68,7 +74,8 @@ def open_boxes(data: DataConfig, split: str, negatives_without_xml: bool = False
     Args:
       data: the settings of the dataset.
       split: its split.
-      negatives_without_xml: whether images without an annotation are images without objects.
+      negatives_without_xml: whether images without an annotation are images without objects, as they always are in
+        COCO's and YOLO's formats.
 
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, no boxes, too many unusable images.
@@ -76,16 +83,16 @@ def open_boxes(data: DataConfig, split: str, negatives_without_xml: bool = False
     folder = _read(data)
     annotations, total = folder.annotations, len(folder.annotations)
     if not folder.images.keys() & annotations.keys():
-        problem = f"none of its {len(folder.images)} images has an XML file of its name"
-        raise ConfigError(f"--dataset={data.dataset}: {problem}; {voc_layout.KNOWN}")
+        problem = f"none of its {len(folder.images)} images {folder.format.annotated}"
+        raise ConfigError(f"--dataset={data.dataset}: {problem}; {folder.format.known}")
     alone = [key for key in annotations if key not in folder.images]
     message = "%d of %d annotations have the name of no image and are left out: %s"
-    voc_boxes.warn(folder.root, message, alone, total)
-    other = [key for key in annotations if folder.is_of_another(key)]
+    warn(folder.root, message, alone, total)
+    other = [key for key in annotations if _is_of_another(folder, key)]
     message = "%d of %d annotations have the <filename> of another image; their own names count: %s"
-    voc_boxes.warn(folder.root, message, other, total)
+    warn(folder.root, message, other, total)
 
-    if negatives_without_xml:
+    if negatives_without_xml or folder.format.negatives:
         annotations = {**dict.fromkeys(folder.images, NO_OBJECTS), **annotations}
 
     def trouble(key):
@@ -93,16 +100,18 @@ def open_boxes(data: DataConfig, split: str, negatives_without_xml: bool = False
         return found if isinstance(found, str) else None
 
     files, keys = _usable(data, folder, split, trouble)
-    objects = voc_boxes.read(folder.root, files.names, [annotations[key] for key in keys], folder.class_names)
-    counts = objects["labels"].row_lengths().numpy()
+    found = objects.place(
+        folder.format, folder.root, files.names, [annotations[key] for key in keys], folder.class_names
+    )
+    counts = found["labels"].row_lengths().numpy()
     if not counts.any():
         raise SplitError(split, f"no boxes in it, in --dataset={data.dataset}")
     negatives = [file for file, count in zip(files.names, counts) if not count]
     absent = sum(annotations[key] is NO_OBJECTS for key in keys)
     message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
-    voc_boxes.warn(folder.root, message, negatives, len(keys))
-    source = VocFolder(files, keys, objects, folder.class_names)
-    source.about = folder.about(split)
+    warn(folder.root, message, negatives, len(keys))
+    source = BoxesFolder(files, keys, found, folder.class_names)
+    source.about = _about(folder, split)
     return source
 
 
@@ -117,53 +126,30 @@ def open_images(data: DataConfig, split: str) -> FolderSource:
     folder = _read(data)
     files, _ = _usable(data, folder, split, lambda key: None)
     source = FolderSource(files)
-    source.about = folder.about(split)
+    source.about = _about(folder, split)
     return source
 
 
-class _Folder(NamedTuple):
-    """A folder with VOC's XML. Images and annotations have the same keys, see `voc_layout.key`."""
-
-    root: str
-    images: dict[str, str]  # {key: file}
-    annotations: dict[str, Annotation | str]  # {key: annotation or why it cannot be read}
-    class_names: tuple[str, ...]
-    lists: dict[str, str]  # {split: path of its list}
-    parts: dict[str, list[str]]  # {split: keys}, if there are no lists
-
-    def is_of_another(self, key: str) -> bool:
-        """Returns whether the annotation of an image says that it belongs to another image of the folder."""
-        annotation = self.annotations[key]
-        if key not in self.images or isinstance(annotation, str):
-            return False
-        told = "/".join([*key.split("/")[:-1], voc_layout.key(annotation.filename)])
-        return told != key and told in self.images
-
-    def about(self, split: str) -> About:
-        """Returns what to tell the user about a split; not about other lists, which may share its images."""
-        counts = {name: len(keys) for name, keys in self.parts.items()}
-        return About(tree.find(split, self.lists or self.parts) or "", counts)
+def _read(data: DataConfig) -> Annotated:
+    return READERS[data.dataset.partition(":")[0]](data)
 
 
-def _read(data: DataConfig) -> _Folder:
-    root = walk.folder_of(data.dataset)
-    images, annotations = voc_layout.images(root), voc_layout.annotations(root)
-    readable = [a for a in annotations.values() if not isinstance(a, str)]
-    class_names = tuple(sorted({name for a in readable for name in a.names if name}))
-    if not images:
-        raise ConfigError(f"--dataset={data.dataset}: no images in it; {voc_layout.KNOWN}")
-    lists, parts = voc_layout.lists(root, class_names, images.values()), {}
-    if not lists:
-        keys = sorted(images)
-        parts = tree.split_folders(keys, data) or {"train": keys}
-        used = {key for own in parts.values() for key in own}
-        beside = [images[key] for key in images if key not in used]
-        message = "%d of %d images are beside the folders of the splits and are left out: %s"
-        voc_boxes.warn(root, message, beside, len(images))
-    return _Folder(root, images, annotations, class_names, lists, parts)
+def _is_of_another(folder: Annotated, key: str) -> bool:
+    """Returns whether the annotation of an image says that it belongs to another image of the folder."""
+    annotation = folder.annotations[key]
+    if key not in folder.images or isinstance(annotation, str):
+        return False
+    told = "/".join([*key.split("/")[:-1], boxes_layout.key(annotation.filename)])
+    return told != key and told in folder.images
 
 
-def _usable(data: DataConfig, folder: _Folder, split: str, trouble: Trouble) -> tuple[check.Checked, list[str]]:
+def _about(folder: Annotated, split: str) -> About:
+    """Returns what to tell the user about a split; not about other lists, which may share its images."""
+    counts = {name: len(keys) for name, keys in folder.parts.items()}
+    return About(tree.find(split, folder.lists or folder.parts) or "", counts)
+
+
+def _usable(data: DataConfig, folder: Annotated, split: str, trouble: Trouble) -> tuple[check.Checked, list[str]]:
     """Returns the files of a split's images without trouble, and their keys.
 
     Raises:
@@ -172,9 +158,9 @@ def _usable(data: DataConfig, folder: _Folder, split: str, trouble: Trouble) -> 
     splits = folder.lists or folder.parts
     found = tree.find(split, splits)
     if found is None:
-        hint = "" if len(splits) > 1 or folder.lists else f", all its images; {voc_layout.KNOWN}"
+        hint = "" if len(splits) > 1 or folder.lists else f", all its images; {folder.format.known}"
         raise SplitError(split, f"{data.dataset} has {listed(sorted(splits))}{hint}")
-    keys = voc_layout.read_list(folder.lists[found], folder.images) if folder.lists else folder.parts[found]
+    keys = boxes_layout.read_list(folder.lists[found], folder.images) if folder.lists else folder.parts[found]
     if not keys:
         raise SplitError(split, f"no image of {data.dataset} is in it")
     troubles = {key: "no such image" if key not in folder.images else trouble(key) for key in keys}

@@ -1,0 +1,155 @@
+"""Which files of a folder belong together, and lists of images that are its splits; for VOC's and YOLO's layouts."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+import tensorflow as tf
+from absl import logging
+
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.sources import tree, walk
+from cpc_tf.files import reason
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed, shown
+
+Content = TypeVar("Content")
+# Folders whose names, in any capitals, say what kind of files is in them.
+IMAGES = ("jpegimages", "images", "image", "imgs", "img")
+ANNOTATIONS = ("annotations", "annotation", "labels", "xmls", "xml", "segmentationclass", "segmentationobject")
+_THREADS = 16  # hide the latency of a bucket
+
+
+def key(name: str) -> str:
+    """Returns what the names of an image and of its annotation have in common: 'train/a' of 'train/images/a.jpg'.
+
+    That is the path without the extension and without folders that only say the kind of a file, in Unicode's composed
+    form.
+    """
+    *folders, file = unicodedata.normalize("NFC", name).split("/")
+    return "/".join([*(folder for folder in folders if not kind([folder])), os.path.splitext(file)[0]])
+
+
+def images(root: str) -> dict[str, str]:
+    """Returns {key: image}, relative to the root; see `key`.
+
+    If a folder at the top is called JPEGImages, images or the like, only images in it count; a warning counts the
+    others. Images in folders of annotations are masks and do not count.
+    """
+    found = tree.images(root)
+    found = [name for name in found if kind(name.split("/")[:-1]) != ANNOTATIONS] or found
+    at_top = [name for name in found if kind(name.split("/")[:-1][:1]) == IMAGES]
+    if at_top and (others := sorted({*found} - {*at_top})):
+        message = "%s: %d images are left out, since they are not in %s: %s"
+        logging.warning(message, root, len(others), at_top[0].partition("/")[0], listed(others))
+    return _by_key(root, at_top or found, "images")
+
+
+def parsed(root: str, files: Sequence[str], parse: Callable[[bytes], Content]) -> dict[str, Content | str]:
+    """Returns {key: content, or why it cannot be read} of annotations below a folder; see `key`.
+
+    Args:
+      root: the folder.
+      files: relative to it.
+      parse: the content of a file -> what it says; raises ValueError.
+    """
+
+    def read(name):
+        try:
+            with tf.io.gfile.GFile(f"{root}/{name}", "rb") as file:
+                return parse(file.read())
+        except ValueError as error:
+            return f"broken annotation, {reason(error)}"
+        except tf.errors.OpError as error:
+            return f"unreadable annotation, {reason(error)}"
+
+    of_key = _by_key(root, files, "annotations")
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        return dict(zip(of_key, pool.map(read, of_key.values())))
+
+
+def lists_in(folder: str) -> dict[str, str]:
+    """Returns {name: path} of the lists NAME.txt directly in a folder."""
+    return {os.path.splitext(file)[0]: f"{folder}/{file}" for file in walk.files(folder, (".txt",), deep=False)}
+
+
+def read_list(path: str, keys: Collection[str]) -> list[str]:
+    """Returns the keys of the images that a list names, each once; a line that names none of `keys` stays as it is.
+
+    A line is a name, with or without a path and an extension. What follows it is not read; a warning says so.
+
+    Raises:
+      ConfigError: it cannot be read.
+    """
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            lines = file.read().decode("utf-8-sig", "replace").splitlines()
+    except tf.errors.OpError as error:
+        raise ConfigError(f"{path}: cannot be read: {reason(error)}") from error
+    depth = max((name.count("/") for name in keys), default=0)
+    found, followed = [], []
+    for line in filter(None, map(str.strip, lines)):
+        # Names may have blanks, and something may follow them: the longest beginning that is a name counts.
+        beginnings = (line, line.rsplit(None, 1)[0], line.split(None, 1)[0])
+        name, named = next(((b, k) for b in beginnings if (k := _find(b, keys, depth)) is not None), (line, line))
+        found.append(named)
+        rest = line[len(name) :].strip()
+        if rest and _find(rest, keys, depth) != named:  # some lists name the annotation behind the image
+            followed.append(line)
+    if followed:
+        message = "%s: only the names of images are read, not what follows them in %d of %d lines, e.g. %s"
+        logging.warning(message, path, len(followed), len(found), shown(followed[0]))
+    return list(dict.fromkeys(found))
+
+
+def kind(folders: Sequence[str]) -> tuple[str, ...] | None:
+    """Returns the kind of files that the innermost folder with such a name is for: IMAGES, ANNOTATIONS or None."""
+    lower = map(str.lower, reversed(folders))
+    return next((kind for name in lower for kind in (IMAGES, ANNOTATIONS) if name in kind), None)
+
+
+def folders(data: DataConfig, root: str, images: Mapping[str, str]) -> dict[str, list[str]]:
+    """Returns {split: keys} of the folders at the top; if these are no splits, all images are `train`."""
+    keys = sorted(images)
+    found = tree.split_folders(keys, data) or {"train": keys}
+    used = {key for own in found.values() for key in own}
+    beside = [images[key] for key in images if key not in used]
+    warn(root, "%d of %d images are beside the folders of the splits and are left out: %s", beside, len(images))
+    return found
+
+
+def warn(root: str, message: str, names: Sequence[str], total: int) -> None:
+    """Warns of some of a total, if any. `message` has %d of %d, and %s for the names, which may repeat."""
+    if names:
+        logging.warning(f"%s: {message}", root, len(names), total, listed(list(dict.fromkeys(names))))
+
+
+def _find(name, keys, depth):
+    """Returns the key that a name in a list means: itself, or the end of it as a path. None if there is none.
+
+    Args: the name, the keys, and how many folders those have at most.
+    """
+    name = unicodedata.normalize("NFC", name)
+    if name in keys:
+        return name
+    *folders, file = name.replace("\\", "/").split("/")
+    folders = [folder for folder in folders if folder not in ("", ".") and not kind([folder])]
+    stem, extension = os.path.splitext(file)
+    stems = (file, stem) if extension.lower() in (*tree.EXTENSIONS, ".xml") else (file,)
+    ends = [folders[start:] for start in range(max(0, len(folders) - depth), len(folders) + 1)]
+    paths = ("/".join([*end, stem]) for end in ends for stem in stems)
+    return next((path for path in paths if path in keys), None)
+
+
+def _by_key(root, names, what):
+    """Returns {key: name}; of several names of one key the first, .jpg before .png."""
+    found = {}
+    again = [name for name in names if found.setdefault(key(name), name) != name]
+    if again:
+        message = "%s: %d %s are left out, since others have their names but for the ending or such folders: %s"
+        logging.warning(message, root, len(again), what, listed(again))
+    return found

@@ -1,0 +1,26 @@
+"""Turns pictures into features with an encoder, and shows what features tell of pictures without labels.
+
+    python -m cpc_tf.embed --encoder=runs/photos/hub --pictures=my_pictures --output=features.npz --map=map.png
+    python -m cpc_tf.embed --encoder=runs/photos/hub --pictures=my_pictures --to_label=60 --duplicates=repeats.csv
+    python -m cpc_tf.embed --encoder=runs/photos/hub --pictures=my_pictures --neighbours=one.jpg
+
+Features: mean latents of the patch grid for a module of `python -m cpc_tf.export`; the output for the whole picture for
+another TF-Hub module. A broken picture is named and left out.
+"""
+
+import functools
+import sys
+
+from cpc_tf import cli
+from cpc_tf.embed.config import EmbedConfig
+from cpc_tf.embed.run import embed
+
+
+def main(config: EmbedConfig) -> None:
+    """The binary."""
+    done = embed(config, functools.partial(print, file=sys.stderr, flush=True))
+    print(f"done: {len(done.names)} pictures")
+
+
+if __name__ == "__main__":
+    cli.run(EmbedConfig, main)

@@ -1,0 +1,50 @@
+"""Settings of `python -m cpc_tf.embed`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cpc_tf import pictures
+from cpc_tf.results import map as embedding_map
+from cpc_tf.settings import ConfigError, Settings, count, setting, side
+
+# Endings of --output. Parquet needs the package pyarrow.
+NPZ, CSV, PARQUET = FORMATS = (".npz", ".csv", ".parquet")
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbedConfig(Settings):
+    """What to encode, and what to make of the features."""
+
+    encoder: str = setting("", "TF-Hub module, e.g. runs/photos/hub, that turns pictures into features")
+    pictures: str = setting("", f"Pictures to encode: {pictures.HELP} for such a list on standard input")
+    output: str = setting("", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none")
+    batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
+    image_size: int = side(224, "Side of the pictures for a module of others; ours come with their own sizes")
+    map: str = setting("", "PNG to draw with similar pictures near each other; empty: none")
+    map_method: str = setting(
+        embedding_map.PCA_MAP,
+        "How the map is made: 'pca' (directions of largest variance) or 'tsne' (t-SNE keeps neighbours together)",
+        choices=embedding_map.METHODS,
+    )
+    neighbours: str = setting("", "Pictures, as for --pictures, whose nearest ones --sheet shows; empty: none")
+    sheet: str = setting("neighbours.png", "PNG that --neighbours draws")
+    duplicates: str = setting("", "CSV to write with pictures that nearly repeat an earlier one; empty: none")
+    duplicate_similarity: float = setting(
+        0.95, "Least cosine similarity of centred features for --duplicates", minimum=-1, maximum=1
+    )
+    to_label: int = count(0, "How many pictures --to_label_output names; 0: it is not written", minimum=0)
+    to_label_output: str = setting(
+        "to_label.csv", "CSV (file,label) to fill in, with the pictures that are best labelled first"
+    )
+    seed: int = count(0, "Seed of t-SNE and of an untrained --encoder=random:MODULE", minimum=0)
+
+    def check(self):
+        if not self.encoder:
+            raise ConfigError("--encoder= is empty: name a TF-Hub module, e.g. --encoder=runs/photos/hub")
+        if not self.pictures:
+            raise ConfigError(f"--pictures= is empty: name {pictures.HELP}")
+        if self.output and not self.output.lower().endswith(FORMATS):
+            raise ConfigError(f"--output={self.output}: must end with {', '.join(FORMATS)}")
+        if self.pictures == self.neighbours == "-":
+            raise ConfigError("--neighbours=-: standard input is the list of --pictures already; name files")

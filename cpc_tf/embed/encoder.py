@@ -1,0 +1,83 @@
+"""An encoder as `embed` uses it: how it sees a picture, and the features that it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf import pictures
+from cpc_tf.data.views import geometry as geo
+from cpc_tf.encoders.card import find_card
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.encoders.loaded import COPY, GRAPH, MODULE, EncoderName
+from cpc_tf.encoders.patches import patch_grid
+from cpc_tf.settings import ConfigError
+
+
+class Encoder(NamedTuple):
+    """A picture's way to its features.
+
+    Attributes:
+      prepare: image uint8 [H, W, 3] -> uint8 [S, S, 3].
+      encode: uint8 [N, S, S, 3] -> features float32 [N, D].
+      least_side: the shorter side of an image that `prepare` needs, px.
+      what: what the features are, for people.
+    """
+
+    prepare: Callable[[tf.Tensor], tf.Tensor]
+    encode: Callable[[tf.Tensor], tf.Tensor]
+    least_side: int
+    what: str
+
+    def features(self, files: pictures.Pictures, batch_size: int) -> Iterator[tuple[pictures.Batch, np.ndarray]]:
+        """Yields batches of pictures with the features of the sound ones, float32 [n, D]."""
+        for batch in pictures.batches(files, self.prepare, batch_size, least_side=self.least_side):
+            yield batch, self.encode(batch.images).numpy() if len(batch.indices) else np.zeros([0, 0], np.float32)
+
+
+def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
+    """Returns the encoder that --encoder names.
+
+    The features of a module of ours are the mean latents of the patches of a picture, those of another module its
+    output for the whole picture, resized to a square of `image_size` px.
+
+    Raises:
+      ConfigError: there is no such module, or it gives no features.
+    """
+    name = EncoderName.parse(text)
+    if name.kind not in (MODULE, COPY, GRAPH):
+        raise ConfigError(f"--encoder={text}: name a TF-Hub module; there is no network of that name to make here")
+    card = name.card() if name.kind == COPY else find_card(name.module)
+    loaded = load_patch_encoder(text, seed, card.geometry.patch_size if card else image_size)
+    if card is None:
+        return Encoder(
+            prepare=lambda image: geo.resize(image, image_size),
+            encode=_compiled(
+                lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), image_size
+            ),
+            least_side=image_size,
+            what=f"the module's output for whole pictures, resized to {image_size} x {image_size} px",
+        )
+    geometry = card.geometry
+
+    def mean_latents(images: tf.Tensor) -> tf.Tensor:
+        patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
+        return tf.reduce_mean(loaded.patch_latents(patches), [1, 2])
+
+    return Encoder(
+        prepare=lambda image: geo.centre_crop(geo.resize(image, geometry.resize), geometry.image_size),
+        encode=_compiled(mean_latents, geometry.image_size),
+        least_side=geometry.resize,
+        what=(
+            f"mean latents of {geometry.grid} x {geometry.grid} patches of {geometry.patch_size} px, cut from pictures "
+            f"of {geometry.image_size} x {geometry.image_size} px"
+        ),
+    )
+
+
+def _compiled(encode: Callable[[tf.Tensor], tf.Tensor], side: int) -> Callable[[tf.Tensor], tf.Tensor]:
+    images = tf.TensorSpec([None, side, side, 3], tf.uint8)
+    return tf.function(encode, input_signature=[images], autograph=False)

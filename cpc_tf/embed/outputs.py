@@ -1,0 +1,92 @@
+"""The files that `embed` writes: features, tables, the sheet of neighbours."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cpc_tf import pictures
+from cpc_tf.embed.config import CSV, NPZ, PARQUET, EmbedConfig
+from cpc_tf.files import write_file
+from cpc_tf.pictures import Pictures
+from cpc_tf.results import glyphs, plots
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
+
+QUERIES, NEAREST, SIDE = 20, 8, 128  # rows, neighbours and px of a picture on the sheet
+
+
+def check(config: EmbedConfig) -> None:
+    """Raises ConfigError if an output cannot be written, before anything is computed."""
+    if config.output.lower().endswith(PARQUET) and not importlib.util.find_spec("pyarrow"):
+        raise ConfigError(
+            f"--output={config.output}: Parquet needs the package pyarrow (pip install pyarrow); {NPZ} and {CSV} do not"
+        )
+
+
+def write_features(
+    path: str, names: Sequence[str], features: np.ndarray, broken: Mapping[str, str], encoder: str, what: str
+) -> None:
+    """Writes features [N, D] with the names of their files, in the format that the ending of `path` says."""
+    buffer = io.BytesIO()
+    if path.lower().endswith(NPZ):
+        texts = {"names": names, "broken": [*broken], "reasons": [*broken.values()]}
+        arrays = {name: np.array(values, np.str_) for name, values in texts.items()}
+        np.savez(buffer, features=features, **arrays, encoder=np.str_(encoder), what=np.str_(what))
+    elif path.lower().endswith(PARQUET):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows = pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), features.shape[1])
+        about = {"encoder": encoder, "what": what}
+        pq.write_table(pa.table({"file": pa.array(names), "features": rows}, metadata=about), buffer)
+    else:
+        columns = ("file", *(f"feature_{i}" for i in range(features.shape[1])))
+        write_table(path, columns, ((name, *map("{:.6g}".format, row)) for name, row in zip(names, features)))
+        return
+    write_file(path, buffer.getvalue())
+
+
+def write_table(path: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Writes a CSV file."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_file(path, buffer.getvalue())
+
+
+def reasons(broken: Mapping[str, str]) -> str:
+    """Returns the first broken pictures with their reasons, on a line."""
+    return listed([f"{name} ({why})" for name, why in broken.items()])
+
+
+def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, float]]]], files: Pictures) -> bytes:
+    """Returns a PNG with a query a row, then its neighbours with their cosines.
+
+    Args:
+      rows: image uint8 [S, S, 3] and name of a query, and (index, cosine) of its neighbours.
+      files: what the indices are of.
+    """
+
+    def named(path: str) -> str:
+        return glyphs.drawable((plots.shortened([os.path.basename(path)])[0],), "picture")[0]
+
+    def fill(canvas: Figure, theme: plots.Theme) -> None:
+        axes = canvas.subplots(len(rows), 1 + NEAREST, squeeze=False)
+        for line, (image, name, near) in zip(axes, rows):
+            plots.tile(line[0], image, named(name), frame=theme.named["cpc"])
+            tiles = pictures.thumbnails(files.take([index for index, _ in near]), SIDE)
+            for axis, tile, (index, cosine) in zip(line[1:], tiles, near):
+                plots.tile(axis, tile, f"{cosine:.2f}  {named(files.names[index])}")
+            for axis in line[1 + len(near) :]:
+                axis.set_visible(False)
+        canvas.suptitle("Framed: the pictures asked for. Then the nearest, with their cosine similarity.", fontsize=10)
+
+    return plots.png(fill, 1.6 * (1 + NEAREST), 1.75 * len(rows) + 0.4, dpi=100)

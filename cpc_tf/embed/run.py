@@ -1,0 +1,138 @@
+"""From pictures to features, and to what features tell of them: a map, neighbours, repeats, what to label first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from cpc_tf import pictures
+from cpc_tf.embed import outputs, similar
+from cpc_tf.embed.config import EmbedConfig
+from cpc_tf.embed.encoder import Encoder, open_encoder
+from cpc_tf.files import write_file
+from cpc_tf.pictures import Pictures
+from cpc_tf.results import map as embedding_map
+from cpc_tf.settings import ConfigError
+from cpc_tf.training.progress import Progress
+
+_THUMBNAIL = 64  # px
+_REPORT_EVERY = 5  # seconds
+Tell = Callable[[str], None]
+
+
+class Embedding(NamedTuple):
+    """Features of pictures.
+
+    Attributes:
+      names: of the sound pictures, as `pictures.find` gives them.
+      features: float32 [N, D], a row for each.
+      broken: name -> why a picture could not be read.
+      what: what the features are.
+    """
+
+    names: list[str]
+    features: np.ndarray
+    broken: dict[str, str]
+    what: str
+
+
+def embed(config: EmbedConfig, progress: Tell | None = None) -> Embedding:
+    """Encodes the pictures and writes what the settings ask for.
+
+    Args:
+      config: the settings; without any output, nothing is written.
+      progress: gets lines on what is being done and what came of it. None: nobody does.
+
+    Raises:
+      ConfigError: the encoder, the pictures or the output cannot be used, or no picture is sound.
+      NotWritten: an output cannot be written.
+    """
+    tell = progress or (lambda line: None)
+    outputs.check(config)
+    found = pictures.find(config.pictures)
+    queries = pictures.find(config.neighbours, "neighbours") if config.neighbours else None
+    labels: dict[str, tuple[str, ...]] = {}
+    encoder = open_encoder(config.encoder, config.seed, config.image_size)
+    tell(f"features: {encoder.what}")
+    kept, features, broken = _encode(encoder, found, config.batch_size, tell)
+    if not kept:
+        raise ConfigError(f"--pictures={config.pictures}: none can be read: {outputs.reasons(broken)}")
+    if broken:
+        tell(f"{len(broken)} of {len(found)} pictures are left out: {outputs.reasons(broken)}")
+    sound = found.take(kept)
+    result = Embedding(sound.names, features, broken, encoder.what)
+    if config.output:
+        outputs.write_features(config.output, sound.names, features, broken, config.encoder, encoder.what)
+        tell(f"{config.output}: {len(features):,} x {features.shape[1]:,} features")
+    normal = similar.normalized(features)
+    if config.duplicates:
+        pairs = similar.repeats(normal, config.duplicate_similarity)
+        rows = [(sound.names[i], sound.names[j], f"{cosine:.4f}") for i, j, cosine in pairs]
+        outputs.write_table(config.duplicates, ("file", "repeats", "similarity"), rows)
+        least = f"a cosine similarity of at least {config.duplicate_similarity:g}"
+        tell(f"{config.duplicates}: {len(pairs)} pictures repeat an earlier one ({least} of centred features)")
+    if config.to_label:
+        known = [i for i, name in enumerate(sound.names) if name in labels]
+        chosen = similar.farthest_first(normal, config.to_label, known)
+        outputs.write_table(config.to_label_output, ("file", "label"), [(sound.names[i], "") for i in chosen])
+        beside = f", beside the {len(known)} that have a label" if known else ""
+        tell(f"{config.to_label_output}: {len(chosen)} pictures to label first{beside}")
+    if config.map:
+        write_file(config.map, _map(config, sound, features, labels))
+        tell(f"{config.map}: a map of the pictures")
+    if queries:
+        _draw_neighbours(config, encoder, sound, features, queries)
+        tell(f"{config.sheet}: the nearest pictures of {config.neighbours}")
+    return result
+
+
+def _encode(
+    encoder: Encoder, files: Pictures, batch_size: int, tell: Tell
+) -> tuple[list[int], np.ndarray, dict[str, str]]:
+    """Returns the indices of the sound pictures, their features float32 [N, D], and why others are broken."""
+    kept, blocks, broken, deep = [], [], {}, 0
+    progress, told = Progress(len(files)), time.monotonic()
+    for batch, features in encoder.features(files, batch_size):
+        kept += batch.indices.tolist()
+        blocks += [features] if len(features) else []
+        broken |= {files.names[index]: why for index, why in batch.broken.items()}
+        deep += int(batch.deep.sum())
+        progress.update(batch.stop)
+        if time.monotonic() - told > _REPORT_EVERY:
+            told = time.monotonic()
+            tell(f"{progress}  {progress.rate:.1f} pictures/s")
+    pictures.say_deep(deep, None)
+    return kept, np.concatenate(blocks) if blocks else np.zeros([0, 0], np.float32), broken
+
+
+def _map(config: EmbedConfig, files: Pictures, features: np.ndarray, labels: dict[str, tuple[str, ...]]) -> bytes:
+    """Draws evenly spaced pictures, `embedding_map.MOST` of them at most."""
+    shown = np.arange(0, len(features), -(-len(features) // embedding_map.MOST))
+    files = files.take(shown)
+    own = [labels.get(name, ()) for name in files.names]
+    names = sorted({classes[0] for classes in own if classes})  # of several labels the first has the colour
+    numbers = [names.index(classes[0]) if classes else -1 for classes in own] if names else None
+    tiles = pictures.thumbnails(files, _THUMBNAIL)
+    return embedding_map.draw(features[shown], tiles, numbers, names, config.map_method, config.seed)
+
+
+def _draw_neighbours(
+    config: EmbedConfig, encoder: Encoder, files: Pictures, features: np.ndarray, queries: Pictures
+) -> None:
+    kept, own, broken = _encode(
+        encoder, queries.take(range(min(len(queries), outputs.QUERIES))), config.batch_size, lambda _: None
+    )
+    if broken:
+        raise ConfigError(f"--neighbours={config.neighbours}: cannot be read: {outputs.reasons(broken)}")
+    queries, centre = queries.take(kept), features.mean(0)
+    order, cosines = similar.nearest(
+        similar.normalized(own, centre), similar.normalized(features, centre), outputs.NEAREST + 1
+    )
+    rows = []
+    for index, near, values in zip(kept, order, cosines):
+        others = [(i, c) for i, c in zip(near, values) if files.paths[i] != queries.paths[index]][: outputs.NEAREST]
+        rows.append((pictures.thumbnails(queries.take([index]), outputs.SIDE)[0], queries.names[index], others))
+    write_file(config.sheet, outputs.draw_neighbours(rows, files))

@@ -1,0 +1,26 @@
+"""Predicts pictures with a classifier or a detector of `python -m cpc_tf.export`.
+
+    python -m cpc_tf.predict --model=runs/photos/classifier --pictures=my_pictures --output=predictions.csv
+    python -m cpc_tf.predict --model=runs/cells/detector --pictures=my_pictures --output=boxes.json --drawn=drawn
+    find my_pictures -name '*.jpg' | python -m cpc_tf.predict --model=runs/photos/classifier --pictures=- --output=-
+
+A picture that cannot be read is a row with its reason. Interrupted, the same command goes on where it was.
+"""
+
+import functools
+import sys
+
+from cpc_tf import cli
+from cpc_tf.predict.config import STDOUT, PredictConfig
+from cpc_tf.predict.run import predict
+
+
+def main(config: PredictConfig) -> None:
+    """The binary."""
+    records = predict(config, functools.partial(print, file=sys.stderr, flush=True))
+    if config.output != STDOUT:
+        print(f"done: {config.output or len(records)}")
+
+
+if __name__ == "__main__":
+    cli.run(PredictConfig, main)

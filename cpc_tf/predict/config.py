@@ -1,0 +1,44 @@
+"""Settings of `python -m cpc_tf.predict`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from cpc_tf import pictures
+from cpc_tf.settings import ConfigError, Settings, count, fraction, setting
+
+CSV, JSON_LINES, COCO = ".csv", ".jsonl", ".json"
+STDOUT = "-"
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictConfig(Settings):
+    """A model, pictures, and what to write."""
+
+    model: str = setting("", "Directory of a classifier or a detector that python -m cpc_tf.export wrote")
+    pictures: str = setting("", f"Pictures to predict: {pictures.HELP} for such a list on standard input")
+    output: str = setting(
+        "",
+        "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector also .json (COCO) or "
+        "a folder (an XML file a picture, as VOC has them); empty: none",
+    )
+    sheet: str = setting("", "PNG to draw with at most 60 pictures and what was predicted, the least sure first")
+    drawn: str = setting("", "Folder for all pictures with their boxes drawn, of a detector")
+    least_score: float = fraction(0.5, "Least score of a detector's boxes")
+    batch_size: int = count(32, "Pictures predicted at a time", unit="images", maximum=10_000)
+
+    def check(self):
+        if not self.model:
+            raise ConfigError("--model= is empty: name the directory of an exported model, e.g. runs/photos/classifier")
+        if not self.pictures:
+            raise ConfigError(f"--pictures= is empty: name {pictures.HELP}")
+        if self.output and self.format not in (CSV, JSON_LINES, COCO, STDOUT, ""):
+            raise ConfigError(
+                f"--output={self.output}: must end with {CSV}, {JSON_LINES} or {COCO}, or be a folder or -"
+            )
+
+    @property
+    def format(self) -> str:
+        """CSV, JSON_LINES, COCO, STDOUT; '' for a folder."""
+        return STDOUT if self.output == STDOUT else os.path.splitext(self.output.rstrip("/"))[1].lower()

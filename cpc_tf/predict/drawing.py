@@ -1,0 +1,125 @@
+"""Pictures with what was predicted: boxes drawn on a picture, and a sheet of many pictures."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.font_manager import FontProperties, findfont
+from PIL import Image, ImageDraw, ImageFont
+
+from cpc_tf.predict.records import Box, Detected, Record
+from cpc_tf.results import glyphs, plots
+
+MOST = 60  # pictures on a sheet
+SIDE = 160  # px of each
+_COLUMNS, _GAP, _TEXT = 10, 8, 13  # the last is the height of letters, px
+
+
+def boxes_on(image: np.ndarray, boxes: Sequence[Box]) -> np.ndarray:
+    """Returns an image, uint8 [H, W, 3], with boxes, a colour for each class, and their names and scores."""
+    picture = Image.fromarray(image)
+    pen = ImageDraw.Draw(picture)
+    letters = max(10, min(picture.size) // 30)
+    width = max(1, min(picture.size) // 250)
+    font = _font([box.label for box in boxes], letters)
+    for box in reversed(boxes):  # the best last: on top
+        color = plots.THEME.lines[zlib.crc32(box.label.encode()) % len(plots.THEME.lines)]
+        pen.rectangle((box.xmin, box.ymin, box.xmax - 1, box.ymax - 1), outline=color, width=width)
+        text = f"{glyphs.drawable((box.label,), 'class')[0]} {box.score:.2f}"
+        corner = (box.xmin, max(0, box.ymin - letters * 1.2))
+        pen.rectangle(pen.textbbox(corner, text, font), fill=color)
+        pen.text(corner, text, "white", font)
+    return np.asarray(picture)
+
+
+def within(record: Detected) -> list[Box]:
+    """Returns the boxes of a picture where they are on its tile, which `pictures.thumbnails` made."""
+    longest = max(record.height, record.width)
+    scale = SIDE / longest
+    top, left = ((SIDE - side * SIDE // longest) // 2 for side in (record.height, record.width))
+    return [
+        Box(label, score, ymin * scale + top, xmin * scale + left, ymax * scale + top, xmax * scale + left)
+        for label, score, ymin, xmin, ymax, xmax in record.boxes
+    ]
+
+
+def jpeg(image: np.ndarray) -> bytes:
+    """Returns an image, uint8 [H, W, 3], as JPEG."""
+    return _saved(Image.fromarray(image), "JPEG", quality=90)
+
+
+def chosen(records: Sequence[Record]) -> list[int]:
+    """Returns the indices of the pictures of a sheet, the least sure first.
+
+    Half of them are the least sure of all, the others are evenly spaced among the rest, with the surest as the last.
+    """
+    order = sorted((i for i, record in enumerate(records) if not record.error), key=lambda i: records[i].confidence)
+    if len(order) <= MOST:
+        return order
+    rest = order[MOST // 2 :]
+    places = np.linspace(0, len(rest) - 1, MOST - MOST // 2).round().astype(int)
+    return [*order[: MOST // 2], *(rest[i] for i in places)]
+
+
+def sheet(records: Sequence[Record], tiles: np.ndarray, total: int) -> bytes:
+    """Returns a PNG of pictures with what was predicted of them.
+
+    Args:
+      records: of these pictures, the least sure first.
+      tiles: the pictures, uint8 [N, SIDE, SIDE, 3]. On those with objects, boxes are drawn already.
+      total: how many pictures there were.
+    """
+    columns = min(_COLUMNS, max(len(records), 4))
+    lines = -(-len(records) // columns)
+    step_x, step_y, top = SIDE + _GAP, SIDE + 2 * _TEXT + _GAP + 6, 2 * _TEXT + _GAP
+    size = (_GAP + columns * step_x, top + lines * step_y)
+    canvas, theme = Image.new("RGB", size, plots.THEME.named["page"]), plots.THEME
+    pen = ImageDraw.Draw(canvas)
+    captions = [_caption(record) for record in records]
+    heading = "the least sure first"
+    if total > len(records):
+        heading += (
+            f"; {len(records)} of {total:,}: the {MOST // 2} least sure, and others evenly spaced up to the surest"
+        )
+    font = _font([heading, *(text for caption in captions for text in caption)], _TEXT)
+    pen.text((_GAP, _TEXT // 2), heading, theme.named["ink"], font)
+    for number, (tile, (first, second)) in enumerate(zip(tiles, captions)):
+        x, y = _GAP + number % columns * step_x, top + number // columns * step_y
+        canvas.paste(Image.fromarray(tile), (x, y))
+        pen.text((x, y + SIDE + 1), _cut(pen, first, font), theme.named["ink"], font)
+        pen.text((x, y + SIDE + _TEXT + 4), _cut(pen, second, font), theme.named["muted"], font)
+    return _saved(canvas, "PNG")
+
+
+def _caption(record: Record) -> tuple[str, str]:
+    """Returns what was predicted, and the name of the file, as they can be drawn."""
+    name = glyphs.drawable((record.file.rpartition("/")[2],), "picture")[0]
+    if isinstance(record, Detected):
+        count = f"{len(record.boxes)} box{'' if len(record.boxes) == 1 else 'es'}"
+        return (f"{count}, best {record.confidence:.2f}" if record.boxes else "nothing found"), name
+    label = glyphs.drawable((record.label,), "class")[0]
+    return f"{record.confidence:.2f} {label}" if record.label else "no label", name
+
+
+def _cut(pen: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont) -> str:
+    """Returns a text that is not wider than a picture."""
+    if pen.textlength(text, font) <= SIDE:
+        return text
+    while text and pen.textlength(f"{text}…", font) > SIDE:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def _font(texts: Sequence[str], height: int) -> ImageFont.FreeTypeFont:
+    """Returns a font that has the letters of these texts, if one is installed."""
+    family = next(iter(glyphs.families(["".join(texts)])), "DejaVu Sans")
+    return ImageFont.truetype(findfont(FontProperties(family=family)), height)
+
+
+def _saved(picture: Image.Image, form: str, **options: int) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, form, **options)
+    return buffer.getvalue()

@@ -1,0 +1,113 @@
+"""Records as CSV, JSON lines, COCO's JSON and VOC's XML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+
+from cpc_tf.files import to_json, write_file
+from cpc_tf.predict.config import COCO, JSON_LINES
+from cpc_tf.predict.models import BEST, Model
+from cpc_tf.predict.records import Detected, Record, to_line
+from cpc_tf.settings import ConfigError
+
+
+def write(path: str, form: str, records: Sequence[Record], model: Model) -> None:
+    """Writes all records in a format of `PredictConfig.format`. Raises NotWritten."""
+    if form == JSON_LINES:
+        write_file(path, "".join(map(to_line, records)))
+    elif form == COCO:
+        write_file(path, coco(records, model.class_names))
+    elif form:
+        write_file(path, csv_lines([columns(model), *(row for record in records for row in rows(record, model))]))
+    else:
+        for record in records:
+            if not record.error:
+                write_file(place(path, record.file, ".xml"), voc(record))
+
+
+def columns(model: Model) -> list[str]:
+    """Returns the head of a CSV file."""
+    if model.is_detector:
+        return ["file", "label", "score", "ymin", "xmin", "ymax", "xmax", "error"]
+    best = 1 if model.several_labels else BEST
+    numbered = (f"{name}_{i}" if i > 1 else name for i in range(1, best + 1) for name in ("label", "probability"))
+    return ["file", *numbered, "error"]
+
+
+def rows(record: Record, model: Model) -> Iterator[list[str]]:
+    """Yields the rows of a record: one of a classifier, one for each box of a detector and at least one."""
+    if isinstance(record, Detected):
+        for label, score, *corners in record.boxes:
+            yield [record.file, label, f"{score:.4f}", *(f"{x:.1f}" for x in corners), ""]
+        if not record.boxes:
+            yield [record.file, *[""] * 6, record.error]
+        return
+    if model.several_labels:
+        cells = [";".join(record.labels), ";".join(f"{x:.4f}" for x in record.probabilities)]
+    else:
+        best = zip(record.labels, (f"{x:.4f}" for x in record.probabilities))
+        cells = [cell for pair in best for cell in pair]
+    yield [record.file, *cells, *[""] * (len(columns(model)) - 2 - len(cells)), record.error]
+
+
+def csv_lines(lines: Sequence[Sequence[str]]) -> str:
+    """Returns lines of CSV."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
+    return buffer.getvalue()
+
+
+def coco(records: Sequence[Detected], class_names: Sequence[str]) -> str:
+    """Returns COCO's JSON: images, categories, and boxes as annotations with a score. All ids count from 1.
+
+    `pycocotools.coco.COCO(file)` reads it; `loadRes` of the true boxes takes the annotations alone.
+    """
+    ids = {name: number for number, name in enumerate(class_names, 1)}
+    images, annotations = [], []
+    for number, record in enumerate(records, 1):
+        if record.error:
+            continue
+        images.append({"id": number, "file_name": record.file, "height": record.height, "width": record.width})
+        for label, score, ymin, xmin, ymax, xmax in record.boxes:
+            box = [xmin, ymin, xmax - xmin, ymax - ymin]
+            known = {"id": len(annotations) + 1, "image_id": number, "category_id": ids[label], "iscrowd": 0}
+            annotations.append({**known, "bbox": box, "area": box[2] * box[3], "score": score})
+    categories = [{"id": number, "name": name} for name, number in ids.items()]
+    return to_json({"images": images, "categories": categories, "annotations": annotations})
+
+
+def voc(record: Detected) -> str:
+    """Returns VOC's XML of a picture: its pixels count from 1, the last one belongs to a box."""
+    root = ET.Element("annotation")
+    ET.SubElement(root, "filename").text = os.path.basename(record.file)
+    size = ET.SubElement(root, "size")
+    for name, value in {"width": record.width, "height": record.height, "depth": 3}.items():
+        ET.SubElement(size, name).text = str(value)
+    for label, score, ymin, xmin, ymax, xmax in record.boxes:
+        thing = ET.SubElement(root, "object")
+        ET.SubElement(thing, "name").text = label
+        ET.SubElement(thing, "score").text = f"{score:.4f}"
+        box = ET.SubElement(thing, "bndbox")
+        for name, value in {"xmin": xmin + 1, "ymin": ymin + 1, "xmax": xmax, "ymax": ymax}.items():
+            ET.SubElement(box, name).text = f"{value:.1f}"
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def place(folder: str, name: str, ending: str) -> str:
+    """Returns where a file about the picture `name` goes below a folder: at the same place, with another ending."""
+    parts = [part for part in name.split("/") if part not in ("", ".", "..")]
+    return os.path.join(folder, os.path.splitext("/".join(parts))[0] + ending)
+
+
+def check_places(names: Sequence[str], flag: str) -> None:
+    """Raises ConfigError if two pictures would have the same place below a folder."""
+    places: dict[str, str] = {}
+    for name in names:
+        other = places.setdefault(place("", name, ""), name)
+        if other != name:
+            raise ConfigError(f"--{flag}: {other} and {name} differ in their endings only; rename one of them")

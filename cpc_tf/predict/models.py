@@ -1,0 +1,146 @@
+"""The models that predict: a classifier or a detector of `python -m cpc_tf.export`, from its directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Union
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf import pictures
+from cpc_tf.data.decoding.decode import Levels
+from cpc_tf.files import read_json, reason
+from cpc_tf.pictures import Batch, Pictures
+from cpc_tf.predict.records import Box, Detected, Prediction, Record
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import shown
+
+BEST = 3  # classes of a picture that a classifier names
+_SEVERAL_ABOVE = 0.5  # probability of a class of a model with several labels
+
+# The next pictures, their records, and the images of the sound ones.
+Step = tuple[Batch, list[Record], Sequence[np.ndarray]]
+
+
+class Classifier:
+    """A classifier's module with its card, classifier.json."""
+
+    is_detector = False
+
+    def __init__(self, module: Any, card: dict[str, Any]):
+        self._module, self._least_side = module, card["resize"]
+        self.several_labels: bool = card["several_labels"]
+        self.levels: Levels | None = tuple(card["levels"]) if card.get("levels") else None
+        self.class_names = [name.decode() for name in module.class_names().numpy()]
+
+    def prepare(self, image: tf.Tensor) -> tf.Tensor:
+        """Image uint8 [H, W, 3] -> uint8 [S, S, 3], as the module shows it to its network."""
+        return self._module.prepared(image[None])[0]
+
+    def predict(self, files: Pictures, batch_size: int, start: int = 0) -> Iterator[Step]:
+        """Yields what is predicted of the pictures from `start` on, in order."""
+        options = {"least_side": self._least_side, "levels": self.levels, "start": start}
+        for batch in pictures.batches(files, self.prepare, batch_size, **options):
+            records = {i: Prediction(files.names[i], error=why) for i, why in batch.broken.items()}
+            if len(batch.indices):
+                probabilities = self._module.classify(batch.images)["probabilities"].numpy()  # [n, C]
+                for index, row in zip(batch.indices.tolist(), probabilities):
+                    order = np.argsort(-row, kind="stable")
+                    chosen = order[row[order] > _SEVERAL_ABOVE] if self.several_labels else order[:BEST]
+                    names = tuple(self.class_names[i] for i in chosen)
+                    records[index] = Prediction(files.names[index], names, tuple(row[chosen].tolist()))
+            yield batch, [records[i] for i in range(batch.start, batch.stop)], batch.images
+
+
+class Detector:
+    """A detector's module.
+
+    Args:
+      module: as loaded.
+      least_score: of the boxes.
+    """
+
+    is_detector, several_labels, levels = True, False, None
+
+    def __init__(self, module: Any, least_score: float):
+        self._module, self._least_score = module, tf.constant(least_score, tf.float32)
+        self.class_names = [name.decode() for name in module.class_names().numpy()]
+
+    def predict(self, files: Pictures, batch_size: int, start: int = 0) -> Iterator[Step]:
+        """Yields what is found in the pictures from `start` on, in order; those of one size are a batch."""
+        waiting: list[Batch] = []
+        for batch in pictures.batches(files, tf.identity, 1, start=start):
+            sizes = {one.images.shape for one in (*waiting, batch) if len(one.indices)}
+            if waiting and (len(sizes) > 1 or len(waiting) == batch_size):
+                yield self._step(files, waiting)
+                waiting = []
+            waiting.append(batch)
+        if waiting:
+            yield self._step(files, waiting)
+
+    def _step(self, files: Pictures, waiting: Sequence[Batch]) -> Step:
+        sound = [batch for batch in waiting if len(batch.indices)]
+        indices = np.array([batch.indices[0] for batch in sound], np.int64)
+        images = [batch.images[0] for batch in sound]
+        broken = {i: why for batch in waiting for i, why in batch.broken.items()}
+        records = {i: Detected(files.names[i], error=why) for i, why in broken.items()}
+        if sound:
+            found = {name: x.numpy() for name, x in self._module.detect(np.stack(images), self._least_score).items()}
+            for row, (index, image) in enumerate(zip(indices.tolist(), images)):
+                boxes = tuple(
+                    Box(self.class_names[found["labels"][row, k]], float(found["scores"][row, k]), *box.tolist())
+                    for k, box in enumerate(found["boxes"][row, : found["count"][row]])
+                )
+                records[index] = Detected(files.names[index], *image.shape[:2], boxes)
+        deep = np.array([batch.deep[0] for batch in sound], bool)
+        start, stop = waiting[0].start, waiting[-1].stop
+        step = Batch(start, stop, indices, np.zeros([0], np.uint8), deep, broken)
+        return step, [records[i] for i in range(start, stop)], images
+
+
+Model = Union[Classifier, Detector]
+
+
+def open_model(directory: str, least_score: float = 0.5) -> Model:
+    """Returns the model in a directory that `python -m cpc_tf.export` wrote.
+
+    Raises:
+      ConfigError: there is none, or it cannot be loaded.
+    """
+    where = f"--model={shown(directory)}"
+    if not tf.io.gfile.isdir(directory):
+        raise ConfigError(f"{where}: there is no such directory")
+    kind = next((kind for kind in ("classifier", "detector", "encoder") if _has(directory, f"{kind}.json")), None)
+    if kind == "encoder":
+        raise ConfigError(
+            f"{where}: holds an encoder, which has no classes; python -m cpc_tf.embed gives its features, and a run of "
+            "cpc_tf.linear or efficient on it a classifier to export"
+        )
+    if kind is None:
+        raise ConfigError(
+            f"{where}: has no classifier.json or detector.json; export a run with python -m cpc_tf.export"
+        )
+    try:
+        module = tf.saved_model.load(directory)
+        if kind == "detector":
+            return Detector(module, least_score)
+        return Classifier(module, read_json(os.path.join(directory, "classifier.json")))
+    except (OSError, tf.errors.OpError, AttributeError, KeyError) as error:
+        raise ConfigError(f"{where}: cannot be loaded ({reason(error)}); export it again") from error
+
+
+def fingerprint(directory: str) -> str:
+    """Returns a text that is another one for another model."""
+    digest = hashlib.sha256()
+    for name in ("classifier.json", "detector.json", "fingerprint.pb", "variables/variables.index"):
+        if _has(directory, name):
+            with tf.io.gfile.GFile(os.path.join(directory, name), "rb") as file:
+                digest.update(file.read())
+    return digest.hexdigest()
+
+
+def _has(directory: str, name: str) -> bool:
+    return tf.io.gfile.exists(os.path.join(directory, name))

@@ -1,0 +1,135 @@
+"""`python -m cpc_tf.embed`: features beside their files, and what is drawn and written of them."""
+
+import csv
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.data.decoding.decode import decode
+from cpc_tf.data.views import geometry as geo
+from cpc_tf.embed import outputs
+from cpc_tf.embed.config import EmbedConfig
+from cpc_tf.embed.run import embed
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.settings import ConfigError
+from tests.modules import GEOMETRY, write_module
+from tests.samples import write_pictures
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("module") / "hub"
+    write_module(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("own")
+    write_pictures(root, {"a": 4})
+    (root / "a/blue/copy.png").write_bytes((root / "a/green/2.png").read_bytes())
+    (root / "a/empty.jpg").write_bytes(b"")
+    return root
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.fixture(scope="module")
+def done(encoder, folder, tmp_path_factory):
+    """(directory, what embed returned, what it told) of a call with all outputs."""
+    out, told = tmp_path_factory.mktemp("out"), []
+    config = EmbedConfig(
+        encoder=encoder,
+        pictures=str(folder),
+        output=f"{out}/features.npz",
+        batch_size=5,
+        map=f"{out}/map.png",
+        neighbours=f"{folder}/a/red/0.png,{folder}/a/blue/copy.png",
+        sheet=f"{out}/sheet.png",
+        duplicates=f"{out}/repeats.csv",
+        duplicate_similarity=0.9999,
+        to_label=3,
+        to_label_output=f"{out}/to_label.csv",
+    )
+    return out, embed(config, told.append), told
+
+
+def test_features_are_the_mean_latents_of_the_patch_grid(done, encoder, folder):
+    out, found, told = done
+    loaded = load_patch_encoder(encoder, patch_size=GEOMETRY.patch_size)
+    assert len(found.names) == 13
+    for name, features in [*zip(found.names, found.features)][::5]:
+        image = geo.resize(decode((folder / name).read_bytes()), GEOMETRY.resize)
+        patches = geo.grid_of_patches(geo.centre_crop(image, GEOMETRY.image_size), 8, 4)
+        wanted = tf.reduce_mean(loaded.patch_latents(patches[None])[0], [0, 1])
+        np.testing.assert_allclose(features, wanted, rtol=1e-4, atol=1e-5)
+    assert "mean latents of 3 x 3 patches" in told[0]
+
+
+def test_the_file_of_features(done):
+    out, found, _ = done
+    saved = np.load(out / "features.npz")
+    np.testing.assert_array_equal(saved["features"], found.features)
+    assert saved["names"].tolist() == found.names
+    assert saved["broken"].tolist() == ["a/empty.jpg"] == [*found.broken]
+    outputs.write_features(f"{out}/features.csv", found.names, found.features, {}, "", "")
+    header, *lines = rows(out / "features.csv")
+    assert header[:2] == ["file", "feature_0"]
+    assert [line[0] for line in lines] == found.names
+    np.testing.assert_allclose(np.array([line[1:] for line in lines], float), found.features, rtol=1e-5)
+
+
+def test_the_tables(done):
+    out, found, _ = done
+    assert rows(out / "repeats.csv") == [
+        ["file", "repeats", "similarity"],
+        ["a/green/2.png", "a/blue/copy.png", "1.0000"],
+    ]
+    header, *lines = rows(out / "to_label.csv")
+    assert header == ["file", "label"]
+    assert len({name for name, label in lines if label == ""} & {*found.names}) == 3
+
+
+def test_the_drawings(done):
+    out, _, told = done
+    for name in ("map.png", "sheet.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+        assert any(name in line for line in told)
+
+
+def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
+    class Mean(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
+        def __call__(self, images):
+            return tf.reduce_mean(images, [1, 2])
+
+    tf.saved_model.save(Mean(), str(tmp_path / "mean"))
+    told = []
+    found = embed(EmbedConfig(str(tmp_path / "mean"), f"{folder}/a/red/0.png", image_size=20), told.append)
+    image = decode((folder / "a/red/0.png").read_bytes()).numpy()
+    np.testing.assert_allclose(found.features[0], image.mean((0, 1)) / 255, atol=0.01)
+    assert "whole pictures, resized to 20 x 20 px" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"output": "x.txt"}, "must end with"),
+        ({"output": "x.parquet"}, "pip install pyarrow"),
+        ({"encoder": "pixels"}, "name a TF-Hub module"),
+        ({"encoder": ""}, "is empty"),
+        ({"pictures": "{}/a/empty.jpg"}, "none can be read.*empty"),
+        ({"neighbours": "{}/a/empty.jpg"}, "cannot be read.*empty"),
+    ],
+)
+def test_what_cannot_work_is_refused(encoder, folder, tmp_path, changes, message, monkeypatch):
+    monkeypatch.setattr(outputs.importlib.util, "find_spec", lambda name: None)
+    values = {"encoder": encoder, "pictures": f"{folder}/a/red/0.png", "sheet": f"{tmp_path}/sheet.png", **changes}
+    with pytest.raises(ConfigError, match=message):
+        embed(EmbedConfig(**{name: str(value).format(folder) for name, value in values.items()}))

@@ -1,0 +1,66 @@
+"""Neighbours, repeats and farthest-first against what plain loops find."""
+
+import numpy as np
+import pytest
+
+from cpc_tf.embed import similar
+
+
+@pytest.fixture
+def features():
+    random = np.random.default_rng(0).normal(size=[50, 6])
+    return similar.normalized(random + 3)
+
+
+def test_normalized_features_are_centred_and_of_length_1(features):
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, rtol=1e-5)
+    moved = similar.normalized(np.array([[4.0, 0], [2, 0], [9, 9]]), np.array([3.0, 0]))
+    np.testing.assert_allclose(moved, [[1, 0], [-1, 0], [6 / np.hypot(6, 9), 9 / np.hypot(6, 9)]], rtol=1e-5)
+    assert np.isfinite(similar.normalized(np.ones([3, 2]))).all()
+
+
+def test_nearest(features):
+    order, cosines = similar.nearest(features[:3], features, 4)
+    for query, near, values in zip(features, order, cosines):
+        wanted = sorted(range(50), key=lambda i: -float(query @ features[i]))[:4]
+        assert near.tolist() == wanted
+        np.testing.assert_allclose(values, features[wanted] @ query, rtol=1e-5)
+
+
+def test_repeats_leave_one_of_each_group(features, monkeypatch):
+    monkeypatch.setattr(similar, "_BLOCK", 7)
+    copies = np.concatenate([features, features[[3, 3, 20]]])
+    found = similar.repeats(copies, 0.999)
+    assert sorted((i, j) for i, j, _ in found) == [(50, 3), (51, 3), (52, 20)]
+    assert all(cosine > 0.999 for *_, cosine in found)
+    kept = set(range(50)) - {i for i, *_ in similar.repeats(features, 0.5)}
+    for i in range(50):  # whatever is left out is like an earlier one
+        assert i in kept or max(features[i] @ features[j] for j in range(i)) >= 0.5
+    cosines = [cosine for *_, cosine in similar.repeats(features, -1)]
+    assert len(cosines) == 49
+    assert cosines == sorted(cosines, reverse=True)
+
+
+def test_farthest_first_takes_one_of_each_cluster():
+    """Four clusters on a cross, 10 points each: the first four chosen are of four clusters."""
+    centres = np.repeat(np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]]), 10, axis=0)
+    points = similar.normalized(centres + np.random.default_rng(1).normal(0, 0.05, centres.shape), np.zeros(2))
+    assert {i // 10 for i in similar.farthest_first(points, 4)} == {0, 1, 2, 3}
+    assert {i // 10 for i in similar.farthest_first(points, 2, known=[5, 15])} == {2, 3}
+
+
+@pytest.mark.parametrize("known", [(), (4, 9)])
+def test_farthest_first_against_loops(features, known):
+    chosen, wanted = [*known], []
+    if not known:
+        away = [np.linalg.norm(row - features.mean(0)) for row in features]
+        wanted = chosen = [int(np.argmin(away))]
+    while len(wanted) < 12:
+        gaps = [
+            -1 if i in chosen else min(np.linalg.norm(row - features[j]) for j in chosen)
+            for i, row in enumerate(features)
+        ]
+        wanted = [*wanted, int(np.argmax(gaps))]
+        chosen = [*known, *wanted]
+    assert similar.farthest_first(features, 12, known) == wanted
+    assert sorted(similar.farthest_first(features, 99, known)) == [i for i in range(50) if i not in known]

@@ -1,0 +1,105 @@
+"""Reading pictures that people have: how they are named, and that a broken one is no end."""
+
+import io
+import os
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import pictures
+from cpc_tf.settings import ConfigError
+from tests.samples import write_pictures
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Twelve sound pictures in four folders, the first, the last and two in the middle broken in a way each."""
+    root = tmp_path_factory.mktemp("own")
+    write_pictures(root, {"b": 3, "d": 3}, ("red", "green"))
+    (root / "a.jpg").write_bytes(b"<!doctype html><p>not found")
+    (root / "b/red/1.png").write_bytes((root / "b/red/1.png").read_bytes()[:40])
+    (root / "c.png").write_bytes(b"")
+    (root / "z.gif").write_bytes(b"GIF89a")
+    (root / "notes.txt").write_text("no picture")
+    return root
+
+
+def read(files, **options):
+    return list(pictures.batches(files, lambda image: image[:8, :8], 4, **options))
+
+
+def test_broken_pictures_have_reasons_and_the_others_are_read_in_order(folder):
+    files = pictures.find(str(folder))
+    assert len(files) == 15
+    found = read(files)
+    broken = {files.names[i]: why for batch in found for i, why in batch.broken.items()}
+    assert broken == {
+        "a.jpg": "cannot be decoded: HTML",
+        "b/red/1.png": "cannot be decoded: a PNG that is cut short",
+        "c.png": "cannot be decoded: empty",
+        "z.gif": "cannot be decoded: a GIF that is cut short",
+    }
+    assert [(batch.start, batch.stop) for batch in found] == [(0, 5), (5, 11), (11, 14), (14, 15)]
+    sound = [i for batch in found for i in batch.indices]
+    assert sound == sorted(set(range(15)) - {i for batch in found for i in batch.broken})
+    for batch in found[:-1]:
+        for index, image in zip(batch.indices, batch.images):
+            wanted = tf.io.decode_png((folder / files.names[index]).read_bytes(), channels=3).numpy()
+            np.testing.assert_array_equal(image, wanted[:8, :8])
+    later = read(files, start=7)
+    assert [i for batch in later for i in batch.indices] == [i for i in sound if i >= 7]
+
+
+def test_files_and_lists_of_files(folder, tmp_path, monkeypatch):
+    first, second = f"{folder}/d/red/0.png", f"{folder}/d/red/1.png"
+    assert pictures.find(f"{first},{second}").names == [first, second]
+    (tmp_path / "list.txt").write_bytes(f"\ufeff{first}\r\n\r\n{folder}/no.png\n".encode() + b"odd\xff.png\n")
+    listed = pictures.find(str(tmp_path / "list.txt"))
+    assert listed.names == [first, f"{folder}/no.png", "odd\\udcff.png"]
+    (batch, rest) = read(listed)
+    assert batch.indices.tolist() == [0]
+    assert rest.broken == {1: "there is no such file", 2: "there is no such file"}
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(first.encode())))
+    assert pictures.find("-") == pictures.find(first)
+
+
+def test_huge_pictures_are_not_decoded(folder, monkeypatch):
+    monkeypatch.setattr(pictures, "MAX_MEGAPIXELS", 200e-6)
+    (batch,) = read(pictures.find(f"{folder}/d/red/0.png"))
+    assert "megapixels" in batch.broken[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("", "is empty"),
+        ("{}/none", "there is no"),
+        ("{0}/d/red/0.png,{0}/d", "is a folder"),
+        ("{}/d/empty", "no picture in this folder"),
+    ],
+)
+def test_what_cannot_be_found_is_refused(folder, given, message):
+    os.makedirs(folder / "d/empty", exist_ok=True)
+    with pytest.raises(ConfigError, match=message):
+        pictures.find(given.format(folder))
+
+
+def test_thumbnails_show_the_whole_picture_on_white(tmp_path):
+    wide = np.zeros([10, 40, 3], np.uint8)
+    (tmp_path / "wide.png").write_bytes(tf.io.encode_png(wide).numpy())
+    (tmp_path / "x.png").write_bytes(b"broken")
+    shown = pictures.thumbnails(pictures.find(str(tmp_path)), 16)
+    assert (shown[0, 6:10] == 0).all()
+    assert (shown[0, :6] == 255).all()
+    assert (shown[0, 10:] == 255).all()
+    assert (shown[1] == 255).all()
+
+
+def test_16_bit_pictures_are_counted(tmp_path):
+    (tmp_path / "deep.png").write_bytes(tf.io.encode_png(np.full([8, 8, 3], 3000, np.uint16)).numpy())
+    (batch,) = read(pictures.find(str(tmp_path)), levels=(2000.0, 4000.0))
+    assert batch.deep.tolist() == [True]
+    assert (batch.images == 128).all()

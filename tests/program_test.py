@@ -1,0 +1,86 @@
+"""The program `cpc-tf`: its screen of help, presets by name, words that are not commands, a quick start."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from cpc_tf import cli, presets, program
+from cpc_tf.export.run import ExportConfig
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import ConfigError
+from tests.binaries import ROOT, settings_of
+
+
+def test_help_is_one_screen_and_its_commands_parse(capsys):
+    assert program.run([]) == program.run(["--help"]) == 0
+    first, second = capsys.readouterr().out.split("cpc-tf 0.", 2)[1:]
+    assert first == second
+    lines = first.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+    commands = [line.split() for line in lines if line.startswith("  cpc-tf ")]
+    assert [words[1] for words in commands] == ["pretrain", "export", "linear", "report"]
+    for _, command, *flags in commands:
+        cli.parse(settings_of(program.COMMANDS[command][0]), flags)
+
+
+def test_every_command_is_a_module():
+    for module, _ in program.COMMANDS.values():
+        assert importlib.util.find_spec(module), module
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pretrian"], "pretrian: no such command; did you mean pretrain?"),
+        (["x" * 500], "no such command; `cpc-tf --help` lists them"),
+        (["presets", "photo/pretran"], "--preset=photo/pretran: no such preset; did you mean photos/pretrain"),
+        (["presets", "zzz"], "--preset=zzz: no such preset; `cpc-tf presets` lists them"),
+    ],
+)
+def test_what_is_not_there_gets_the_nearest(words, message, capsys):
+    assert program.run(words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_presets_are_listed_with_their_cost_and_printed(capsys):
+    program.run(["presets"])
+    listed = capsys.readouterr().out
+    for name in presets.names():
+        what, cost, _ = presets.header(name)
+        assert f"{name}\n    {what}\n    Cost: {cost}\n" in listed
+        assert what
+        assert cost
+    program.run(["presets", "photos/linear"])
+    assert capsys.readouterr().out == (ROOT / "flags/photos/linear.flags").read_text()
+
+
+def test_a_preset_by_name_is_its_file_from_any_folder(tmp_path, monkeypatch):
+    by_path = cli.parse(PretrainConfig, [f"--flagfile={ROOT}/flags/photos/pretrain_128px.flags", "--seed=3"])
+    monkeypatch.chdir(tmp_path)
+    assert cli.parse(PretrainConfig, ["--preset=photos/pretrain_128px", "--seed=3"]) == by_path
+    assert cli.parse(PretrainConfig, ["--preset", "photos/pretrain_128px", "--seed=3"]) == by_path
+    for word, hint in (
+        ("--preset=photos", "photos/pretrain"),
+        ("--preset", "photos/pretrain"),
+        ("--preset=", "no such"),
+    ):
+        with pytest.raises(ConfigError, match=f"--preset.*{hint}"):
+            cli.parse(PretrainConfig, [word])
+    with pytest.raises(ConfigError, match="Unknown command line flag"):
+        cli.parse(ExportConfig, ["--preset=photos/pretrain"])
+
+
+def test_it_starts_without_tensorflow_and_a_command_gets_its_flags(tmp_path):
+    code = """
+import sys
+from cpc_tf import program
+program.run(["--help"]), program.run(["presets"])
+assert "tensorflow" not in sys.modules and "numpy" not in sys.modules
+program.run(["linear", "--preset=photos/linear", "--batch_size=many"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == "error: --batch_size=many: must be a whole number (default 512)\n"

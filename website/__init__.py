@@ -1,0 +1,1 @@
+"""Hooks of mkdocs.yml, which build the documentation site from docs/ and the settings: `make site`."""

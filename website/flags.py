@@ -1,0 +1,61 @@
+"""The flag reference of the site: a page for each binary, written from its settings."""
+
+from __future__ import annotations
+
+from cpc_tf.settings import leaves
+
+FOLDER = "reference/"  # of the site
+
+
+def on_files(files, config):
+    """Adds a page for each binary."""
+    from mkdocs.structure.files import File
+
+    from tests.binaries import OWN_SETTINGS, SETTINGS, settings_of
+
+    for module in (*SETTINGS, *OWN_SETTINGS):
+        if module.startswith("cpc_tf."):  # `python -m export` is `python -m cpc_tf.export` in a checkout
+            name = module.partition(".")[2]
+            files.append(File.generated(config, f"{FOLDER}{name}.md", content=page(module, settings_of(module))))
+    return files
+
+
+def page(module: str, config_class: type) -> str:
+    """Returns the Markdown of the flags of `python -m module`, in the groups of its settings."""
+    lines = [
+        f"# {module.rpartition('.')[2]}",
+        f"The flags of `python -m {module}`, as `--help` has them, by the settings that hold them. A preset of",
+        "[Presets](../repository/flags/README.md) sets many of them; flags after `--flagfile` win.",
+    ]
+    groups: dict[type, list] = {}
+    for owner, field in leaves(config_class):
+        if field.metadata["flag"]:
+            groups.setdefault(owner, []).append(field)
+    for owner, fields in groups.items():
+        lines += ["", f"## {owner.__name__}", "", (owner.__doc__ or "").strip().splitlines()[0], ""]
+        lines += ["| flag | default | range | what |", "|---|---|---|---|", *map(row, fields)]
+    return "\n".join(lines) + "\n"
+
+
+def row(field) -> str:
+    """Returns the line of a table for a setting."""
+    rules = field.metadata
+    default = str(field.default).lower() if field.type is bool else str(field.default)
+    what = rules["help"] + (f". Source: {rules['source']}" if rules["source"] else "")
+    cells = [f"`--{field.name}`", f"`{default}`" if default else "none", values(field), what]
+    return "| " + " | ".join(cell.replace("|", r"\|").replace("<", "&lt;") for cell in cells) + " |"
+
+
+def values(field) -> str:
+    """Returns the allowed values of a setting, with their unit."""
+    rules = field.metadata
+    if rules["choices"]:
+        return ", ".join(f"`{choice}`" for choice in rules["choices"])
+    if field.type is bool:
+        return "true, false"
+    ends = [f"at least {rules['minimum']:g}"] if rules["minimum"] is not None else []
+    ends += [f"above {rules['above']:g}"] if rules["above"] is not None else []
+    ends += [f"at most {rules['maximum']:,g}"] if rules["maximum"] is not None and rules["maximum"] < 1e9 else []
+    kind = {int: "whole number", float: "number", str: "text"}[rules["listed"] or field.type]
+    kind = f"{kind}s with commas between" if rules["listed"] else kind
+    return ", ".join([kind, *ends]) + (f"; {rules['unit']}" if rules["unit"] else "")
