@@ -43,7 +43,7 @@ ALLOWED = {
     "predict": SHARED | {"pictures", "results"},
     "report": SHARED | {"results", "tasks"},
     "api": SHARED | {"tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
-    "export": SHARED | {"tasks", "pretrain", "efficient", "detect"},
+    "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
 }
 BINARY = set(ALLOWED) - {"export"}
 

@@ -79,6 +79,19 @@ class ResNetClassifier(keras.Model):
         return tf.nn.experimental.stateless_dropout(tf.ones([batch_size, width]), self.rate, key, rng_alg="philox")
 
 
+def build_classifier(config: EfficientConfig, phase: str, encoder: LoadedEncoder, num_classes: int) -> ResNetClassifier:
+    """Returns the classifier that a phase trains on the maps of an encoder, with all its variables.
+
+    A supervised phase ends in a linear layer, whatever the flags are. Fine-tuning has the frozen phase's classifier.
+    """
+    side, supervised = config.images.image_size, phase == SUPERVISED
+    head = replace(config.classifier, head_blocks=0) if supervised else config.classifier
+    classifier = ResNetClassifier(num_classes, head, "none" if supervised else "batch", config.numerics.precision)
+    maps = tf.function(encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
+    classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
+    return classifier
+
+
 class Classification(Trainee):
     """Trains encoder and classifier in one phase.
 

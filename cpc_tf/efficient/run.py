@@ -15,8 +15,9 @@ from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels, choose_labels
-from cpc_tf.efficient.phases import Inputs, Phases, fine_tuning, first_phase, folder
+from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.evaluation import calibration, predictions
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, wants_xla
@@ -32,6 +33,12 @@ class Selection(NamedTuple):
     records: list[dict[str, Any]]  # of all trials; empty if there was nothing to choose
     config: EfficientConfig  # the run's settings with the best of these
     finetune_steps: int  # length of fine-tuning; 0 if there is none, or if none was best
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature of the classifier that was chosen, which has not seen the held-out labels; None: unknown."""
+        chosen = [record for record in self.records if record["chosen"]]
+        return chosen[-1].get("held_out_temperature") if chosen else None
 
 
 def efficient(config: EfficientConfig) -> dict[str, Any]:
@@ -94,9 +101,10 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             selection = Selection([], config, fine_tuning(config))
         else:
             selection = select(config, phases)
-        scores, predictions, results = _train(selection, phases)
-    lines = ["label,prediction", *(f"{label},{guess}" for label, guess in predictions), ""]
-    workdir.write("predictions.csv", "\n".join(lines))
+        tested, results = _train(selection, phases)
+    files = phases.inputs.sources[1].names()
+    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels))
+    held_out = len(labels.held_out) if selection.records else 0
     return workdir.finish(
         {
             "encoder": config.classifier.encoder,
@@ -109,7 +117,8 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             "num_train_labels": len(labels.chosen),
             "levels": levels,
             "seed": config.training.seed,
-            **scores,
+            **tested.scores,
+            "calibration": calibration.measured(tested.logits, tested.labels, held_out, selection.temperature),
             "phases": results,
             "search": selection.records,
             "steps": sum(phase["steps"] for phase in results.values()),
@@ -118,19 +127,19 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     )
 
 
-def _train(selection: Selection, phases: Phases) -> tuple[dict[str, float], np.ndarray, dict[str, dict[str, Any]]]:
+def _train(selection: Selection, phases: Phases) -> tuple[Evaluated, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
     config, steps = selection.config, selection.finetune_steps
     first = first_phase(config)
     trainee = phases.first(folder(config, first), "chosen")
-    scores, predictions = phases.test(config, trainee)
-    results = {first: {**scores, "steps": int(trainee.step.numpy())}}
+    tested = phases.test(config, trainee)
+    results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
         if steps:
             trainee, _ = phases.fine_tune(folder(config, FINE_TUNED), trainee, "chosen", steps)
-            scores, predictions = phases.test(config, trainee)
-        results[FINE_TUNED] = {**scores, "steps": steps}
-    return scores, predictions, results
+            tested = phases.test(config, trainee)
+        results[FINE_TUNED] = {**tested.scores, "steps": steps}
+    return tested, results
 
 
 def select(config: EfficientConfig, phases: Phases) -> Selection:
@@ -179,7 +188,7 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
             records.append({"phase": FINE_TUNED, "encoder_rate": rate, **DIVERGED, "chosen": False})
         for record in looks:
             if "held_out_top1" in record:
-                found = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
+                found = {name: value for name, value in record.items() if name.startswith("held_out_")}
                 found = {**found, "steps": record["step"], "chosen": False}
                 records.append({"phase": FINE_TUNED, "encoder_rate": rate, **found})
         _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1])

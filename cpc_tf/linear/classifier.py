@@ -8,7 +8,6 @@ import tensorflow as tf
 from cpc_tf.encoders.loaded import GridEncoder
 from cpc_tf.encoders.norm import BatchNorm
 from cpc_tf.evaluation.replicas import on_replicas
-from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.training.optimizer import adam
@@ -70,8 +69,8 @@ class LinearTraining(Trainee):
         correct = tf.equal(tf.argmax(logits, 1), labels)
         return loss, {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 
-    def test(self, batches: tf.data.Dataset) -> dict[str, float]:
-        """Returns top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""
+    def test(self, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+        """Returns logits [N, classes] and labels [N] of finite batches of {'patches' or 'latents', 'label'}."""
         logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self.rows)
         found = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
-        return score(*(np.concatenate(parts) for parts in zip(*found)))
+        return tuple(np.concatenate(parts) for parts in zip(*found))

@@ -19,8 +19,10 @@ from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import PIXELS, EncoderCard
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import COPY, EncoderName
+from cpc_tf.evaluation import calibration, predictions
 from cpc_tf.evaluation.features import encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.scores import score
 from cpc_tf.files import write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
@@ -115,19 +117,23 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         batches = replica_batches(training, cached if views else augmented)
         with fetching(source, test_source):
             outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
-            scores = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
+            tested = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
+        scores = score(*tested)
         loop.refuse_divergence(scores, config)
+        workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested))
         return workdir.finish(
             {
                 "encoder": config.probe.encoder,
                 "identity": encoder.identity.to_json(),
                 "dataset": config.data.dataset,
                 "num_classes": len(source.class_names),
+                "class_names": source.class_names,
                 "num_train_labels": source.num_examples,
                 "label_fraction": 1.0,
                 "levels": source.levels,
                 "seed": training.seed,
                 **scores,
+                "calibration": calibration.measured(*tested),  # nothing is held out: all labels were learned from
                 "steps": outcome.step,
                 "wall_seconds": outcome.seconds,
             }

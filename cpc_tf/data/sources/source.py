@@ -85,6 +85,10 @@ class Source(Examples):
         batches = self.ordered().map(lambda example: example["label"]).batch(4096)
         return np.concatenate(list(batches.as_numpy_iterator()))
 
+    def names(self) -> list[str]:
+        """Returns a name of each example, in the order of `ordered`: a file, or the place in a split of records."""
+        return [str(index) for index in range(self.num_examples)]
+
     def class_counts(self) -> np.ndarray | None:
         """Returns how many examples each class has, int64 [classes]; None if too much would have to be read."""
         labels = self.labels()
