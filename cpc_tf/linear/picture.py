@@ -18,8 +18,9 @@ from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.results import glyphs, plots
+from cpc_tf.results import map as embedding_map
 
-TRAINING_IMAGES, TEST_IMAGES = 1000, 200
+TRAINING_IMAGES, TEST_IMAGES = 1000, embedding_map.SAMPLE
 
 
 class Neighbours(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-import sys
 
 import numpy as np
 import tensorflow as tf
@@ -33,20 +32,13 @@ CELLS = 8  # along a side of an image whose structure is measured
 
 
 def write_once(config: PretrainConfig, source: Source) -> None:
-    """Writes patches.png of an image with much structure into a run's directory, unless the file exists.
-
-    A run does not need the sheet: an image that cannot be read, a missing font or a full disk is a warning. Other
-    errors are raised.
-    """
-    path = os.path.join(config.workdir, "patches.png")
-    if tf.io.gfile.exists(path):
+    """Writes patches.png of an image with much structure into a run's directory, unless the file exists."""
+    if tf.io.gfile.exists(os.path.join(config.workdir, "patches.png")):
         return
-    try:
+    with plots.optional(os.path.join(config.workdir, "patches.png")) as path:
         buffer = io.BytesIO()
         Image.fromarray(draw(config, choose(config, source))).save(buffer, format="png")
         write_file(path, buffer.getvalue())
-    except (OSError, ImportError, ConfigError, tf.errors.OpError) as error:  # ImportError: PIL without FreeType
-        print(f"warning: {path} is not drawn: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
 
 
 def choose(config: PretrainConfig, source: Source) -> np.ndarray:

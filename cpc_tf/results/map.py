@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -12,11 +15,15 @@ from matplotlib.lines import Line2D
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
+from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
+from cpc_tf.results.blocks import to_csv
 from cpc_tf.settings import ConfigError
 
 PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")
 MOST = 2000  # pictures on a map: more take t-SNE minutes, and their dots cover each other
+SAMPLE = 400  # test images that a run's map shows
+THUMBNAIL = 64  # px
 _ROWS, _COLUMNS = 16, 22  # cells, each with one thumbnail at most
 _COMPONENTS, _PERPLEXITY = 50, 30  # of t-SNE: usual values
 _CLASSES = 19  # with a colour of their own
@@ -46,8 +53,22 @@ def draw(
     Raises:
       ConfigError: the features are not finite.
     """
-    where, title = _positions(features, method, seed)
-    colors, entries = _colors(len(features), labels, class_names)
+    return draw_at(places(features, method, seed), thumbnails, labels, class_names)
+
+
+class Places(NamedTuple):
+    """Where pictures are on a map."""
+
+    where: np.ndarray  # float [N, 2]
+    title: str
+
+
+def draw_at(
+    known: Places, thumbnails: np.ndarray, labels: Sequence[int] | None = None, class_names: Sequence[str] = ()
+) -> bytes:
+    """Returns the PNG of `draw` for pictures whose places are known."""
+    where = known.where
+    colors, entries = _colors(len(where), labels, class_names)
     low, high = where.min(0), where.max(0)
     cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
 
@@ -56,7 +77,7 @@ def draw(
         axis.scatter(*where.T, s=10, c=colors, linewidths=0)
         shown = _sheet(where, low, cell, thumbnails, colors, framed=labels is not None)
         axis.imshow(shown, extent=(low[0], high[0] + 1e-9, low[1], high[1] + 1e-9), aspect="auto", zorder=2)
-        axis.set(xticks=[], yticks=[], title=f"{title} of {features.shape[1]} features of {len(features):,} pictures")
+        axis.set(xticks=[], yticks=[], title=known.title)
         axis.set_xlabel("similar pictures are near each other; a thumbnail is the picture nearest to that place")
         axis.grid(visible=False)
         axis.spines[:].set_visible(False)
@@ -67,8 +88,9 @@ def draw(
     return plots.png(fill, 13 if entries else 11, 8)
 
 
-def _positions(features: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, str]:
-    """Returns positions float [N, 2], and the name of the map."""
+def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places:
+    """Returns where a map shows pictures with features [N, D]; arguments and errors as those of `draw`."""
+    of = f"of {features.shape[1]} features of {len(features):,} pictures"
     if not np.isfinite(features).all():
         raise ConfigError("some features are not finite, so there is no map of them: is the encoder's training whole?")
     count = min(_COMPONENTS, *features.shape)
@@ -77,9 +99,34 @@ def _positions(features: np.ndarray, method: str, seed: int) -> tuple[np.ndarray
         components = pca.fit_transform(features.astype(np.float64))  # [N, count]
     if method == TSNE_MAP and len(features) > 3 and np.ptp(components) > 0:
         perplexity = min(_PERPLEXITY, (len(features) - 1) / 3)
-        return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(components), "t-SNE"
+        tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+        return Places(tsne.fit_transform(components), f"t-SNE {of}")
     kept = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
-    return np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count)))), f"PCA ({kept:.0f} % of the variance)"
+    where = np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count))))
+    return Places(where, f"PCA ({kept:.0f} % of the variance) {of}")
+
+
+def write(
+    workdir: str, features: np.ndarray, images: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+) -> None:
+    """Writes map.png and map.csv of test images into the directory of a run; what the machine fails is a warning.
+
+    Args:
+      workdir: the directory.
+      features: float [N, D].
+      images: uint8 [N, S, S, 3].
+      labels: int64 [N]; of images with several labels, float [N, classes], there are no colours.
+      class_names: of the labels.
+    """
+    with plots.optional(os.path.join(workdir, "map.png")) as path:
+        known = places(features, TSNE_MAP)
+        small = tf.image.resize(images, [min(THUMBNAIL, images.shape[1])] * 2, "area").numpy().round().astype(np.uint8)
+        single = labels if labels.ndim == 1 else None
+        write_file(path, draw_at(known, small, single, class_names))
+        rows = [{"x": round(float(x), 3), "y": round(float(y), 3)} for x, y in known.where]
+        if single is not None:
+            rows = [{**row, "label": int(label)} for row, label in zip(rows, single)]
+        write_file(os.path.join(workdir, "map.csv"), to_csv(rows))
 
 
 def _colors(
@@ -92,7 +139,7 @@ def _colors(
     labels = np.asarray(labels)
     present, counts = np.unique(labels[labels >= 0], return_counts=True)
     shown = sorted(present[np.argsort(-counts, kind="stable")][:_CLASSES])
-    palette = theme.lines[:-1] if len(shown) < len(theme.lines) else colormaps["tab20"].colors
+    palette = theme.lines if len(shown) <= len(theme.lines) else colormaps["tab20"].colors
     own = {label: to_rgb(color) for label, color in zip(shown, palette)}
     names = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
     entries = [(names[label], color) for label, color in own.items()]

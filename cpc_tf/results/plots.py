@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
+import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
@@ -19,6 +22,7 @@ from cpc_tf.results import glyphs
 from cpc_tf.results.blocks import Block, Details, Figure, folded
 from cpc_tf.results.methods import fraction, identity
 from cpc_tf.results.runs import Run
+from cpc_tf.settings import ConfigError
 
 
 class Theme(NamedTuple):
@@ -140,6 +144,18 @@ def shade_healthy(axis: Axes, least: float, theme: Theme) -> None:
     low, high = axis.get_ylim()
     axis.axhspan(least, max(high, least), color=theme.named["healthy"], alpha=0.12, linewidth=0, label="healthy range")
     axis.set_ylim(low, max(high, 1.1 * least))
+
+
+@contextlib.contextmanager
+def optional(path: str) -> Iterator[str]:
+    """Gives a path to write a picture to. A run does not need it: what the machine fails is a warning.
+
+    That is an image that cannot be read, a missing font or a full disk. Other errors are raised.
+    """
+    try:
+        yield path
+    except (OSError, ImportError, ConfigError, tf.errors.OpError) as error:  # ImportError: PIL without FreeType
+        print(f"warning: {path} is not drawn: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
 
 
 def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = None) -> None:

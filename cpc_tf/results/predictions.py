@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
+from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results.blocks import Figure
 from cpc_tf.results.runs import Run
@@ -96,6 +98,20 @@ def draw(
                 axis.set_xlabel("" if label == guess else f"is {names[label]}", fontsize=9, color=theme.named["ink"])
 
     return plots.png(fill, 1.7 * count, 2.35 * len(rows), dpi=110)
+
+
+def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageConfig) -> None:
+    """Writes predictions.png beside the predictions.csv of a run; none of images with several labels.
+
+    Args:
+      workdir: the directory of the run.
+      source: the test split that the predictions are of.
+      geometry: how the test cuts its images.
+    """
+    found = read(Run({}, "", workdir))
+    if found is not None and found.probabilities is not None:
+        with plots.optional(os.path.join(workdir, SHEET)) as path:
+            write_file(path, draw(found, images_of(source, geometry), source.class_names))
 
 
 def images_of(source: Source, geometry: GeometryConfig | ImageConfig) -> Callable[[np.ndarray], np.ndarray]:
