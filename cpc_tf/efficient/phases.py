@@ -14,12 +14,20 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.views.views import RandomSizedCrop
-from cpc_tf.efficient.classifier import ENCODED, FINE_TUNED, FROZEN, SUPERVISED, Classification, build_classifier
+from cpc_tf.efficient.classifier import (
+    ENCODED,
+    FINE_TUNED,
+    FROZEN,
+    SUPERVISED,
+    Classification,
+    ResNetClassifier,
+    build_classifier,
+)
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.loaded import LoadedEncoder
-from cpc_tf.evaluation import calibration, scores
+from cpc_tf.evaluation import calibration, label_kinds
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras
@@ -59,6 +67,7 @@ class Inputs:
         self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
         self._batch = ENCODED * strategy.num_replicas_in_sync
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
+        self.kind = label_kinds.of(source.several_labels)
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         self._encoded: dict[str, Features] = {}
 
@@ -130,9 +139,9 @@ def _mean_features(encode: Callable[[tf.Tensor], tf.Tensor], images: tf.Tensor) 
 class Evaluated(NamedTuple):
     """What a classifier made of the images of a part, in order."""
 
-    scores: dict[str, float]  # top-1, top-5 and loss
+    scores: dict[str, float]
     logits: np.ndarray  # float32 [N, classes]
-    labels: np.ndarray  # int64 [N]
+    labels: np.ndarray  # of the same kind as those of `Source`
 
 
 class Phases:
@@ -155,7 +164,7 @@ class Phases:
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = build_classifier(config, phase, self.encoder, len(self.inputs.class_names))
-            trainee = Classification(self.encoder, classifier, phase, config, steps, self._strategy)
+            trainee = self._classification(classifier, phase, config, steps)
         self._train(config, trainee, part, steps)
         return trainee
 
@@ -169,18 +178,17 @@ class Phases:
         """
         horizon = config.sgd.finetune_steps
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
-        trainee = Classification(self.encoder, start.classifier, FINE_TUNED, config, horizon, self._strategy)
+        trainee = self._classification(start.classifier, FINE_TUNED, config, horizon)
         every = config.sgd.look_every if evaluated else 0
         evaluate = (lambda: self.held_out(config, trainee)) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
-        """Returns accuracy and loss on the held-out labels, and the temperature that fits them, if one does."""
-        found = self._evaluate(config, trainee, "held_out")
-        temperature = calibration.fitted_temperature(found.logits, found.labels)
+        """Returns the main score and the loss on the held-out labels, and the temperature that fits, if one does."""
+        found, kind = self._evaluate(config, trainee, "held_out"), self.inputs.kind
+        temperature = calibration.fitted_temperature(*kind.choices(found.logits, found.labels))
         return {
-            "held_out_top1": found.scores["top1"],
-            "held_out_loss": found.scores["loss"],
+            **{f"held_out_{name}": found.scores[name] for name in (kind.main, "loss")},
             **({"held_out_temperature": temperature} if temperature else {}),
         }
 
@@ -190,9 +198,14 @@ class Phases:
 
     def _evaluate(self, config: EfficientConfig, trainee: Classification, part: str) -> Evaluated:
         logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
-        found = Evaluated(scores.score(logits, labels), logits, labels)
+        found = Evaluated(self.inputs.kind.score(logits, labels), logits, labels)
         loop.refuse_divergence(found.scores, config, trainee.rates)
         return found
+
+    def _classification(
+        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, steps: int
+    ) -> Classification:
+        return Classification(self.encoder, classifier, phase, config, steps, self._strategy, self.inputs.kind)
 
     def _train(
         self, config: EfficientConfig, trainee: Classification, part: str, steps: int, **evaluation

@@ -18,7 +18,7 @@ from cpc_tf.efficient.labels import Labels, choose_labels
 from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.evaluation import calibration, predictions
+from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import replace
@@ -59,7 +59,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
         else:
             print(f"{config.workdir}: already finished", flush=True)
     for phase, found in result["phases"].items():
-        print(f"{phase:12} top-1 {100 * found['top1']:.1f} %  top-5 {100 * found['top5']:.1f} %")
+        print(f"{phase:12} {label_kinds.of_result(result).described(found)}")
     print(f"results: {config.workdir}")
     return result
 
@@ -67,7 +67,8 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
 def _is_whole(result: dict[str, Any]) -> bool:
     phases = result.get("phases")
     accuracies = phases.values() if isinstance(phases, dict) and phases else [None]
-    return all(isinstance(found, dict) and {"top1", "top5"} <= found.keys() for found in accuracies)
+    wanted = label_kinds.of_result(result).score_names.keys()
+    return all(isinstance(found, dict) and wanted <= found.keys() for found in accuracies)
 
 
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
@@ -105,8 +106,9 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
         else:
             selection = select(config, phases)
         tested, results = _train(selection, phases)
-    files = phases.inputs.sources[1].names()
-    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels))
+    files, kind = phases.inputs.sources[1].names(), phases.inputs.kind
+    choices = kind.choices(tested.logits, tested.labels)
+    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, kind))
     _draw(phases, workdir)
     held_out = len(labels.held_out) if selection.records else 0
     return workdir.finish(
@@ -122,7 +124,8 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             "levels": levels,
             "seed": config.training.seed,
             **tested.scores,
-            "calibration": calibration.measured(tested.logits, tested.labels, held_out, selection.temperature),
+            **({"several_labels": True} if phases.inputs.sources[0].several_labels else {}),
+            "calibration": calibration.measured(*choices, held_out, selection.temperature),
             "phases": results,
             "search": selection.records,
             "steps": sum(phase["steps"] for phase in results.values()),
@@ -203,7 +206,7 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
             looks = []
             records.append({"phase": FINE_TUNED, "encoder_rate": rate, **DIVERGED, "chosen": False})
         for record in looks:
-            if "held_out_top1" in record:
+            if "held_out_loss" in record:
                 found = {name: value for name, value in record.items() if name.startswith("held_out_")}
                 found = {**found, "steps": record["step"], "chosen": False}
                 records.append({"phase": FINE_TUNED, "encoder_rate": rate, **found})
@@ -243,11 +246,20 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
 
 
 def best(records: list[dict[str, Any]]) -> int:
-    """Returns the index of the highest 'held_out_top1'; among equals, of the lowest 'held_out_loss'."""
+    """Returns the index of the highest held-out top-1 or mAP; among equals, of the lowest 'held_out_loss'."""
     ended = [i for i, record in enumerate(records) if not record.get("diverged")]
-    return min(ended, key=lambda i: (-records[i]["held_out_top1"], records[i]["held_out_loss"]))
+    return min(ended, key=lambda i: (-_main(records[i])[1], records[i]["held_out_loss"]))
+
+
+def _main(record: dict[str, Any]) -> tuple[str, float]:
+    """Returns the title and the value of the score of a trial that settings are selected by."""
+    kind = label_kinds.of("held_out_map" in record)
+    return kind.score_names[kind.main], record[f"held_out_{kind.main}"]
 
 
 def _report(title: str, record: dict[str, Any]) -> None:
-    found = "diverged" if record.get("diverged") else f"held-out top-1 {100 * record['held_out_top1']:.1f} %"
-    print(f"{title}: {found}", flush=True)
+    if record.get("diverged"):
+        print(f"{title}: diverged", flush=True)
+    else:
+        name, value = _main(record)
+        print(f"{title}: held-out {name} {100 * value:.1f} %", flush=True)

@@ -107,7 +107,11 @@ def _measured(result: dict[str, Any]) -> dict[str, Any]:
     """What a run found out about its classifier and its pictures, as `Classifying` takes it."""
     levels = result.get("levels")
     calibration = result.get("calibration") or {"temperature": 1.0}
-    return {"temperature": calibration["temperature"], "levels": tuple(levels) if levels else None}
+    return {
+        "temperature": calibration["temperature"],
+        "levels": tuple(levels) if levels else None,
+        "several_labels": bool(result.get("several_labels")),
+    }
 
 
 def _held(encoder: LoadedEncoder, classifier: keras.Model) -> list[tf.Variable | tf.Module]:
@@ -132,7 +136,7 @@ def _export(
         "calibration": result.get("calibration"),
         "image_size": geometry.image_size,
         "resize": geometry.resize,
-        "resize_mode": getattr(geometry, "resize_mode", "squash"),
+        "resize_mode": geometry.resize_mode,
         "geometry": flatten(geometry) if is_grid else None,
         "levels": model.levels,
         "encoder": result["identity"],

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +14,11 @@ import tensorflow as tf
 
 from cpc_tf.export import classifier, encoder
 from cpc_tf.export.detector import export_detector
+from cpc_tf.export.runtimes.config import SAVED_MODEL, RuntimeConfig, check_installed
+from cpc_tf.export.runtimes.convert import convert
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
-from cpc_tf.settings import ConfigError, Settings, count, setting
+from cpc_tf.settings import ConfigError, Settings, count, flatten, replace, setting
 from cpc_tf.tasks import read_task
 from cpc_tf.training.workdir import read_config
 
@@ -50,6 +53,11 @@ class ExportConfig(Settings):
         choices=("averaged", "raw"),
     )
     step: int = count(0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0)
+    runtime: RuntimeConfig = RuntimeConfig()
+
+    def check(self):
+        if self.workdir and self.runtime.module:
+            raise ConfigError(f"--module={self.runtime.module}: not with --workdir={self.workdir}; name one of the two")
 
 
 def main(config: ExportConfig) -> None:
@@ -67,13 +75,16 @@ def export(config: ExportConfig) -> dict[str, Any]:
     """Writes the module to `config.output`.
 
     Returns:
-      The content of encoder.json, classifier.json or detector.json, what the check measured, and 'summary', one line.
+      The content of encoder.json, classifier.json, detector.json or runtime.json, what the check measured, and
+      'summary', one line.
 
     Raises:
       ConfigError: there is no such run or checkpoint, or the output exists.
       NotWritten: the output cannot be written.
       NotVerified: the module does not do what the checkpoint does; the output is not created.
     """
+    if config.runtime.format != SAVED_MODEL:
+        return _export_to_runtime(config)
     if not config.workdir:
         raise ConfigError("--workdir= is empty: name the directory of a run, e.g. --workdir=runs/first")
     task, exporters = read_task(config.workdir), EXPORTERS[config.part]
@@ -95,6 +106,17 @@ def export(config: ExportConfig) -> dict[str, Any]:
                 write_file(os.path.join(directory, name), content)
         measured = verify(made.kind, directory, made.reference())
     return {**made.card, **measured, "summary": made.summary.format(**measured)}
+
+
+def _export_to_runtime(config: ExportConfig) -> dict[str, Any]:
+    """Converts --module, or the module that the run would be exported as."""
+    check_installed(config.runtime.format)
+    with written_aside(config.output) as directory, tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
+        module = config.runtime.module
+        if not module:
+            module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
+            export(replace(config, output=module, **flatten(RuntimeConfig())))
+        return convert(module, directory, config.runtime)
 
 
 @contextlib.contextmanager

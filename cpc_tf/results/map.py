@@ -37,7 +37,7 @@ def draw(
     method: str = PCA_MAP,
     seed: int = 0,
 ) -> bytes:
-    """Returns a PNG with a dot for each picture, and thumbnails of some.
+    """Returns a PNG with thumbnails on a map; with labels, beside it the same map with a dot for each picture.
 
     The map is divided into cells; a cell shows the picture that is nearest to its middle.
 
@@ -66,31 +66,37 @@ class Places(NamedTuple):
 def draw_at(
     known: Places, thumbnails: np.ndarray, labels: Sequence[int] | None = None, class_names: Sequence[str] = ()
 ) -> bytes:
-    """Returns the PNG of `draw` for pictures whose places are known."""
+    """Returns the PNG of `draw` for pictures whose places are known; other arguments as there."""
     where = known.where
     colors, entries = _colors(len(where), labels, class_names)
     low, high = where.min(0), where.max(0)
     cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
-        axis = canvas.subplots()
-        axis.scatter(*where.T, s=10, c=colors, linewidths=0)
-        shown = _sheet(where, low, cell, thumbnails, colors, framed=labels is not None)
-        axis.imshow(shown, extent=(low[0], high[0] + 1e-9, low[1], high[1] + 1e-9), aspect="auto", zorder=2)
-        axis.set(xticks=[], yticks=[], title=known.title)
-        axis.set_xlabel("similar pictures are near each other; a thumbnail is the picture nearest to that place")
-        axis.grid(visible=False)
-        axis.spines[:].set_visible(False)
-        if entries:
+        *dots, tiles = canvas.subplots(1, 2 if entries else 1, squeeze=False)[0]
+        for axis in dots:
+            axis.scatter(*where.T, s=14, c=colors, linewidths=0)
+            axis.set(
+                xlim=(low[0], high[0] + 1e-9), ylim=(low[1], high[1] + 1e-9), xlabel="the same map: a dot a picture"
+            )
             handles = [Line2D([], [], color=color, marker="o", linestyle="", label=name) for name, color in entries]
             canvas.legend(handles=handles, loc="outside right upper", fontsize=9)
+        tiles.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(dots)), aspect="auto")
+        tiles.set_xlabel(
+            "similar pictures are near each other; each shown is the one nearest to the middle of its cell"
+        )
+        for axis in (*dots, tiles):
+            axis.set(xticks=[], yticks=[])
+            axis.grid(visible=False)
+            axis.spines[:].set_visible(False)
+        canvas.suptitle(known.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
 
-    return plots.png(fill, 13 if entries else 11, 8)
+    return plots.png(fill, 20 if entries else 11, 8)
 
 
 def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places:
     """Returns where a map shows pictures with features [N, D]; arguments and errors as those of `draw`."""
-    of = f"of {features.shape[1]} features of {len(features):,} pictures"
+    of = f"of {features.shape[1]:,} features of {len(features):,} pictures"
     if not np.isfinite(features).all():
         raise ConfigError("some features are not finite, so there is no map of them: is the encoder's training whole?")
     count = min(_COMPONENTS, *features.shape)
@@ -157,7 +163,7 @@ def _sheet(
     at = np.clip(((where - low) / cell).astype(int), 0, (_COLUMNS - 1, _ROWS - 1))  # [N, 2], column and row from below
     away = np.linalg.norm((where - low) / cell - at - 0.5, axis=1)
     side = thumbnails.shape[1]
-    sheet = np.zeros([_ROWS, side, _COLUMNS, side, 4], np.uint8)
+    sheet = np.full([_ROWS, side, _COLUMNS, side, 4], (255, 255, 255, 0), np.uint8)
     for index in np.argsort(-away, kind="stable"):  # the nearest to the middle comes last
         column, row = at[index]
         tile = np.dstack([thumbnails[index], np.full([side, side], 255, np.uint8)])

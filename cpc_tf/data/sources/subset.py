@@ -18,6 +18,7 @@ def restricted(source: Source, indices: np.ndarray) -> Source:
 class _Part(IndexedSource):
     def __init__(self, source: Source, indices: np.ndarray):
         self.num_examples, self.class_names, self.levels = len(indices), source.class_names, source.levels
+        self.several_labels = source.several_labels
         self._source, self._indices = source, tf.constant(indices, tf.int64)
 
     def names(self) -> list[str]:
@@ -49,7 +50,7 @@ class InMemory(_Part):
         kept = source.ordered().filter(lambda example: wanted.lookup(example["counter"]) > 0)
         examples = list(kept.as_numpy_iterator())
         self._encoded = tf.constant([example["encoded"] for example in examples])
-        self._labels = tf.constant([example["label"] for example in examples], tf.int64)
+        self._labels = tf.constant(np.stack([example["label"] for example in examples]))
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"encoded": self._encoded[index], "label": self._labels[index]}
