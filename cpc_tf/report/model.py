@@ -8,17 +8,15 @@ from collections.abc import Sequence
 
 from cpc_tf.encoders.card import PIXELS, UNTRAINED
 from cpc_tf.encoders.loaded import NEW
+from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions
 from cpc_tf.results.blocks import MODEL, Block, Commands, Part, Row, Table
 from cpc_tf.results.methods import architecture, identity, methods
-from cpc_tf.results.plots import pictures
 from cpc_tf.results.runs import Run
 
 # Figure of a result -> what it is a part of.
 FIGURES = {"top1": "of test images right", "map": "mean average precision", "map11": "mean average precision"}
 PICTURES = "my_pictures"  # stands for the user's own folder
-MAP = "Test images by the features of the encoder ({}): similar images are near each other. Colours are classes."
-MAP_ALT = "A map of test images by the features of the encoder, with thumbnails."
 
 
 def model(runs: Sequence[Run]) -> list[Part]:
@@ -31,9 +29,9 @@ def model(runs: Sequence[Run]) -> list[Part]:
     pretrained = [run for run in tested if identity(run).trained_by != PIXELS] or tested
     best = max(pretrained, key=lambda run: run[_figure(run)])
     others = [run for run in pretrained if run["encoder"] == best["encoder"] and run is not best]
-    mapped = [run for run in [best, *others] if run.read("map.png")][:1]
+    maps = [figure for run in [best, *others] for figure in embedding_map.figure(run)]
     blocks: list[Block] = [_table(best), Commands("What to do next", _commands(best)), *predictions.figure(best)]
-    return [Part(0, *MODEL, [*blocks, *pictures(mapped, "map.png", "map", MAP, MAP_ALT)])]
+    return [Part(0, *MODEL, [*blocks, *maps[:1]])]
 
 
 def _figure(run: Run) -> str:
@@ -49,7 +47,7 @@ def _table(run: Run) -> Table:
     rows = [
         *_encoder(run),
         ("Its module", run["encoder"]),
-        ("Trained on it", f"{kind}{f', {labels:,} labels' if labels else ''}"),
+        ("On top of it", f"{kind}{f', {labels:,} labels' if labels else ''}"),
         ("How good", value),
         ("Its run", _directory(run)),
     ]

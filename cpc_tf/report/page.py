@@ -27,8 +27,8 @@ from cpc_tf.tasks import TASKS
 
 LONGEST = 60  # letters of a dataset in the name of a file
 ABOUT = {
-    "photos": "A class of photos is one photograph, and an image is a crop of it: a test image is right if it is known "
-    "which photograph it comes from. Test images come from a part of it that training does not show."
+    "photos": "Each class of photos is one photograph, and each image is a crop of one: a prediction is right if it "
+    "names the photograph. Test images are from parts of the photographs that training does not show."
 }
 # Colour -> what it stands for in figures, beside what they say themselves.
 LEGEND = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,22 +11,25 @@ import numpy as np
 import tensorflow as tf
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
-from cpc_tf.results.blocks import to_csv
+from cpc_tf.results.blocks import Figure, to_csv
+from cpc_tf.results.runs import Run
 from cpc_tf.settings import ConfigError
 
+PICTURE, DATA = "map.png", "map.csv"  # in the directory of a run
 PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")
 MOST = 2000  # pictures on a map: more take t-SNE minutes, and their dots cover each other
 SAMPLE = 400  # test images that a run's map shows
 THUMBNAIL = 64  # px
 _ROWS, _COLUMNS = 16, 22  # cells, each with one thumbnail at most
-_COMPONENTS, _PERPLEXITY = 50, 30  # of t-SNE: usual values
+_COMPONENTS = 50  # of t-SNE, a usual value
+_PERPLEXITY = (5, 30)  # likewise, with few and with many pictures: 30 neighbours of 300 are classes, not neighbours
 _CLASSES = 19  # with a colour of their own
 
 
@@ -72,7 +76,7 @@ def draw_at(
     low, high = where.min(0), where.max(0)
     cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
 
-    def fill(canvas: Figure, theme: plots.Theme) -> None:
+    def fill(canvas: Canvas, theme: plots.Theme) -> None:
         *dots, tiles = canvas.subplots(1, 2 if entries else 1, squeeze=False)[0]
         for axis in dots:
             axis.scatter(*where.T, s=14, c=colors, linewidths=0)
@@ -104,7 +108,7 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
     with np.errstate(invalid="ignore"):  # of pictures that are all alike: no variance to divide by
         components = pca.fit_transform(features.astype(np.float64))  # [N, count]
     if method == TSNE_MAP and len(features) > 3 and np.ptp(components) > 0:
-        perplexity = min(_PERPLEXITY, (len(features) - 1) / 3)
+        perplexity = min(np.clip(len(features) / 40, *_PERPLEXITY), (len(features) - 1) / 3)
         tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
         return Places(tsne.fit_transform(components), f"t-SNE {of}")
     kept = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
@@ -124,7 +128,7 @@ def write(
       labels: int64 [N]; of images with several labels, float [N, classes], there are no colours.
       class_names: of the labels.
     """
-    with plots.optional(os.path.join(workdir, "map.png")) as path:
+    with plots.optional(os.path.join(workdir, PICTURE)) as path:
         known = places(features, TSNE_MAP)
         small = tf.image.resize(images, [min(THUMBNAIL, images.shape[1])] * 2, "area").numpy().round().astype(np.uint8)
         single = labels if labels.ndim == 1 else None
@@ -132,7 +136,21 @@ def write(
         rows = [{"x": round(float(x), 3), "y": round(float(y), 3)} for x, y in known.where]
         if single is not None:
             rows = [{**row, "label": int(label)} for row, label in zip(rows, single)]
-        write_file(os.path.join(workdir, "map.csv"), to_csv(rows))
+        write_file(os.path.join(workdir, DATA), to_csv(rows))
+
+
+def figure(run: Run) -> list[Figure]:
+    """Returns the map of a run, with the places as data, if the run left one."""
+    png = run.read(PICTURE)
+    if png[1:4] != b"PNG":
+        return []
+    title = f"Test images by the features of the encoder ({run.place}): similar ones are near each other."
+    alt = "A map of test images by the features of the encoder: dots in the colours of classes, and thumbnails."
+    try:
+        data = list(csv.DictReader(run.lines(DATA)))
+    except csv.Error:
+        data = []
+    return [Figure("map", title, png, alt, [{name: x for name, x in row.items() if name} for row in data])]
 
 
 def _colors(

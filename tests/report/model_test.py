@@ -40,12 +40,13 @@ def test_the_best_model_of_a_directory_with_its_commands(tmp_path):
     samples.write(folder / "untrained", samples.linear("random:runs/photos/hub", 0.99))
     samples.write(folder / "pixels", samples.linear("pixels", 0.95))  # a baseline is better: the table above says so
     (folder / "few/map.png").write_bytes(PNG + b"few")
+    (folder / "few/map.csv").write_text("x,y,label\n0.5,1.5,2\n")
     ((order, name, _, blocks, findings),) = _parts(folder)
     assert (order, name, findings) == (0, "use", ())
     shown = _table(blocks)
     assert shown["Encoder"] == "CPC v2, small ResNet, 218,048 parameters, trained on photos/100"
     assert shown["Its module"] == "runs/photos/hub"
-    assert shown["Trained on it"] == "linear classifier, 1,000 labels"
+    assert shown["On top of it"] == "linear classifier, 1,000 labels"
     assert shown["How good"] == "90.0 % of test images right (chance: 33.3 %)"
     assert shown["Its run"] == f"{folder}/linear"
     (export, exported), (predict, predicted), (embed, embedded) = _settings(blocks[1])
@@ -54,6 +55,7 @@ def test_the_best_model_of_a_directory_with_its_commands(tmp_path):
     assert predicted.model == exported.output == f"{folder}/linear/model"
     assert embedded.encoder == "runs/photos/hub"
     assert blocks[2].png == PNG + b"few"  # of the same encoder
+    assert blocks[2].data == [{"x": "0.5", "y": "1.5", "label": "2"}]
 
 
 def test_after_pretraining_alone_the_next_step_is_a_classifier(tmp_path):
