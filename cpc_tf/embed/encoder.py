@@ -67,12 +67,15 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
         )
     geometry = card.geometry
 
+    def prepare(image: tf.Tensor) -> tf.Tensor:
+        return geo.centre_crop(geo.fit(image, geometry.resize, geometry.resize_mode), geometry.image_size)
+
     def mean_latents(images: tf.Tensor) -> tf.Tensor:
         patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
         return tf.reduce_mean(loaded.patch_latents(patches), [1, 2])
 
     return Encoder(
-        prepare=lambda image: geo.centre_crop(geo.resize(image, geometry.resize), geometry.image_size),
+        prepare=prepare,
         encode=_compiled(mean_latents, geometry.image_size),
         least_side=geometry.resize,
         what=(
