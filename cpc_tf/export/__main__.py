@@ -1,4 +1,4 @@
-"""Exports what a run trained as a TF-Hub module: its encoder, its classifier with the encoder inside, or its detector.
+"""Exports what a run trained as a TF-Hub module: its encoder, its classifier with the encoder, or its detector.
 
     python -m cpc_tf.export --workdir=runs/photos/pretrain --output=runs/photos/hub
     python -m cpc_tf.export --workdir=runs/photos/efficient/cpc_0.1 --output=runs/photos/classifier
