@@ -29,6 +29,9 @@ class FolderSource(IndexedSource):
     def labels(self) -> np.ndarray:
         return self._labels.numpy()  # known without reading a file
 
+    def names(self) -> list[str]:
+        return self._files.names
+
     def changed(self) -> list[str]:
         root, names, stats, _ = self._files
         differ = (check_cache.stats(root, names) != stats).any(1)
