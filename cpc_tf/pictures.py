@@ -158,6 +158,8 @@ def why_not(path: bytes) -> str:
             data = file.read()
     except (OSError, tf.errors.OpError) as error:
         return f"cannot be read: {reason(error)}"
+    except UnicodeDecodeError:  # TensorFlow refuses some names
+        return "cannot be read, or its name is not UTF-8"
     try:
         megapixels = int(header(tf.constant(data)).pixels) / 1e6
         if megapixels >= MAX_MEGAPIXELS:

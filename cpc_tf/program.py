@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -71,6 +72,8 @@ def run(words: Sequence[str]) -> int:
     except ConfigError as refusal:
         print(f"error: {refusal}", file=sys.stderr)
         return refusal.status
+    except BrokenPipeError:  # as in `cpc-tf presets | head`; nothing is left to be written at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

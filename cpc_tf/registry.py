@@ -28,6 +28,8 @@ class Task:
     optional: Mapping[str, str]  # further fields, which the report shows if they are there
     # Results on one dataset, and the value of --dataset -> the parts (results.blocks.Part) of the page.
     report: Callable[[Sequence[Any], str], list[Any]]
+    # Of results with several labels a picture, in place of `required`.
+    required_of_several: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def module(self) -> str:

@@ -8,8 +8,11 @@ import tensorflow as tf
 
 from benchmarks import input as input_benchmark
 from benchmarks import memory, scaling, train_step
+from benchmarks import predict as predict_benchmark
 from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
+from tests.predict.models import write_classifier
+from tests.samples import write_pictures
 
 pytestmark = pytest.mark.slow
 
@@ -116,3 +119,9 @@ def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_e
     # Adam's two moments and the average of each weight, and Adam's counter and rate.
     assert 0 < found["variables"] - 4 * found["weights"] <= 16
     assert (tmp_path / "program").stat().st_size > 10_000
+
+
+def test_predictions_beside_the_bare_model(tmp_path):
+    model = write_classifier(tmp_path / "model")
+    whole, bare = predict_benchmark.measure(model, write_pictures(tmp_path / "own", {"x": 4}), 3, most=6, rounds=1)
+    assert min(whole, bare) > 0

@@ -111,7 +111,10 @@ def test_the_readme_is_short_enough_to_finish():
 
 
 def test_the_pages_together_are_short_enough_to_read():
-    assert sum(len(path.read_text().split()) for path in (ROOT / "docs").glob("*.md")) <= 13_000
+    """But for the tables that python -m studies.results writes: they are data, and grow with the studies."""
+    texts = [path.read_text() for path in (ROOT / "docs").glob("*.md")]
+    prose = [re.sub(r"<!-- results:\w+ -->.*?<!-- /results -->", "", text, flags=re.DOTALL) for text in texts]
+    assert sum(len(text.split()) for text in prose) <= 13_000
 
 
 @pytest.fixture

@@ -42,8 +42,8 @@ ALLOWED = {
     "embed": SHARED | {"pictures", "results"},
     "predict": SHARED | {"pictures", "results"},
     "report": SHARED | {"results", "tasks"},
+    "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
     "api": SHARED | {"tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
-    "export": SHARED | {"tasks", "pretrain", "efficient", "detect"},
 }
 BINARY = set(ALLOWED) - {"export"}
 
@@ -115,7 +115,7 @@ ONLY_IN = {
     "tensorflow.keras": "",
     "tf.keras": "keras.py",
     "tf_keras": "keras.py",
-    "keras": "",
+    "keras": "keras3.py",  # which writes models of Keras 3
 }
 
 

@@ -61,7 +61,7 @@ def test_files_and_lists_of_files(folder, tmp_path, monkeypatch):
     assert listed.names == [first, f"{folder}/no.png", "odd\\udcff.png"]
     (batch, rest) = read(listed)
     assert batch.indices.tolist() == [0]
-    assert rest.broken == {1: "there is no such file", 2: "there is no such file"}
+    assert rest.broken == {1: "there is no such file", 2: "cannot be read, or its name is not UTF-8"}
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(first.encode())))
     assert pictures.find("-") == pictures.find(first)
 

@@ -5,6 +5,9 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.data.catalog import Pair
+from cpc_tf.data.sources.source import IndexedSource
+
 # Flags of a pre-training of some seconds on crops of 64 px.
 PRETRAIN = """
     --dataset=photos/40 --split=unlabelled --resize=64 --image_size=64 --patch_size=16 --patch_stride=16
@@ -51,3 +54,23 @@ def write_boxes(root, count=4, side=32):
         text = f"<annotation><size><width>{side}</width><height>{side}</height></size>{box}</annotation>"
         pathlib.Path(root, f"Annotations/{number}.xml").write_text(text)
     return str(root)
+
+
+class SeveralLabels(IndexedSource):
+    """Pictures of noise in memory: whichever of red, green and blue are bright are the labels of each."""
+
+    class_names, several_labels = ("red", "green", "blue"), True
+
+    def __init__(self, count, seed=0, side=16):
+        random = np.random.default_rng(seed)
+        self.num_examples, self._labels = count, random.integers(0, 2, [count, 3]).astype(np.float32)
+        pixels = random.integers(0, 100, [count, side, side, 3]) + 120 * self._labels[:, None, None].astype(int)
+        self._encoded = tf.constant([tf.io.encode_png(image.astype(np.uint8)).numpy() for image in pixels])
+
+    def read(self, index):
+        return {"encoded": self._encoded[index], "label": tf.constant(self._labels)[index]}
+
+    @classmethod
+    def pair(cls, *_):
+        """What `catalog.open_pair` returns: 40 pictures to learn from, 12 to test on."""
+        return Pair(cls(40), cls(12, seed=1), "several labels")

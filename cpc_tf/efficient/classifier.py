@@ -12,6 +12,8 @@ from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
+from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras, policy
 from cpc_tf.settings import replace
@@ -79,6 +81,19 @@ class ResNetClassifier(keras.Model):
         return tf.nn.experimental.stateless_dropout(tf.ones([batch_size, width]), self.rate, key, rng_alg="philox")
 
 
+def build_classifier(config: EfficientConfig, phase: str, encoder: LoadedEncoder, num_classes: int) -> ResNetClassifier:
+    """Returns the classifier that a phase trains on the maps of an encoder, with all its variables.
+
+    A supervised phase ends in a linear layer, whatever the flags are. Fine-tuning has the frozen phase's classifier.
+    """
+    side, supervised = config.images.image_size, phase == SUPERVISED
+    head = replace(config.classifier, head_blocks=0) if supervised else config.classifier
+    classifier = ResNetClassifier(num_classes, head, "none" if supervised else "batch", config.numerics.precision)
+    maps = tf.function(encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
+    classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
+    return classifier
+
+
 class Classification(Trainee):
     """Trains encoder and classifier in one phase.
 
@@ -89,12 +104,11 @@ class Classification(Trainee):
       config: of this phase.
       train_steps: length of the cosine schedule. Fine-tuning may stop earlier; its rates are constant by default.
       strategy: where it runs.
+      kind: whether pictures have one label or several.
 
     Raises:
       ConfigError: if the batch cannot be divided among the replicas.
     """
-
-    metric_names = ("loss", "accuracy")
 
     def __init__(
         self,
@@ -104,7 +118,9 @@ class Classification(Trainee):
         config: EfficientConfig,
         train_steps: int,
         strategy: tf.distribute.Strategy,
+        kind: LabelKind = label_kinds.ONE,
     ):
+        self.kind, self.metric_names = kind, kind.metric_names
         numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
         super().__init__(strategy, config.training.batch_size, numerics)
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
@@ -141,7 +157,7 @@ class Classification(Trainee):
         """Returns images or latents, and labels.
 
         Args:
-          batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label' int64 [B].
+          batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label'.
         """
         return batch["latents"] if "latents" in batch else batch["image"], batch["label"]
 
@@ -150,10 +166,9 @@ class Classification(Trainee):
         maps = self._encode(inputs)
         maps = tf.stop_gradient(maps) if frozen else maps
         logits = self.classifier(maps, training=True, kept=self._kept(rows, maps))  # [B, classes]
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-        total = loss + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
-        correct = tf.equal(tf.argmax(logits, 1), labels)
-        return total, {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
+        metrics = self.kind.metrics(logits, labels)
+        total = metrics["loss"] + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
+        return total, metrics
 
     def _kept(self, rows: Rows, maps: tf.Tensor) -> tf.Tensor:
         """Returns the dropout of some rows of the batch of all replicas."""
@@ -177,7 +192,7 @@ class Classification(Trainee):
         return self.encoder(tf.image.convert_image_dtype(inputs, tf.float32), training=training)
 
     def logits(self, batches: Iterable[dict[str, tf.Tensor]]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns logits [N, classes] and labels [N] of finite batches of {'image' or 'latents', 'label'}."""
+        """Returns logits [N, classes] and labels of finite batches of {'image' or 'latents', 'label'}."""
         logits, labels = [], []
         with self.averaged():
             for batch in batches:

@@ -34,24 +34,64 @@ def choose_labels(labels: np.ndarray, class_names: tuple[str, ...], config: Labe
     Stratified: each class gives the same part of its examples, rounded, and holds out the same part of these, at least
     one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a class has only one.
 
+    With several labels an example counts for one of its classes, see `rarest`; a class with too few of its own gives
+    all of them, and one with a single label holds out none.
+
     Args:
-      labels: int64 [N], of all examples.
+      labels: int64 [N], of all examples; or float32 [N, classes] of 0 and 1.
 
     Raises:
       ConfigError: a class would get no label, or has too few.
     """
+    several = labels.ndim == 2
+    groups, titles = (rarest(labels), (*class_names, "no label")) if several else (labels, class_names)
     chosen, fit, held_out = [], [], []
-    for number, name in enumerate(class_names):
-        shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(labels == number))
-        own = shuffled[: _count(name, len(shuffled), config)]
+    for number, name in enumerate(titles):
+        shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(groups == number))
+        count = _part(len(shuffled), config) if several else _count(name, len(shuffled), config)
+        own = shuffled[:count]
         kept = len(own) - max(1, round(config.held_out * len(own)))
+        kept = max(kept, min(len(own), 1)) if several else kept
         chosen.append(own)
         fit.append(own[:kept])
         held_out.append(own[kept:])
+    if several:
+        _refuse_unseen(labels, class_names, np.concatenate(chosen), config)
     fraction = sum(map(len, chosen)) / len(labels) if config.labels_per_class else config.label_fraction
-    if not config.held_out or min(map(len, chosen)) < 2:
+    if not config.held_out or (max if several else min)(map(len, chosen)) < 2:
         return Labels(_sorted(chosen), None, None, fraction)
     return Labels(_sorted(chosen), _sorted(fit), _sorted(held_out), fraction)
+
+
+def rarest(labels: np.ndarray) -> np.ndarray:
+    """Returns the class that each example counts for, int64 [N]: the number of classes if it has no label.
+
+    The class that the fewest of the examples left have takes all that have it, then the next (as the iterative
+    stratification of Sechidis et al. 2011 goes through them). So rare classes are stratified exactly, others nearly.
+
+    Args:
+      labels: float32 [N, classes] of 0 and 1.
+    """
+    left = labels > 0.5
+    groups = np.full(len(labels), labels.shape[1], np.int64)
+    while left.any():
+        counts = left.sum(0)
+        number = np.argmin(np.where(counts > 0, counts, len(labels) + 1))
+        own = left[:, number].copy()
+        groups[own] = number
+        left[own] = False
+    return groups
+
+
+def _refuse_unseen(labels: np.ndarray, class_names: tuple[str, ...], seen: np.ndarray, config: LabelsConfig) -> None:
+    """Raises ConfigError if a class has no example among those that are chosen."""
+    for name, have, found in zip(class_names, labels.sum(0), labels[seen].sum(0)):
+        if not have:
+            raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
+        if not found:
+            flag = "labels_per_class" if config.labels_per_class else "label_fraction"
+            value = getattr(config, flag)
+            raise ConfigError(f"--{flag}={value}: leaves none of the {have:g} labels of class {name}; say more")
 
 
 def _count(name: str, have: int, config: LabelsConfig) -> int:
@@ -59,8 +99,7 @@ def _count(name: str, have: int, config: LabelsConfig) -> int:
     fraction, per_class = config.label_fraction, config.labels_per_class
     if not have:
         raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
-    # Exact, so that 0.29 of 100 is 29; half a label more is one more.
-    count = per_class or int(Fraction(str(fraction)) * have + Fraction(1, 2))
+    count = per_class or _part(have, config)
     if not count:
         raise ConfigError(
             f"--label_fraction={fraction}: leaves none of the {have} labels of class {name}; the least that gives "
@@ -69,6 +108,12 @@ def _count(name: str, have: int, config: LabelsConfig) -> int:
     if count > have:
         raise ConfigError(f"--labels_per_class={per_class}: class {name} has only {have}")
     return count
+
+
+def _part(have: int, config: LabelsConfig) -> int:
+    """How many labels of so many are used: exact, so that 0.29 of 100 is 29; half a label more is one more."""
+    part = int(Fraction(str(config.label_fraction)) * have + Fraction(1, 2))
+    return min(config.labels_per_class, have) if config.labels_per_class else part
 
 
 def _sorted(of_classes: list[np.ndarray]) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,12 +14,20 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.views.views import RandomSizedCrop
-from cpc_tf.efficient.classifier import ENCODED, FINE_TUNED, FROZEN, SUPERVISED, Classification, ResNetClassifier
+from cpc_tf.efficient.classifier import (
+    ENCODED,
+    FINE_TUNED,
+    FROZEN,
+    SUPERVISED,
+    Classification,
+    ResNetClassifier,
+    build_classifier,
+)
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.loaded import LoadedEncoder
-from cpc_tf.evaluation import scores
+from cpc_tf.evaluation import calibration, label_kinds
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras
@@ -58,6 +67,7 @@ class Inputs:
         self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
         self._batch = ENCODED * strategy.num_replicas_in_sync
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
+        self.kind = label_kinds.of(source.several_labels)
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         self._encoded: dict[str, Features] = {}
 
@@ -113,6 +123,14 @@ class Inputs:
         return encode_dataset(batches, self._encode, views * self.count, "encoding images", "image")
 
 
+class Evaluated(NamedTuple):
+    """What a classifier made of the images of a part, in order."""
+
+    scores: dict[str, float]
+    logits: np.ndarray  # float32 [N, classes]
+    labels: np.ndarray  # of the same kind as those of `Source`
+
+
 class Phases:
     """The phases of a run. They share an encoder: each starts from the original weights, and changes them."""
 
@@ -132,8 +150,8 @@ class Phases:
         self.encoder.set_weights(self._weights)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
-            classifier = self._classifier(config, phase)
-            trainee = Classification(self.encoder, classifier, phase, config, steps, self._strategy)
+            classifier = build_classifier(config, phase, self.encoder, len(self.inputs.class_names))
+            trainee = self._classification(classifier, phase, config, steps)
         self._train(config, trainee, part, steps)
         return trainee
 
@@ -147,36 +165,34 @@ class Phases:
         """
         horizon = config.sgd.finetune_steps
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
-        trainee = Classification(self.encoder, start.classifier, FINE_TUNED, config, horizon, self._strategy)
+        trainee = self._classification(start.classifier, FINE_TUNED, config, horizon)
         every = config.sgd.look_every if evaluated else 0
         evaluate = (lambda: self.held_out(config, trainee)) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
-        """Returns accuracy and loss on the held-out labels."""
-        found, _ = self._evaluate(config, trainee, "held_out")
-        return {"held_out_top1": found["top1"], "held_out_loss": found["loss"]}
+        """Returns the main score and the loss on the held-out labels, and the temperature that fits, if one does."""
+        found, kind = self._evaluate(config, trainee, "held_out"), self.inputs.kind
+        temperature = calibration.fitted_temperature(*kind.choices(found.logits, found.labels))
+        return {
+            **{f"held_out_{name}": found.scores[name] for name in (kind.main, "loss")},
+            **({"held_out_temperature": temperature} if temperature else {}),
+        }
 
-    def test(self, config: EfficientConfig, trainee: Classification) -> tuple[dict[str, float], np.ndarray]:
-        """Returns top-1, top-5 and loss on the test split, and (label, prediction) of each image, [N, 2]."""
+    def test(self, config: EfficientConfig, trainee: Classification) -> Evaluated:
+        """Evaluates on the test split."""
         return self._evaluate(config, trainee, "test")
 
-    def _evaluate(
-        self, config: EfficientConfig, trainee: Classification, part: str
-    ) -> tuple[dict[str, float], np.ndarray]:
+    def _evaluate(self, config: EfficientConfig, trainee: Classification, part: str) -> Evaluated:
         logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
-        found = scores.score(logits, labels)
-        loop.refuse_divergence(found, config, trainee.rates)
-        return found, np.stack([labels, logits.argmax(1)], 1)
+        found = Evaluated(self.inputs.kind.score(logits, labels), logits, labels)
+        loop.refuse_divergence(found.scores, config, trainee.rates)
+        return found
 
-    def _classifier(self, config: EfficientConfig, phase: str) -> ResNetClassifier:
-        side = config.images.image_size
-        head = config.classifier if phase == FROZEN else replace(config.classifier, head_blocks=0)
-        norm = "none" if phase == SUPERVISED else "batch"
-        classifier = ResNetClassifier(len(self.inputs.class_names), head, norm, config.numerics.precision)
-        maps = tf.function(self.encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
-        classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
-        return classifier
+    def _classification(
+        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, steps: int
+    ) -> Classification:
+        return Classification(self.encoder, classifier, phase, config, steps, self._strategy, self.inputs.kind)
 
     def _train(
         self, config: EfficientConfig, trainee: Classification, part: str, steps: int, **evaluation

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.efficient import label_curve
 from cpc_tf.efficient.label_curve import IMAGENET, METRICS, Curves, interpolated, labels_of, method_of
-from cpc_tf.results import glyphs, paper, plots
+from cpc_tf.results import glyphs, paper, plots, several
 from cpc_tf.results.blocks import TRAINING, Block, Details, Figure, Gain, Part, Row, Spread, Table, percent, spread
 from cpc_tf.results.methods import fraction, methods
 from cpc_tf.results.runs import Run, is_number
@@ -27,8 +27,10 @@ Lines = list[tuple[str, str, str, Mapping[float, Any]]]
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the classifiers with few labels on a dataset."""
+    runs, several_labels = several.divided(runs)
+    apart = several.parts("efficient", several_labels)
     if not runs:
-        return []
+        return apart
     found, name = label_curve.curves(runs), runs[0].dataset_title
     tables = [table_2(found, name), *table_3(found, name), *search(runs)]
     training: list[Block] = []
@@ -40,6 +42,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         Part(10, "labels", "Few labels", [label_curve.figure_1(found, name), *tables], label_curve.findings(found)),
         Part(50, "confusions", "Confusions", confusions(found)),
         Part(72, *TRAINING, training),
+        *apart,
     ]
 
 

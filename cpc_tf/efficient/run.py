@@ -15,8 +15,9 @@ from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels, choose_labels
-from cpc_tf.efficient.phases import Inputs, Phases, fine_tuning, first_phase, folder
+from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, wants_xla
@@ -32,6 +33,12 @@ class Selection(NamedTuple):
     records: list[dict[str, Any]]  # of all trials; empty if there was nothing to choose
     config: EfficientConfig  # the run's settings with the best of these
     finetune_steps: int  # length of fine-tuning; 0 if there is none, or if none was best
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature of the classifier that was chosen, which has not seen the held-out labels; None: unknown."""
+        chosen = [record for record in self.records if record["chosen"]]
+        return chosen[-1].get("held_out_temperature") if chosen else None
 
 
 def efficient(config: EfficientConfig) -> dict[str, Any]:
@@ -49,7 +56,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
         else:
             print(f"{config.workdir}: already finished", flush=True)
     for phase, found in result["phases"].items():
-        print(f"{phase:12} top-1 {100 * found['top1']:.1f} %  top-5 {100 * found['top5']:.1f} %")
+        print(f"{phase:12} {label_kinds.of_result(result).described(found)}")
     print(f"results: {config.workdir}")
     return result
 
@@ -57,7 +64,8 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
 def _is_whole(result: dict[str, Any]) -> bool:
     phases = result.get("phases")
     accuracies = phases.values() if isinstance(phases, dict) and phases else [None]
-    return all(isinstance(found, dict) and {"top1", "top5"} <= found.keys() for found in accuracies)
+    wanted = label_kinds.of_result(result).score_names.keys()
+    return all(isinstance(found, dict) and wanted <= found.keys() for found in accuracies)
 
 
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
@@ -94,9 +102,11 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             selection = Selection([], config, fine_tuning(config))
         else:
             selection = select(config, phases)
-        scores, predictions, results = _train(selection, phases)
-    lines = ["label,prediction", *(f"{label},{guess}" for label, guess in predictions), ""]
-    workdir.write("predictions.csv", "\n".join(lines))
+        tested, results = _train(selection, phases)
+    files, kind = phases.inputs.sources[1].names(), phases.inputs.kind
+    choices = kind.choices(tested.logits, tested.labels)
+    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, kind))
+    held_out = len(labels.held_out) if selection.records else 0
     return workdir.finish(
         {
             "encoder": config.classifier.encoder,
@@ -109,7 +119,9 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             "num_train_labels": len(labels.chosen),
             "levels": levels,
             "seed": config.training.seed,
-            **scores,
+            **tested.scores,
+            **({"several_labels": True} if phases.inputs.sources[0].several_labels else {}),
+            "calibration": calibration.measured(*choices, held_out, selection.temperature),
             "phases": results,
             "search": selection.records,
             "steps": sum(phase["steps"] for phase in results.values()),
@@ -118,19 +130,19 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     )
 
 
-def _train(selection: Selection, phases: Phases) -> tuple[dict[str, float], np.ndarray, dict[str, dict[str, Any]]]:
+def _train(selection: Selection, phases: Phases) -> tuple[Evaluated, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
     config, steps = selection.config, selection.finetune_steps
     first = first_phase(config)
     trainee = phases.first(folder(config, first), "chosen")
-    scores, predictions = phases.test(config, trainee)
-    results = {first: {**scores, "steps": int(trainee.step.numpy())}}
+    tested = phases.test(config, trainee)
+    results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
         if steps:
             trainee, _ = phases.fine_tune(folder(config, FINE_TUNED), trainee, "chosen", steps)
-            scores, predictions = phases.test(config, trainee)
-        results[FINE_TUNED] = {**scores, "steps": steps}
-    return scores, predictions, results
+            tested = phases.test(config, trainee)
+        results[FINE_TUNED] = {**tested.scores, "steps": steps}
+    return tested, results
 
 
 def select(config: EfficientConfig, phases: Phases) -> Selection:
@@ -178,8 +190,8 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
             looks = []
             records.append({"phase": FINE_TUNED, "encoder_rate": rate, **DIVERGED, "chosen": False})
         for record in looks:
-            if "held_out_top1" in record:
-                found = {name: record[name] for name in ("held_out_top1", "held_out_loss")}
+            if "held_out_loss" in record:
+                found = {name: value for name, value in record.items() if name.startswith("held_out_")}
                 found = {**found, "steps": record["step"], "chosen": False}
                 records.append({"phase": FINE_TUNED, "encoder_rate": rate, **found})
         _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1])
@@ -218,11 +230,20 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
 
 
 def best(records: list[dict[str, Any]]) -> int:
-    """Returns the index of the highest 'held_out_top1'; among equals, of the lowest 'held_out_loss'."""
+    """Returns the index of the highest held-out top-1 or mAP; among equals, of the lowest 'held_out_loss'."""
     ended = [i for i, record in enumerate(records) if not record.get("diverged")]
-    return min(ended, key=lambda i: (-records[i]["held_out_top1"], records[i]["held_out_loss"]))
+    return min(ended, key=lambda i: (-_main(records[i])[1], records[i]["held_out_loss"]))
+
+
+def _main(record: dict[str, Any]) -> tuple[str, float]:
+    """Returns the title and the value of the score of a trial that settings are selected by."""
+    kind = label_kinds.of("held_out_map" in record)
+    return kind.score_names[kind.main], record[f"held_out_{kind.main}"]
 
 
 def _report(title: str, record: dict[str, Any]) -> None:
-    found = "diverged" if record.get("diverged") else f"held-out top-1 {100 * record['held_out_top1']:.1f} %"
-    print(f"{title}: {found}", flush=True)
+    if record.get("diverged"):
+        print(f"{title}: diverged", flush=True)
+    else:
+        name, value = _main(record)
+        print(f"{title}: held-out {name} {100 * value:.1f} %", flush=True)

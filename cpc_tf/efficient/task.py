@@ -5,6 +5,7 @@ from cpc_tf.efficient.label_curve import METRICS
 from cpc_tf.efficient.report import report
 from cpc_tf.efficient.run import efficient
 from cpc_tf.registry import Task
+from cpc_tf.results import several
 
 TASK = Task(
     name="efficient",
@@ -17,4 +18,9 @@ TASK = Task(
     },
     optional={"phases": "records by name", "search": "a list of records"},
     report=report,
+    required_of_several={
+        "num_train_labels": "a positive integer",
+        "label_fraction": "a positive number",
+        **several.REQUIRED,
+    },
 )

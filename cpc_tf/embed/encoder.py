@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -50,6 +51,9 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
     name = EncoderName.parse(text)
     if name.kind not in (MODULE, COPY, GRAPH):
         raise ConfigError(f"--encoder={text}: name a TF-Hub module; there is no network of that name to make here")
+    other = next((kind for kind in ("classifier", "detector") if _has(name.module, f"{kind}.json")), "")
+    if other:
+        raise ConfigError(f"--encoder={text}: is a {other}; export the run's encoder for features")
     card = name.card() if name.kind == COPY else find_card(name.module)
     loaded = load_patch_encoder(text, seed, card.geometry.patch_size if card else image_size)
     if card is None:
@@ -68,7 +72,9 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
         return tf.reduce_mean(loaded.patch_latents(patches), [1, 2])
 
     return Encoder(
-        prepare=lambda image: geo.centre_crop(geo.resize(image, geometry.resize), geometry.image_size),
+        prepare=lambda image: geo.centre_crop(
+            geo.fit(image, geometry.resize, geometry.resize_mode), geometry.image_size
+        ),
         encode=_compiled(mean_latents, geometry.image_size),
         least_side=geometry.resize,
         what=(
@@ -76,6 +82,10 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
             f"of {geometry.image_size} x {geometry.image_size} px"
         ),
     )
+
+
+def _has(module: str, name: str) -> bool:
+    return "://" not in module and tf.io.gfile.exists(os.path.join(module, name))
 
 
 def _compiled(encode: Callable[[tf.Tensor], tf.Tensor], side: int) -> Callable[[tf.Tensor], tf.Tensor]:

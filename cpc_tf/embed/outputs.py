@@ -20,6 +20,7 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
 QUERIES, NEAREST, SIDE = 20, 8, 128  # rows, neighbours and px of a picture on the sheet
+_LETTERS = 20  # of a name on it
 
 
 def check(config: EmbedConfig) -> None:
@@ -76,7 +77,8 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
     """
 
     def named(path: str) -> str:
-        return glyphs.drawable((plots.shortened([os.path.basename(path)])[0],), "picture")[0]
+        (name,) = glyphs.drawable((os.path.basename(path),), "picture")
+        return name if len(name) <= _LETTERS else f"…{name[1 - _LETTERS :]}"  # its end tells more
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         axes = canvas.subplots(len(rows), 1 + NEAREST, squeeze=False)

@@ -101,7 +101,7 @@ def _encode(
         broken |= {files.names[index]: why for index, why in batch.broken.items()}
         deep += int(batch.deep.sum())
         progress.update(batch.stop)
-        if time.monotonic() - told > _REPORT_EVERY:
+        if progress.rate and time.monotonic() - told > _REPORT_EVERY:
             told = time.monotonic()
             tell(f"{progress}  {progress.rate:.1f} pictures/s")
     pictures.say_deep(deep, None)

@@ -98,6 +98,11 @@ class LoadedEncoder(keras.layers.Layer):
         self._origin, self._update_statistics = (name, card, backbone, seed), update_statistics
 
     @property
+    def text(self) -> str:
+        """Its value of --encoder."""
+        return self._origin[0].text
+
+    @property
     def is_rebuilt(self) -> bool:
         """Whether it is one of our networks with the values of a module."""
         return isinstance(self.encoder, Network) and not self._origin[0].is_new

@@ -17,7 +17,7 @@ class Features(NamedTuple):
     """Encoded examples."""
 
     latents: np.ndarray  # [N, R, C, D], float32
-    labels: np.ndarray  # [N], int64
+    labels: np.ndarray  # int64 [N], or float32 [N, classes] of several labels a picture
 
 
 def encode_dataset(
@@ -39,6 +39,8 @@ def encode_dataset(
         encoded = encode(batch[field])[:take].numpy()
         if latents is None:
             latents = _room([count, *encoded.shape[1:]], np.float32)
+            if len(batch["label"].shape) > 1:
+                labels = _room([count, *batch["label"].shape[1:]], np.float32)
         latents[done : done + take], labels[done : done + take] = encoded, batch["label"][:take].numpy()
         done += take
         progress.update(done)
@@ -71,7 +73,7 @@ def feature_batches(
     """Returns shuffled batches without end, each example once an epoch; steps and arguments as in `pipeline.batches`.
 
     Returns:
-      {'latents': float32 [per_batch, R, C, D], 'label': int64 [per_batch]}, static shapes.
+      {'latents': float32 [per_batch, R, C, D], 'label': of the same kind as the features'}, static shapes.
     """
     with tf.device("/cpu:0"):  # where tf.data gathers them
         latents, labels = tf.constant(features.latents), tf.constant(features.labels)

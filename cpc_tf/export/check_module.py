@@ -1,6 +1,6 @@
 """Checks an exported module as others will use it: with TensorFlow and tensorflow_hub alone.
 
-    python check_module.py encoder|detector MODULE REFERENCE.npz
+    python check_module.py encoder|classifier|detector MODULE REFERENCE.npz
 
 A script of its own, run by path in a fresh process: `cpc_tf` cannot be imported here, so that nothing it registers
 (custom gradients, layers) can help. Prints a JSON summary, or ends with status 1 and a line on stderr.
@@ -113,6 +113,42 @@ def check_training(layer, reference):
     return len(variables)
 
 
+def check_classifier(module, reference):
+    """Checks logits, probabilities and names on images of each size, on files, on none, and as a frozen layer."""
+    loaded = hub.load(module)
+    names = reference["class_names"].tolist()
+    if [name.decode() for name in loaded.class_names().numpy()] != names:
+        raise NotTheSame("the classes are others")
+
+    def check(what, found, wanted):
+        labels = wanted.argmax(1)
+        scaled = wanted.astype(np.float64) / reference["temperature"]
+        odds = np.exp(scaled - scaled.max(1, keepdims=True))
+        shares = 1 / (1 + np.exp(-scaled)) if reference["several_labels"] else odds / odds.sum(1, keepdims=True)
+        if found["label"].numpy().tolist() != labels.tolist():
+            raise NotTheSame(f"the labels for {what} are others")
+        if [name.decode() for name in found["name"].numpy()] != [names[label] for label in labels]:
+            raise NotTheSame(f"the names for {what} are not those of the labels")
+        logits = distance(f"the logits for {what}", found["logits"], wanted)
+        return max(logits, distance(f"the probabilities for {what}", found["probabilities"], shares))
+
+    differences, inputs = [], keras.Input([None, None, 3], dtype=tf.uint8)
+    layer = keras.Model(inputs, hub.KerasLayer(loaded)(inputs))
+    for wanted in cases(reference, "case").values():
+        images, size = wanted["images"], "x".join(map(str, wanted["images"].shape))
+        served = loaded.signatures["serving_default"](images=tf.constant(images))
+        in_steps = loaded.classify(loaded.prepared(images))
+        for found in (loaded(images), served, in_steps, layer(images)):
+            differences.append(check(size, found, wanted["logits"]))
+        check("no image", loaded(images[:0]), wanted["logits"][:0])
+    serve = loaded.signatures["bytes"]
+    for wanted in cases(reference, "file").values():
+        found = serve(encoded=tf.constant([wanted["bytes"].tobytes()]))
+        differences.append(check("a file", found, wanted["logits"]))
+    check("no file", serve(encoded=tf.zeros([0], tf.string)), wanted["logits"][:0])
+    return {"difference": max(differences)}
+
+
 def check_detector(module, reference):
     """Checks detections of any score on images of each size, the threshold, the signature and no image at all."""
     loaded = hub.load(module)
@@ -159,7 +195,7 @@ if __name__ == "__main__":
 
     try:
         kind, path, reference_path = sys.argv[1:]
-        check = {"encoder": check_encoder, "detector": check_detector}[kind]
+        check = {"encoder": check_encoder, "classifier": check_classifier, "detector": check_detector}[kind]
         print(json.dumps(check(path, dict(np.load(reference_path)))))
     except NotTheSame as error:
         sys.exit(str(error))

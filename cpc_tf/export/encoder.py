@@ -16,11 +16,11 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import EncoderCard, Training, module_name
 from cpc_tf.encoders.foreign import LATENTS
 from cpc_tf.encoders.load import load_feature_maps, with_values
-from cpc_tf.encoders.loaded import EncoderName
+from cpc_tf.encoders.loaded import EncoderName, LoadedEncoder
 from cpc_tf.encoders.network import Network
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, HubEncoder, save
-from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of
+from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of, result_of_ended
 from cpc_tf.export.verify import NotVerified, encoder_reference
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model, read_initial_card
@@ -81,7 +81,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are exported, whatever
     `weights` is.
     """
-    name, result = EncoderName.parse(run.classifier.encoder), result_of(workdir)
+    name, result = EncoderName.parse(run.classifier.encoder), result_of_ended(workdir, "efficient")
     phase = _trained_phase(run, workdir, result)
     with needed(workdir):
         before = None if name.is_new else name.card()
@@ -142,11 +142,6 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
 
 def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -> str:
     """Returns the phase in which the encoder was trained. Raises ConfigError if there is none."""
-    if not result:
-        raise ConfigError(
-            f"--workdir={workdir}: has no result.json; let `python -m cpc_tf.efficient` end, and name its --workdir, "
-            "not the directory of a phase in it"
-        )
     if SUPERVISED in result["phases"]:
         return SUPERVISED
     if result["phases"].get(FINE_TUNED, {"steps": 0})["steps"]:
@@ -157,27 +152,34 @@ def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -
     raise ConfigError(f"--workdir={workdir}: its encoder never changed ({reason}); {way_out}")
 
 
+def original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
+    """Returns the encoder as the run began with it, in float32. Raises ConfigError if its module is gone."""
+    chosen, seed = run.classifier, run.training.seed
+    with needed(workdir):
+        return load_feature_maps(
+            chosen.encoder, chosen.endpoint, run.images.image_size, backbone=chosen.backbone, seed=seed
+        )
+
+
+def restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:
+    """Reads the encoder, or its averages, from a checkpoint of a phase that trained it. Raises ConfigError."""
+    try:
+        restore(path, encoder=maps.saved())
+        if averaged:
+            restore(path, average=tf.train.Checkpoint(averages=maps.trainable_variables))
+    except (AssertionError, ValueError) as error:
+        raise ConfigError(
+            f"--encoder={maps.text}: no longer what {path} was trained from: other variables; bring it back"
+        ) from error
+
+
 def _load_trained(
     run: EfficientConfig, before: EncoderCard | None, folder: str, step: int, averaged: bool
 ) -> tuple[Network, int]:
     """Returns the encoder of a phase, in `folder`, and the step; `before` is the card of the module it began as."""
-    chosen, seed = run.classifier, run.training.seed
-    with needed(folder):
-        maps = load_feature_maps(
-            chosen.encoder, chosen.endpoint, run.images.image_size, backbone=chosen.backbone, seed=seed
-        )
-
-    def read(path: str) -> None:
-        try:
-            restore(path, encoder=maps.saved())
-            if averaged:
-                restore(path, average=tf.train.Checkpoint(averages=maps.trainable_variables))
-        except (AssertionError, ValueError) as error:
-            raise ConfigError(
-                f"--encoder={chosen.encoder}: no longer what {path} was trained from: other variables; bring it back"
-            ) from error
-
-    step = read_checkpoint(folder, step, read)
+    chosen = run.classifier
+    maps = original_maps(run, folder)
+    step = read_checkpoint(folder, step, lambda path: restore_maps(path, maps, averaged))
     if isinstance(maps.encoder, Network):
         return maps.encoder, step
     # The layer lists trainable variables first, the SavedModel lists them in the order of `Network.variables`.

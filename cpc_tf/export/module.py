@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,16 @@ IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 class Export:
     """A module that can be written, with what goes beside it."""
 
-    kind: str  # 'encoder' or 'detector'
+    kind: str  # 'encoder', 'classifier' or 'detector'
     module: tf.Module
     save: Callable[[tf.Module, str], None]  # writes the module to a directory
-    card: dict[str, Any]  # the content of encoder.json or detector.json
+    card: dict[str, Any]  # the content of encoder.json, classifier.json or detector.json
     readme: str
     # What the module should compute, by the names that check_module.py reads. Called after `save`: it runs a step of
     # training, which moves the statistics of batch norm.
     reference: Callable[[], dict[str, np.ndarray]]
     summary: str  # one line, a format string for what the check measured
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # further ones: name -> content
 
 
 class Reusable(tf.Module):

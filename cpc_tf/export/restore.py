@@ -53,5 +53,16 @@ def result_of(workdir: str) -> dict[str, Any]:
     return read_json(path) if tf.io.gfile.exists(path) else {}
 
 
+def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
+    """The result.json of a run of a task, which is needed. Raises ConfigError if the run has not ended."""
+    result = result_of(workdir)
+    if not result:
+        raise ConfigError(
+            f"--workdir={workdir}: has no result.json; let `python -m cpc_tf.{task}` end, and name its --workdir, not "
+            "the directory of a phase in it"
+        )
+    return result
+
+
 def _listed(steps: list[int]) -> str:
     return ", ".join(map(str, steps))

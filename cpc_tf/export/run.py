@@ -6,29 +6,46 @@ import contextlib
 import dataclasses
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.export import classifier, encoder
 from cpc_tf.export.detector import export_detector
-from cpc_tf.export.encoder import export_efficient, export_pretraining
+from cpc_tf.export.runtimes.config import SAVED_MODEL, RuntimeConfig, check_installed
+from cpc_tf.export.runtimes.convert import convert
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
-from cpc_tf.settings import ConfigError, Settings, count, setting
+from cpc_tf.settings import ConfigError, Settings, count, flatten, replace, setting
 from cpc_tf.tasks import read_task
 from cpc_tf.training.workdir import read_config
 
-# Task -> (settings of the run, its directory, step, weights) -> what to write.
-EXPORTERS = {"pretrain": export_pretraining, "efficient": export_efficient, "detect": export_detector}
+# Part -> task -> (settings of the run, its directory, step, weights) -> what to write.
+EXPORTERS = {
+    "all": {
+        "pretrain": encoder.export_pretraining,
+        "linear": classifier.export_linear,
+        "efficient": classifier.export_efficient,
+        "detect": export_detector,
+    },
+    "encoder": {"pretrain": encoder.export_pretraining, "efficient": encoder.export_efficient},
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig(Settings):
     """The settings of `python -m cpc_tf.export`."""
 
-    workdir: str = setting("", "Directory of the run to export: of pre-training, few labels or detection", path=True)
+    workdir: str = setting("", "Directory of the run to export", path=True)
     output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet", path=True)
+    part: str = setting(
+        "all",
+        "What to export of a run on labels: 'all', its classifier with the encoder inside, or the 'encoder' alone, if "
+        "the run trained it",
+        choices=tuple(EXPORTERS),
+    )
     weights: str = setting(
         "averaged",
         "Polyak averages or the weights themselves; pre-training has averages, and fine-tuning by --encoder_adam=paper",
@@ -36,6 +53,11 @@ class ExportConfig(Settings):
         choices=("averaged", "raw"),
     )
     step: int = count(0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0)
+    runtime: RuntimeConfig = RuntimeConfig()
+
+    def check(self):
+        if self.workdir and self.runtime.module:
+            raise ConfigError(f"--module={self.runtime.module}: not with --workdir={self.workdir}; name one of the two")
 
 
 def main(config: ExportConfig) -> None:
@@ -53,28 +75,48 @@ def export(config: ExportConfig) -> dict[str, Any]:
     """Writes the module to `config.output`.
 
     Returns:
-      The content of encoder.json or detector.json, what the check measured, and 'summary', one line.
+      The content of encoder.json, classifier.json, detector.json or runtime.json, what the check measured, and
+      'summary', one line.
 
     Raises:
       ConfigError: there is no such run or checkpoint, or the output exists.
       NotWritten: the output cannot be written.
       NotVerified: the module does not do what the checkpoint does; the output is not created.
     """
+    if config.runtime.format != SAVED_MODEL:
+        return _export_to_runtime(config)
     if not config.workdir:
-        raise ConfigError("--workdir= is empty: name the directory of a run of cpc_tf.pretrain, efficient or detect")
-    task = read_task(config.workdir)
-    if task.name not in EXPORTERS:
-        exported = ", ".join(EXPORTERS)
-        raise ConfigError(f"--workdir={config.workdir}: holds a run of {task.module}; only {exported} can be exported")
+        raise ConfigError("--workdir= is empty: name the directory of a run, e.g. --workdir=runs/first")
+    task, exporters = read_task(config.workdir), EXPORTERS[config.part]
+    if task.name not in exporters:
+        raise ConfigError(
+            f"--part={config.part}: --workdir={config.workdir} holds a run of {task.module}, which has none of its own "
+            "to export; leave --part out"
+        )
     run = read_config(config.workdir, task.config)
     with written_aside(config.output) as directory:
-        made = EXPORTERS[task.name](run, config.workdir, config.step, config.weights)
+        made = exporters[task.name](run, config.workdir, config.step, config.weights)
         with writing(f"--output={config.output}"):
             made.save(made.module, directory)
-            write_file(os.path.join(directory, f"{made.kind}.json"), to_json(made.card))
-            write_file(os.path.join(directory, "README.md"), made.readme)
+            for name, content in {
+                f"{made.kind}.json": to_json(made.card),
+                "README.md": made.readme,
+                **made.files,
+            }.items():
+                write_file(os.path.join(directory, name), content)
         measured = verify(made.kind, directory, made.reference())
     return {**made.card, **measured, "summary": made.summary.format(**measured)}
+
+
+def _export_to_runtime(config: ExportConfig) -> dict[str, Any]:
+    """Converts --module, or the module that the run would be exported as."""
+    check_installed(config.runtime.format)
+    with written_aside(config.output) as directory, tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
+        module = config.runtime.module
+        if not module:
+            module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
+            export(replace(config, output=module, **flatten(RuntimeConfig())))
+        return convert(module, directory, config.runtime)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,11 +11,14 @@ import tempfile
 
 import numpy as np
 import tensorflow as tf
+from PIL import ExifTags, Image
 
 from cpc_tf.data.config import CanvasConfig, GeometryConfig
+from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.views import canvas
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.encoders.network import Network
+from cpc_tf.export.classifier_module import Classifying
 from cpc_tf.settings import RunEnded
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_module.py")
@@ -30,12 +34,13 @@ def verify(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, f
     """Compares a module with what it was made of, in a fresh process without our code.
 
     Args:
-      kind: 'encoder' or 'detector'.
+      kind: 'encoder', 'classifier' or 'detector'.
       module: path of the SavedModel.
-      values: what it should compute: `encoder_reference` or `detector_reference`.
+      values: what it should compute: `encoder_reference`, `classifier_reference` or `detector_reference`.
 
     Returns:
       Encoder: 'difference', the largest of any output relative to its scale, and 'variables', how many can be trained.
+      Classifier: 'difference', likewise.
       Detector: 'detections', how many were compared, and 'same', the part that is the same (rounding may change some).
 
     Raises:
@@ -89,6 +94,33 @@ def encoder_reference(encoder: Network, geometry: GeometryConfig) -> dict[str, n
         loss = tf.reduce_sum(features * values["gradient/projection"])
     values["gradient/norms"] = np.array([float(tf.norm(g)) for g in tape.gradient(loss, encoder.trainable_variables)])
     return values
+
+
+def classifier_reference(model: Classifying) -> dict[str, np.ndarray]:
+    """Random images, and files of them, and what the run's own network makes of them."""
+    draw, side = np.random.default_rng(0), model.geometry.resize
+    squares = [draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)]  # noise would become grey
+    shapes = [(side + 27, side), (side // 2 + 1, 2 * side + 3), (side, side)]
+    images = [np.stack([_enlarged(x, shape) for x in batch]) for batch, shape in zip(squares, shapes)]
+    values = {"class_names": np.array(model.class_names), "temperature": np.float32(model.temperature)}
+    values["several_labels"] = np.array(model.several_labels)
+    for i, batch in enumerate(images):
+        prepared = tf.stack([model.prepared(tf.constant(image)) for image in batch])
+        values.update({f"case{i}/images": batch, f"case{i}/logits": model.logits(prepared).numpy()})
+    for i, (kind, orientation) in enumerate([("JPEG", 6), ("PNG", 3), ("BMP", 1), ("GIF", 1)]):
+        stream, exif = io.BytesIO(), Image.Exif()
+        exif[ExifTags.Base.Orientation] = orientation
+        Image.fromarray(images[0][0]).save(stream, kind, **({} if orientation == 1 else {"exif": exif}))
+        image = decode(tf.constant(stream.getvalue()), model.geometry.resize, model.levels)
+        values[f"file{i}/bytes"] = np.frombuffer(stream.getvalue(), np.uint8)
+        values[f"file{i}/logits"] = model.logits(model.prepared(image)[None]).numpy()
+    return values
+
+
+def _enlarged(image: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Returns an image [h, w, 3] at another size: of squares, so that no detail is lost."""
+    rows, columns = (np.arange(after) * before // after for before, after in zip(image.shape, shape))
+    return image[rows][:, columns]
 
 
 def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> dict[str, np.ndarray]:

@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from cpc_tf.encoders.loaded import GridEncoder
 from cpc_tf.encoders.norm import BatchNorm
+from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.evaluation.replicas import on_replicas
-from cpc_tf.evaluation.scores import score
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.training.optimizer import adam
@@ -35,9 +36,8 @@ class LinearTraining(Trainee):
       config: settings of the run.
       encode: the frozen encoder, for batches that have no 'latents'.
       latent_shape: (R, C, D).
+      kind: whether pictures have one label or several.
     """
-
-    metric_names = ("loss", "accuracy")
 
     def __init__(
         self,
@@ -46,7 +46,9 @@ class LinearTraining(Trainee):
         latent_shape: tuple[int, int, int],
         num_classes: int,
         strategy: tf.distribute.Strategy,
+        kind: LabelKind = label_kinds.ONE,
     ):
+        self.kind, self.metric_names = kind, kind.metric_names
         super().__init__(strategy, config.training.batch_size, config.numerics)
         self.encode = self.compiled(encode)
         keras.utils.set_random_seed(config.training.seed)
@@ -61,17 +63,16 @@ class LinearTraining(Trainee):
         )
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns latents and labels of a batch of 'latents' or 'patches', and 'label' int64 [B]."""
+        """Returns latents and labels of a batch of 'latents' or 'patches', and 'label'."""
         return batch["latents"] if "latents" in batch else self.encode(batch["patches"]), batch["label"]
 
     def losses(self, rows: Rows, latents: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         logits = self.classifier(latents, training=True)  # [B, classes]
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-        correct = tf.equal(tf.argmax(logits, 1), labels)
-        return loss, {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
+        metrics = self.kind.metrics(logits, labels)
+        return metrics["loss"], metrics
 
-    def test(self, batches: tf.data.Dataset) -> dict[str, float]:
-        """Returns top-1, top-5 and mean cross-entropy on finite batches of {'patches' or 'latents', 'label'}."""
+    def test(self, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+        """Returns logits [N, classes] and labels of finite batches of {'patches' or 'latents', 'label'}."""
         logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self.rows)
         found = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
-        return score(*(np.concatenate(parts) for parts in zip(*found)))
+        return tuple(np.concatenate(parts) for parts in zip(*found))

@@ -16,6 +16,7 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.results import glyphs, plots
 
@@ -26,9 +27,9 @@ class Neighbours(NamedTuple):
     """Some test images, and training images among which their neighbours are."""
 
     images: np.ndarray  # uint8 [Q, S, S, 3]
-    labels: np.ndarray  # int64 [Q]
+    labels: np.ndarray  # int64 [Q], or float32 [Q, classes] of several labels
     gallery: np.ndarray  # uint8 [N, S, S, 3]
-    gallery_labels: np.ndarray  # int64 [N]
+    gallery_labels: np.ndarray  # int64 [N], or float32 [N, classes]
     order: np.ndarray  # int64 [Q, N], indices into the gallery, the nearest first
 
 
@@ -65,7 +66,7 @@ def draw(
     `results`: title of an encoder -> its result.json; `shown`: title of an encoder -> its neighbours.
     """
     first = next(iter(shown.values()))
-    queries = np.unique(first.labels, return_index=True)[1]  # the first of each class
+    queries = np.unique(first.labels, axis=0, return_index=True)[1]  # the first of each class, or set of classes
     queries = queries[:: max(1, len(queries) // rows)][:rows]
     names = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
 
@@ -76,12 +77,12 @@ def draw(
         for row, query in zip(axes, queries):
             own = first.labels[query]
             plots.tile(row[0], first.images[query])
-            row[0].set_ylabel(names[own], rotation=0, ha="right", va="center", fontsize=9)
+            row[0].set_ylabel(_named(names, own), rotation=0, ha="right", va="center", fontsize=9)
             near = [(found, index) for found in shown.values() for index in found.order[query, :count]]
             for axis, (found, index) in zip(row[1:], near):
                 label = found.gallery_labels[index]
-                plots.tile(axis, found.gallery[index], frame=plots.TRUE if label == own else plots.MISSED)
-                axis.set_xlabel(names[label] if label != own else "", fontsize=7, labelpad=1)
+                plots.tile(axis, found.gallery[index], frame=plots.TRUE if _alike(label, own) else plots.MISSED)
+                axis.set_xlabel("" if _alike(label, own) else _named(names, label), fontsize=7, labelpad=1)
         axes[0][0].set_title("test image", fontsize=10, fontweight="normal")
         for axis, title in zip(axes[0][1::count], shown):
             # Wider than its column: the first title alone makes room for all.
@@ -91,10 +92,22 @@ def draw(
 
 
 def _bars(axis: Axes, results: Mapping[str, dict], theme: plots.Theme) -> None:
-    chance = 1 / next(iter(results.values()))["num_classes"]
-    values = [*(100 * result["top1"] for result in results.values()), 100 * chance]
+    first = next(iter(results.values()))
+    kind = label_kinds.of_result(first)
+    chance = first.get("map_chance", 1 / first["num_classes"])
+    values = [*(100 * result[kind.main] for result in results.values()), 100 * chance]
     colors = [theme.color(result["identity"]["trained_by"]) for result in results.values()]
     axis.bar_label(axis.bar([*results, "chance"], values, color=[*colors, theme.color("line")]), fmt="%.1f")
-    axis.set(ylim=(0, 105), title="test top-1 of a linear classifier, %")
+    axis.set(ylim=(0, 105), title=f"test {kind.score_names[kind.main]} of a linear classifier, %")
     axis.tick_params(axis="x", labelrotation=20)
     axis.grid(visible=False)
+
+
+def _named(names: Sequence[str], label: np.ndarray) -> str:
+    """Returns the name of a class, or of each of several."""
+    return names[label] if label.ndim == 0 else ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"
+
+
+def _alike(label: np.ndarray, other: np.ndarray) -> bool:
+    """Returns whether two labels are the same, or share one of several."""
+    return label == other if label.ndim == 0 else bool(np.any(label * other > 0) or not np.any(label + other))

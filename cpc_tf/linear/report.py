@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.results import paper, presets
+from cpc_tf.results import paper, presets, several
 from cpc_tf.results.blocks import FEATURES, TRAINING, Finding, Part, Row, Table, paper_rows, spread
 from cpc_tf.results.methods import Method, identity, methods
 from cpc_tf.results.plots import classifier_curves, pictures
@@ -19,6 +19,7 @@ BASELINES = ("untrained", "pixels")
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the linear classifiers on a dataset."""
+    runs, several_labels = several.divided(runs)
     found = methods(run for run in runs if not (run.get("rung") or run.get("policy")))  # studies, with their own pages
     ours = [run for method in found if method.trained_by not in BASELINES for run in method.runs]
     curves = classifier_curves("training-linear", "linear classifiers", {m.title: m.runs for m in found})
@@ -26,6 +27,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         Part(20, "linear", "Linear classifiers", _table_1(found) if found else [], _findings(found)),
         Part(61, *FEATURES, pictures(ours, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)),
         Part(71, *TRAINING, curves),
+        *several.parts("linear", several_labels),
     ]
 
 

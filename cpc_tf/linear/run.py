@@ -19,6 +19,7 @@ from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import PIXELS, EncoderCard
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import COPY, EncoderName
+from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.evaluation.features import encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.files import write_file
@@ -102,7 +103,10 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
         numerics = {} if encoder.compiles else {"xla": "off"}
-        trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, len(source.class_names), strategy)
+        kind, classes = label_kinds.of(source.several_labels), len(source.class_names)
+        trainee = LinearTraining(
+            replace(config, **numerics), encode, latent_shape, len(source.class_names), strategy, kind
+        )
         augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
 
         def cached(**order) -> tf.data.Dataset:
@@ -115,19 +119,25 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         batches = replica_batches(training, cached if views else augmented)
         with fetching(source, test_source):
             outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
-            scores = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
+            tested = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
+        scores = kind.score(*tested)
         loop.refuse_divergence(scores, config)
+        workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, kind))
         return workdir.finish(
             {
                 "encoder": config.probe.encoder,
                 "identity": encoder.identity.to_json(),
                 "dataset": config.data.origin,
-                "num_classes": len(source.class_names),
+                "num_classes": classes,
+                "class_names": source.class_names,
                 "num_train_labels": source.num_examples,
                 "label_fraction": 1.0,
                 "levels": source.levels,
                 "seed": training.seed,
                 **scores,
+                **({"several_labels": True} if source.several_labels else {}),
+                # Nothing is held out: all labels were learned from.
+                "calibration": calibration.measured(*kind.choices(*tested)),
                 "steps": outcome.step,
                 "wall_seconds": outcome.seconds,
             }
@@ -169,9 +179,12 @@ def card_of(config: LinearConfig) -> EncoderCard:
 
 
 def table(results: dict[str, dict]) -> str:
-    """Returns the accuracies as lines of text, chance at the end."""
-    lines = [f"{'linear classifier on':24}{'top-1':>8}{'top-5':>8}"]
-    lines += [f"{title:24}{100 * r['top1']:7.1f}%{100 * r['top5']:7.1f}%" for title, r in results.items()]
-    classes = next(iter(results.values()))["num_classes"]
-    lines.append(f"{'chance':24}{100 / classes:7.1f}%{100 * min(5, classes) / classes:7.1f}%")
+    """Returns the scores as lines of text, chance at the end."""
+    first = next(iter(results.values()))
+    names = label_kinds.of_result(first).score_names
+    rows = {title: [result[name] for name in names] for title, result in results.items()}
+    rows["chance"] = [first["map_chance"]] if "map" in names else [min(k / first["num_classes"], 1) for k in (1, 5)]
+    widths = [max(8, len(title) + 2) for title in names.values()]
+    lines = [f"{'linear classifier on':24}" + "".join(f"{n:>{w}}" for n, w in zip(names.values(), widths))]
+    lines += [f"{t:24}" + "".join(f"{100 * v:{w - 1}.1f}%" for v, w in zip(row, widths)) for t, row in rows.items()]
     return "\n".join(lines)

@@ -4,6 +4,7 @@ from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.report import METRICS, report
 from cpc_tf.linear.run import linear
 from cpc_tf.registry import Task
+from cpc_tf.results import several
 
 TASK = Task(
     name="linear",
@@ -12,4 +13,5 @@ TASK = Task(
     required={"num_classes": "a positive integer", **dict.fromkeys(METRICS, "a fraction from 0 to 1")},
     optional={"phases": "records by name"},
     report=report,
+    required_of_several={"num_classes": "a positive integer", **several.REQUIRED},
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import io
-import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.font_manager import FontProperties, findfont
@@ -18,16 +18,23 @@ SIDE = 160  # px of each
 _COLUMNS, _GAP, _TEXT = 10, 8, 13  # the last is the height of letters, px
 
 
-def boxes_on(image: np.ndarray, boxes: Sequence[Box]) -> np.ndarray:
-    """Returns an image, uint8 [H, W, 3], with boxes, a colour for each class, and their names and scores."""
+def colors(class_names: Sequence[str]) -> dict[str, str]:
+    """Returns the colour of each class's boxes."""
+    return {name: plots.THEME.color(index) for index, name in enumerate(class_names)}
+
+
+def boxes_on(image: np.ndarray, boxes: Sequence[Box], colors: Mapping[str, str], named: bool = True) -> np.ndarray:
+    """Returns an image, uint8 [H, W, 3], with boxes in the colours of their classes; `named`: with names and scores."""
     picture = Image.fromarray(image)
     pen = ImageDraw.Draw(picture)
     letters = max(10, min(picture.size) // 30)
-    width = max(1, min(picture.size) // 250)
+    width = max(1 + named, min(picture.size) // 200)
     font = _font([box.label for box in boxes], letters)
     for box in reversed(boxes):  # the best last: on top
-        color = plots.THEME.lines[zlib.crc32(box.label.encode()) % len(plots.THEME.lines)]
+        color = colors[box.label]
         pen.rectangle((box.xmin, box.ymin, box.xmax - 1, box.ymax - 1), outline=color, width=width)
+        if not named:
+            continue
         text = f"{glyphs.drawable((box.label,), 'class')[0]} {box.score:.2f}"
         corner = (box.xmin, max(0, box.ymin - letters * 1.2))
         pen.rectangle(pen.textbbox(corner, text, font), fill=color)
@@ -64,19 +71,22 @@ def chosen(records: Sequence[Record]) -> list[int]:
     return [*order[: MOST // 2], *(rest[i] for i in places)]
 
 
-def sheet(records: Sequence[Record], tiles: np.ndarray, total: int) -> bytes:
+def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names: Sequence[str]) -> bytes:
     """Returns a PNG of pictures with what was predicted of them.
 
     Args:
       records: of these pictures, the least sure first.
-      tiles: the pictures, uint8 [N, SIDE, SIDE, 3]. On those with objects, boxes are drawn already.
-      total: how many pictures there were.
+      tiles: the pictures as `pictures.thumbnails` makes them, uint8 [N, SIDE, SIDE, 3].
+      total: how many pictures could be read.
+      class_names: of the model.
     """
+    own = colors(class_names)
     columns = min(_COLUMNS, max(len(records), 4))
     lines = -(-len(records) // columns)
     step_x, step_y, top = SIDE + _GAP, SIDE + 2 * _TEXT + _GAP + 6, 2 * _TEXT + _GAP
     size = (_GAP + columns * step_x, top + lines * step_y)
-    canvas, theme = Image.new("RGB", size, plots.THEME.named["page"]), plots.THEME
+    inks = plots.THEME.named
+    canvas = Image.new("RGB", size, inks["page"])
     pen = ImageDraw.Draw(canvas)
     captions = [_caption(record) for record in records]
     heading = "the least sure first"
@@ -85,12 +95,20 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int) -> bytes:
             f"; {len(records)} of {total:,}: the {MOST // 2} least sure, and others evenly spaced up to the surest"
         )
     font = _font([heading, *(text for caption in captions for text in caption)], _TEXT)
-    pen.text((_GAP, _TEXT // 2), heading, theme.named["ink"], font)
-    for number, (tile, (first, second)) in enumerate(zip(tiles, captions)):
+    pen.text((_GAP, _TEXT // 2), heading, inks["ink"], font)
+    x = _GAP + pen.textlength(heading, font)
+    present = {box.label for record in records if isinstance(record, Detected) for box in record.boxes}
+    for name in sorted(present):  # as many as there is room for
+        shown = glyphs.drawable((name,), "class")[0]
+        pen.text((x + 2 * _GAP, _TEXT // 2), shown, own[name], font)
+        x += 2 * _GAP + pen.textlength(shown, font)
+    for number, (tile, record, (first, second)) in enumerate(zip(tiles, records, captions)):
         x, y = _GAP + number % columns * step_x, top + number // columns * step_y
+        if isinstance(record, Detected):
+            tile = boxes_on(tile, within(record), own, named=False)
         canvas.paste(Image.fromarray(tile), (x, y))
-        pen.text((x, y + SIDE + 1), _cut(pen, first, font), theme.named["ink"], font)
-        pen.text((x, y + SIDE + _TEXT + 4), _cut(pen, second, font), theme.named["muted"], font)
+        pen.text((x, y + SIDE + 1), _cut(pen, first, font), inks["ink"], font)
+        pen.text((x, y + SIDE + _TEXT + 4), _cut(pen, second, font), inks["muted"], font)
     return _saved(canvas, "PNG")
 
 
@@ -98,8 +116,9 @@ def _caption(record: Record) -> tuple[str, str]:
     """Returns what was predicted, and the name of the file, as they can be drawn."""
     name = glyphs.drawable((record.file.rpartition("/")[2],), "picture")[0]
     if isinstance(record, Detected):
-        count = f"{len(record.boxes)} box{'' if len(record.boxes) == 1 else 'es'}"
-        return (f"{count}, best {record.confidence:.2f}" if record.boxes else "nothing found"), name
+        counts = collections.Counter(box.label for box in record.boxes)
+        found = ", ".join(f"{count} {glyphs.drawable((label,), 'class')[0]}" for label, count in counts.items())
+        return (f"{record.confidence:.2f} {found}" if found else "nothing found"), name
     label = glyphs.drawable((record.label,), "class")[0]
     return f"{record.confidence:.2f} {label}" if record.label else "no label", name
 

@@ -28,7 +28,7 @@ Step = tuple[Batch, list[Record], Sequence[np.ndarray]]
 class Classifier:
     """A classifier's module with its card, classifier.json."""
 
-    is_detector = False
+    is_detector, usual_batch = False, 32
 
     def __init__(self, module: Any, card: dict[str, Any]):
         self._module, self._least_side = module, card["resize"]
@@ -40,14 +40,17 @@ class Classifier:
         """Image uint8 [H, W, 3] -> uint8 [S, S, 3], as the module shows it to its network."""
         return self._module.prepared(image[None])[0]
 
+    def classify(self, images: np.ndarray) -> np.ndarray:
+        """Prepared images uint8 [N, S, S, 3] -> probabilities float32 [N, C]."""
+        return self._module.classify(images)["probabilities"].numpy()
+
     def predict(self, files: Pictures, batch_size: int, start: int = 0) -> Iterator[Step]:
         """Yields what is predicted of the pictures from `start` on, in order."""
         options = {"least_side": self._least_side, "levels": self.levels, "start": start}
         for batch in pictures.batches(files, self.prepare, batch_size, **options):
             records = {i: Prediction(files.names[i], error=why) for i, why in batch.broken.items()}
             if len(batch.indices):
-                probabilities = self._module.classify(batch.images)["probabilities"].numpy()  # [n, C]
-                for index, row in zip(batch.indices.tolist(), probabilities):
+                for index, row in zip(batch.indices.tolist(), self.classify(batch.images)):
                     order = np.argsort(-row, kind="stable")
                     chosen = order[row[order] > _SEVERAL_ABOVE] if self.several_labels else order[:BEST]
                     names = tuple(self.class_names[i] for i in chosen)
@@ -63,7 +66,8 @@ class Detector:
       least_score: of the boxes.
     """
 
-    is_detector, several_labels, levels = True, False, None
+    is_detector, usual_batch = True, 8
+    several_labels, levels = False, None
 
     def __init__(self, module: Any, least_score: float):
         self._module, self._least_score = module, tf.constant(least_score, tf.float32)
@@ -123,13 +127,18 @@ def open_model(directory: str, least_score: float = 0.5) -> Model:
         raise ConfigError(
             f"{where}: has no classifier.json or detector.json; export a run with python -m cpc_tf.export"
         )
+    log = tf.get_logger()
+    level = log.level
     try:
+        log.setLevel("ERROR")  # it would warn of gradients, which nobody asks for here
         module = tf.saved_model.load(directory)
         if kind == "detector":
             return Detector(module, least_score)
         return Classifier(module, read_json(os.path.join(directory, "classifier.json")))
     except (OSError, tf.errors.OpError, AttributeError, KeyError) as error:
         raise ConfigError(f"{where}: cannot be loaded ({reason(error)}); export it again") from error
+    finally:
+        log.setLevel(level)
 
 
 def fingerprint(directory: str) -> str:

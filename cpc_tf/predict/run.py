@@ -15,8 +15,9 @@ from cpc_tf.pictures import Pictures
 from cpc_tf.predict import drawing, formats, part
 from cpc_tf.predict.config import COCO, STDOUT, PredictConfig
 from cpc_tf.predict.models import Model, fingerprint, open_model
-from cpc_tf.predict.records import Detected, Record
+from cpc_tf.predict.records import Record
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
 from cpc_tf.training.progress import Progress, duration
 
 _REPORT_EVERY = 5  # seconds
@@ -43,7 +44,7 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
     tell = progress or (lambda line: None)
     if config.output not in ("", STDOUT) and part.is_finished(config.output):
         raise ConfigError(
-            f"--output={config.output}: is there and finished (beside an unfinished one there is {part.SUFFIX}); remove "
+            f"--output={config.output}: is finished (an unfinished one has a {part.SUFFIX} beside it); remove "
             "it or choose another name"
         )
     files = pictures.find(config.pictures)
@@ -66,9 +67,9 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
             os.remove(unfinished.path)
     if config.sheet:
         write_file(config.sheet, _sheet(files, records, model))
-    broken = sum(bool(record.error) for record in records)
+    broken = [f"{record.file} ({record.error})" for record in records if record.error]
     if broken:
-        tell(f"{broken} of {len(files)} pictures could not be read; their reasons are in the column 'error'")
+        tell(f"{len(broken)} of {len(files)} pictures could not be read: {listed(broken)}")
     return records
 
 
@@ -100,16 +101,16 @@ def _unfinished(config: PredictConfig, files: Pictures) -> Iterator[part.Part | 
 def _predicted(config: PredictConfig, model: Model, files: Pictures, start: int, tell: Tell) -> Iterator[list[Record]]:
     """Yields the records of the pictures from `start` on; --drawn is written before a record is."""
     progress, told, deep = Progress(len(files), start), time.monotonic(), 0
-    for batch, records, images in model.predict(files, config.batch_size, start):
+    for batch, records, images in model.predict(files, config.batch_size or model.usual_batch, start):
         if config.drawn:
             for index, image in zip(batch.indices.tolist(), images):
                 record = records[index - batch.start]
-                drawn = drawing.jpeg(drawing.boxes_on(image, record.boxes))
+                drawn = drawing.jpeg(drawing.boxes_on(image, record.boxes, drawing.colors(model.class_names)))
                 write_file(formats.place(config.drawn, record.file, ".jpg"), drawn)
         yield records
         deep += int(batch.deep.sum())
         progress.update(batch.stop)
-        if time.monotonic() - told > _REPORT_EVERY:
+        if progress.rate and time.monotonic() - told > _REPORT_EVERY:
             told = time.monotonic()
             tell(f"{progress}  {progress.rate:.1f} pictures/s")
     pictures.say_deep(deep, model.levels)
@@ -121,10 +122,8 @@ def _predicted(config: PredictConfig, model: Model, files: Pictures, start: int,
 def _sheet(files: Pictures, records: list[Record], model: Model) -> bytes:
     shown = drawing.chosen(records)
     tiles = pictures.thumbnails(files.take(shown), drawing.SIDE, model.levels)
-    for tile, record in zip(tiles, (records[i] for i in shown)):
-        if isinstance(record, Detected):
-            tile[:] = drawing.boxes_on(tile, drawing.within(record))
-    return drawing.sheet([records[i] for i in shown], tiles, len(records))
+    readable = sum(not record.error for record in records)
+    return drawing.sheet([records[i] for i in shown], tiles, readable, model.class_names)
 
 
 def _print(lines: list[list[str]]) -> None:

@@ -46,8 +46,10 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
         probed = catalog.open_probe(data, monitor.probe_split)
         if probed:
             used.append(catalog.used_of("probe_split", monitor.probe_split, probed))
-    if monitor.probe_every and not (probed and probed.class_names):
-        lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs labels")
+    can_probe = monitor.probe_every and probed and probed.class_names and not probed.several_labels
+    if monitor.probe_every and not can_probe:
+        needed = "one label a picture" if probed and probed.several_labels else "labels"
+        lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
     workdir.keep_levels(source.levels)
     if workdir.chief:
         print(catalog.summarized(data, used, lines), flush=True)
@@ -66,7 +68,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             train_steps,
             workdir,
             watch=Health().warning,
-            evaluate=_make_probe(config, training, probed) if probed and probed.class_names else None,
+            evaluate=_make_probe(config, training, probed) if can_probe else None,
             evaluate_every=monitor.probe_every,
         )
     identity = Identity(

@@ -30,7 +30,7 @@ def draw(
     method: str = PCA_MAP,
     seed: int = 0,
 ) -> bytes:
-    """Returns a PNG with a dot for each picture, and thumbnails of some.
+    """Returns a PNG with thumbnails on a map; with labels, beside it the same map with a dot for each picture.
 
     The map is divided into cells; a cell shows the picture that is nearest to its middle.
 
@@ -52,19 +52,26 @@ def draw(
     cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
-        axis = canvas.subplots()
-        axis.scatter(*where.T, s=10, c=colors, linewidths=0)
-        shown = _sheet(where, low, cell, thumbnails, colors, framed=labels is not None)
-        axis.imshow(shown, extent=(low[0], high[0] + 1e-9, low[1], high[1] + 1e-9), aspect="auto", zorder=2)
-        axis.set(xticks=[], yticks=[], title=f"{title} of {features.shape[1]} features of {len(features):,} pictures")
-        axis.set_xlabel("similar pictures are near each other; a thumbnail is the picture nearest to that place")
-        axis.grid(visible=False)
-        axis.spines[:].set_visible(False)
-        if entries:
+        *dots, tiles = canvas.subplots(1, 2 if entries else 1, squeeze=False)[0]
+        for axis in dots:
+            axis.scatter(*where.T, s=14, c=colors, linewidths=0)
+            axis.set(
+                xlim=(low[0], high[0] + 1e-9), ylim=(low[1], high[1] + 1e-9), xlabel="the same map: a dot a picture"
+            )
             handles = [Line2D([], [], color=color, marker="o", linestyle="", label=name) for name, color in entries]
             canvas.legend(handles=handles, loc="outside right upper", fontsize=9)
+        tiles.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(dots)), aspect="auto")
+        tiles.set_xlabel(
+            "similar pictures are near each other; each shown is the one nearest to the middle of its cell"
+        )
+        for axis in (*dots, tiles):
+            axis.set(xticks=[], yticks=[])
+            axis.grid(visible=False)
+            axis.spines[:].set_visible(False)
+        text = f"{title} of {features.shape[1]:,} features of {len(features):,} pictures"
+        canvas.suptitle(text, x=0.01, ha="left", fontsize=11, fontweight="bold")
 
-    return plots.png(fill, 13 if entries else 11, 8)
+    return plots.png(fill, 20 if entries else 11, 8)
 
 
 def _positions(features: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, str]:
@@ -110,7 +117,7 @@ def _sheet(
     at = np.clip(((where - low) / cell).astype(int), 0, (_COLUMNS - 1, _ROWS - 1))  # [N, 2], column and row from below
     away = np.linalg.norm((where - low) / cell - at - 0.5, axis=1)
     side = thumbnails.shape[1]
-    sheet = np.zeros([_ROWS, side, _COLUMNS, side, 4], np.uint8)
+    sheet = np.full([_ROWS, side, _COLUMNS, side, 4], (255, 255, 255, 0), np.uint8)
     for index in np.argsort(-away, kind="stable"):  # the nearest to the middle comes last
         column, row = at[index]
         tile = np.dstack([thumbnails[index], np.full([side, side], 255, np.uint8)])

@@ -176,10 +176,11 @@ def _fault(record: Any, tasks: Mapping[str, Any]) -> str:
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in tasks:
         return f"kind {kind!r} is not known here (known: {', '.join(tasks)})"
-    task = tasks[kind]
-    for name, wanted in {**FIELDS, **task.optional, **task.required}.items():
+    task, several = tasks[kind], record.get("several_labels") is True
+    required = (several and task.required_of_several) or task.required
+    for name, wanted in {**FIELDS, **task.optional, **required}.items():
         value = record.get(name)
-        if name in {*record, *REQUIRED, *task.required} and not CHECKS[wanted](value):
+        if name in {*record, *REQUIRED, *required} and not CHECKS[wanted](value):
             return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
     return ""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.efficient.config import LabelsConfig
-from cpc_tf.efficient.labels import choose_labels
+from cpc_tf.efficient.labels import choose_labels, rarest
 from cpc_tf.settings import ConfigError
 
 # Class 0 has 100 labels, class 1 has 30, class 2 has 7.
@@ -88,3 +88,50 @@ def test_what_a_run_records_of_its_labels():
     single = choose(labels_per_class=1)
     assert single.fraction == 3 / 137
     assert json.loads(single.to_json())["held_out"] == []
+
+
+class TestSeveralLabels:
+    """Pictures with any number of labels: each counts for its rarest."""
+
+    random = np.random.default_rng(5)
+    labels = (random.random([400, 4]) < [0.5, 0.2, 0.05, 0.02]).astype(np.float32)
+
+    def choose(self, seed=0, labels=None, **settings):
+        return choose_labels(self.labels if labels is None else labels, tuple("abcd"), LabelsConfig(**settings), seed)
+
+    def test_one_label_each_is_chosen_as_ever(self):
+        one_hot = np.eye(3, dtype=np.float32)[LABELS]
+        np.testing.assert_array_equal(rarest(one_hot), LABELS)
+        for settings in ({"label_fraction": 0.5}, {"labels_per_class": 5}):
+            several, single = choose_labels(one_hot, NAMES, LabelsConfig(**settings), 1), choose(seed=1, **settings)
+            for one, other in zip(several[:3], single[:3]):
+                np.testing.assert_array_equal(one, other)
+
+    def test_classes_that_are_taken_first_leave_the_rest(self):
+        # Class 1 has the fewest; of what is left then, class 0 has fewer than class 2.
+        labels = np.array([[1, 1, 1], [1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 0]])
+        assert rarest(labels).tolist() == [1, 0, 0, 2, 2, 2, 3]
+
+    def test_each_class_gives_nearly_its_part(self):
+        labels = self.choose(label_fraction=0.25, held_out=0.2)
+        for part, share in ((labels.chosen, 0.25), (labels.held_out, 0.05), (labels.fit, 0.2)):
+            wanted = share * self.labels.sum(0)
+            np.testing.assert_allclose(self.labels[part].sum(0), wanted, atol=3.5)
+        assert set(labels.fit) | set(labels.held_out) == set(labels.chosen)
+        assert not set(labels.fit) & set(labels.held_out)
+
+    def test_smaller_parts_lie_in_larger_ones(self):
+        parts = [set(self.choose(3, label_fraction=fraction).chosen) for fraction in (0.25, 0.3, 0.5, 1.0)]
+        assert all(small < large for small, large in zip(parts, parts[1:]))
+        parts = [set(self.choose(3, labels_per_class=count).chosen) for count in (1, 2, 20, 1000)]
+        assert all(small < large for small, large in zip(parts, parts[1:]))
+        assert len(parts[0]) == 5  # four classes, and a picture without a label
+
+    def test_a_class_without_a_label_is_an_error_that_names_it(self):
+        rare = self.labels.copy()
+        rare[np.flatnonzero(rare[:, 3])[1:], 3] = 0
+        with pytest.raises(ConfigError, match=r"--label_fraction=0.1: leaves none of the 1 labels of class d"):
+            self.choose(labels=rare, label_fraction=0.1)
+        assert self.choose(labels=rare, labels_per_class=3).held_out is not None  # of d none
+        with pytest.raises(ConfigError, match=r"class d has no examples"):
+            self.choose(labels=rare * [1, 1, 1, 0])

@@ -32,6 +32,8 @@ def folder(tmp_path_factory):
     write_pictures(root, {"a": 4})
     (root / "a/blue/copy.png").write_bytes((root / "a/green/2.png").read_bytes())
     (root / "a/empty.jpg").write_bytes(b"")
+    (root / "classifier").mkdir()
+    (root / "classifier/classifier.json").write_text("{}")
     return root
 
 
@@ -124,6 +126,7 @@ def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
         ({"output": "x.parquet"}, "pip install pyarrow"),
         ({"encoder": "pixels"}, "name a TF-Hub module"),
         ({"encoder": ""}, "is empty"),
+        ({"encoder": "{}/classifier"}, "is a classifier"),
         ({"pictures": "{}/a/empty.jpg"}, "none can be read.*empty"),
         ({"neighbours": "{}/a/empty.jpg"}, "cannot be read.*empty"),
     ],

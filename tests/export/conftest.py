@@ -78,10 +78,10 @@ def hub_dir(pretrained, tmp_path_factory):
     return output
 
 
-def made(workdir, step=0, weights="averaged"):
+def made(workdir, step=0, weights="averaged", part="encoder"):
     """What would be written for a run: neither saved nor checked."""
     task = read_task(str(workdir))
-    return EXPORTERS[task.name](read_config(str(workdir), task.config), str(workdir), step, weights)
+    return EXPORTERS[part][task.name](read_config(str(workdir), task.config), str(workdir), step, weights)
 
 
 def read(*path):

@@ -153,11 +153,11 @@ def test_the_check_finds_what_is_different(module, reference, monkeypatch, in_pr
 def test_what_is_missing_is_named(run, tmp_path):
     shutil.copytree(run[0], tmp_path / "run")
     with pytest.raises(ConfigError, match="--step=8: no such checkpoint in .* there are 9"):
-        made(tmp_path / "run", step=8)
+        made(tmp_path / "run", step=8, part="all")
     gone = replace(CONFIG, encoder=str(tmp_path / "gone"))
     (tmp_path / "run/run.flags").write_text(to_flagfile(gone))
     with pytest.raises(ConfigError, match="--workdir=.*: the module that this run began with is needed: --encoder="):
-        made(tmp_path / "run")
+        made(tmp_path / "run", part="all")
     (tmp_path / "run/class_names.json").unlink()
     with pytest.raises(ConfigError, match="has no class_names.json, its training never began"):
-        made(tmp_path / "run")
+        made(tmp_path / "run", part="all")

@@ -97,7 +97,7 @@ def write_run(config, result):
 
 
 def export(workdir, output):
-    return run.export(ExportConfig(workdir=str(workdir), output=str(output)))
+    return run.export(ExportConfig(workdir=str(workdir), output=str(output), part="encoder"))
 
 
 def maps_of(found, endpoint):

@@ -155,12 +155,12 @@ def test_output_that_appeared_meanwhile_is_kept(tmp_path):
     assert (output / "precious").read_text() == "mine"
 
 
-def test_a_run_of_another_kind_is_refused(tmp_path):
+def test_a_run_that_trains_no_encoder_is_refused(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.flags").write_text(to_flagfile(LinearConfig()))
     (tmp_path / "run/run.json").write_text('{"task": "linear"}')
-    with pytest.raises(ConfigError, match="--workdir=.*: holds a run of cpc_tf.linear; only pretrain"):
-        run.export(ExportConfig(workdir=str(tmp_path / "run"), output=str(tmp_path / "hub")))
+    with pytest.raises(ConfigError, match="--part=encoder: --workdir=.* holds a run of cpc_tf.linear, which"):
+        run.export(ExportConfig(workdir=str(tmp_path / "run"), output=str(tmp_path / "hub"), part="encoder"))
 
 
 def test_command_line(tmp_path):
@@ -168,4 +168,4 @@ def test_command_line(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == f"error: --workdir={tmp_path}: holds no run of {', '.join(TASKS)}\n"
-    assert set(flatten(ExportConfig())) == {"workdir", "output", "weights", "step"}
+    assert set(flatten(ExportConfig())) == {"workdir", "output", "part", "weights", "step"}

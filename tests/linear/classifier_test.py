@@ -39,7 +39,8 @@ def test_learns_what_is_separable():
     step = tf.function(training.train_step, autograph=False)
     for batch in feature_batches(features, global_batch=20, seed=0).take(40):
         training.strategy.run(step, (batch,))
-    assert training.test(feature_batches(features, global_batch=20, seed=1).take(3))["top1"] == 1.0
+    logits, labels = training.test(feature_batches(features, global_batch=20, seed=1).take(3))
+    assert np.all(logits.argmax(1) == labels)
 
 
 def test_the_encoder_stays_frozen():

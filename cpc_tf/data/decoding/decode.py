@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.decoding import pillow
+from cpc_tf.data.decoding import bmp, exif, pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
 _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
@@ -17,7 +17,7 @@ _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 Levels = tuple[float, float]
 
 
-def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None) -> tf.Tensor:
+def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None, portable: bool = False) -> tf.Tensor:
     """Decodes a JPEG, PNG, BMP, GIF, WebP or TIFF (first frame or page), turned as its EXIF orientation says.
 
     Grey becomes RGB, alpha is dropped, CMYK is converted.
@@ -29,6 +29,7 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
         to 300.
       levels: the values that become 0 and 255 in images of more than 8 bits. Values between them are scaled, values
         outside are clipped. None: the upper 8 of 16 bits are kept.
+      portable: whether to use TensorFlow's operations alone, which can be saved: WebP and TIFF are refused.
 
     Returns:
       uint8 [H, W, 3].
@@ -43,13 +44,13 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
         return tf.cond(
             is_gif,
             lambda: tf.io.decode_image(encoded, channels=3, expand_animations=False),
-            lambda: _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
+            lambda: bmp.decode(encoded) if portable else _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
         )
 
     image = _by_format(
         encoded,
-        jpeg=lambda: _turn(_decode_jpeg(encoded, least_side), _orientation(encoded, _JPEG_EXIF)),
-        png=lambda: _turn(_decode_png(encoded, levels), _orientation(encoded, _PNG_EXIF)),
+        jpeg=lambda: _turn(_decode_jpeg(encoded, least_side), exif.orientation(encoded, _JPEG_EXIF)),
+        png=lambda: _turn(_decode_png(encoded, levels), exif.orientation(encoded, _PNG_EXIF)),
         other=other,
     )
     return tf.ensure_shape(image, [None, None, 3])
@@ -84,8 +85,8 @@ def orientation(encoded: tf.Tensor) -> tf.Tensor:
     """Returns how `decode` turns the stored image, by EXIF's numbers: int32 scalar, 1 (not at all) to 8."""
     return _by_format(
         encoded,
-        jpeg=lambda: _orientation(encoded, _JPEG_EXIF),
-        png=lambda: _orientation(encoded, _PNG_EXIF),
+        jpeg=lambda: exif.orientation(encoded, _JPEG_EXIF),
+        png=lambda: exif.orientation(encoded, _PNG_EXIF),
         other=lambda: _by_pillow(pillow.orientation, encoded, tf.int32, []),
     )
 
@@ -139,13 +140,6 @@ def _by_pillow(function: Callable, encoded: tf.Tensor, dtype: tf.DType, shape: l
     """Calls a function of pillow.py on the bytes. If it fails it returns an empty array, which this shape refuses."""
     of_bytes = lambda x: function(x if isinstance(x, bytes) else x.item())  # noqa: E731 (TensorFlow passes on either)
     return tf.ensure_shape(tf.numpy_function(of_bytes, [encoded], dtype), shape)
-
-
-def _orientation(encoded: tf.Tensor, part: bytes) -> tf.Tensor:
-    """The orientation of a JPEG or PNG. Most have no EXIF: looking for it takes 5 us for 100 kB."""
-    found = tf.raw_ops.StringSplitV2(input=[encoded], sep=part, maxsplit=1).values
-    by_pillow = functools.partial(_by_pillow, pillow.orientation, encoded, tf.int32, [])
-    return tf.cond(tf.size(found) > 1, by_pillow, lambda: tf.constant(1))
 
 
 def _turn(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:

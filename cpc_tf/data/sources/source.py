@@ -77,17 +77,25 @@ class Source(Examples):
     """A dataset of encoded images.
 
     `stream` and `ordered` give dicts of scalars: `counter` int64, `encoded` string (the bytes of an image file) and
-    `label` int64 (-1 where there is none).
+    `label` int64 (-1 where there is none). With `several_labels`, `label` is float32 [classes] of 0 and 1.
     """
 
+    several_labels = False  # whether an image may have any number of labels
+
     def labels(self) -> np.ndarray:
-        """Returns the label of each example, in the order of `ordered`: int64 [num_examples]."""
+        """Returns the label of each example, in the order of `ordered`: int64 [N], or float32 [N, classes]."""
         batches = self.ordered().map(lambda example: example["label"]).batch(4096)
         return np.concatenate(list(batches.as_numpy_iterator()))
+
+    def names(self) -> list[str]:
+        """Returns a name of each example, in the order of `ordered`: a file, or the place in a split of records."""
+        return [str(index) for index in range(self.num_examples)]
 
     def class_counts(self) -> np.ndarray | None:
         """Returns how many examples each class has, int64 [classes]; None if too much would have to be read."""
         labels = self.labels()
+        if self.several_labels:
+            return labels.sum(0).astype(np.int64)
         return np.bincount(labels[labels != NO_LABEL], minlength=len(self.class_names))
 
 

@@ -142,12 +142,16 @@ class TfdsSource(Records, Source):
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int, sixteen_bit: str = RANGE):
         """Raises ConfigError if the builder has no such split, or no images that can be read."""
         super().__init__(builder, split, window)
+        self._split = split
         self._features, self._image = _features(builder)
         if self._features[self._image].np_dtype == np.uint16:
             self.levels = levels.of_records(sixteen_bit, builder.name, self._some(builder), self.num_examples)
         # TFDS gives all splits the same features: unlabelled ones carry label -1, here as in stl10.
         labelled = "label" in self._features and not split.startswith(("unlabelled", "unlabeled"))
         self.class_names = tuple(self._features["label"].names) if labelled else ()
+
+    def names(self) -> list[str]:
+        return [f"{self._split}/{index}" for index in range(self.num_examples)]
 
     def class_counts(self) -> np.ndarray | None:
         size = 0

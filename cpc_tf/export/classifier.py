@@ -1,0 +1,209 @@
+"""A run of linear classification or with few labels -> its classifier with the encoder below it, as one module."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.views.views import Geometry
+from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.encoders.card import PIXELS
+from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.patches import patch_grid
+from cpc_tf.export import readme
+from cpc_tf.export.classifier_module import Classifying, HubClassifier, save
+from cpc_tf.export.encoder import original_maps, restore_maps
+from cpc_tf.export.module import Export
+from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of_ended
+from cpc_tf.export.verify import classifier_reference
+from cpc_tf.keras import keras
+from cpc_tf.linear.classifier import LinearClassifier
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.run import geometry_of
+from cpc_tf.settings import ConfigError, flatten, replace
+from cpc_tf.training.workdir import read_config
+
+FIGURES = {"top1": "top-1", "top5": "top-5", "map": "mean average precision"}
+
+
+def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> Export:
+    """Returns the linear classifier of a run, which has no averages: `weights` is not used."""
+    result = result_of_ended(workdir, "linear")
+    with needed(workdir):
+        geometry = geometry_of(run)
+        encoder = load_patch_encoder(run.probe.encoder, run.training.seed, geometry.patch_size)
+    patch, stride, grid = geometry.patch_size, geometry.patch_stride, geometry.grid
+
+    def latents(images: tf.Tensor) -> tf.Tensor:
+        patches = patch_grid(images, patch, stride)
+        return encoder.patch_latents(tf.ensure_shape(patches, [None, grid, grid, patch, patch, 3]))
+
+    side, names = geometry.image_size, _class_names(result, workdir)
+    seen = tf.function(latents).get_concrete_function(tf.TensorSpec([1, side, side, 3], tf.uint8))
+    classifier = LinearClassifier(len(names))
+    classifier.build([None, *seen.structured_outputs.shape[1:]])
+    step = read_checkpoint(workdir, step, lambda path: restore(path, classifier=classifier))
+    model = Classifying(
+        logits=lambda images: classifier(latents(images)),
+        held=_held(encoder, classifier),
+        geometry=geometry,
+        class_names=names,
+        **_measured(result),
+    )
+    trained = f"a linear layer on the mean of the patch grid, {run.training.batch_size} images a batch"
+    return _export(model, result, run, workdir, step, trained)
+
+
+def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
+    """Returns the classifier that a run on few labels ended with: frozen, fine-tuned or supervised.
+
+    Only fine-tuning with --encoder_adam=paper has averages; without them the raw weights are exported, whatever
+    `weights` is.
+    """
+    result = result_of_ended(workdir, "efficient")
+    phase = next(name for name in (SUPERVISED, FINE_TUNED, FROZEN) if result["phases"].get(name, {}).get("steps"))
+    folder, names = os.path.join(workdir, phase), _class_names(result, workdir)
+    chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
+    averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
+    maps = original_maps(run, workdir)
+    classifier = build_classifier(chosen, phase, maps, len(names))
+
+    def read(path: str) -> None:
+        if phase != FROZEN:  # which does not change the encoder
+            restore_maps(path, maps, averaged)
+        restore(path, classifier=classifier)
+
+    step = read_checkpoint(folder, step, read)
+    model = Classifying(
+        logits=lambda images: classifier(maps(tf.image.convert_image_dtype(images, tf.float32))),
+        held=_held(maps, classifier),
+        geometry=chosen.images,
+        class_names=names,
+        **_measured(result),
+    )
+    blocks = f"{chosen.classifier.head_blocks} residual blocks on endpoint `{chosen.classifier.endpoint}`"
+    head = "a linear layer" if phase == SUPERVISED else blocks
+    trained = f"{head}, phase `{phase}`, {chosen.training.batch_size} images a batch"
+    return _export(model, result, run, workdir, step, trained)
+
+
+def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
+    if not result.get("class_names"):
+        raise ConfigError(
+            f"--workdir={workdir}: its result.json has no names of classes, an earlier version wrote it; the same "
+            "command again tests the classifier again and adds them"
+        )
+    return result["class_names"]
+
+
+def _measured(result: dict[str, Any]) -> dict[str, Any]:
+    """What a run found out about its classifier and its pictures, as `Classifying` takes it."""
+    levels = result.get("levels")
+    calibration = result.get("calibration") or {"temperature": 1.0}
+    return {
+        "temperature": calibration["temperature"],
+        "levels": tuple(levels) if levels else None,
+        "several_labels": bool(result.get("several_labels")),
+    }
+
+
+def _held(encoder: LoadedEncoder, classifier: keras.Model) -> list[tf.Variable | tf.Module]:
+    """Returns what is saved with the module. A Keras model is not: TensorFlow would save it layer by layer."""
+    if encoder.encoder is None or isinstance(encoder.encoder, Network):
+        return [*encoder.variables, *classifier.variables]
+    return [encoder.encoder.resolved_object, *classifier.variables]  # of others: it may have tables, too
+
+
+def _export(
+    model: Classifying, result: dict[str, Any], run: LinearConfig | EfficientConfig, workdir: str, step: int, head: str
+) -> Export:
+    """Returns the classifier as a module with its card; `head` says what was trained."""
+    geometry: Geometry = model.geometry
+    is_grid = isinstance(geometry, GeometryConfig)
+    figures = {name: result[name] for name in ("top1", "top5", "map") if name in result}
+    card = {
+        "kind": "classifier",
+        "class_names": list(model.class_names),
+        "several_labels": model.several_labels,
+        "temperature": model.temperature,
+        "calibration": result.get("calibration"),
+        "image_size": geometry.image_size,
+        "resize": geometry.resize,
+        "resize_mode": geometry.resize_mode,
+        "geometry": flatten(geometry) if is_grid else None,
+        "levels": model.levels,
+        "encoder": result["identity"],
+        "dataset": readme.dataset_name(run.data.dataset),
+        "run": os.path.basename(workdir.rstrip("/")),
+        "step": step,
+        "figures": figures,
+        "versions": readme.versions(),
+    }
+    return Export(
+        kind="classifier",
+        module=HubClassifier(model),
+        save=save,
+        card=card,
+        files={"labels.txt": "".join(f"{name}\n" for name in model.class_names)},
+        readme=_readme(card, result, run, head),
+        reference=functools.partial(classifier_reference, model),
+        summary=(
+            f"{len(model.class_names)} classes, weights of step {step}; in a fresh process: "
+            "largest difference {difference:.0e}"
+        ),
+    )
+
+
+def _readme(card: dict[str, Any], result: dict[str, Any], run: LinearConfig | EfficientConfig, head: str) -> str:
+    test_split = run.probe.test_split if isinstance(run, LinearConfig) else run.labels.test_split
+    figures = [(text, f"{100 * card['figures'][key]:.1f} %") for key, text in FIGURES.items() if key in card["figures"]]
+    labels = f"{result['num_train_labels']} labels ({100 * result['label_fraction']:.3g} %)"
+    rows = [
+        ("images", f"`{card['dataset']}`, split `{run.data.split}`, {labels}"),
+        ("encoder", _encoder(card["encoder"])),
+        ("classifier", head),
+        ("run", f"`{card['run']}`, step {card['step']}"),
+        ("software", readme.software(card["versions"])),
+    ]
+    sums = ", of each class on its own" if card["several_labels"] else ", calibrated; those of a picture sum to 1"
+    texts = {
+        "count": len(card["class_names"]),
+        "names": ", ".join(f"`{name}`" for name in card["class_names"]),
+        "kind_of_probabilities": sums,
+        "calibration": _calibration(card["calibration"], test_split),
+        "training": readme.table(rows),
+        "figures": readme.table(figures, f"measured on split `{test_split}`"),
+    }
+    return readme.render("classifier", **{**card, **texts})
+
+
+def _encoder(identity: dict[str, Any]) -> str:
+    """What is known of the encoder before the run, as text."""
+    if identity["trained_by"] == PIXELS:
+        return f"none: {identity['architecture'] or 'it'} learned from the pixels"
+    known = {"trained by": "trained_by", "on": "dataset", "module": "module"}
+    told = [f"{word} `{identity[key]}`" for word, key in known.items() if identity.get(key)]
+    return " ".join([*([f"`{identity['architecture']}`"] if identity.get("architecture") else []), *told])
+
+
+def _calibration(found: dict[str, Any] | None, test_split: str) -> str:
+    if not found or not found["held_out"]:
+        return "Not calibrated: no labels were held out that could tell how far the probabilities can be trusted."
+    if not found["fitted"]:
+        return (
+            f"Not calibrated: all {found['held_out']} held-out labels were predicted right, which tells nothing about "
+            f"errors. On split `{test_split}` the expected calibration error is {100 * found['ece']:.1f} % (15 bins)."
+        )
+    return (
+        f"The logits are divided by {found['temperature']:.3f} (temperature scaling, Guo et al. 2017), fitted on "
+        f"{found['held_out']} labels by the same settings trained without them. On split `{test_split}`, which it has "
+        f"not seen, the expected calibration error is {100 * found['ece']:.1f} % instead of "
+        f"{100 * found['ece_before']:.1f} % (15 bins)."
+    )

@@ -1,0 +1,103 @@
+"""The TF2 SavedModel of a classifier: images of any size, or their files, to probabilities and names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from cpc_tf.data.decoding.decode import Levels, decode
+from cpc_tf.data.views import geometry as geo
+from cpc_tf.data.views.views import Geometry
+from cpc_tf.export.module import or_black
+
+IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
+ENCODED = tf.TensorSpec([None], tf.string, name="encoded")
+
+
+@dataclasses.dataclass(frozen=True)
+class Classifying:
+    """What a run tested: how it shows a picture to its network, and what that makes of it.
+
+    Attributes:
+      logits: images uint8 [N, S, S, 3], with S = geometry.image_size -> logits float32 [N, C].
+      held: what keeps the variables and tables of `logits`: they are saved with the module.
+      geometry: to what size pictures are resized and cropped.
+      class_names: C names, in the order of the logits.
+      temperature: what logits are divided by before they become probabilities.
+      several_labels: whether the probabilities of the classes are independent of each other.
+      levels: how files of more than 8 bits are decoded, see `decode`.
+    """
+
+    logits: Callable[[tf.Tensor], tf.Tensor]
+    held: Sequence[tf.Variable | tf.Module]
+    geometry: Geometry
+    class_names: Sequence[str]
+    temperature: float = 1.0
+    several_labels: bool = False
+    levels: Levels | None = None
+
+    def prepared(self, image: tf.Tensor) -> tf.Tensor:
+        """Shows a picture as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
+        fitted = geo.fit(image, self.geometry.resize, self.geometry.resize_mode)
+        return geo.centre_crop(fitted, self.geometry.image_size)
+
+    def decoded(self, encoded: tf.Tensor) -> tf.Tensor:
+        """Does the same with the bytes of a file, by operations that can be saved: string scalar -> uint8 [S, S, 3]."""
+        return self.prepared(decode(encoded, self.geometry.resize, self.levels, portable=True))
+
+    def outputs(self, prepared: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Classifies prepared images, uint8 [N, S, S, 3]; classifier.md describes the outputs."""
+        logits = self.logits(or_black(prepared))[: tf.shape(prepared)[0]]  # [N, C]
+        activation = tf.nn.sigmoid if self.several_labels else tf.nn.softmax
+        label = tf.argmax(logits, 1)
+        return {
+            "probabilities": activation(logits / self.temperature),
+            "logits": logits,
+            "label": label,
+            "name": tf.gather(tf.constant(list(self.class_names)), label),
+        }
+
+
+class HubClassifier(tf.Module):
+    """Images [N, H, W, 3], uint8, any N, H and W -> probabilities, logits, labels and names; see classifier.md."""
+
+    def __init__(self, model: Classifying):
+        super().__init__(name="classifier")
+        self.held, side = list(model.held), model.geometry.image_size
+        spec = tf.TensorSpec([None, side, side, 3], tf.uint8, name="prepared")
+
+        def each(function: Callable[[tf.Tensor], tf.Tensor], values: tf.Tensor) -> tf.Tensor:
+            return tf.map_fn(function, values, fn_output_signature=tf.TensorSpec(spec.shape[1:], tf.uint8))
+
+        @tf.function(input_signature=[spec], autograph=False)
+        def classify(prepared: tf.Tensor) -> dict[str, tf.Tensor]:
+            return model.outputs(prepared)
+
+        @tf.function(input_signature=[IMAGES], autograph=False)
+        def prepare(images: tf.Tensor) -> tf.Tensor:
+            return each(model.prepared, images)
+
+        @tf.function(input_signature=[IMAGES], autograph=False)
+        def call(images: tf.Tensor) -> dict[str, tf.Tensor]:
+            return classify(prepare(images))
+
+        @tf.function(input_signature=[ENCODED], autograph=False)
+        def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
+            return classify(each(model.decoded, encoded))
+
+        @tf.function(input_signature=[], autograph=False)
+        def all_names() -> tf.Tensor:
+            return tf.constant(list(model.class_names))
+
+        self.__call__, self.prepared, self.classify = call, prepare, classify
+        self.from_bytes, self.class_names = from_bytes, all_names
+
+
+def save(module: HubClassifier, directory: str) -> None:
+    """Writes the SavedModel with its signatures 'serving_default' and 'bytes'."""
+    # It is not trained any more: the gradients that its encoder brings are left out.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    signatures = {"serving_default": module.__call__, "bytes": module.from_bytes}
+    tf.saved_model.save(module, directory, signatures=signatures, options=options)

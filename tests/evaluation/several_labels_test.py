@@ -1,0 +1,63 @@
+"""Scores of several labels a picture, against scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from cpc_tf.evaluation.calibration import fitted_temperature
+from cpc_tf.evaluation.label_kinds import SEVERAL
+from cpc_tf.evaluation.several_labels import average_precision, score
+
+
+@pytest.mark.parametrize("levels", [2, 5, 1000])  # few levels: many ties
+def test_scores_are_those_of_scikit_learn(levels):
+    random = np.random.default_rng(levels)
+    labels = (random.random([60, 7]) < 0.3).astype(np.float32)
+    logits = (10 * random.integers(0, levels, [60, 7]) / levels - 4).astype(np.float32)
+    found, shares = score(logits, labels), 1 / (1 + np.exp(-logits.astype(np.float64)))
+    assert found["map"] == pytest.approx(metrics.average_precision_score(labels, logits, average="macro"), abs=1e-12)
+    assert found["micro_f1"] == pytest.approx(metrics.f1_score(labels, shares > 0.5, average="micro"), abs=1e-12)
+    cross_entropy = -np.mean(labels * np.log(shares) + (1 - labels) * np.log1p(-shares))
+    assert found["loss"] == pytest.approx(cross_entropy)
+    assert SEVERAL.metrics(logits, labels)["loss"].numpy() == pytest.approx(found["loss"], rel=1e-5)
+
+
+def test_classes_without_positives_are_left_out_and_counted():
+    labels = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 1.0]])
+    logits = np.array([[3, 9, -1], [-1, 9, 1], [-2, 9, -3.0]])
+    found = score(logits, labels)
+    assert found["map"] == pytest.approx((1 + (1 / 1 + 2 / 3) / 2) / 2)
+    assert found["classes_left_out"] == 1
+    assert found["map_chance"] == pytest.approx((1 / 3 + 2 / 3) / 2)
+    assert score(logits, np.zeros([3, 3]))["map"] == 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_no_number_ranks_last(bad):
+    logits = np.array([[5.0, 1], [bad, 0], [-5, -1]])
+    labels = np.array([[0.0, 1], [1, 0], [0, 0]])
+    found = score(logits, labels)
+    assert found["map"] == pytest.approx((1 / 3 + 1) / 2)
+    assert not np.isfinite(found["loss"])
+
+
+def test_a_random_order_has_the_precision_of_chance():
+    random = np.random.default_rng(0)
+    relevant = np.arange(400) < 100
+    assert np.mean([average_precision(random.random(400), relevant) for _ in range(50)]) == pytest.approx(
+        0.25, abs=0.02
+    )
+
+
+def test_predictions_as_text():
+    logits = np.array([[1.0, -1, 2], [-1, -1, -1]])
+    rows = SEVERAL.rows(logits, np.array([[1, 1, 0], [0, 0, 1]]))
+    assert rows == [("0;1", "0;2", "0.7311;0.8808"), ("2", "", "")]
+    assert SEVERAL.described({"map": 0.5, "micro_f1": 0.25}) == "mAP 50.0 %  micro-F1 25.0 %"
+
+
+def test_the_temperature_that_labels_were_drawn_with():
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 2, [2000, 10])
+    labels = (random.random(logits.shape) < 1 / (1 + np.exp(-logits / 3))).astype(np.float32)
+    assert fitted_temperature(*SEVERAL.choices(logits, labels)) == pytest.approx(3, rel=0.05)

@@ -1,0 +1,172 @@
+"""Modules as TFLite, ONNX and Keras 3: they compute the same, their pages' code runs, and every way to fail."""
+
+import importlib.util
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.export import run
+from cpc_tf.export.run import ExportConfig, export
+from cpc_tf.export.runtimes import compare, convert, subject, tflite
+from cpc_tf.export.runtimes.config import RuntimeConfig, check_installed
+from cpc_tf.export.verify import NotVerified
+from cpc_tf.keras import keras
+from cpc_tf.settings import ConfigError
+from tests.export.conftest import read
+from tests.modules import write_module
+from tests.samples import write_pictures
+from tests.snippets import python_of
+
+HAS_ONNX = all(importlib.util.find_spec(name) for name in ("tf2onnx", "onnxruntime"))
+HAS_KERAS3 = keras.__name__.startswith("tf_keras")
+needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="tf2onnx and onnxruntime are not installed")
+needs_keras3 = pytest.mark.skipif(not HAS_KERAS3, reason="this TensorFlow has Keras 2")
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    """The directory of an encoder whose norms are not as new."""
+    path = str(tmp_path_factory.mktemp("modules") / "tiny")
+    os.makedirs(path)
+    write_module(path, growth=1.3)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("pictures") / "colours", {"train": 8, "val": 12})
+
+
+def converted(module, output, **settings):
+    """Exports the module; returns the content of runtime.json."""
+    export(ExportConfig(output=str(output), runtime=RuntimeConfig(module=module, **settings)))
+    return json.loads(read(output, "runtime.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("format", "files", "shape"),
+    [
+        ("tflite", {"encoder.tflite"}, (1, 128)),
+        pytest.param("onnx", {"encoder.onnx", "patched.onnx"}, (4, 128), marks=needs_onnx),
+        pytest.param("keras3", {"encoder.keras"}, (4, 128), marks=needs_keras3),
+    ],
+)
+def test_each_format_computes_the_same_and_its_page_shows_how(module, tmp_path, format, files, shape):
+    found = converted(module, tmp_path / "other", format=format)
+    assert found["difference"] < 1e-4
+    assert (found["kind"], found["module"], found["image_size"]) == ("encoder", "tiny", 16)
+    assert found["card"] == json.loads(read(module, "encoder.json"))
+    assert set(found["bytes"]) == files
+    assert set(os.listdir(tmp_path / "other")) == files | {"runtime.json", "README.md"}
+    assert os.listdir(tmp_path) == ["other"]
+    page = read(tmp_path / "other", "README.md")
+    assert "$" not in page
+    names = {}
+    exec(python_of(page).replace("path/to/this/directory", str(tmp_path / "other")), names)
+    assert names["features"].shape == shape
+
+
+@pytest.mark.slow
+def test_int8_states_accuracy_before_and_after(module, pictures, tmp_path):
+    found = converted(
+        module, tmp_path / "int8", format="tflite", quantize="int8", representative=pictures, labelled=pictures
+    )
+    assert found["pictures"] == "24 representative"
+    assert 0.9 < found["similarity"] < 0.99999
+    accuracy = found["accuracy"]
+    assert (accuracy["pictures"], accuracy["measure"]) == (36, "10 nearest neighbours, leave-one-out")
+    assert accuracy["savedmodel"] == accuracy["converted"] == 1  # colours are easy
+    assert "on 36 pictures: 100.0 % -> 100.0 %" in read(tmp_path / "int8", "README.md")
+
+
+def test_weights_of_8_bits_make_a_smaller_file_with_float_outputs(module, tmp_path):
+    made = subject.load(module)
+    images = np.random.default_rng(0).uniform(size=[1, 16, 16, 3]).astype(np.float32)
+    sizes, features = {}, {}
+    for quantize in ("none", "weights"):
+        path = tmp_path / tflite.write(made, str(tmp_path), quantize)
+        sizes[quantize] = path.stat().st_size
+        features[quantize] = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=images)["features"]
+    assert sizes["weights"] < sizes["none"]
+    assert 0 < np.abs(features["weights"] - features["none"]).max() < 0.1 * np.abs(features["none"]).max()
+
+
+@pytest.mark.parametrize("wrong", ["other values", "not finite", "another shape", "nothing"])
+def test_what_differs_is_not_written(module, tmp_path, monkeypatch, wrong):
+    def outputs(format, dtype, directory, cases):
+        made, found = subject.load(module), {}
+        for key, images in cases.items():
+            found.update({f"{key}/{name}": x for name, x in made.outputs(key.partition("/")[0], images).items()})
+        key = "encoder/photographs/features"
+        found[key] = {
+            "other values": found[key] * 1.001,
+            "not finite": found[key] * np.nan,
+            "another shape": found[key][:, :-1],
+        }.get(wrong)
+        return {key: x for key, x in found.items() if x is not None}
+
+    monkeypatch.setattr(convert, "_write", lambda *_: [])
+    monkeypatch.setattr(compare, "_run", outputs)
+    with pytest.raises(NotVerified, match="encoder/photographs/features"):
+        converted(module, tmp_path / "other", format="tflite")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_first(pretrained, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "verify", lambda *_: {"difference": 0, "variables": 0})  # shown elsewhere
+    output = str(tmp_path / "tflite")
+    done = export(ExportConfig(workdir=pretrained.path, output=output, step=7, runtime=RuntimeConfig(format="tflite")))
+    assert (done["module"], done["card"]["step"], done["image_size"]) == ("first_run", 7, 32)
+    assert os.listdir(tmp_path) == ["tflite"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"format": "savedmodel", "module": "hub"}, "--module=hub: is a SavedModel already"),
+        ({"format": "onnx", "quantize": "int8"}, "--quantize=int8: not with --format=onnx"),
+        ({"format": "tflite", "quantize": "int8"}, "--quantize=int8: needs --representative=FOLDER"),
+        ({"format": "tflite", "representative": "p"}, "--representative=p: only --quantize=int8 uses it"),
+        ({"format": "savedmodel", "labelled": "p"}, "--labelled=p: not used with --format=savedmodel"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        RuntimeConfig(**settings)
+
+
+def test_one_of_run_and_module():
+    with pytest.raises(ConfigError, match="--module=hub: not with --workdir=run"):
+        ExportConfig(workdir="run", runtime=RuntimeConfig(format="tflite", module="hub"))
+
+
+def test_modules_that_cannot_be_converted(module, pictures, tmp_path):
+    def refused(match, module, **settings):
+        with pytest.raises(ConfigError, match=match):
+            converted(str(module), tmp_path / "output", format="tflite", **settings)
+
+    refused("--module=/nowhere: there is no such directory", "/nowhere")
+    refused("has no encoder.json or classifier.json", tmp_path)
+    (tmp_path / "detector.json").write_text("{}")
+    refused("is a detector, which can be exported with --format=savedmodel alone", tmp_path)
+    refused("--labelled=/nowhere: no such folder", module, labelled="/nowhere")
+    refused("--representative=/nowhere: no such folder", module, quantize="int8", representative="/nowhere")
+    refused("no labels there in --labelled=.*/red", module, labelled=f"{pictures}/train/red")
+    assert sorted(os.listdir(tmp_path)) == ["detector.json"]
+
+
+@pytest.mark.skipif(HAS_ONNX, reason="tf2onnx and onnxruntime are installed")
+def test_missing_packages_are_named():
+    with pytest.raises(ConfigError, match="--format=onnx: needs tf2onnx and onnxruntime, .* pip install"):
+        check_installed("onnx")
+
+
+@pytest.mark.skipif(HAS_KERAS3, reason="this TensorFlow has Keras 3")
+def test_keras_3_needs_the_other_environment():
+    with pytest.raises(ConfigError, match="--format=keras3: needs Keras 3, .* ENVIRONMENT=current"):
+        check_installed("keras3")

@@ -1,0 +1,70 @@
+"""docs/extending.md: its encoder and objective are a new file each, its operation an entry; one run uses them all."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.binaries import ROOT
+
+# Two packages with one more directory each, as if the files lay in them.
+SCRIPT = """
+import importlib.util, json, sys
+
+folder = sys.argv[1]
+for name in ("cpc_tf.encoders.networks", "cpc_tf.objectives"):
+    spec = importlib.util.find_spec(name)
+    spec.submodule_search_locations.append(f"{folder}/{name}")
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+sys.path.append(folder)
+import gamma
+import numpy as np
+
+from cpc_tf import cli
+from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.export.run import ExportConfig, export
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.run import pretrain
+from cpc_tf.settings import ConfigError
+
+flags = '''--encoder=convnet --objective=above --above_width=8 --resize=24 --image_size=20 --patch_size=8
+    --patch_stride=4 --augment=none --augment_changes=autoaugment=1,gamma=1 --batch_size=4 --train_steps=2
+    --steps_per_loop=2 --strategy=single --precision=bfloat16'''.split()
+result = pretrain(cli.parse(PretrainConfig, [*flags, f"--workdir={folder}/run"]))
+done = export(ExportConfig(workdir=f"{folder}/run", output=f"{folder}/hub"))
+encoders = [(f"{folder}/hub", ""), (f"graph:{folder}/hub", ""), ("random", "convnet"), ("pixels", "convnet")]
+loaded = [load_feature_maps(encoder, "inner", 16, backbone=backbone) for encoder, backbone in encoders]
+try:
+    cli.parse(PretrainConfig, [*flags, "--norm=batch"])
+except ConfigError as error:
+    refused = str(error)
+kinds = [one.identity.trained_by for one in loaded]
+levels = gamma.gamma(np.full([2, 1, 1, 3], 64, np.uint8), np.float32([1, 0.5]))[:, 0, 0, 0].numpy().tolist()
+print(json.dumps([result["identity"], done["difference"], done["variables"], kinds, refused, levels]))
+"""
+
+
+@pytest.mark.slow
+def test_the_examples_run(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL)
+    files = ("cpc_tf.encoders.networks/convnet.py", "cpc_tf.objectives/above.py", "gamma.py")
+    assert len(blocks) == len(files)
+    for name, code in zip(files, blocks):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code)
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    identity, difference, variables, kinds, refused, levels = json.loads(done.stdout.splitlines()[-1])
+    assert (identity["trained_by"], identity["architecture"]) == ("above", "convnet")
+    assert identity["parameters"] == 27 * 16 + 16 + 144 * 32 + 32 + 288 * 64 + 64
+    assert difference < 1e-5
+    assert variables == 6
+    assert kinds == ["above", "above", "untrained", "pixels"]
+    assert refused == "--norm=batch: not an option of --encoder=convnet; leave it at layer"
+    assert levels == [64, 128]  # 255 * (64 / 255) ** 0.5 = 127.7
+    readme = (tmp_path / "hub" / "README.md").read_text()
+    assert "inside the network: `inner`." in readme
+    assert "| encoder | `convnet`, 23,584 parameters |" in readme

@@ -1,0 +1,37 @@
+"""Linear classifiers of pictures with several labels each, and their place in the report."""
+
+import pytest
+
+from cpc_tf import cli, tasks
+from cpc_tf.data import catalog
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.report import report
+from cpc_tf.linear.run import linear
+from cpc_tf.results.blocks import text
+from cpc_tf.results.runs import collect
+from tests import modules, samples
+from tests.results.samples import blocks
+
+pytestmark = pytest.mark.slow
+FLAGS = "--batch_size=8 --train_steps=40 --cached_views=1 --learning_rate=0.03 --augment=none --strategy=single".split()
+
+
+def test_to_the_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(catalog, "open_pair", samples.SeveralLabels.pair)
+    modules.write_module(tmp_path / "hub")
+    here = [f"--encoder={tmp_path}/hub", f"--workdir={tmp_path}/run"]
+    result = linear(cli.parse(LinearConfig, [*FLAGS, *here]))
+    assert not {"top1", "top5"} & result.keys()
+    assert result["map"] > result["map_chance"] + 0.2
+    table = capsys.readouterr().out.partition("linear classifier on         mAP  micro-F1\n")[2]
+    assert f"chance                  {100 * result['map_chance']:7.1f}%" in table
+    assert (tmp_path / "run/linear.png").read_bytes()[1:4] == b"PNG"
+
+    runs, problems = collect(str(tmp_path), tasks.TASKS)
+    assert (len(runs), problems) == (3, [])
+    (shown,) = blocks(report(runs, "photos"), "several")
+    assert shown.columns == ["Method", "Labelled pictures", "mAP", "Micro-F1", "Chance"]
+    found = {row.values[0]: text(row.values[2]) for row in shown.rows}
+    assert found.keys() == {"CPC v2", "random encoder", "pixels"}
+    assert found["CPC v2"] == f"{100 * result['map']:.1f}"
+    assert not blocks(report(runs, "photos"), "linear")

@@ -1,0 +1,181 @@
+"""`python -m cpc_tf.predict` with a classifier: rows, broken pictures, going on, standard output."""
+
+import csv
+import io
+import json
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from cpc_tf import pictures
+from cpc_tf.files import NotWritten
+from cpc_tf.predict import drawing, part, run
+from cpc_tf.predict.config import PredictConfig
+from cpc_tf.predict.records import Prediction
+from cpc_tf.predict.run import predict
+from cpc_tf.settings import ConfigError
+from tests.predict.models import write_classifier
+from tests.samples import write_pictures
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_classifier(tmp_path_factory.mktemp("models") / "classifier")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Nine pictures in folders of their colours, and a broken one."""
+    root = tmp_path_factory.mktemp("own")
+    write_pictures(root, {"x": 3})
+    (root / "x/blue/1.jpg").write_bytes(b"%PDF")
+    return root
+
+
+def rows(text):
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_a_row_for_each_picture(model, folder, tmp_path):
+    told = []
+    config = PredictConfig(model, str(folder), f"{tmp_path}/out/p.csv", sheet=f"{tmp_path}/sheet.png", batch_size=4)
+    found = predict(config, told.append)
+    head, *lines = rows((tmp_path / "out/p.csv").read_text())
+    best = ["label", "probability", "label_2", "probability_2", "label_3", "probability_3"]
+    assert head == ["file", *best, "error"]
+    assert [line[0] for line in lines] == pictures.find(str(folder)).names == [record.file for record in found]
+    for line, record in zip(lines, found):
+        if line[0] == "x/blue/1.jpg":
+            assert line[1:] == ["", "", "", "", "", "", "cannot be decoded: PDF"]
+            continue
+        assert line[1] == line[0].split("/")[1] == record.label
+        assert {line[1], line[3], line[5]} == {"red", "green", "blue"}
+        probabilities = [float(line[i]) for i in (2, 4, 6)]
+        assert probabilities == sorted(probabilities, reverse=True)
+        np.testing.assert_allclose(sum(probabilities), 1, atol=2e-4)
+        np.testing.assert_allclose(probabilities, record.probabilities, atol=1e-4)
+    assert not (tmp_path / "out/p.csv.part").exists()
+    assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+    assert any("1 of 10 pictures could not be read: x/blue/1.jpg (cannot be decoded: PDF)" in line for line in told)
+    with pytest.raises(ConfigError, match="is finished"):
+        predict(config)
+
+
+def test_json_lines(model, folder, tmp_path):
+    predict(PredictConfig(model, str(folder), f"{tmp_path}/p.jsonl"))
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert len(lines) == 10
+    assert {*lines[0]} == {"file", "labels", "probabilities", "error"}
+
+
+def test_standard_output_has_rows_only(model, folder, capsys):
+    records = predict(PredictConfig(model, str(folder), "-", batch_size=3), lambda line: None)
+    printed = rows(capsys.readouterr().out)
+    assert [line[0] for line in printed] == ["file", *(record.file for record in records)]
+
+
+@pytest.mark.parametrize("cut", [0, 7])
+def test_an_interrupted_run_goes_on(model, folder, tmp_path, monkeypatch, cut):
+    """`cut`: bytes that the last line lacks, as after a kill in the middle of a write."""
+    whole = predict(PredictConfig(model, str(folder), f"{tmp_path}/whole.csv", batch_size=4))
+    config, appended = PredictConfig(model, str(folder), f"{tmp_path}/p.csv", batch_size=4), part.Part.append
+
+    def stop(self, records):
+        appended(self, records)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(part.Part, "append", stop)
+    with pytest.raises(KeyboardInterrupt):
+        predict(config)
+    monkeypatch.setattr(part.Part, "append", appended)
+    left = (tmp_path / "p.csv.part").read_bytes()
+    (tmp_path / "p.csv.part").write_bytes(left[: len(left) - cut])
+    assert not (tmp_path / "p.csv").exists()
+    done, told, read = len(left.splitlines()) - 1 - bool(cut), [], []
+    batches = pictures.batches
+
+    def watched(*args, **options):
+        read.append(options["start"])
+        return batches(*args, **options)
+
+    monkeypatch.setattr(pictures, "batches", watched)
+    assert predict(config, told.append) == whole
+    assert read == [done]
+    assert f"goes on after {done} of 10 pictures" in told[0]
+    assert (tmp_path / "p.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_what_was_begun_with_something_else_is_refused(model, folder, tmp_path):
+    with part.opened(f"{tmp_path}/p.csv", {"--model": "another", "--pictures": "", "--least_score": 0.5}) as begun:
+        begun.append([Prediction("a.jpg")])
+        with pytest.raises(ConfigError, match="another process"):
+            predict(PredictConfig(model, str(folder), f"{tmp_path}/p.csv"))
+    with pytest.raises(ConfigError, match="was begun with other --model and --pictures"):
+        predict(PredictConfig(model, str(folder), f"{tmp_path}/p.csv"))
+    (tmp_path / "p.csv.part").write_text('{"--model": "another"}\nnot json\n')
+    with pytest.raises(ConfigError, match="damaged"):
+        predict(PredictConfig(model, str(folder), f"{tmp_path}/p.csv"))
+
+
+def test_several_labels(folder, tmp_path):
+    model = write_classifier(tmp_path / "several", several=True)
+    for name, color in {"both": (250, 250, 0), "none": (9, 9, 9)}.items():
+        Image.new("RGB", (20, 10), color).save(tmp_path / f"{name}.png")
+    predict(PredictConfig(model, f"{tmp_path}/both.png,{tmp_path}/none.png", f"{tmp_path}/p.csv"))
+    head, both, none = rows((tmp_path / "p.csv").read_text())
+    assert head == ["file", "label", "probability", "error"]
+    assert both[1] == "red;green"
+    assert both[2] == "0.9978;0.9978"
+    assert none[1:] == ["", "", ""]
+
+
+def test_16_bit_pictures_are_seen_as_in_training(tmp_path):
+    deep = np.zeros([10, 10, 3], np.uint16)
+    deep[..., 1] = 1000  # bright only in the range that training saw
+    (tmp_path / "deep.png").write_bytes(tf.io.encode_png(deep).numpy())
+    model = write_classifier(tmp_path / "model", levels=[0.0, 1000.0])
+    (found,) = predict(PredictConfig(model, f"{tmp_path}/deep.png"))
+    assert found.label == "green"
+    assert found.confidence > 0.99
+
+
+def test_what_cannot_work_is_refused(model, folder, tmp_path):
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "encoder/encoder.json").write_text("{}")
+    for changes, message in [
+        ({"model": ""}, "is empty"),
+        ({"pictures": ""}, "is empty"),
+        ({"output": "p.xlsx"}, "must end with"),
+        ({"output": f"{tmp_path}/p.json"}, "finds no boxes"),
+        ({"output": f"{tmp_path}/voc/"}, "finds no boxes"),
+        ({"drawn": f"{tmp_path}/drawn"}, "finds no boxes"),
+        ({"model": f"{tmp_path}/none"}, "no such directory"),
+        ({"model": f"{tmp_path}"}, "has no classifier.json"),
+        ({"model": f"{tmp_path}/encoder"}, "cpc_tf.embed"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            predict(PredictConfig(**{"model": model, "pictures": str(folder), **changes}))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotWritten):
+        predict(PredictConfig(model, str(folder), f"{tmp_path}/file/p.csv"))
+
+
+def test_progress_says_how_much_is_left(model, folder, monkeypatch):
+    told = []
+    monkeypatch.setattr(run, "_REPORT_EVERY", -1)
+    predict(PredictConfig(model, str(folder), batch_size=3), told.append)
+    assert any(" left " in line and "pictures/s" in line for line in told[1:])
+
+
+def test_a_sheet_shows_the_least_sure_first():
+    records = [Prediction(str(i), ("a",), ((i * 7 % 100) / 100,)) for i in range(100)]
+    records[50] = types.SimpleNamespace(error="broken")
+    shown = [records[i].confidence for i in drawing.chosen(records)]
+    sure = sorted(record.confidence for record in records if not record.error)
+    assert shown == sorted(shown)
+    assert shown[:30] == sure[:30]
+    assert shown[-1] == sure[-1]
+    assert len(shown) == len(set(shown)) == 60

@@ -1,0 +1,122 @@
+"""`python -m cpc_tf.predict` with a detector: boxes in each format, and drawn."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cpc_tf.data.sources import voc_xml
+from cpc_tf.predict import drawing
+from cpc_tf.predict.config import PredictConfig
+from cpc_tf.predict.records import Box, Detected
+from cpc_tf.predict.run import predict
+from cpc_tf.settings import ConfigError
+from tests.predict.models import write_detector
+from tests.samples import write_boxes
+
+# (ymin, xmin, ymax, xmax) of the white and of the black objects of `write_boxes`.
+SQUARE, BAR = (2, 4, 18, 20), (2, 4, 10, 20)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_detector(tmp_path_factory.mktemp("models") / "detector")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Squares (0, 2), bars (1, 3), a broken picture, and one of another size that is stored on its side."""
+    root = tmp_path_factory.mktemp("boxes")
+    write_boxes(root)
+    (root / "JPEGImages/1b.png").write_bytes(b"")
+    stored = Image.new("RGB", (40, 20), (128, 128, 128))
+    stored.paste((255, 255, 255), (0, 15, 40, 20))  # below; on the left as it is shown
+    exif = Image.Exif()
+    exif[274] = 6
+    stored.save(root / "JPEGImages/2b.png", exif=exif)
+    return root / "JPEGImages"
+
+
+@pytest.fixture(scope="module")
+def found(model, folder, tmp_path_factory):
+    """(directory with boxes.csv and the drawings, the records) of all boxes."""
+    out = tmp_path_factory.mktemp("out")
+    options = {"drawn": f"{out}/drawn", "sheet": f"{out}/sheet.png", "least_score": 0.1, "batch_size": 2}
+    return out, predict(PredictConfig(model, str(folder), f"{out}/boxes.csv", **options))
+
+
+def test_boxes_are_in_pixels_of_the_picture_as_shown(found):
+    out, records = found
+    boxes = {record.file: [box[2:] for box in record.boxes] for record in records}
+    assert boxes == {
+        "0.png": [SQUARE],
+        "1.png": [BAR],
+        "1b.png": [],
+        "2.png": [SQUARE],
+        "2b.png": [(0, 0, 40, 5)],
+        "3.png": [BAR],
+    }
+    assert (records[4].height, records[4].width) == (40, 20)
+    with open(out / "boxes.csv", newline="") as file:
+        head, *lines = csv.reader(file)
+    assert head == ["file", "label", "score", "ymin", "xmin", "ymax", "xmax", "error"]
+    assert lines[0] == ["0.png", "square", "0.9000", "2.0", "4.0", "18.0", "20.0", ""]
+    assert lines[2] == ["1b.png", "", "", "", "", "", "", "cannot be decoded: empty"]
+    assert len(lines) == 6
+
+
+def test_weaker_boxes_are_left_out(model, folder, tmp_path):
+    records = predict(PredictConfig(model, str(folder), f"{tmp_path}/boxes.csv"))
+    assert [len(record.boxes) for record in records] == [1, 0, 0, 1, 1, 0]
+    assert len((tmp_path / "boxes.csv").read_text().splitlines()) == 7  # a picture without boxes has a row, too
+
+
+def test_coco(model, folder, tmp_path):
+    predict(PredictConfig(model, str(folder), f"{tmp_path}/boxes.json", least_score=0.1))
+    content = json.loads((tmp_path / "boxes.json").read_text())
+    assert content["categories"] == [{"id": 1, "name": "square"}, {"id": 2, "name": "bar"}]
+    images = {image["id"]: image for image in content["images"]}
+    assert images[5] == {"id": 5, "file_name": "2b.png", "height": 40, "width": 20}
+    assert len(images) == 5
+    second = content["annotations"][1]
+    assert second["score"] == pytest.approx(0.4)
+    assert {**second, "score": 0} == {
+        **{"id": 2, "image_id": 2, "category_id": 2, "iscrowd": 0, "bbox": [4, 2, 16, 8], "area": 128, "score": 0}
+    }
+
+
+def test_voc(model, folder, tmp_path):
+    predict(PredictConfig(model, str(folder), f"{tmp_path}/voc/", least_score=0.1))
+    assert sorted(path.name for path in (tmp_path / "voc").iterdir()) == ["0.xml", "1.xml", "2.xml", "2b.xml", "3.xml"]
+    read = voc_xml.parse((tmp_path / "voc/1.xml").read_bytes())
+    assert read.names == ["bar"]
+    assert read.boxes == [[3, 5, 10, 20]]  # as `write_boxes` has it
+    assert (read.size, read.filename) == ((32, 32), "1.png")
+
+
+def test_the_drawings(found, folder):
+    out, _ = found
+    drawn = np.asarray(Image.open(out / "drawn/2b.jpg")).astype(int)
+    assert drawn.shape == (40, 20, 3)
+    plain = np.asarray(Image.open(folder / "0.png")).astype(int)
+    changed = np.abs(np.asarray(Image.open(out / "drawn/0.jpg")).astype(int) - plain).sum(-1) > 120
+    assert changed[17, 4:20].mean() > 0.9  # the lower edge of the box
+    assert not changed[20:].any()
+    assert (out / "sheet.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_boxes_on_a_tile_are_where_the_object_is():
+    """A picture twice as wide as high, on a square tile."""
+    record = Detected("x", 100, 200, (Box("a", 0.9, 0, 100, 50, 200),))
+    (box,) = drawing.within(record)
+    assert box[2:] == (40, 80, 80, 160)
+
+
+def test_pictures_with_the_same_place_are_refused(model, folder, tmp_path):
+    for name in ("a.png", "a.jpg"):
+        (tmp_path / name).write_bytes((folder / "0.png").read_bytes())
+    for options in ({"drawn": f"{tmp_path}/drawn"}, {"output": f"{tmp_path}/voc"}):
+        with pytest.raises(ConfigError, match=r"a.jpg and a.png differ in their endings only"):
+            predict(PredictConfig(model, str(tmp_path), **options))
