@@ -112,7 +112,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             "encoder": config.classifier.encoder,
             "identity": phases.encoder.identity.to_json(),
             "backbone": config.classifier.backbone,
-            "dataset": config.data.dataset,
+            "dataset": config.data.origin,
             "num_classes": len(names),
             "class_names": names,
             "label_fraction": labels.fraction,
