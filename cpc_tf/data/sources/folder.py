@@ -32,7 +32,7 @@ class FolderSource(IndexedSource):
         return self._labels.numpy()  # known without reading a file
 
     def names(self) -> list[str]:
-        return self._files.names
+        return list(self._files.names)
 
     def changed(self) -> list[str]:
         root, names, stats, _ = self._files
