@@ -106,7 +106,8 @@ def test_int8_states_accuracy_before_and_after(module, pictures, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["tflite", pytest.param("onnx", marks=needs_onnx)])
 def test_classifiers_are_converted_with_their_names(classifier, pictures, tmp_path, format):
-    found = converted(classifier, tmp_path / "other", format=format, labelled=pictures)
+    int8 = {"quantize": "int8", "representative": pictures} if format == "tflite" else {}
+    found = converted(classifier, tmp_path / "other", format=format, labelled=pictures, **int8)
     assert set(found["bytes"]) == {f"classifier.{format}"}
     accuracy = {"measure": "top-1", "same_prediction": 1, "pictures": 36, "savedmodel": 1, "converted": 1}
     assert found["accuracy"] == accuracy
