@@ -94,6 +94,13 @@ def test_a_single_frozen_classifier_is_calibrated_too(folder, hub_dir, tmp_path)
     assert result["calibration"]["temperature"] == result["search"][0]["held_out_temperature"]
 
 
+def test_pictures_of_the_test_are_left_for_the_report(finished):
+    workdir, _ = finished
+    shown = [(workdir / name).read_bytes()[:4] for name in ("predictions.png", "map.png")]
+    assert shown == [b"\x89PNG"] * 2
+    assert len((workdir / "map.csv").read_text().splitlines()) == 1 + 12
+
+
 def test_the_chosen_labels_are_saved(finished):
     saved = json.loads((finished[0] / "labels.json").read_text())
     assert len(saved["chosen"]) == 18
