@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 from matplotlib.figure import Figure
 
 from cpc_tf import pictures
@@ -28,6 +29,12 @@ def check(config: EmbedConfig) -> None:
     if config.output.lower().endswith(PARQUET) and not importlib.util.find_spec("pyarrow"):
         raise ConfigError(
             f"--output={config.output}: Parquet needs the package pyarrow (pip install pyarrow); {NPZ} and {CSV} do not"
+        )
+
+    if config.to_label and tf.io.gfile.exists(config.to_label_output):
+        raise ConfigError(
+            f"--to_label_output={config.to_label_output}: is there, perhaps with labels in it; choose another name "
+            "(and name this one by --labels if it has some)"
         )
 
 

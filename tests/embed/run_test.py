@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
     write_pictures(root, {"a": 4})
     (root / "a/blue/copy.png").write_bytes((root / "a/green/2.png").read_bytes())
     (root / "a/empty.jpg").write_bytes(b"")
+    (root / "others.csv").write_text("b/no.png,red\n")
     (root / "classifier").mkdir()
     (root / "classifier/classifier.json").write_text("{}")
     return root
@@ -142,6 +143,8 @@ def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
         ({"encoder": ""}, "is empty"),
         ({"encoder": "{}/classifier"}, "is a classifier"),
         ({"pictures": "{}/a/empty.jpg"}, "none can be read.*empty"),
+        ({"to_label": 2, "to_label_output": "{}/a/red/0.png"}, "perhaps with labels"),
+        ({"labels": "{}/others.csv"}, "none of its files is a picture.*b/no.png"),
         ({"neighbours": "{}/a/empty.jpg"}, "cannot be read.*empty"),
     ],
 )
@@ -149,4 +152,4 @@ def test_what_cannot_work_is_refused(encoder, folder, tmp_path, changes, message
     monkeypatch.setattr(outputs.importlib.util, "find_spec", lambda name: None)
     values = {"encoder": encoder, "pictures": f"{folder}/a/red/0.png", "sheet": f"{tmp_path}/sheet.png", **changes}
     with pytest.raises(ConfigError, match=message):
-        embed(EmbedConfig(**{name: str(value).format(folder) for name, value in values.items()}))
+        embed(EmbedConfig(**{k: v.format(folder) if isinstance(v, str) else v for k, v in values.items()}))
