@@ -127,7 +127,7 @@ def _write_to_label(config: EmbedConfig, names: list[str], normal: np.ndarray, l
     """Writes --to_label_output and returns a line on it; `labels`: the pictures that have one."""
     known = [i for i, name in enumerate(names) if name in labels]
     chosen = similar.farthest_first(normal, config.to_label, known)
-    outputs.write_table(config.to_label_output, ("file", "label"), [(names[i], "") for i in chosen])
+    outputs.write_table(config.to_label_output, outputs.LABEL_COLUMNS, [(names[i], "") for i in chosen])
     beside = f", beside the {len(known)} that have a label" if known else ""
     return f"{config.to_label_output}: {len(chosen)} pictures to label first{beside}"
 

@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
     write_pictures(root, {"a": 4})
     (root / "a/blue/copy.png").write_bytes((root / "a/green/2.png").read_bytes())
     (root / "a/empty.jpg").write_bytes(b"")
-    (root / "others.csv").write_text("b/no.png,red\n")
+    (root / "others.csv").write_text("file,label\nb/no.png,red\n")
     (root / "classifier").mkdir()
     (root / "classifier/classifier.json").write_text("{}")
     return root
@@ -101,6 +101,7 @@ def test_the_tables(done):
     ]
     header, *lines = rows(out / "to_label.csv")
     assert header == ["file", "label"]
+    outputs.check(EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv"))  # not filled in
     named = {name for name, label in lines if label == ""} & {*found.names}
     assert len(named) == 3
     assert not named & {"a/red/0.png", "a/red/1.png", "a/green/1.png"}  # which have a label
@@ -143,7 +144,7 @@ def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
         ({"encoder": ""}, "is empty"),
         ({"encoder": "{}/classifier"}, "is a classifier"),
         ({"pictures": "{}/a/empty.jpg"}, "none can be read.*empty"),
-        ({"to_label": 2, "to_label_output": "{}/a/red/0.png"}, "perhaps with labels"),
+        ({"to_label": 2, "to_label_output": "{}/others.csv"}, "not an empty table"),
         ({"labels": "{}/others.csv"}, "none of its files is a picture.*b/no.png"),
         ({"neighbours": "{}/a/empty.jpg"}, "cannot be read.*empty"),
     ],
