@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cpc_tf.data.config import DataConfig
+from cpc_tf.data.config import DataConfig, PicturesConfig
 from cpc_tf.data.sources import (
     boxes_folder,
     classes,
     collages,
     folder,
+    labelled,
     photos,
+    pool,
     summary,
     tfds_builder,
     tfds_source,
@@ -27,18 +29,21 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
 
     Args:
       data: its `dataset` is 'photos', 'photos/N' (N crops in its split `unlabelled`), 'folder:PATH', 'voc:PATH',
-        'coco:PATH' or 'yolo:PATH' (their images without labels), or the name of a TFDS builder.
-      split: TFDS syntax such as 'train[:10%]'; of 'folder:PATH' a split, of folders with boxes a list or folder.
+        'coco:PATH' or 'yolo:PATH' (their images without labels), or the name of a TFDS builder. Its `labelled` and
+        `unlabelled` are folders instead; with `unlabelled` there are no labels.
+      split: TFDS syntax such as 'train[:10%]'; of folders with boxes a list or folder.
       split_flag: the flag that `split` came from.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
-    kind, colon, _ = data.dataset.partition(":")
+    kind, colon, _ = data.origin.partition(":")
     name, _, count = data.dataset.partition("/")
     with _naming(split_flag):
+        if isinstance(data, PicturesConfig) and data.folders:
+            return pool.open_pool(data, split)
         if kind == "folder":
-            return folder.open_folder(data, split, tree.read(data))
+            return folder.open_folder(data, split, _tree(data))
         if kind in boxes_folder.READERS and colon:
             return boxes_folder.open_images(data, split)
         if name == "photos":
@@ -80,6 +85,24 @@ def open_detection_source(
         return tfds_source.VocRecords(builder, split, data.shuffle_window)
 
 
+def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
+    """Opens the images with labels on which pre-training is looked at; None if --unlabelled is all there is.
+
+    Args:
+      data: the settings of the run.
+      probe_split: the value of --probe_split; empty: what --split names of --labelled.
+
+    Raises:
+      ConfigError: the split leads nowhere, or folders of --labelled may be no classes.
+    """
+    flag = "probe_split" if probe_split else "split"
+    if not data.labelled:
+        return None if data.folders else open_source(data, probe_split or data.split, flag)
+    with _naming(flag):
+        own = [part for part in data.split.split("+") if not pool.is_unlabelled(part)]
+        return folder.open_folder(data, probe_split or "+".join(own) or "train", _tree(data), labelled=True)
+
+
 def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
     """Opens a split with labels. Raises ConfigError if it has none, or leads nowhere."""
     return _open_together(data, {split_flag: split})[0]
@@ -106,7 +129,26 @@ def open_pair(data: DataConfig, test_split: str) -> Pair:
         lines = classes.compare(*(part.counts for part in used), *flags.values(), "images")
     else:
         lines = ["whether both splits have the same classes is not known: all records would have to be read"]
-    return Pair(*sources, summary.summary(data.dataset, used, lines))
+    return Pair(*sources, summarized(data, used, [*_in_both(*sources), *lines]))
+
+
+def summarized(data: DataConfig, used: Sequence[summary.Used], lines: Sequence[str] = ()) -> str:
+    """Returns what the start of a run says of its data: see `summary.summary`."""
+    flags, lines = [data.flag], [*lines]
+    if data.origin != data.dataset:
+        more = {"labels": data.labels, "unlabelled": data.unlabelled if data.labelled else ""}
+        flags += [f"--{name}={value}" for name, value in more.items() if value]
+        if data.dataset != PicturesConfig().dataset:
+            lines.append(f"not used: --dataset={data.dataset}")
+    return summary.summary(" ".join(flags), used, lines)
+
+
+def _in_both(source, test_source):
+    """Returns a line on images of folders that are learned as well as tested."""
+    if not (isinstance(source, folder.FolderSource) and isinstance(test_source, folder.FolderSource)):
+        return []
+    both = {*source.names()} & {*test_source.names()}
+    return [f"{len(both)} test images are learned, too: the accuracy on them says little"] if both else []
 
 
 def used_of(flag: str, split: str, source: Source) -> summary.Used:
@@ -118,7 +160,7 @@ def used_of(flag: str, split: str, source: Source) -> summary.Used:
 
 def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     """Opens splits with labels, {flag: split}; of a folder, their classes are numbered together."""
-    found = tree.read(data) if data.dataset.startswith("folder:") else None
+    found = _tree(data) if data.origin.startswith("folder:") else None
     sources, together = [], splits.values() if len(splits) > 1 else ()
     for flag, split in splits.items():
         with _naming(flag):
@@ -128,10 +170,15 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
                 source = open_source(data, split, flag)
             if not source.class_names:
                 why = f" ({source.about.unlabelled})" if source.about.unlabelled else ""
-                reason = f"no labels there in --dataset={data.dataset}{why}; a classifier needs them, in a folder of "
+                reason = f"no labels there in {data.flag}{why}; a classifier needs them, in a folder of "
                 raise SplitError(split, f"{reason}images one subfolder per class")
         sources.append(source)
     return sources
+
+
+def _tree(data):
+    """Returns the images of a folder."""
+    return labelled.read(data) if isinstance(data, PicturesConfig) else tree.read(data)
 
 
 @contextlib.contextmanager

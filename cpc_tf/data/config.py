@@ -37,6 +37,10 @@ class DataConfig(Settings):
         "What the folders at the top of --dataset=folder:PATH are; auto: splits if they have usual names of splits",
         choices=("auto", "splits", "classes"),
     )
+    doubtful_folders: str = constant(ASK, "What becomes of class folders that may be none", choices=(ASK,))
+    split_seed: int = constant(
+        0, "Seed of slices of folders and of the test part of --labelled", minimum=0, maximum=2**32 - 1
+    )
     shuffle_window: int = constant(
         16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, maximum=MOST
     )
@@ -95,6 +99,8 @@ class PicturesConfig(DataConfig):
 
     def check(self):
         super().check()
+        if self.labels and not self.origin.startswith("folder:"):
+            raise ConfigError(f"--labels={self.labels}: needs the folder of these pictures, --labelled=FOLDER")
         if not all(self.folders):
             raise ConfigError(
                 f"--unlabelled={self.unlabelled}: must be folders with single commas between them, e.g. "

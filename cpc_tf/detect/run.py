@@ -132,7 +132,7 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
         summary.Used(flag, split, source.about, source.num_examples, found, "objects")
         for (flag, split), source, found in zip(splits.items(), sources, of_class)
     ]
-    return *sources, int(easy.sum()), int(test_easy.sum()), summary.summary(data.dataset, used, lines)
+    return *sources, int(easy.sum()), int(test_easy.sum()), summary.summary(data.flag, used, lines)
 
 
 def _with_the_same_classes(config, sources, counts):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.efficient.classifier import FINE_TUNED
+from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels, choose_labels
 from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder
@@ -116,7 +116,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             "encoder": config.classifier.encoder,
             "identity": phases.encoder.identity.to_json(),
             "backbone": config.classifier.backbone,
-            "dataset": config.data.dataset,
+            "dataset": config.data.origin,
             "num_classes": len(names),
             "class_names": names,
             "label_fraction": labels.fraction,
@@ -166,11 +166,13 @@ def _train(selection: Selection, phases: Phases) -> tuple[Evaluated, dict[str, d
 def select(config: EfficientConfig, phases: Phases) -> Selection:
     """Selects settings of the first phase on the held-out labels and then, with the best, the length of fine-tuning.
 
+    The temperature is fitted on the same labels, so a frozen phase is trained without them even if nothing is chosen.
+
     Raises:
       Diverged: all settings diverge. If only some do, they are recorded and not chosen.
     """
     phase, tried = first_phase(config), trials(config)
-    if len(tried) == 1 and not fine_tuning(config):
+    if len(tried) == 1 and phase == SUPERVISED:  # only for the temperature it would take as long again
         return Selection([], config, 0)
     records, divergence = [], None
     for number, settings in enumerate(tried):

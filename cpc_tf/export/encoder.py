@@ -49,7 +49,7 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
     objective, result = run.objective.kind, result_of(workdir)
     training = Training(
         objective=objective.NAME,
-        dataset=readme.dataset_name(run.data.dataset),
+        dataset=readme.dataset_name(run.data.origin),
         seed=run.training.seed,
         run=os.path.basename(workdir.rstrip("/")),
         step=step,
@@ -89,7 +89,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
     encoder, step = _load_trained(run, before, folder, step, averaged)
     training = Training(
-        dataset=readme.dataset_name(run.data.dataset),
+        dataset=readme.dataset_name(run.data.origin),
         seed=run.training.seed,
         run=os.path.basename(workdir.rstrip("/")),
         step=step,

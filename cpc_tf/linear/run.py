@@ -133,7 +133,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
             {
                 "encoder": config.probe.encoder,
                 "identity": encoder.identity.to_json(),
-                "dataset": config.data.dataset,
+                "dataset": config.data.origin,
                 "num_classes": classes,
                 "class_names": source.class_names,
                 "num_train_labels": source.num_examples,

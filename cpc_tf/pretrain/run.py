@@ -11,7 +11,6 @@ import tensorflow as tf
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.sources import summary
 from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.features import encode_dataset
@@ -43,16 +42,17 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     data, monitor = config.data, config.monitor
     source = probed = catalog.open_source(data, data.split)
     used, lines = [catalog.used_of("split", data.split, source)], []
-    if monitor.probe_every and monitor.probe_split:
-        probed = catalog.open_source(data, monitor.probe_split, "probe_split")
-        used.append(catalog.used_of("probe_split", monitor.probe_split, probed))
-    can_probe = monitor.probe_every and probed.class_names and not probed.several_labels
+    if monitor.probe_every and (monitor.probe_split or data.origin != data.dataset):
+        probed = catalog.open_probe(data, monitor.probe_split)
+        if probed:
+            used.append(catalog.used_of("probe_split", monitor.probe_split, probed))
+    can_probe = monitor.probe_every and probed and probed.class_names and not probed.several_labels
     if monitor.probe_every and not can_probe:
-        needed = "one label a picture" if probed.several_labels else "labels"
+        needed = "one label a picture" if probed and probed.several_labels else "labels"
         lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
     workdir.keep_levels(source.levels)
     if workdir.chief:
-        print(summary.summary(data.dataset, used, lines), flush=True)
+        print(catalog.summarized(data, used, lines), flush=True)
 
     train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)
@@ -74,14 +74,14 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     identity = Identity(
         trained_by=config.objective.objective,
         architecture=config.encoder.encoder,
-        dataset=data.dataset,
+        dataset=data.origin,
         seed=config.training.seed,
         parameters=int(sum(np.prod(v.shape) for v in training.model.encoder.trainable_variables)),
         began_with=module_name(config.initial_encoder),
     )
     return workdir.finish(
         {
-            "dataset": data.dataset,
+            "dataset": data.origin,
             "encoder": config.encoder.encoder,
             "identity": identity.to_json(),
             "seed": config.training.seed,

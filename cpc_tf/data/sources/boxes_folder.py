@@ -168,7 +168,7 @@ def _usable(data: DataConfig, folder: Annotated, split: str, trouble: Trouble) -
     remedy = "remove them from the list or repair them"
     if _NO_ANNOTATION in troubles.values():
         remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
-    check.leave_out(data.dataset, bad, f"{len(keys)} images", "cannot be used", remedy)
+    check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
     key_of = {folder.images[key]: key for key in keys if not troubles[key]}
     files = check.usable(data, folder.root, list(key_of), sorted(folder.images.values()))
     return files, [key_of[file] for file in files.names]

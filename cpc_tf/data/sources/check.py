@@ -63,9 +63,9 @@ def usable(data: DataConfig, root: str, names: list[str], everything: list[str])
     broken = found["broken"]
     described = [f"{name} ({signatures.describe(f'{root}/{name}')})" for name in broken[:_DESCRIBED]]
     described += broken[_DESCRIBED:]
-    leave_out(data.dataset, described, f"{len(names)} files", "cannot be decoded", "remove or repair them")
+    leave_out(data.flag, described, f"{len(names)} files", "cannot be decoded", "remove or repair them")
     problem = f"have {limit:g} megapixels or more"
-    leave_out(data.dataset, found["huge"], f"{len(names)} files", problem, "remove or shrink them")
+    leave_out(data.flag, found["huge"], f"{len(names)} files", problem, "remove or shrink them")
     if found["several"]:
         what = f"{found['several']} of {len(names)} files have several frames or pages"
         logging.warning("%s: %s, of which the first is used", root, what)
@@ -75,18 +75,18 @@ def usable(data: DataConfig, root: str, names: list[str], everything: list[str])
     return Checked(root, [names[number] for number in kept], stats[kept], deep_levels)
 
 
-def leave_out(dataset: str, bad: Sequence[str], total: str, problem: str, remedy: str) -> None:
+def leave_out(flag: str, bad: Sequence[str], total: str, problem: str, remedy: str) -> None:
     """Warns of what is left out of a dataset. Raises ConfigError if that is more than 1 %.
 
     Args:
-      dataset: the value of --dataset.
+      flag: the flag that names the dataset, with its value.
       bad: what is left out.
       total: how much there is of what, e.g. '400 files'.
       problem: why it is left out.
       remedy: what to do about it.
     """
     share = len(bad) / max(int(total.split()[0]), 1)
-    message = f"--dataset={dataset}: {len(bad)} of {total} ({100 * share:.3g} %) {problem}"
+    message = f"{flag}: {len(bad)} of {total} ({100 * share:.3g} %) {problem}"
     if share > _MOST_LEFT_OUT:
         raise ConfigError(f"{message}, more than 1 %; {remedy}: {listed(bad)}")
     if bad:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import check, check_cache, names, tree
+from cpc_tf.data.config import ASK, DataConfig
+from cpc_tf.data.sources import check, check_cache, folder_classes, names, slices, tree
 from cpc_tf.data.sources.source import NO_LABEL, About, IndexedSource, SplitError
+from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
 
@@ -30,7 +32,7 @@ class FolderSource(IndexedSource):
         return self._labels.numpy()  # known without reading a file
 
     def names(self) -> list[str]:
-        return self._files.names
+        return list(self._files.names)
 
     def changed(self) -> list[str]:
         root, names, stats, _ = self._files
@@ -48,22 +50,25 @@ def open_folder(
 
     Args:
       data: the settings of the dataset.
-      split: its split; another usual name of the same split is found, too.
-      found: its folder, as `tree.read` returns it.
-      labelled: whether images in no class folder are left out, if most are in one.
+      split: its split, or parts of splits as `slices.pieces` takes them; other usual names of a split are found, too.
+      found: its folder, as `tree.read` or `labelled.read` returns it.
+      labelled: whether images without a label are left out, if they are the minority or meant to have none.
       together: splits whose classes are numbered together; none: all with usual names.
 
     Raises:
-      ConfigError: no such split, too many broken or huge files.
+      ConfigError: no such split, too many broken or huge files, or, if `labelled`, folders that may be no classes.
     """
-    name = tree.find(split, found.splits)
-    if name is None:
-        raise SplitError(split, f"{data.dataset} has {listed(sorted(found.splits))}")
-    others = [each for other in together if (each := tree.find(other, found.splits))]
-    chosen = others or [*filter(names.meaning, found.splits), name]
-    labels = tree.labels(found, list(dict.fromkeys(chosen)))
-    images, class_names, why_not, notes = _labelled(found, name, labels, labelled)
+    pieces = slices.pieces(split, found, data.split_seed)
+    own = [piece.split for piece in pieces]
+    others = []
+    for other in together:
+        with contextlib.suppress(SplitError):  # raised when that one is opened, with the flag that names it
+            others += [piece.split for piece in slices.pieces(other, found, data.split_seed)]
+    chosen = others or [*filter(names.meaning, found.splits), *own]
+    labels = folder_classes.labels(found, list(dict.fromkeys(chosen)), data.doubtful_folders)
+    images, class_names, why_not, notes = _labelled(found, pieces, labels, labelled, data.doubtful_folders)
     files = check.usable(data, found.root, images, found.names)
+    name = "+".join(piece.text for piece in pieces)
     if len(files.names) < len(images):
         notes.append(f"left out of {name}: {len(images) - len(files.names)} files that are broken or huge")
     source = FolderSource(files, [labels.of[file] for file in files.names] if class_names else (), class_names)
@@ -71,26 +76,38 @@ def open_folder(
     return source
 
 
-def _labelled(found, split, labels, labelled):
+def _labelled(found, pieces, labels, labelled, doubtful):
     """Returns the images of a split to use, their classes, why there are none, and notes for the user."""
-    images, notes = found.splits[split], []
+    images, notes = sorted(file for piece in pieces for file in piece.files), [*found.notes]
+    split = "+".join(piece.text for piece in pieces)
     if found.base:
         notes.append(f"{found.base} holds everything: its folders are taken as those at the top")
     used = {name for own in found.splits.values() for name in own}
     if beside := [name for name in found.names if name not in used]:
         notes.append(f"left out: {len(beside)} images beside the folders of splits, e.g. {beside[0]}")
-    if names.is_unlabelled(split):
+    if all(names.is_unlabelled(piece.split) for piece in pieces):
         return images, (), f"{split} is a usual name for images without labels", notes
+    if labels.doubtful and doubtful == ASK:
+        strange = f"{listed(labels.doubtful)}: without pictures, or with a name as for pictures that have no class yet"
+        if labelled:
+            raise ConfigError(
+                f"{found.flag}: class folders that may be none: {strange}; --doubtful_folders=classes takes such names "
+                "for classes, --doubtful_folders=left_out does not; folders without pictures are left out either way"
+            )
+        if any(names.is_doubtful(name.rpartition("/")[2]) for name in labels.doubtful):
+            return images, (), f"class folders that may be none: {strange} (see --doubtful_folders)", notes
     if not labels.classes.class_names:
         return images, (), labels.classes.trouble, notes
-    stray = [file for file in images if labels.of[file] == NO_LABEL]
+    stray = [file for file in images if labels.of.get(file, NO_LABEL) == NO_LABEL]
     # Images in a folder named `unlabelled` are meant to have no labels, however many they are.
-    meant = [file for file in stray if names.is_unlabelled(file[len(found.bases[split]) :].split("/")[0])]
+    meant = [file for file in stray if file in labels.meant]
     if stray:
-        where = f"{len(stray)} of {len(images)} images of {split} are in no class folder, e.g. {stray[0]}"
+        where = "have no class in --labels" if found.table is not None else "are in no class folder"
+        where = f"{len(stray)} of {len(images)} images of {split} {where}, e.g. {stray[0]}"
         if not labelled or len(stray) - len(meant) >= len(images) - len(stray):
             return images, (), where, notes
         notes.append(f"left out: {where}")
     if labelled:
         notes += [*labels.classes.lines, *([f"folders without an image: {listed(labels.empty)}"] * bool(labels.empty))]
-    return [file for file in images if labels.of[file] != NO_LABEL], labels.classes.class_names, "", notes
+    labelled_images = [file for file in images if labels.of.get(file, NO_LABEL) != NO_LABEL]
+    return labelled_images, labels.classes.class_names, "", notes

@@ -32,7 +32,7 @@ def of_folder(data: DataConfig, root: str, names: list[str], deep: int, count: i
     if not deep:
         return None
     if data.sixteen_bit == FULL:
-        _warn(data.dataset, deep, count)
+        _warn(data.origin, deep, count)
         return None
 
     def find():
@@ -45,7 +45,7 @@ def of_folder(data: DataConfig, root: str, names: list[str], deep: int, count: i
     stats, example = check_cache.stats(root, names), {"deep": 0, "low": 0.0, "high": 0.0}
     found = check_cache.remembered(data.data_dir, root, names, stats, rules, example, find)
     levels = found["low"], found["high"]
-    _warn(data.dataset, found["deep"], len(names), levels)
+    _warn(data.origin, found["deep"], len(names), levels)
     return levels
 
 

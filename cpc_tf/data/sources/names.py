@@ -17,6 +17,11 @@ _WORDS = {
     UNLABELLED: "unlabelled unlabeled unlabel unsup unsupervised nolabel nolabels unannotated",
 }
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+# Names of class folders in which pictures often wait for a class.
+_DOUBTFUL = {
+    *("unknown", "unsorted", "unclassified", "uncategorized", "uncategorised", "undefined", "unclear", "unsure"),
+    *("other", "others", "misc", "miscellaneous", "rest", "tolabel", "tosort", "todo", "tbd", "pending", "inbox"),
+}
 # As in train_set, test-images, val2017, "Training data", test1.
 _USUAL = re.compile(rf"({'|'.join(_KINDS)})[ _.-]*(?:set|split|data|images?|imgs?|pictures|photos)?[ _.-]*(\d*)")
 # Folders that programs, file systems and storage devices make beside or below images.
@@ -44,6 +49,11 @@ def is_unlabelled(name: str) -> bool:
     """Returns whether a folder or split has a usual name for images without labels."""
     found = meaning(name)
     return found is not None and found.kind == UNLABELLED
+
+
+def is_doubtful(name: str) -> bool:
+    """Returns whether a class folder may hold pictures that have no class yet: `unknown`, `to_label`."""
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold()) in _DOUBTFUL
 
 
 def kinds_within(name: str) -> set[str]:

@@ -35,11 +35,11 @@ class Used(NamedTuple):
     classes: int = 0
 
 
-def summary(dataset: str, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
+def summary(flag: str, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
     """Returns a text of at most 20 lines.
 
     Args:
-      dataset: the value of --dataset.
+      flag: the flags that name the dataset, with their values.
       used: the splits of the run.
       lines: more to say, on all splits together.
     """
@@ -48,7 +48,7 @@ def summary(dataset: str, used: Sequence[Used], lines: Sequence[str] = ()) -> st
     told += [*dict.fromkeys(notes), *lines, *_unused(used)]
     if len(told) > MOST_LINES - 1:
         told[MOST_LINES - 2 :] = [f"and {len(told) - MOST_LINES + 2} lines more"]
-    return "\n".join([one_line(f"--dataset={dataset}"), *(f"  {one_line(line)}" for line in told)])
+    return "\n".join([one_line(flag), *(f"  {one_line(line)}" for line in told)])
 
 
 def _described(part):
@@ -65,7 +65,8 @@ def _described(part):
 def _unused(used):
     """Returns lines on the splits of the dataset that the run does not use."""
     named = {part.about.split or part.split for part in used}
-    words = {word for name in named for word in (name, *re.findall(r"\w+", name))}  # as in train[:10%]+test
+    # The parts of train[:10%]+test, too.
+    words = {word for name in named for word in (name, *re.split(r"(?:\[[^\]]*\])?\s*(?:\+\s*|$)", name))}
     rest = {name: count for part in used for name, count in part.about.splits.items() if name not in words}
     others = [f"{name} ({count} images)" for name, count in rest.items() if not names.is_unlabelled(name)]
     lines = [f"not used: the split{'s' if len(others) > 1 else ''} {listed(others)}"] if others else []

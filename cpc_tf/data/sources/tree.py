@@ -1,17 +1,15 @@
-"""What the folders of a tree of images mean: splits and classes."""
+"""A folder of images and its splits; `folder_classes` says which classes they have."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
 
 from absl import logging
 
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import classes, names, walk
-from cpc_tf.data.sources.source import NO_LABEL
+from cpc_tf.data.sources import names, walk
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
@@ -43,6 +41,10 @@ class Tree:
       base: where in it the folders of splits or classes are, '' or e.g. 'my_pictures/'.
       splits: {split: its images}.
       bases: {split: where the folders of its classes are, e.g. 'my_pictures/train/'}.
+      flag: the flag that names it, with its value.
+      table: {image: its classes} if a table has them; None: the folders are the classes.
+      one_test: whether `val` and `test` both mean the only split of these kinds.
+      notes: lines for the user.
     """
 
     root: str
@@ -50,22 +52,34 @@ class Tree:
     base: str
     splits: dict[str, list[str]]
     bases: dict[str, str]
+    flag: str = ""
+    table: Mapping[str, tuple[str, ...]] | None = None
+    one_test: bool = False
+    notes: tuple[str, ...] = ()
+
+    def find(self, split: str) -> str | None:
+        """Returns the name here of a split with a usual name; None if it is absent."""
+        found = find(split, self.splits)
+        if found is None and self.one_test and is_test(split):
+            tests = [*filter(is_test, self.splits)]
+            return tests[0] if len(tests) == 1 else None
+        return found
 
 
 def read(data: DataConfig) -> Tree:
-    """Finds the images of --dataset=folder:PATH.
+    """Finds the images of --dataset=folder:PATH or --labelled=PATH.
 
     Raises:
       ConfigError: no such folder, no images in it, or its folders can be splits as well as classes.
     """
-    root = walk.folder_of(data.dataset)
+    root = walk.folder_of(data.origin, data.flag)
     found = images(root)
     if not found:
         kinds = " ".join(EXTENSIONS)
-        raise ConfigError(f"--dataset={data.dataset}: no images in it or in its folders; what is read is {kinds}")
+        raise ConfigError(f"{data.flag}: no images in it or in its folders; what is read is {kinds}")
     base, parts = _base(found), split_folders(found, data)
     bases = {split: f"{base}{split}/" for split in parts}
-    return Tree(root, found, base, parts or {"train": found}, bases or {"train": base})
+    return Tree(root, found, base, parts or {"train": found}, bases or {"train": base}, data.flag)
 
 
 def split_folders(found: list[str], data: DataConfig) -> dict[str, list[str]]:
@@ -87,7 +101,7 @@ def split_folders(found: list[str], data: DataConfig) -> dict[str, list[str]]:
         if slash:
             parts[top].append(name)
     tops = sorted(parts)
-    if data.top_folders == "splits" or (data.top_folders == "auto" and _are_splits(tops, data.dataset)):
+    if data.top_folders == "splits" or (data.top_folders == "auto" and _are_splits(tops, data.flag)):
         return {top: parts[top] for top in tops}
     return {}
 
@@ -104,6 +118,12 @@ def find(split: str, available: Collection[str]) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
+def is_test(split: str) -> bool:
+    """Returns whether a name usually means a split to test on."""
+    found = names.meaning(split)
+    return found is not None and found.kind in ("val", "test")
+
+
 def _base(found):
     """Returns the path of the first folder with several things in it, or with one that is named as a split."""
     base = ""
@@ -116,14 +136,14 @@ def _base(found):
         base += f"{top}/"
 
 
-def _are_splits(tops, dataset):
+def _are_splits(tops, flag):
     usual = {top: found for top in tops if (found := names.meaning(top))}
     twins = [(one, other) for one in usual for other in usual if one < other and usual[one] == usual[other]]
     kinds = {found.kind for found in usual.values()} - {names.UNLABELLED}
     if kinds and (len(usual) == len(tops) or ("train" in kinds and len(kinds) > 1)):
         if twins:
             pair = " and ".join(twins[0])
-            raise ConfigError(f"--dataset={dataset}: its folders {pair} mean the same split; join them or rename one")
+            raise ConfigError(f"{flag}: its folders {pair} mean the same split; join them or rename one")
         return True
     hinted = set().union(*map(names.kinds_within, tops))
     if kinds or ("train" in hinted and hinted & {"val", "test"}):
@@ -131,54 +151,7 @@ def _are_splits(tops, dataset):
         rest = [top for top in tops if top not in alike]
         beside = f", beside {listed(rest)}" if rest else ""
         raise ConfigError(
-            f"--dataset={dataset}: its folders can be splits or classes, since {listed(alike)} sound like splits"
+            f"{flag}: its folders can be splits or classes, since {listed(alike)} sound like splits"
             f"{beside}; say --top_folders=splits (each is a split by its name) or --top_folders=classes"
         )
     return False
-
-
-class Labels(NamedTuple):
-    """What the folders within splits say.
-
-    Attributes:
-      classes: in their order.
-      of: {file: its label, -1 if it has none}.
-      empty: class folders without an image.
-    """
-
-    classes: classes.Matched
-    of: dict[str, int]
-    empty: list[str]
-
-
-def labels(tree: Tree, chosen: Sequence[str]) -> Labels:
-    """Returns the classes of some splits together: the folders at the top of each, except unlabelled ones."""
-    chosen = [split for split in chosen if not names.is_unlabelled(split)]
-    bases = _class_bases(tree, chosen)
-    folder_of, spellings, empty = {}, {}, []
-    for split in chosen:
-        base, own = bases[split], {}
-        for name in tree.splits[split]:
-            top, slash, _ = name[len(base) :].partition("/")
-            own[name] = top if slash else ""
-        folder_of.update(own)
-        spellings[split] = {top for top in own.values() if top and not names.is_unlabelled(top)}
-        there = walk.folders(f"{tree.root}/{base}".rstrip("/"))
-        empty += [f"{base}{top}" for top in there if top not in own.values()]
-    found = classes.match(spellings)
-    if len(found.class_names) < 2:  # One folder does not distinguish anything.
-        why = f"{found.class_names[0]} is its only class folder" if found.class_names else "no class folders in it"
-        found = classes.Matched((), {}, trouble=found.trouble or why)
-    return Labels(found, {name: found.number_of.get(top, NO_LABEL) for name, top in folder_of.items()}, empty)
-
-
-def _class_bases(tree, chosen):
-    """Returns `tree.bases`, or one folder deeper if each split has one more folder above its classes: train/x/cat."""
-    wrappers = {}
-    for split in chosen:
-        parts = [name[len(tree.bases[split]) :].split("/", 2) for name in tree.splits[split]]
-        tops = {part[0] for part in parts}
-        if len(tops) > 1 or any(len(part) < 3 for part in parts) or names.is_unlabelled(min(tops)):
-            return tree.bases
-        wrappers[split] = f"{tree.bases[split]}{tops.pop()}/"
-    return wrappers

@@ -16,13 +16,14 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.texts import escaped
 
 
-def folder_of(dataset: str) -> str:
-    """Returns the folder of --dataset=KIND:PATH. Raises ConfigError if there is none."""
+def folder_of(dataset: str, flag: str = "") -> str:
+    """Returns the folder of --dataset=KIND:PATH, or of another flag. Raises ConfigError if there is none."""
+    flag = flag or f"--dataset={dataset}"
     root = os.path.expanduser(dataset.partition(":")[2]).rstrip("/") or "/"
     if not (os.path.isdir(root) if _is_local(root) else tf.io.gfile.isdir(root)):
-        raise ConfigError(f"--dataset={dataset}: no such folder")
+        raise ConfigError(f"{flag}: no such folder")
     if not _is_text(root):
-        raise ConfigError(f"--dataset={dataset}: TensorFlow cannot read it, its name is not UTF-8; rename it")
+        raise ConfigError(f"{flag}: TensorFlow cannot read it, its name is not UTF-8; rename it")
     return root
 
 

@@ -32,7 +32,7 @@ def test_images_and_labels(tmp_path, cache, write_folder, files, split, expected
     assert bool(source.about.unlabelled) == (not class_names)
 
 
-@pytest.mark.parametrize("split", ["test", "train[:10%]", ""])
+@pytest.mark.parametrize("split", ["test", "extra[:10%]", ""])
 def test_absent_split_says_which_there_are(tmp_path, cache, write_folder, split, refused):
     root = write_folder(tmp_path / "x", ["train/1.png", "validation/2.png"])
     assert refused(open_folder, root, split, cache) == f"--split={split}: folder:{root} has train, validation"

@@ -69,7 +69,6 @@ GOES_ON = {
     "space": (["train/cat ", "train/dog", "val/cat", "val/dog"], 2, 4, 'one class: "cat " is "cat" in val'),
     "sharp s": (["train/Straße", "train/dog", "val/STRASSE", "val/dog"], 2, 4, 'one class: "Straße" is "STRASSE" in'),
     "only in train": ([*TWO, "train/emu"], 3, 6, "learned but never tested, since --test_split=val has none: emu (2)"),
-    "empty in both": ([*TWO, "train/emu/", "val/emu/"], 2, 4, "folders without an image: train/emu, val/emu"),
     "of a third split": ([*TWO, "test/emu"], 2, 4, "not used: the split test (2 images)"),
     "unlabelled beside": ([*TWO, "unlabelled/a", "unlabelled/b"], 2, 4, "not used: 4 images without labels; "),
     "unlabelled within": ([*TWO, "train/unlabelled"], 2, 4, "left out: 2 of 6 images of train are in no class"),
@@ -118,6 +117,11 @@ REFUSED = {
     "twice in train": ([*TWO, "train/Cat"], r'--split=train: no labels .*"Cat" and "cat" in train differ only in'),
     "two for one": ([*TWO, "valid/cat"], r"--dataset=.*: its folders val and valid mean the same split"),
     "train beside": (["train/a", "train/b", "cat", "dog"], r"can be splits or classes, since train sound"),
+    "empty in both": (
+        [*TWO, "train/emu/", "val/emu/"],
+        r"may be none: train/emu, val/emu: .*--doubtful_folders=classes",
+    ),
+    "unknown": ([*TWO, "train/Unknown"], r"may be none: train/Unknown: .*--doubtful_folders=left_out"),
     "most astray": (["train/cat", "train/dog", *(f"train/{i}.png" for i in range(5)), "val/cat", "val/dog"], "5 of 9"),
     "classes only in test": (
         ["train/0.png", "val/cat", "val/dog"],

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import check, tree, walk
+from cpc_tf.data.sources import check, folder_classes, tree, walk
 from tests.data.samples import encode, open_folder
 
 PNG = encode(np.zeros([8, 8, 3], np.uint8))
@@ -119,5 +119,5 @@ def test_a_bucket_is_read_through_tensorflow(cache, warnings):
     assert [int(e["label"]) for e in source.ordered()] == [0, 1]
     found = tree.read(DataConfig(dataset="folder:ram://images"))
     assert found.splits == {"train": ["cat/1.png", "dog/2.png"]}
-    assert tree.labels(found, ["train"]).empty == ["emu"]
+    assert folder_classes.labels(found, ["train"]).empty == ["emu"]
     assert warnings[0].startswith("ram://images: skipped: 2 files in hidden folders or folders of tools, e.g. @eaDir/3")

@@ -1,0 +1,124 @@
+"""Slices of a folder in the syntax of TensorFlow Datasets: train[:80%]+val. Each has its part of each class.
+
+Slices are cut from an order that depends on the seed and on the names of the images alone, not on the disk, the machine
+or the task. An image that is added later hardly changes the order of the others.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import re
+import types
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import tensorflow_datasets as tfds
+
+from cpc_tf.data.sources import folder_classes
+from cpc_tf.data.sources.source import SplitError
+from cpc_tf.data.sources.tree import Tree, is_test
+from cpc_tf.texts import listed
+
+_PIECE = re.compile(r"\s*(?P<split>[^\[\]]*?)\s*(?:\[(?P<slice>[-\d_.%:]*)\])?\s*")
+
+
+class Piece(NamedTuple):
+    """A part of a split."""
+
+    split: str  # as the folder has it
+    files: list[str]  # in the order of their names
+    text: str  # e.g. train[:80%]
+
+
+def pieces(split: str, tree: Tree, seed: int) -> list[Piece]:
+    """Returns what a split in the syntax of TensorFlow Datasets consists of.
+
+    Args:
+      split: e.g. 'train', 'train[:80%]+val', 'train[100:]'.
+      tree: the folder and its splits.
+      seed: of the order that slices are cut from.
+
+    Raises:
+      SplitError: a split is absent, an image is in two pieces or there is none.
+    """
+    found = [_piece(split, split, tree, seed)] if tree.find(split) else []
+    found = found or [_piece(part, split, tree, seed) for part in split.split("+")]
+    files = [file for piece in found for file in piece.files]
+    if not files:
+        raise SplitError(split, "has no image")
+    if twice := [file for file, count in collections.Counter(files).items() if count > 1]:
+        raise SplitError(split, f"has {len(twice)} images twice, e.g. {twice[0]}")
+    return found
+
+
+def held_out(files: Sequence[str], class_of: Mapping[str, str], base: str, seed: int, part: float) -> list[str]:
+    """Returns this part of each class, but at least one of a class with several images; sorted.
+
+    Args:
+      files: images.
+      class_of: {image: its class}, '' if it has none; such images are not held out.
+      base: the beginning of all their names, which does not count in the draw.
+      seed: of the draw.
+      part: of each class.
+    """
+    found = []
+    for name, own in _drawn(files, class_of, base, seed).items():
+        if name and len(own) > 1:
+            found += own[len(own) - max(1, round(part * len(own))) :]
+    return sorted(found)
+
+
+def _piece(part, split, tree, seed):
+    match = _PIECE.fullmatch(part)
+    name = tree.find(part) or (tree.find(match["split"]) if match else None)
+    if name is None:
+        folder, hint = tree.flag.removeprefix("--dataset="), ""
+        if is_test(split) and not any(map(is_test, tree.splits)):
+            if tree.one_test:
+                hint = "; nothing can be held out for a test, since no class there has two images"
+            elif folder.startswith("folder:"):
+                hint = f"; --labelled={folder.partition(':')[2]} instead tests on a fifth of each class"
+        raise SplitError(split, f"{folder} has {listed(sorted(tree.splits))}{hint}")
+    files = tree.splits[name]
+    if tree.find(part) or match["slice"] is None:
+        return Piece(name, files, name)
+    class_of = folder_classes.texts(tree, name)
+    # Images without labels are cut by themselves: so those with labels are cut alike with and without them.
+    cut = []
+    for own in ([file for file in files if bool(class_of[file]) is labelled] for labelled in (True, False)):
+        cut += _sliced(_stratified(own, class_of, tree.bases[name], seed), match["slice"], split)
+    return Piece(name, sorted(cut), f"{name}[{match['slice']}]")
+
+
+def _sliced(files, text, split):
+    """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the nearest image."""
+    if not files:
+        return []
+    try:
+        instruction = tfds.core.ReadInstruction.from_spec(f"all_files[{text}]")
+        cut = instruction.to_absolute({"all_files": types.SimpleNamespace(num_examples=len(files))})[0]
+    except (ValueError, AssertionError) as error:
+        raise SplitError(split, f"[{text}] is no slice of its {len(files)} images, such as [:80%] or [100:]") from error
+    return files[cut.from_ : cut.to]
+
+
+def _stratified(files, class_of, base, seed):
+    """Returns files in a random order in which any part from the beginning has that part of each class, up to one."""
+    placed = []
+    for own in _drawn(files, class_of, base, seed).values():
+        places = ((rank + 0.5) / len(own) for rank in range(len(own)))
+        placed += [(place, _draw(seed, file[len(base) :]), file) for place, file in zip(places, own)]
+    return [file for _, _, file in sorted(placed)]
+
+
+def _drawn(files, class_of, base, seed):
+    """Returns {class: its files in a random order}."""
+    own = collections.defaultdict(list)
+    for file in sorted(files, key=lambda file: _draw(seed, file[len(base) :])):
+        own[class_of[file]].append(file)
+    return own
+
+
+def _draw(seed, name):
+    return hashlib.sha256(f"{seed}\n{name}".encode()).digest()

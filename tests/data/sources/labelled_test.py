@@ -1,0 +1,169 @@
+"""Folders as people have them: without a test, with a table of labels, with pictures that have none."""
+
+import os
+import shutil
+
+import pytest
+
+from cpc_tf.data import catalog
+from cpc_tf.data.config import PicturesConfig
+from cpc_tf.settings import ConfigError
+
+CLASSES = [f"{name}/{i}.png" for name, count in (("cat", 10), ("dog", 5)) for i in range(count)]
+FLAT = [f"{i}.png" for i in range(40)]
+TABLE = "".join(f"{i}.png,{'cat' if i < 10 else 'dog'}\n" for i in range(20))
+
+
+@pytest.fixture
+def pictures(tmp_path, cache, write_folder):
+    """Settings of a folder with these files, and with a table if there is one."""
+
+    def pictures(files=CLASSES, table="", **settings):
+        root = write_folder(tmp_path / "x", files)
+        if table:
+            (tmp_path / "labels.csv").write_text(table)
+            settings["labels"] = str(tmp_path / "labels.csv")
+        return PicturesConfig(**{"labelled": root, "data_dir": cache, **settings})
+
+    return pictures
+
+
+def test_a_fifth_of_each_class_is_the_test(pictures):
+    data = pictures()
+    pair = catalog.open_pair(data, "test")
+    assert pair.source.class_counts().tolist() == [8, 4]
+    assert pair.test_source.class_counts().tolist() == [2, 1]
+    assert sorted(pair.source.names() + pair.test_source.names()) == CLASSES
+    assert pair.summary.split("\n") == [
+        f"--labelled={data.labelled}",
+        "  --split=train: 12 images of 2 classes: cat 8, dog 4",
+        "  --test_split=test: 3 images of 2 classes: cat 2, dog 1",
+        "  no folder val or test: a fifth of each class is the split test, drawn with seed 0",
+    ]
+    # Of pre-training, too.
+    assert catalog.open_source(data, "train").names() == pair.source.names()
+    assert catalog.open_pair(data, "val").test_source.names() == pair.test_source.names()
+
+
+def test_a_folder_val_is_the_test(pictures):
+    data = pictures([f"{split}/{name}/{i}.png" for split in ("train", "val") for name in "ab" for i in range(3)])
+    pair = catalog.open_pair(data, "test")
+    assert pair.test_source.names() == [f"val/{name}/{i}.png" for name in "ab" for i in range(3)]
+    assert "--test_split=test (found as val): 6 images" in pair.summary
+
+
+def test_slices_for_training_and_test(pictures):
+    data = pictures(split="train[:60%]", dataset=f"folder:{pictures().labelled}", labelled="")
+    pair = catalog.open_pair(data, "train[60%:]")
+    assert (pair.source.num_examples, pair.test_source.num_examples) == (9, 6)
+    assert not {*pair.source.names()} & {*pair.test_source.names()}
+    assert "--split=train[:60%]: 9 images of 2 classes: cat 6, dog 3" in pair.summary
+    assert "not used" not in pair.summary
+    assert "5 test images are learned, too" in catalog.open_pair(pictures(split="train"), "train[60%:]").summary
+
+
+def test_a_flat_folder_with_a_table(pictures):
+    data = pictures(FLAT, TABLE)
+    pair = catalog.open_pair(data, "test")
+    assert pair.source.class_names == ("cat", "dog")
+    assert pair.source.class_counts().tolist() == [8, 8]
+    assert pair.test_source.class_counts().tolist() == [2, 2]
+    assert "left out: 20 of 36 images of train have no class in --labels, e.g. 20.png" in pair.summary
+    assert pair.summary.startswith(f"--labelled={data.labelled} --labels={data.labels}\n")
+    # Pre-training takes all but the test.
+    assert sorted(catalog.open_source(data, "train").names() + pair.test_source.names()) == sorted(FLAT)
+
+
+def test_the_table_counts_and_not_the_folders(pictures):
+    table = "".join(f"{name},{'even' if i % 2 else 'odd'}\n" for i, name in enumerate(CLASSES))
+    assert catalog.open_pair(pictures(CLASSES, table), "test").source.class_names == ("even", "odd")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            TABLE + "99.png,cat\n",
+            r"--labels=.*: 1 of 21 rows \(4.76 %\) name no picture in .*, more than 1 %.*: 99.png",
+        ),
+        ("99.png,cat\n", "none of its 1 files is in"),
+        ("1.png,cat;dog\n2.png,cat\n", "1 pictures have several classes, e.g. 1.png: cat;dog"),
+        ("1.png,cat\n2.png,cat\n", "no labels there .*cat is its only class"),
+        (
+            "1.png,cat\n2.png,Cat\n",
+            "--test_split=test: .* nothing can be held out .*, since no class there has two images",
+        ),
+        ("1.png,cat\n2.png,Cat\n3.png,cat\n4.png,Cat", "differ only in capitals"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(pictures, table, message):
+    with pytest.raises(ConfigError, match=message):
+        catalog.open_pair(pictures(FLAT, table), "test")
+
+
+def test_class_folders_that_may_be_none_are_asked_about(pictures, tmp_path):
+    files = [*CLASSES, *(f"to-label/{i}.png" for i in range(4))]
+    data = pictures(files)
+    (tmp_path / "x/emu").mkdir()
+    with pytest.raises(ConfigError, match=r"^--labelled=.*may be none: to-label, emu: .*=classes .*=left_out "):
+        catalog.open_pair(data, "test")
+    assert "see --doubtful_folders" in catalog.open_source(data, "train").about.unlabelled
+    pair = catalog.open_pair(pictures(files, doubtful_folders="classes"), "test")
+    assert pair.source.class_names == ("cat", "dog", "to-label")
+    assert "folders without an image: emu" in pair.summary
+    pair = catalog.open_pair(pictures(files, doubtful_folders="left_out"), "test")
+    assert pair.source.class_names == ("cat", "dog")
+    assert "images of train are in no class folder, e.g. to-label/" in pair.summary
+
+
+def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path, write_folder):
+    other = write_folder(tmp_path / "other", ["cat/1.png", "unknown/2.png", "train/3.png"])
+    data = pictures(unlabelled=f"{tmp_path}/x,{other}")
+    source = catalog.open_source(data, "train")
+    test = catalog.open_pair(pictures(), "test").test_source.names()
+    wanted = {f"x/{name}" for name in CLASSES} - {f"x/{name}" for name in test}
+    assert {*source.names()} == wanted | {"other/cat/1.png", "other/unknown/2.png", "other/train/3.png"}
+    assert source.class_names == ()
+    said = catalog.summarized(data, [catalog.used_of("split", "train", source)])
+    assert "--split=train (found as train+unlabelled): 15 images without labels: labels are not used" in said
+    assert "not used: the split test (3 images)" in said
+    assert "of --unlabelled 15 images have a label or are a test in --labelled: those of --split are used" in said
+    assert catalog.open_probe(data, "").class_counts().tolist() == [8, 4]
+
+
+def test_the_labelled_pictures_that_a_slice_leaves_are_in_no_pool(pictures, tmp_path):
+    """As of 20 labelled pictures in a flat folder of 40, which is unlabelled, too."""
+    data = pictures(FLAT, TABLE, unlabelled=f"{tmp_path}/x/../x")
+    rest = {*catalog.open_pair(pictures(FLAT, TABLE, split="train[:50%]"), "train[50%:]").test_source.names()}
+    found = catalog.open_source(data, "train[:50%]").names()
+    assert {*found} == {*FLAT} - rest - {*catalog.open_pair(data, "test").test_source.names()}
+    assert len(catalog.open_source(data, "unlabelled[:50%]").names()) == 10
+
+
+def test_unlabelled_pictures_alone(pictures, tmp_path):
+    data = pictures([*CLASSES, "loose.png"])
+    data = PicturesConfig(unlabelled=data.labelled, data_dir=data.data_dir, dataset="folder:preset")
+    source = catalog.open_source(data, "train")
+    assert source.names() == sorted([*CLASSES, "loose.png"])
+    assert catalog.open_source(data, "unlabelled[:50%]").num_examples == 8
+    assert catalog.open_probe(data, "") is None
+    said = catalog.summarized(data, [catalog.used_of("split", "train", source)])
+    assert said.split("\n")[-1] == "  not used: --dataset=folder:preset"
+    with pytest.raises(ConfigError, match=r"--unlabelled=.*/none: no such folder"):
+        catalog.open_source(PicturesConfig(unlabelled=f"{tmp_path}/x,{tmp_path}/none"), "train")
+    os.makedirs(tmp_path / "none")
+    with pytest.raises(ConfigError, match=r"--unlabelled=.*/none: no images in it"):
+        catalog.open_source(PicturesConfig(unlabelled=f"{tmp_path}/x,{tmp_path}/none"), "train")
+
+
+def test_flags_that_need_each_other():
+    with pytest.raises(ConfigError, match="--labels=a.csv: needs the folder of these pictures, --labelled=FOLDER"):
+        PicturesConfig(labels="a.csv")
+    with pytest.raises(ConfigError, match="--unlabelled=a,: must be folders with single commas"):
+        PicturesConfig(unlabelled="a,")
+
+
+def test_files_in_another_order_on_the_disk(pictures, tmp_path):
+    first = catalog.open_pair(pictures(), "test").test_source.names()
+    shutil.rmtree(tmp_path / "x")
+    assert catalog.open_pair(pictures(CLASSES[::-1]), "test").test_source.names() == first
