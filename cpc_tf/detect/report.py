@@ -23,7 +23,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     rows += paper_rows(paper.TABLE_4, " (paper, VOC 2007)")
     note = "Percent; mean average precision. The paper does not say how it averages; VOC 2007's way is over 11 points."
     columns = ["Method", "Architecture", *AVERAGES.values()]
-    table = Table("table4", "Object detection (table 4 of the paper)", columns, rows, note)
+    table = Table("table4", "Object detection", columns, rows, note, "table 4 of the paper (PASCAL VOC 2007)")
     short = [presets.shorter(DetectConfig, preset, run.get("steps", 0), run.get("images", 0)) for run in runs]
     means = {method.title: str(method.spread("map11")) for method in found}
     findings = [Finding("detection, mAP", means, presets.remark(short))]

@@ -27,6 +27,9 @@ class EmbedConfig(Settings):
         "How the map is made: 'pca' (directions of largest variance) or 'tsne' (t-SNE keeps neighbours together)",
         choices=embedding_map.METHODS,
     )
+    labels: str = setting(
+        "", "CSV file with the classes of pictures (lines such as pictures/1.jpg,cat), for --map and --to_label"
+    )
     neighbours: str = setting("", "Pictures, as for --pictures, whose nearest ones --sheet shows; empty: none")
     sheet: str = setting("neighbours.png", "PNG that --neighbours draws")
     duplicates: str = setting("", "CSV to write with pictures that nearly repeat an earlier one; empty: none")

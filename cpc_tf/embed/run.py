@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpc_tf import pictures
+from cpc_tf.data.sources import label_file
 from cpc_tf.embed import outputs, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder, open_encoder
@@ -16,6 +17,7 @@ from cpc_tf.files import write_file
 from cpc_tf.pictures import Pictures
 from cpc_tf.results import map as embedding_map
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
 from cpc_tf.training.progress import Progress
 
 _THUMBNAIL = 64  # px
@@ -54,7 +56,7 @@ def embed(config: EmbedConfig, progress: Tell | None = None) -> Embedding:
     outputs.check(config)
     found = pictures.find(config.pictures)
     queries = pictures.find(config.neighbours, "neighbours") if config.neighbours else None
-    labels: dict[str, tuple[str, ...]] = {}
+    labels = _labels(config.labels, found.names)
     encoder = open_encoder(config.encoder, config.seed, config.image_size)
     tell(f"features: {encoder.what}")
     kept, features, broken = _encode(encoder, found, config.batch_size, tell)
@@ -87,6 +89,18 @@ def embed(config: EmbedConfig, progress: Tell | None = None) -> Embedding:
         _draw_neighbours(config, encoder, sound, features, queries)
         tell(f"{config.sheet}: the nearest pictures of {config.neighbours}")
     return result
+
+
+def _labels(path: str, names: list[str]) -> dict[str, tuple[str, ...]]:
+    """Returns {picture: its classes} of those that have a class in a table."""
+    if not path:
+        return {}
+    matched = label_file.match(path, label_file.read(path), names)
+    if not matched.of:
+        raise ConfigError(
+            f"--labels={path}: none of its files is a picture of --pictures, e.g. {listed(matched.absent)}"
+        )
+    return {name: classes for name, classes in matched.of.items() if classes}
 
 
 def _encode(

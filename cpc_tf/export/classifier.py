@@ -12,7 +12,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.card import PIXELS
+from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.network import Network
@@ -140,7 +140,7 @@ def _export(
         "geometry": flatten(geometry) if is_grid else None,
         "levels": model.levels,
         "encoder": result["identity"],
-        "dataset": readme.dataset_name(run.data.dataset),
+        "dataset": readme.dataset_name(run.data.origin),
         "run": os.path.basename(workdir.rstrip("/")),
         "step": step,
         "figures": figures,
@@ -172,7 +172,7 @@ def _readme(card: dict[str, Any], result: dict[str, Any], run: LinearConfig | Ef
         ("run", f"`{card['run']}`, step {card['step']}"),
         ("software", readme.software(card["versions"])),
     ]
-    sums = ", of each class on its own" if card["several_labels"] else ", calibrated; those of a picture sum to 1"
+    sums = "of each class on its own" if card["several_labels"] else "those of a picture sum to 1"
     texts = {
         "count": len(card["class_names"]),
         "names": ", ".join(f"`{name}`" for name in card["class_names"]),
@@ -185,12 +185,16 @@ def _readme(card: dict[str, Any], result: dict[str, Any], run: LinearConfig | Ef
 
 
 def _encoder(identity: dict[str, Any]) -> str:
-    """What is known of the encoder before the run, as text."""
-    if identity["trained_by"] == PIXELS:
-        return f"none: {identity['architecture'] or 'it'} learned from the pixels"
-    known = {"trained by": "trained_by", "on": "dataset", "module": "module"}
-    told = [f"{word} `{identity[key]}`" for word, key in known.items() if identity.get(key)]
-    return " ".join([*([f"`{identity['architecture']}`"] if identity.get("architecture") else []), *told])
+    """What the encoder was before the run, as text."""
+    by, architecture = identity["trained_by"], identity["architecture"]
+    if by == PIXELS:
+        return f"`{architecture}`, from random weights on" if architecture else "none, the pixels themselves"
+    module = f"module `{identity['module']}`" if identity["module"] else ""
+    if by in (UNTRAINED, UNKNOWN):
+        return ", ".join(
+            filter(None, [architecture and f"`{architecture}`", "random weights" * (by == UNTRAINED), module])
+        )
+    return f"`{architecture}`, trained by `{by}` on `{readme.dataset_name(identity['dataset'])}`, {module}"
 
 
 def _calibration(found: dict[str, Any] | None, test_split: str) -> str:

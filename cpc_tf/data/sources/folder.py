@@ -42,7 +42,6 @@ class FolderSource(IndexedSource):
         return self._labels.numpy()  # known without reading a file
 
     def names(self) -> list[str]:
-        """Returns the names of the files, relative to the folder, in the order of `ordered`."""
         return list(self._files.names)
 
     def changed(self) -> list[str]:
