@@ -98,7 +98,7 @@ def _places(root: str, items: list[tuple[str, str]]) -> Iterator[str]:
         place = place.replace("\\", "/")
         place = place[len(root) :] if place.startswith(f"{root}/") else place
         parts = [part for part in place.split("/") if part not in ("", ".", "..")]
-        # Some are written from folders above the root. `images` alone is no end of train/images: it may hold all splits.
+        # Some are written from folders above the root. `images` alone is no end of train/images: it may hold all.
         starts = [n for n in range(len(parts)) if not n or any(not boxes_layout.kind([part]) for part in parts[n:])]
         ends = ("/".join(parts[start:]) for start in starts)
         if found := next((end for end in ends if tf.io.gfile.exists(f"{root}/{end}")), None):
