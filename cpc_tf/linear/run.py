@@ -110,9 +110,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
         numerics = {} if encoder.compiles else {"xla": "off"}
         kind, classes = label_kinds.of(source.several_labels), len(source.class_names)
-        trainee = LinearTraining(
-            replace(config, **numerics), encode, latent_shape, len(source.class_names), strategy, kind
-        )
+        trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, classes, strategy, kind)
         augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
 
         def cached(**order) -> tf.data.Dataset:

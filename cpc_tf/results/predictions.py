@@ -51,7 +51,7 @@ def read(run: Run) -> Predictions | None:
         known = [float(row["probability"]) for row in rows if "probability" in row]
     except (KeyError, ValueError, TypeError, OverflowError, csv.Error):
         return None
-    if not len(pairs) or pairs.min() < 0:
+    if not len(pairs) or pairs.min() < 0 or run.get("several_labels"):
         return None
     probabilities = np.array(known) if len(known) == len(pairs) and 0 <= min(known) <= max(known) <= 1 else None
     return Predictions(*pairs.T, probabilities, [row.get("file") or "" for row in rows] if "file" in rows[0] else ())
@@ -108,7 +108,7 @@ def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageCo
       source: the test split that the predictions are of.
       geometry: how the test cuts its images.
     """
-    found = read(Run({}, "", workdir))
+    found = read(Run({"several_labels": source.several_labels}, "", workdir))
     if found is not None and found.probabilities is not None:
         with plots.optional(os.path.join(workdir, SHEET)) as path:
             write_file(path, draw(found, images_of(source, geometry), source.class_names))
