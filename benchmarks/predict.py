@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from absl import app, flags
 
@@ -22,12 +22,18 @@ _ROUNDS = flags.DEFINE_integer("repeats", 5, "rounds of both; their medians are 
 def main(argv) -> None:
     """Prints one line."""
     del argv
-    whole, bare = measure(_MODEL.value, _PICTURES.value, _BATCH.value, _MOST.value, _ROUNDS.value)
+    (whole, whole_cpu), (bare, bare_cpu) = measure(
+        _MODEL.value, _PICTURES.value, _BATCH.value, _MOST.value, _ROUNDS.value
+    )
     print(f"predict {whole:.1f} pictures/s, the model alone {bare:.1f}, ratio {whole / bare:.2f}")
+    print(f"CPU time {whole_cpu:.2f} ms a picture, the model alone {bare_cpu:.2f} ms, ratio {bare_cpu / whole_cpu:.2f}")
 
 
-def measure(directory: str, given: str, batch_size: int, most: int, rounds: int) -> tuple[float, float]:
-    """Returns pictures per second of the whole prediction and of the model alone, the medians of some rounds."""
+def measure(directory: str, given: str, batch_size: int, most: int, rounds: int) -> list[tuple[float, float]]:
+    """Returns (pictures per second, ms of CPU time a picture) of the whole prediction and of the model alone.
+
+    These are the medians of some rounds; the time until the first batch is there does not count.
+    """
     from cpc_tf import pictures
     from cpc_tf.predict.models import open_model
 
@@ -35,22 +41,24 @@ def measure(directory: str, given: str, batch_size: int, most: int, rounds: int)
     files = files.take(range(0, len(files), -(-len(files) // most)))
     prepared = [batch.images for batch, *_ in model.predict(files, batch_size) if len(batch.indices)]  # warms up, too
 
-    def bare() -> None:
+    def bare() -> Iterator[int]:
         for images in prepared:
             model.classify(images)
+            yield len(images)
 
-    def whole() -> None:
-        for _ in model.predict(files, batch_size):
-            pass
+    def whole() -> Iterator[int]:
+        for batch, *_ in model.predict(files, batch_size):
+            yield len(batch.indices)
 
-    rates = [(_rate(whole, len(files)), _rate(bare, len(files))) for _ in range(rounds)]
-    return tuple(statistics.median(column) for column in zip(*rates))
+    found = [(_timed(whole()), _timed(bare())) for _ in range(rounds)]
+    return [tuple(map(statistics.median, zip(*column))) for column in zip(*found)]
 
 
-def _rate(function: Callable[[], None], count: int) -> float:
-    start = time.perf_counter()
-    function()
-    return count / (time.perf_counter() - start)
+def _timed(batches: Iterator[int]) -> tuple[float, float]:
+    next(batches)
+    start, cpu = time.perf_counter(), time.process_time()
+    count = sum(batches)
+    return count / (time.perf_counter() - start), 1000 * (time.process_time() - cpu) / count
 
 
 if __name__ == "__main__":

@@ -18,7 +18,12 @@ __version__ = "0.1.0"
 _EXPORTED = {
     "ConfigError": "cpc_tf.settings",
     "Encoder": "cpc_tf.api.encoder",
+    "classify": "cpc_tf.api.runs",
     "load_encoder": "cpc_tf.api.encoder",
+    "Model": "cpc_tf.api.model",
+    "RunEnded": "cpc_tf.settings",
+    "embed": "cpc_tf",
+    "predict": "cpc_tf",
     "pretrain": "cpc_tf",
 }
 __all__ = [*_EXPORTED]

@@ -20,6 +20,8 @@ COMMANDS = {
     "efficient": ("cpc_tf.efficient", "train a classifier on few labels, and fine-tune the encoder"),
     "detect": ("cpc_tf.detect", "train a detector on pictures with boxes"),
     "export": ("cpc_tf.export", "write the encoder, classifier or detector of a run as a SavedModel"),
+    "predict": ("cpc_tf.predict", "say what is on new pictures, with an exported classifier or detector"),
+    "embed": ("cpc_tf.embed", "write the features of pictures; map them, find neighbours and duplicates"),
     "report": ("cpc_tf.report", "put all results below a folder on one page"),
     "show": ("cpc_tf.show_patches", "draw the patches that an encoder sees"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 
 from cpc_tf.settings import RunEnded
 
@@ -59,6 +60,11 @@ class Deferred:
 
 
 def _handle(handler) -> dict:
-    """Sets a handler of both signals, except of those that are ignored, as with nohup. Returns the handlers before."""
+    """Sets a handler of both signals, except of those that are ignored, as with nohup. Returns the handlers before.
+
+    In another thread than the main one, which Python lets have none, nothing is set.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return {}
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     return {number: signal.signal(number, handler) for number in handlers if handlers[number] is not signal.SIG_IGN}

@@ -123,5 +123,7 @@ def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_e
 
 def test_predictions_beside_the_bare_model(tmp_path):
     model = write_classifier(tmp_path / "model")
-    whole, bare = predict_benchmark.measure(model, write_pictures(tmp_path / "own", {"x": 4}), 3, most=6, rounds=1)
+    (whole, _), (bare, _) = predict_benchmark.measure(
+        model, write_pictures(tmp_path / "own", {"x": 4}), 3, most=6, rounds=1
+    )
     assert min(whole, bare) > 0

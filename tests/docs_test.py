@@ -62,7 +62,7 @@ def test_commands_are_found():
 def test_every_flag_named_exists(path):
     """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
     fields = [field for module in (*SETTINGS, *OWN_SETTINGS) for _, field in leaves(settings_of(module))]
-    ours = {f"--{field.name}" for field in fields if field.metadata["flag"]} | {"--flagfile", "--help"}
+    ours = {f"--{field.name}" for field in fields if field.metadata["flag"]} | {"--flagfile", "--preset", "--help"}
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     for span in re.findall(r"`(--[^`]*)`", text):
         for flag in re.findall(r"--\w+", span):

@@ -122,4 +122,5 @@ def test_export_then_hub_then_linear(room, uninterrupted):
     for baseline in ("random", "pixels"):
         assert json.loads(pathlib.Path(workdir, baseline, "result.json").read_text())["top1"] > 1 / 19
     assert "random encoder" in done.stdout
-    assert pathlib.Path(workdir, "linear.png").read_bytes().startswith(b"\x89PNG")
+    for picture in ("linear.png", "predictions.png", "map.png"):
+        assert pathlib.Path(workdir, picture).read_bytes().startswith(b"\x89PNG")

@@ -45,3 +45,20 @@ def test_neighbours_of_images_it_never_saw():
         features = encode_dataset(pipeline.plain_patches(source, geometry, 38), encode, count=190)
         found[encoder] = nearest_neighbour_accuracy(features.latents.mean((1, 2)), features.labels)
     assert found[str(MODULE)] > found[f"random:{MODULE}"] + 0.05
+
+
+def test_its_conversions_are_of_this_module_and_compute_the_same():
+    card = read_card(str(MODULE), "").to_json()
+    found = {path.parent: json.loads(path.read_text()) for path in MODULE.parent.glob("*/runtime.json")}
+    assert {each["format"] for each in found.values()} == {"tflite", "onnx", "keras3"}
+    for folder, values in found.items():
+        assert values["card"] == card
+        assert {name: (folder / name).stat().st_size for name in values["bytes"]} == values["bytes"]
+        assert values["similarity"] > 0.98
+    images = np.random.default_rng(0).uniform(size=[1, 128, 128, 3]).astype(np.float32)
+    wanted = hub.load(str(MODULE))(images).numpy()
+    for folder in (folder for folder, values in found.items() if values["format"] == "tflite"):
+        runner = tf.lite.Interpreter(str(folder / "encoder.tflite")).get_signature_runner("encoder")
+        features = runner(images=images)["features"]
+        least = 1 - 1e-6 if found[folder]["quantize"] == "none" else 0.9
+        assert float((features * wanted).sum() / np.linalg.norm(features) / np.linalg.norm(wanted)) > least, folder

@@ -25,7 +25,10 @@ class LabelsConfig(Settings):
         0, "Labels of each class to use, instead of --label_fraction; 0: --label_fraction decides", minimum=0
     )
     held_out: float = setting(
-        0.2, "Part of these labels to select settings and lengths on; 0: nothing is selected", minimum=0, maximum=0.9
+        0.2,
+        "Part of these labels to select settings and lengths, and to calibrate probabilities; 0: neither",
+        minimum=0,
+        maximum=0.9,
     )
 
 

@@ -99,14 +99,14 @@ def findings(found: Curves) -> list[Finding]:
         if ours.mean <= pixels.mean:
             remark = "pixels are not behind"
         elif any(map(doubt, both)):
-            remark = "no gain is claimed"
+            remark = "" if compared else "no gain is claimed"
         elif at == common[0] and gain and not (gain.bound and gain.factor < 1.05):  # else pixels have no more
             remark = f"pixels need {gain} times as many labels"
         compared.append(_finding(both, at, remark))
-    for own, lacking in ((found.ours, "pixels"), (found.pixels, "an encoder trained without labels")):
-        if own and not compared:
-            at, point = next(iter(own.items()))
-            compared = [_finding([point], at, f"{lacking}: not measured")]
+    alone = found.ours or found.pixels
+    if alone and not compared:
+        at, point = next(iter(alone.items()))
+        return [_finding([point], at, "")]
     return compared
 
 

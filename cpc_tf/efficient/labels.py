@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpc_tf.data.sources.several_labels import rarest
 from cpc_tf.efficient.config import LabelsConfig
 from cpc_tf.settings import ConfigError
 
@@ -61,26 +62,6 @@ def choose_labels(labels: np.ndarray, class_names: tuple[str, ...], config: Labe
     if not config.held_out or (max if several else min)(map(len, chosen)) < 2:
         return Labels(_sorted(chosen), None, None, fraction)
     return Labels(_sorted(chosen), _sorted(fit), _sorted(held_out), fraction)
-
-
-def rarest(labels: np.ndarray) -> np.ndarray:
-    """Returns the class that each example counts for, int64 [N]: the number of classes if it has no label.
-
-    The class that the fewest of the examples left have takes all that have it, then the next (as the iterative
-    stratification of Sechidis et al. 2011 goes through them). So rare classes are stratified exactly, others nearly.
-
-    Args:
-      labels: float32 [N, classes] of 0 and 1.
-    """
-    left = labels > 0.5
-    groups = np.full(len(labels), labels.shape[1], np.int64)
-    while left.any():
-        counts = left.sum(0)
-        number = np.argmin(np.where(counts > 0, counts, len(labels) + 1))
-        own = left[:, number].copy()
-        groups[own] = number
-        left[own] = False
-    return groups
 
 
 def _refuse_unseen(labels: np.ndarray, class_names: tuple[str, ...], seen: np.ndarray, config: LabelsConfig) -> None:

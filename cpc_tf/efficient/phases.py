@@ -114,6 +114,15 @@ class Inputs:
         batches = (slice(start, start + self._batch) for start in range(0, len(labels), self._batch))
         return [{"latents": latents[rows], "label": labels[rows]} for rows in batches]
 
+    def sample(self, part: str, most: int) -> tuple[np.ndarray, Features]:
+        """Returns at most `most` evenly spaced images of a part, uint8 [n, S, S, 3], and their mean features [n, D]."""
+        source = self._source(part)
+        every = -(-source.num_examples // most)
+        images = pipeline.plain_images(source, self._config.images, self._batch, every=every)
+        pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
+        encode = functools.partial(_mean_features, self._encode)
+        return pixels, encode_dataset(images, encode, len(pixels), field="image")
+
     @functools.cached_property
     def _views(self) -> Features:
         """All views of the chosen images: view after view, each in the order of the images."""
@@ -121,6 +130,10 @@ class Inputs:
         views = config.sgd.cached_views
         batches = pipeline.image_views(source, config.images, config.augment, self._batch, views, config.training.seed)
         return encode_dataset(batches, self._encode, views * self.count, "encoding images", "image")
+
+
+def _mean_features(encode: Callable[[tf.Tensor], tf.Tensor], images: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_mean(encode(images), [1, 2])  # [B, h, w, D] -> [B, D]
 
 
 class Evaluated(NamedTuple):

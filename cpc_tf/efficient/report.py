@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.efficient import label_curve
 from cpc_tf.efficient.label_curve import IMAGENET, METRICS, Curves, interpolated, labels_of, method_of
-from cpc_tf.results import glyphs, paper, plots, several
+from cpc_tf.results import glyphs, paper, plots, predictions, several
 from cpc_tf.results.blocks import TRAINING, Block, Details, Figure, Gain, Part, Row, Spread, Table, percent, spread
 from cpc_tf.results.methods import fraction, methods
 from cpc_tf.results.runs import Run, is_number
@@ -69,7 +68,7 @@ def table_2(found: Curves, dataset: str) -> Table:
         "rows. Gain: how many times as many labels the baseline needs for the same accuracy, interpolated in "
         "their logarithm, or by the paper's coarser rule; only for runs that are known to be as long as the preset's."
     )
-    return _over_fractions("table2", "Pixels against CPC features (table 2 of the paper)", lines, note, dataset)
+    return _over_fractions("table2", "Pixels against CPC features", lines, note, dataset)
 
 
 def table_3(found: Curves, dataset: str) -> list[Table]:
@@ -79,7 +78,7 @@ def table_3(found: Curves, dataset: str) -> list[Table]:
         values = {name: _spreads(dict(zip(paper.TABLE_3_FRACTIONS, percents))) for name, *percents in rows}
         printed += [(group, name, "paper", at) for name, at in values.items()]
     ours = _phases(found, "Top-5 accuracy", "top5"), _phases(found, "Top-1 accuracy (the paper prints none)", "top1")
-    title = "Fixed and fine-tuned, beside other methods (table 3 of the paper)"
+    title = "Fixed and fine-tuned"
     note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it."
     lines = [*ours[0], *printed, *ours[1]]
     return [_over_fractions("table3", title, lines, note, dataset)] if any(ours) else []
@@ -99,8 +98,9 @@ def _over_fractions(name: str, title: str, lines: Lines, note: str, dataset: str
     """Returns a table with a column for each fraction of the labels, without empty rows."""
     columns = sorted({f for *_, at in lines for f in at})
     rows = [Row([own, *map(at.get, columns)], source, group) for group, own, source, at in lines if any(at.values())]
-    note += "" if dataset in IMAGENET else f" The paper's figures are of ImageNet, ours of {dataset}."
-    return Table(name, title, ["Labeled data", *map(percent, columns)], rows, note)
+    theirs = f"table {name[-1]} of the paper"
+    theirs += "" if dataset in IMAGENET else f" (its figures are of ImageNet, ours of {dataset})"
+    return Table(name, title, ["Labeled data", *map(percent, columns)], rows, note, theirs)
 
 
 def _spreads(percents: Mapping[float, float | None]) -> dict[float, Spread]:
@@ -138,21 +138,12 @@ def confusions(found: Curves) -> list[Block]:
 def matrix(runs: Sequence[Run]) -> np.ndarray | None:
     """Returns counts [true class, predicted class] of the test images over all runs; None without predictions."""
     classes = runs[0].get("num_classes", 0)
-    known = [pairs for run in runs if (pairs := predictions(run)) and max(map(max, pairs)) < classes]
+    known = [found for run in runs if (found := predictions.read(run)) and found.pairs.max() < classes]
     if not known:
         return None
     counts = np.zeros([classes, classes], np.int64)
-    np.add.at(counts, tuple(np.concatenate(known).T), 1)
+    np.add.at(counts, tuple(np.concatenate([found.pairs for found in known]).T), 1)
     return counts
-
-
-def predictions(run: Run) -> list[tuple[int, int]]:
-    """Returns (label, prediction) of each test image from predictions.csv; [] if it cannot be read."""
-    try:
-        pairs = [(int(row["label"]), int(row["prediction"])) for row in csv.DictReader(run.lines("predictions.csv"))]
-    except (KeyError, ValueError, TypeError, csv.Error):
-        return []
-    return pairs if all(min(pair) >= 0 for pair in pairs) else []
 
 
 def _matrix_figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:

@@ -12,12 +12,15 @@ import tensorflow as tf
 
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.efficient.classifier import FINE_TUNED
+from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels, choose_labels
 from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder
+from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.evaluation import calibration, label_kinds, predictions
+from cpc_tf.results import map as embedding_map
+from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, wants_xla
@@ -106,6 +109,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     files, kind = phases.inputs.sources[1].names(), phases.inputs.kind
     choices = kind.choices(tested.logits, tested.labels)
     workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, kind))
+    _draw(phases, workdir)
     held_out = len(labels.held_out) if selection.records else 0
     return workdir.finish(
         {
@@ -130,6 +134,20 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     )
 
 
+def _draw(phases: Phases, workdir: Workdir) -> None:
+    """Draws what was predicted of test images, and a map of them by the features of the encoder, if there is one."""
+    test_source, config = phases.inputs.sources[1], workdir.config
+    shown = None
+    if config.classifier.encoder != PIXELS:
+        with fetching(test_source):  # several workers encode together
+            shown = phases.inputs.sample("test", embedding_map.SAMPLE)
+    if workdir.chief:
+        sheet.write_sheet(workdir.path, test_source, config.images)
+        if shown:
+            images, (features, labels) = shown
+            embedding_map.write(workdir.path, features, images, labels, phases.inputs.class_names)
+
+
 def _train(selection: Selection, phases: Phases) -> tuple[Evaluated, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
     config, steps = selection.config, selection.finetune_steps
@@ -148,11 +166,13 @@ def _train(selection: Selection, phases: Phases) -> tuple[Evaluated, dict[str, d
 def select(config: EfficientConfig, phases: Phases) -> Selection:
     """Selects settings of the first phase on the held-out labels and then, with the best, the length of fine-tuning.
 
+    The temperature is fitted on the same labels, so a frozen phase is trained without them even if nothing is chosen.
+
     Raises:
       Diverged: all settings diverge. If only some do, they are recorded and not chosen.
     """
     phase, tried = first_phase(config), trials(config)
-    if len(tried) == 1 and not fine_tuning(config):
+    if len(tried) == 1 and phase == SUPERVISED:  # only for the temperature it would take as long again
         return Selection([], config, 0)
     records, divergence = [], None
     for number, settings in enumerate(tried):

@@ -27,6 +27,9 @@ class EmbedConfig(Settings):
         "How the map is made: 'pca' (directions of largest variance) or 'tsne' (t-SNE keeps neighbours together)",
         choices=embedding_map.METHODS,
     )
+    labels: str = setting(
+        "", "CSV file with the classes of pictures (lines such as pictures/1.jpg,cat), for --map and --to_label"
+    )
     neighbours: str = setting("", "Pictures, as for --pictures, whose nearest ones --sheet shows; empty: none")
     sheet: str = setting("neighbours.png", "PNG that --neighbours draws")
     duplicates: str = setting("", "CSV to write with pictures that nearly repeat an earlier one; empty: none")
@@ -40,10 +43,6 @@ class EmbedConfig(Settings):
     seed: int = count(0, "Seed of t-SNE and of an untrained --encoder=random:MODULE", minimum=0)
 
     def check(self):
-        if not self.encoder:
-            raise ConfigError("--encoder= is empty: name a TF-Hub module, e.g. --encoder=runs/photos/hub")
-        if not self.pictures:
-            raise ConfigError(f"--pictures= is empty: name {pictures.HELP}")
         if self.output and not self.output.lower().endswith(FORMATS):
             raise ConfigError(f"--output={self.output}: must end with {', '.join(FORMATS)}")
         if self.pictures == self.neighbours == "-":

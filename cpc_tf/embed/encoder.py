@@ -24,12 +24,14 @@ class Encoder(NamedTuple):
     Attributes:
       prepare: image uint8 [H, W, 3] -> uint8 [S, S, 3].
       encode: uint8 [N, S, S, 3] -> features float32 [N, D].
+      latents: the same -> float32 [N, R, C, D], whose mean the features are; None for a module of others.
       least_side: the shorter side of an image that `prepare` needs, px.
       what: what the features are, for people.
     """
 
     prepare: Callable[[tf.Tensor], tf.Tensor]
     encode: Callable[[tf.Tensor], tf.Tensor]
+    latents: Callable[[tf.Tensor], tf.Tensor] | None
     least_side: int
     what: str
 
@@ -62,20 +64,23 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
             encode=_compiled(
                 lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), image_size
             ),
+            latents=None,
             least_side=image_size,
             what=f"the module's output for whole pictures, resized to {image_size} x {image_size} px",
         )
     geometry = card.geometry
 
-    def mean_latents(images: tf.Tensor) -> tf.Tensor:
+    def prepare(image: tf.Tensor) -> tf.Tensor:
+        return geo.centre_crop(geo.fit(image, geometry.resize, geometry.resize_mode), geometry.image_size)
+
+    def latents(images: tf.Tensor) -> tf.Tensor:
         patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
-        return tf.reduce_mean(loaded.patch_latents(patches), [1, 2])
+        return loaded.patch_latents(patches)
 
     return Encoder(
-        prepare=lambda image: geo.centre_crop(
-            geo.fit(image, geometry.resize, geometry.resize_mode), geometry.image_size
-        ),
-        encode=_compiled(mean_latents, geometry.image_size),
+        prepare=prepare,
+        encode=_compiled(lambda images: tf.reduce_mean(latents(images), [1, 2]), geometry.image_size),
+        latents=_compiled(latents, geometry.image_size),
         least_side=geometry.resize,
         what=(
             f"mean latents of {geometry.grid} x {geometry.grid} patches of {geometry.patch_size} px, cut from pictures "

@@ -61,38 +61,35 @@ class Classifying:
 
 
 class HubClassifier(tf.Module):
-    """Images [N, H, W, 3], uint8, any N, H and W -> probabilities, logits, labels and names; see classifier.md."""
+    """Images [N, H, W, 3], uint8, any N, H and W -> probabilities, logits, labels and names; see classifier.md.
+
+    `prepared` and `classify` are its two halves, with images uint8 [N, S, S, 3] between them.
+    """
 
     def __init__(self, model: Classifying):
         super().__init__(name="classifier")
-        self.held, side = list(model.held), model.geometry.image_size
-        spec = tf.TensorSpec([None, side, side, 3], tf.uint8, name="prepared")
+        self.held, side, names = list(model.held), model.geometry.image_size, list(model.class_names)
 
-        def each(function: Callable[[tf.Tensor], tf.Tensor], values: tf.Tensor) -> tf.Tensor:
-            return tf.map_fn(function, values, fn_output_signature=tf.TensorSpec(spec.shape[1:], tf.uint8))
+        def graph(function: Callable, *signature: tf.TensorSpec) -> Callable:
+            return tf.function(function, input_signature=signature, autograph=False)
 
-        @tf.function(input_signature=[spec], autograph=False)
-        def classify(prepared: tf.Tensor) -> dict[str, tf.Tensor]:
-            return model.outputs(prepared)
+        def each(function: Callable[[tf.Tensor], tf.Tensor], of: tf.TensorSpec) -> Callable[[tf.Tensor], tf.Tensor]:
+            """Returns a function of images or files [N] -> uint8 [N, S, S, 3], given one of a single one."""
+            result = tf.TensorSpec([side, side, 3], tf.uint8)
+            return graph(lambda values: tf.map_fn(function, values, fn_output_signature=result), of)
 
-        @tf.function(input_signature=[IMAGES], autograph=False)
-        def prepare(images: tf.Tensor) -> tf.Tensor:
-            return each(model.prepared, images)
+        self.prepared, self._decoded = each(model.prepared, IMAGES), each(model.decoded, ENCODED)
+        self.classify = graph(model.outputs, tf.TensorSpec([None, side, side, 3], tf.uint8, name="prepared"))
+        self.class_names = graph(lambda: tf.constant(names))
 
-        @tf.function(input_signature=[IMAGES], autograph=False)
-        def call(images: tf.Tensor) -> dict[str, tf.Tensor]:
-            return classify(prepare(images))
+    @tf.function(input_signature=[IMAGES], autograph=False)
+    def __call__(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.classify(self.prepared(images))
 
-        @tf.function(input_signature=[ENCODED], autograph=False)
-        def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
-            return classify(each(model.decoded, encoded))
-
-        @tf.function(input_signature=[], autograph=False)
-        def all_names() -> tf.Tensor:
-            return tf.constant(list(model.class_names))
-
-        self.__call__, self.prepared, self.classify = call, prepare, classify
-        self.from_bytes, self.class_names = from_bytes, all_names
+    @tf.function(input_signature=[ENCODED], autograph=False)
+    def from_bytes(self, encoded: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Does the same with the bytes of files, string [N]."""
+        return self.classify(self._decoded(encoded))
 
 
 def save(module: HubClassifier, directory: str) -> None:

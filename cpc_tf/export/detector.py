@@ -91,7 +91,7 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
         "canvas": flatten(run.canvas),
         "split": run.data.split,
-        "dataset": readme.dataset_name(run.data.dataset),
+        "dataset": readme.dataset_name(run.data.origin),
         "run": os.path.basename(workdir.rstrip("/")),
         "step": step,
         "versions": readme.versions(),

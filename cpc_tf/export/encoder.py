@@ -18,6 +18,7 @@ from cpc_tf.encoders.foreign import LATENTS
 from cpc_tf.encoders.load import load_feature_maps, with_values
 from cpc_tf.encoders.loaded import EncoderName, LoadedEncoder
 from cpc_tf.encoders.network import Network
+from cpc_tf.evaluation import label_kinds
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, HubEncoder, save
 from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of, result_of_ended
@@ -113,6 +114,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         )
         seen = f"It saw whole images, {size}: the grid is a single patch."
     head = f"{chosen.classifier.head_blocks} residual blocks on endpoint `{endpoint}`"
+    titles = label_kinds.of_result(result).score_names
     where = f"on split `{chosen.labels.test_split}`, {result['num_classes']} classes"
     trained = "fine-tuned" if before else "trained"
     return _export(
@@ -134,7 +136,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
             readme.run_row(training, chosen.training.batch_size),
         ],
         figures=readme.table(
-            [(text, f"{100 * found[key]:.1f} %") for key, text in (("top1", "top-1"), ("top5", "top-5"))],
+            [(text, f"{100 * found[key]:.1f} %") for key, text in titles.items()],
             readme.measured_at(where, found["steps"], step),
         ),
     )

@@ -98,11 +98,8 @@ def export(config: ExportConfig) -> dict[str, Any]:
         made = exporters[task.name](run, config.workdir, config.step, config.weights)
         with writing(f"--output={config.output}"):
             made.save(made.module, directory)
-            for name, content in {
-                f"{made.kind}.json": to_json(made.card),
-                "README.md": made.readme,
-                **made.files,
-            }.items():
+            files = {f"{made.kind}.json": to_json(made.card), "README.md": made.readme, **made.files}
+            for name, content in files.items():
                 write_file(os.path.join(directory, name), content)
         measured = verify(made.kind, directory, made.reference())
     return {**made.card, **measured, "summary": made.summary.format(**measured)}

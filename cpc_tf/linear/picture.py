@@ -19,8 +19,9 @@ from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.results import glyphs, plots
+from cpc_tf.results import map as embedding_map
 
-TRAINING_IMAGES, TEST_IMAGES = 1000, 200
+TRAINING_IMAGES, TEST_IMAGES = 1000, embedding_map.SAMPLE
 
 
 class Neighbours(NamedTuple):
@@ -31,6 +32,7 @@ class Neighbours(NamedTuple):
     gallery: np.ndarray  # uint8 [N, S, S, 3]
     gallery_labels: np.ndarray  # int64 [N], or float32 [N, classes]
     order: np.ndarray  # int64 [Q, N], indices into the gallery, the nearest first
+    features: np.ndarray  # float32 [Q, D], mean latents of the test images
 
 
 def neighbours(encoder: str, seed: int, geometry: GeometryConfig, data: catalog.Pair) -> Neighbours:
@@ -51,7 +53,8 @@ def neighbours(encoder: str, seed: int, geometry: GeometryConfig, data: catalog.
     centre = others.mean(0)
     others = others - centre
     others = others / (np.linalg.norm(others, axis=1, keepdims=True) + 1e-12)
-    return Neighbours(images, labels, gallery, gallery_labels, np.argsort(-(features - centre) @ others.T))
+    order = np.argsort(-(features - centre) @ others.T)
+    return Neighbours(images, labels, gallery, gallery_labels, order, features)
 
 
 def draw(
@@ -71,24 +74,25 @@ def draw(
     names = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
-        left, right = canvas.subfigures(1, 2, width_ratios=[1, 2.2])
+        left, right = canvas.subfigures(1, 2, width_ratios=[1, 3])
         _bars(left.subplots(), results, theme)
         axes = right.subplots(len(queries), 1 + len(shown) * count, squeeze=False)
         for row, query in zip(axes, queries):
             own = first.labels[query]
             plots.tile(row[0], first.images[query])
-            row[0].set_ylabel(_named(names, own), rotation=0, ha="right", va="center", fontsize=9)
+            row[0].set_xlabel(_named(names, own), fontsize=10, fontweight="bold", labelpad=3)
             near = [(found, index) for found in shown.values() for index in found.order[query, :count]]
             for axis, (found, index) in zip(row[1:], near):
                 label = found.gallery_labels[index]
                 plots.tile(axis, found.gallery[index], frame=plots.TRUE if _alike(label, own) else plots.MISSED)
-                axis.set_xlabel("" if _alike(label, own) else _named(names, label), fontsize=7, labelpad=1)
-        axes[0][0].set_title("test image", fontsize=10, fontweight="normal")
+                axis.set_xlabel(_named(names, label), fontsize=10, labelpad=3)
+        axes[0][0].set_title("test image", fontsize=11, fontweight="bold")
         for axis, title in zip(axes[0][1::count], shown):
             # Wider than its column: the first title alone makes room for all.
-            axis.text(0, 1.06, f"nearest training images by {title}", transform=axis.transAxes).set_in_layout(False)
+            said = {"fontsize": 11, "fontweight": "bold", "transform": axis.transAxes}
+            axis.text(0, 1.06, f"nearest training images by {title}", **said).set_in_layout(False)
 
-    return plots.png(fill, 15, 7, dpi=100)
+    return plots.png(fill, 17, 1.5 * len(queries) + 0.5, dpi=100)
 
 
 def _bars(axis: Axes, results: Mapping[str, dict], theme: plots.Theme) -> None:
@@ -97,8 +101,8 @@ def _bars(axis: Axes, results: Mapping[str, dict], theme: plots.Theme) -> None:
     chance = first.get("map_chance", 1 / first["num_classes"])
     values = [*(100 * result[kind.main] for result in results.values()), 100 * chance]
     colors = [theme.color(result["identity"]["trained_by"]) for result in results.values()]
-    axis.bar_label(axis.bar([*results, "chance"], values, color=[*colors, theme.color("line")]), fmt="%.1f")
-    axis.set(ylim=(0, 105), title=f"test {kind.score_names[kind.main]} of a linear classifier, %")
+    axis.bar_label(axis.bar([*results, "chance"], values, color=[*colors, theme.color("chance")]), fmt="%.1f")
+    axis.set(ylim=(0, 105), title=f"{kind.score_names[kind.main]} on test images, linear classifier, %")
     axis.tick_params(axis="x", labelrotation=20)
     axis.grid(visible=False)
 

@@ -59,4 +59,4 @@ def _table_1(found: Sequence[Method]) -> list[Table]:
     rows += paper_rows(paper.TABLE_1, " (paper, ImageNet)")
     note = "Percent; a linear classifier on the frozen encoder. After ±, half the range of several runs."
     columns = ["Method", "Params (M)", "Top-1", "Top-5"]
-    return [Table("table1", "Linear classification (table 1 of the paper)", columns, rows, note)]
+    return [Table("table1", "Linear classification", columns, rows, note, "table 1 of the paper (ImageNet)")]

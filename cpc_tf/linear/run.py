@@ -26,6 +26,8 @@ from cpc_tf.files import write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
+from cpc_tf.results import map as embedding_map
+from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
@@ -65,6 +67,10 @@ def linear(config: LinearConfig) -> dict[str, Any]:
         }
         drawn = picture.draw(results, shown, data().source.class_names)
         write_file(os.path.join(config.workdir, "linear.png"), drawn)
+        near = shown.get(ENCODER)
+        if near is not None:
+            embedding_map.write(config.workdir, near.features, near.images, near.labels, data().source.class_names)
+        sheet.write_sheet(config.workdir, data().test_source, geometry_of(config))
         write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")
         print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")
     return results[ENCODER]
@@ -104,9 +110,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
         numerics = {} if encoder.compiles else {"xla": "off"}
         kind, classes = label_kinds.of(source.several_labels), len(source.class_names)
-        trainee = LinearTraining(
-            replace(config, **numerics), encode, latent_shape, len(source.class_names), strategy, kind
-        )
+        trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, classes, strategy, kind)
         augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
 
         def cached(**order) -> tf.data.Dataset:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from cpc_tf import xla
+from cpc_tf.pretrain.config import PretrainConfig
 
 SAMPLE = 256  # latents
 
@@ -54,6 +55,20 @@ COLLAPSED = {
     "feature_std": (0.02, "all patches get nearly the same latents"),
     "effective_rank": (1.5, "the latents vary along a single direction"),
 }
+
+# Statistic -> where its healthy range begins (docs/is_my_loss_normal.md).
+HEALTHY = {"feature_std": 0.3, "effective_rank": 1.5}
+
+
+def healthy(config: PretrainConfig) -> dict[str, float]:
+    """Returns {metric: where its healthy range begins} of a run that has trained for a while.
+
+    The accuracy of CPC is that of finding a patch among all of a group's images; ten times chance is healthy.
+    """
+    if config.objective.objective != "cpc":
+        return HEALTHY
+    images = config.objective.negative_images or config.training.batch_size
+    return {**HEALTHY, "accuracy": 10 / (images * config.geometry.grid**2)}
 
 
 class Collapse(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
-import sys
 
 import numpy as np
 import tensorflow as tf
@@ -14,77 +14,106 @@ from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import OPERATIONS
 from cpc_tf.augment.policies import to_text
+from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
-from cpc_tf.data.views.geometry import grid_of_patches
+from cpc_tf.data.views.geometry import centre_crop, grid_of_patches
 from cpc_tf.files import write_file
 from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.results import plots
 from cpc_tf.settings import ConfigError
 
 GAP = 4  # px between patches
 MARGIN = 24  # px around a panel, and the height of its title
 MIN_PATCH_SIDE = 64  # px: smaller patches are magnified
 DRAWS = 4
-CANDIDATES = 32  # images from which a run's sheet takes the one with the most contrast
+CANDIDATES, FURTHEST = 64, 3200  # images from which a sheet's is chosen, evenly spaced among so many
+CELLS = 8  # along a side of an image whose structure is measured
 
 
 def write_once(config: PretrainConfig, source: Source) -> None:
-    """Writes patches.png of an image with much contrast into a run's directory, unless the file exists.
-
-    A run does not need the sheet: an image that cannot be read, a missing font or a full disk is a warning. Other
-    errors are raised.
-    """
-    path = os.path.join(config.workdir, "patches.png")
-    if tf.io.gfile.exists(path):
+    """Writes patches.png of an image with much structure into a run's directory, unless the file exists."""
+    if tf.io.gfile.exists(os.path.join(config.workdir, "patches.png")):
         return
-    try:
-        images = pipeline.plain_images(source, config.geometry, 1).take(CANDIDATES)
-        contrasts = [_contrast(batch["image"][0].numpy()) for batch in images]
+    with plots.optional(os.path.join(config.workdir, "patches.png")) as path:
         buffer = io.BytesIO()
-        Image.fromarray(draw(config, source, int(np.argmax(contrasts)))).save(buffer, format="png")
+        Image.fromarray(draw(config, choose(config, source))).save(buffer, format="png")
         write_file(path, buffer.getvalue())
-    except (OSError, ImportError, ConfigError, tf.errors.OpError) as error:  # ImportError: PIL without FreeType
-        print(f"warning: {path} is not drawn: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
 
 
-def draw(config: PretrainConfig, source: Source, picture: int = 0, draws: int = DRAWS) -> np.ndarray:
-    """Draws an image, its patches, augmented draws of them, and each operation alone on one patch: uint8 [H, W, 3].
+def choose(config: PretrainConfig, source: Source) -> np.ndarray:
+    """Returns the image of a source, among CANDIDATES, in which one sees most; see `whole_image`."""
+    every = max(1, min(source.num_examples, FURTHEST) // CANDIDATES)
+    batches = pipeline.plain_images(source, _uncropped(config), 1, every=every).take(CANDIDATES)
+    return max((batch["image"][0] for batch in batches.as_numpy_iterator()), key=_structure)
 
-    Args:
-      config: geometry, augmentation and seed.
-      source: where the image comes from.
-      picture: its index.
-      draws: number of augmented draws; none if the policy is 'none'.
+
+def whole_image(config: PretrainConfig, source: Source, picture: int) -> np.ndarray:
+    """Returns an image before it is cropped, uint8 [resize, resize, 3].
 
     Raises:
       ConfigError: if the source has no such image.
     """
     if picture >= source.num_examples:
         raise ConfigError(f"--picture={picture}: the split holds {source.num_examples} pictures, from 0")
+    batches = pipeline.plain_images(source, _uncropped(config), 1).skip(picture).take(1)
+    return next(batches.as_numpy_iterator())["image"][0]
+
+
+def draw(config: PretrainConfig, whole: np.ndarray, draws: int = DRAWS) -> np.ndarray:
+    """Draws an image, its patches, augmented draws of them, and each operation alone on one patch: uint8 [H, W, 3].
+
+    Args:
+      config: geometry, augmentation and seed.
+      whole: the image before the centre is cropped, uint8 [resize, resize, 3].
+      draws: number of augmented draws; none if the policy is 'none'.
+    """
     geometry, policy = config.geometry, config.augment
-    image = next(iter(pipeline.plain_images(source, geometry, 1).skip(picture).take(1)))["image"][0]
+    image = centre_crop(tf.constant(whole), geometry.image_size)
     patches = grid_of_patches(image, geometry.patch_size, geometry.patch_stride)  # [R, C, P, P, 3]
     patches = patches.numpy().reshape(-1, *patches.shape[2:])  # [R*C, P, P, 3]
-    side = geometry.patch_size
+    side, chosen = geometry.patch_size, int(np.argmax([_contrast(patch) for patch in patches]))
     zoom = -(-MIN_PATCH_SIDE // side)
-    panels = [_panel(f"patches, {side} px", patches, geometry.grid, zoom)]
+    panels = [_panel(f"its {len(patches)} patches of {side} px", patches, geometry.grid, zoom)]
     # The image at the size of its patches beside it.
     height = panels[0].shape[0] - MARGIN - GAP
-    large = Image.fromarray(image.numpy()).resize([height, height], Image.Resampling.BICUBIC)
-    panels.insert(0, _panel(f"image, {geometry.image_size} px", np.asarray(large)[None], 1, 1))
+    panels.insert(0, _panel("image, patches outlined", _outlined(whole, geometry, chosen, height)[None], 1, 1))
     for number in range(draws if policy.policy.used else 0):
         recipe = augment.draw(policy, config.training.seed, number, len(patches), side)
         grid = augment.apply(patches, recipe, policy.engine).numpy()
         panels.append(_panel(f"{policy.title}, draw {number + 1}", grid, geometry.grid, zoom))
-    pair = np.stack([max(patches, key=_contrast)] * 2)
+    pair = np.stack([patches[chosen]] * 2)
     alone = [
         _panel(title, augment.apply(pair, recipe, policy.engine).numpy(), 2, max(zoom, 128 // side))
-        for title, recipe in extremes(policy, side).items()
+        for title, recipe in {"the framed patch": augment.idle(2, side), **extremes(policy, side)}.items()
     ]
     above = _rows(panels, 3)
     rows = above + _rows(alone, max(1, above[0].shape[1] // alone[0].shape[1]))
     width = max(row.shape[1] for row in rows)
     return np.concatenate([np.pad(x, [(0, 0), (0, width - x.shape[1]), (0, 0)], constant_values=255) for x in rows])
+
+
+def _uncropped(config: PretrainConfig) -> GeometryConfig:
+    # Of patches nothing is used here, but they must fit.
+    geometry = config.geometry
+    return dataclasses.replace(geometry, image_size=geometry.resize, patch_size=geometry.resize)
+
+
+def _outlined(whole: np.ndarray, geometry: GeometryConfig, framed: int, height: int) -> np.ndarray:
+    """Returns the image, uint8 [height, height, 3], with its patches outlined and one framed; paler where cropped."""
+    start = (geometry.resize - geometry.image_size) // 2
+    shown = whole // 2 + 128
+    inside = slice(start, start + geometry.image_size)
+    shown[inside, inside] = whole[inside, inside]
+    large = Image.fromarray(shown).resize([height, height], Image.Resampling.BICUBIC)
+    canvas, scale = ImageDraw.Draw(large), height / geometry.resize
+    places = [divmod(number, geometry.grid) for number in range(geometry.grid**2)]
+    for number in [*(n for n in range(len(places)) if n != framed), framed]:
+        top, left = (start + place * geometry.patch_stride for place in places[number])
+        corners = [scale * left, scale * top, scale * (left + geometry.patch_size), scale * (top + geometry.patch_size)]
+        color, width = (plots.WRONG, 4) if number == framed else ("white", 1)
+        canvas.rectangle([min(corner, height - 1) for corner in corners], outline=color, width=width)
+    return np.asarray(large)
 
 
 def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
@@ -107,6 +136,15 @@ def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
 def _contrast(image: np.ndarray) -> float:
     """Returns the mean standard deviation of the channels of [H, W, 3]: a plain colour has none."""
     return float(image.std((0, 1)).mean())
+
+
+def _structure(image: np.ndarray) -> float:
+    """Returns how much there is to see in an image [H, W, 3]: large shapes, details in most places, and colours."""
+    side = min(image.shape[:2]) // CELLS
+    cells = image[: CELLS * side, : CELLS * side].astype(np.float32).reshape(CELLS, side, CELLS, side, 3)
+    shapes, details = cells.mean((1, 3)).std((0, 1)).mean(), np.median(cells.std((1, 3)).mean(-1))
+    colours = np.ptp(cells, axis=-1).mean()
+    return float(shapes * details * (20 + colours))  # so that images without colour can be compared, too
 
 
 def _panel(title: str, patches: np.ndarray, columns: int, zoom: int) -> np.ndarray:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
-from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health
+from cpc_tf import cli
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health, healthy
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Part, Row, Table, folded
-from cpc_tf.results.methods import architecture
+from cpc_tf.results.methods import architecture, identity
 from cpc_tf.results.plots import line, pictures
 from cpc_tf.results.runs import Run
+from cpc_tf.settings import ConfigError
 
 # What a pre-training may record -> title of the column and of the curve.
 RECORDED = {
     "loss": "training loss, nats",
     "bound": "training bound, nats",
-    "accuracy": "contrastive accuracy",
-    "knn": "accuracy of nearest neighbours (probe)",
-    "gradient_norm": "gradient norm",
-    "feature_std": "feature_std",
-    "effective_rank": "effective rank",
+    "accuracy": "training accuracy, own task",
+    "knn": "kNN accuracy, probe images",
+    "gradient_norm": "training gradient norm",
+    "feature_std": "feature_std, training",
+    "effective_rank": "effective rank, training",
     "images_per_second": "images/s",
 }
+CONTRASTIVE = "contrastive accuracy, training"  # of finding a patch or a view among others
 PATCHES = "Augmented patches as the encoder of {} saw them, and each primitive alone."
 PATCHES_ALT = "An image, its patch grid, several augmented draws of it, and each augmentation at the ends of its range."
 NOTE = (
@@ -35,8 +40,8 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
     patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
-    known = {name: records for name, run in named.items() if (records := run.metrics())}
-    curves = [_figure(name, records, f"training-{i}") for i, (name, records) in enumerate(known.items(), 1)]
+    known = {name: run for name, run in named.items() if run.metrics()}
+    curves = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(known.items(), 1)]
     training = [*([_table(named)] if named else []), *folded(curves, "curves of pre-training")]
     return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
 
@@ -62,11 +67,24 @@ def _table(named: dict[str, Run]) -> Table:
     return Table("pretraining", "Pre-training runs", columns, rows, NOTE)
 
 
-def _figure(name: str, records: Sequence[dict[str, float]], file: str) -> Figure:
-    known = [key for key in RECORDED if key == "loss" or any(key in record for record in records)]
-    shown = {RECORDED[key]: [line(name, records, key, "cpc")] for key in known}
-    levels = {RECORDED[key]: least for key, (least, _) in COLLAPSED.items()}
+def _figure(name: str, run: Run, file: str) -> Figure:
+    """Returns the curves of a run with the healthy ranges, as far as its flags tell them."""
+    objective = identity(run).trained_by
+    titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
+    records = [_measured(record) for record in run.metrics()]
+    known = [key for key in titles if key == "loss" or any(key in record for record in records)]
+    shown = {titles[key]: [line(name, records, key, objective)] for key in known}
+    levels = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
+    ranges: dict[str, float] = {}
+    with contextlib.suppress(ConfigError):  # flags of another version
+        ranges = healthy(cli.parse(PretrainConfig, run.lines("run.flags"), recorded=True))
     found = _collapse(records)
     warning = f" Collapsed at step {found.step:,}: {found}." if found else ""
-    caption = f"{name}, on training images.{warning} Values below the dashed lines are a collapse."
-    return plots.Curves(shown, 4, levels=levels).figure(file, caption, 10, 2.3)
+    caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
+    healthy_from = {titles[key]: least for key, least in ranges.items()}
+    return plots.Curves(shown, 3, levels=levels, healthy=healthy_from).figure(file, caption, 10, 2.4)
+
+
+def _measured(record: dict[str, float]) -> dict[str, float]:
+    """Returns a record without a speed of 0, which stands for "not measured": the first of a session."""
+    return {key: value for key, value in record.items() if value or key != "images_per_second"}

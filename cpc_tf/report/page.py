@@ -13,25 +13,39 @@ from typing import NamedTuple
 
 import jinja2
 
+from cpc_tf.encoders.card import LABELS, PIXELS, UNTRAINED
 from cpc_tf.files import remove_leftovers, write_file
+from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.report.config import ReportConfig
+from cpc_tf.report.model import model
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import Block, Figure, Finding, Table, flat, text, to_csv
-from cpc_tf.results.methods import identity
+from cpc_tf.results.methods import BASELINES, identity
 from cpc_tf.results.runs import Run, collect, dataset_id, dataset_name, dataset_titles
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 
 LONGEST = 60  # letters of a dataset in the name of a file
+ABOUT = {
+    "photos": "Each class of photos is one photograph, and each image is a crop of one: a prediction is right if it "
+    "names the photograph. Test images are from parts of the photographs that training does not show."
+}
+# Colour -> what it stands for in figures, beside what they say themselves.
+LEGEND = {
+    **{name: kind.TITLE for name, kind in OBJECTIVES.items()},
+    **{name: BASELINES[name] for name in (PIXELS, UNTRAINED, LABELS)},
+    **{"chance": "chance", "healthy": "the healthy range"},
+}
 
 
 class Section(NamedTuple):
-    """A dataset: its name, a unique name for files and anchors, findings, and (name, title) -> blocks."""
+    """A dataset: its name, a unique name for files and anchors, findings, (name, title) -> blocks, and a remark."""
 
     name: str
     slug: str
     findings: Sequence[Finding]
     subjects: dict[tuple[str, str], list[Block]]
+    about: str
 
     def blocks(self, *kinds: type) -> list[Block]:
         """Returns all blocks of these kinds, including those behind details."""
@@ -76,11 +90,13 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
         dataset = max((run["dataset"] for run in own), key=len)  # photos/15200
         parts = [p for kind, task in TASKS.items() for p in task.report([r for r in own if r["kind"] == kind], dataset)]
+        parts += model(own)
         parts.sort(key=lambda part: part.order)
         subjects: dict[tuple[str, str], list[Block]] = {}
         for part in (part for part in parts if part.blocks):
             subjects.setdefault((part.name, part.title), []).extend(part.blocks)
-        yield Section(name, slugs[-1], [finding for part in parts for finding in part.findings], subjects)
+        findings = [finding for part in parts for finding in part.findings]
+        yield Section(name, slugs[-1], findings, subjects, ABOUT.get(dataset_name(dataset), ""))
 
 
 def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[str, bytes | str]:
@@ -102,7 +118,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     pages = jinja2.Environment(
         loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    values = {"text": text, "base64": base64.b64encode, "theme": plots.THEME}
+    values = {"text": text, "base64": base64.b64encode, "theme": plots.THEME, "legend": LEGEND.items()}
     page = pages.get_template("page.html.jinja").render(sections=shown, runs=runs, problems=problems, **about, **values)
     return {**made, "report.html": page}
 

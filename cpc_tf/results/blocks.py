@@ -43,19 +43,29 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table. `name` is that of its CSV file."""
+    """A table. `name` is that of its CSV file; `paper`: which of the paper's figures some of its rows are."""
 
     name: str
     title: str
     columns: Sequence[str]
     rows: Sequence[Row]
     note: str = ""
+    paper: str = ""
 
     @property
     def words(self) -> set[int]:
         """Indices of the columns after the first that hold words."""
         cells = ((i, value) for row in self.rows for i, value in enumerate(row.values) if i)
         return {i for i, value in cells if isinstance(value, str) and value[:1].isalpha()}
+
+    @property
+    def own(self) -> Table:
+        """The table without the paper's rows, and without the columns that only they fill."""
+        rows = [row for row in self.rows if row.source != "paper"]
+        measured = [row for row in rows if row.source != "aside"] or rows
+        kept = [i for i in range(len(self.columns)) if not i or any(row.values[i] is not None for row in measured)]
+        shown = [row._replace(values=[row.values[i] for i in kept]) for row in rows]
+        return self._replace(columns=[self.columns[i] for i in kept], rows=shown)
 
     @property
     def data(self) -> list[dict[str, Any]]:
@@ -80,6 +90,13 @@ class Figure(NamedTuple):
     data: Sequence[dict[str, Any]] = ()
 
 
+class Commands(NamedTuple):
+    """Commands to copy, each with a line that says what it is for."""
+
+    title: str
+    lines: Sequence[tuple[str, str]]  # (what for, command)
+
+
 class Details(NamedTuple):
     """Blocks that a click on the title shows; printed pages show them."""
 
@@ -87,7 +104,7 @@ class Details(NamedTuple):
     blocks: Sequence[Block]
 
 
-Block = Union[Table, Figure, Details]
+Block = Union[Table, Figure, Commands, Details]
 
 
 class Finding(NamedTuple):
@@ -108,7 +125,8 @@ class Part(NamedTuple):
     findings: Sequence[Finding] = ()
 
 
-# Subjects to which several tasks contribute.
+# Subjects to which several tasks contribute, and the one with which the page begins.
+MODEL = ("use", "The model, and what to do with it")
 FEATURES = ("features", "What the encoder saw, and what it finds similar")
 TRAINING = ("training", "Training")
 

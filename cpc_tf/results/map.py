@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import csv
+import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
+from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
+from cpc_tf.results.blocks import Figure, to_csv
+from cpc_tf.results.runs import Run
 from cpc_tf.settings import ConfigError
 
+PICTURE, DATA = "map.png", "map.csv"  # in the directory of a run
 PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")
 MOST = 2000  # pictures on a map: more take t-SNE minutes, and their dots cover each other
+SAMPLE = 400  # test images that a run's map shows
+THUMBNAIL = 64  # px
 _ROWS, _COLUMNS = 16, 22  # cells, each with one thumbnail at most
-_COMPONENTS, _PERPLEXITY = 50, 30  # of t-SNE: usual values
+_COMPONENTS = 50  # of t-SNE, a usual value
+_PERPLEXITY = (5, 30)  # likewise, with few and with many pictures: 30 neighbours of 300 are classes, not neighbours
 _CLASSES = 19  # with a colour of their own
 
 
@@ -46,12 +57,26 @@ def draw(
     Raises:
       ConfigError: the features are not finite.
     """
-    where, title = _positions(features, method, seed)
-    colors, entries = _colors(len(features), labels, class_names)
+    return draw_at(places(features, method, seed), thumbnails, labels, class_names)
+
+
+class Places(NamedTuple):
+    """Where pictures are on a map."""
+
+    where: np.ndarray  # float [N, 2]
+    title: str
+
+
+def draw_at(
+    known: Places, thumbnails: np.ndarray, labels: Sequence[int] | None = None, class_names: Sequence[str] = ()
+) -> bytes:
+    """Returns the PNG of `draw` for pictures whose places are known; other arguments as there."""
+    where = known.where
+    colors, entries = _colors(len(where), labels, class_names)
     low, high = where.min(0), where.max(0)
     cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
 
-    def fill(canvas: Figure, theme: plots.Theme) -> None:
+    def fill(canvas: Canvas, theme: plots.Theme) -> None:
         *dots, tiles = canvas.subplots(1, 2 if entries else 1, squeeze=False)[0]
         for axis in dots:
             axis.scatter(*where.T, s=14, c=colors, linewidths=0)
@@ -68,14 +93,14 @@ def draw(
             axis.set(xticks=[], yticks=[])
             axis.grid(visible=False)
             axis.spines[:].set_visible(False)
-        text = f"{title} of {features.shape[1]:,} features of {len(features):,} pictures"
-        canvas.suptitle(text, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        canvas.suptitle(known.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
 
     return plots.png(fill, 20 if entries else 11, 8)
 
 
-def _positions(features: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, str]:
-    """Returns positions float [N, 2], and the name of the map."""
+def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places:
+    """Returns where a map shows pictures with features [N, D]; arguments and errors as those of `draw`."""
+    of = f"of {features.shape[1]:,} features of {len(features):,} pictures"
     if not np.isfinite(features).all():
         raise ConfigError("some features are not finite, so there is no map of them: is the encoder's training whole?")
     count = min(_COMPONENTS, *features.shape)
@@ -83,10 +108,49 @@ def _positions(features: np.ndarray, method: str, seed: int) -> tuple[np.ndarray
     with np.errstate(invalid="ignore"):  # of pictures that are all alike: no variance to divide by
         components = pca.fit_transform(features.astype(np.float64))  # [N, count]
     if method == TSNE_MAP and len(features) > 3 and np.ptp(components) > 0:
-        perplexity = min(_PERPLEXITY, (len(features) - 1) / 3)
-        return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(components), "t-SNE"
+        perplexity = min(np.clip(len(features) / 40, *_PERPLEXITY), (len(features) - 1) / 3)
+        tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+        return Places(tsne.fit_transform(components), f"t-SNE {of}")
     kept = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
-    return np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count)))), f"PCA ({kept:.0f} % of the variance)"
+    where = np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count))))
+    return Places(where, f"PCA ({kept:.0f} % of the variance) {of}")
+
+
+def write(
+    workdir: str, features: np.ndarray, images: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+) -> None:
+    """Writes map.png and map.csv of test images into the directory of a run; what the machine fails is a warning.
+
+    Args:
+      workdir: the directory.
+      features: float [N, D].
+      images: uint8 [N, S, S, 3].
+      labels: int64 [N]; of images with several labels, float [N, classes], there are no colours.
+      class_names: of the labels.
+    """
+    with plots.optional(os.path.join(workdir, PICTURE)) as path:
+        known = places(features, TSNE_MAP)
+        small = tf.image.resize(images, [min(THUMBNAIL, images.shape[1])] * 2, "area").numpy().round().astype(np.uint8)
+        single = labels if labels.ndim == 1 else None
+        write_file(path, draw_at(known, small, single, class_names))
+        rows = [{"x": round(float(x), 3), "y": round(float(y), 3)} for x, y in known.where]
+        if single is not None:
+            rows = [{**row, "label": int(label)} for row, label in zip(rows, single)]
+        write_file(os.path.join(workdir, DATA), to_csv(rows))
+
+
+def figure(run: Run) -> list[Figure]:
+    """Returns the map of a run, with the places as data, if the run left one."""
+    png = run.read(PICTURE)
+    if png[1:4] != b"PNG":
+        return []
+    title = f"Test images by the features of the encoder ({run.place}): similar ones are near each other."
+    alt = "A map of test images by the features of the encoder: dots in the colours of classes, and thumbnails."
+    try:
+        data = list(csv.DictReader(run.lines(DATA)))
+    except csv.Error:
+        data = []
+    return [Figure("map", title, png, alt, [{name: x for name, x in row.items() if name} for row in data])]
 
 
 def _colors(
@@ -99,7 +163,7 @@ def _colors(
     labels = np.asarray(labels)
     present, counts = np.unique(labels[labels >= 0], return_counts=True)
     shown = sorted(present[np.argsort(-counts, kind="stable")][:_CLASSES])
-    palette = theme.lines[:-1] if len(shown) < len(theme.lines) else colormaps["tab20"].colors
+    palette = theme.lines if len(shown) <= len(theme.lines) else colormaps["tab20"].colors
     own = {label: to_rgb(color) for label, color in zip(shown, palette)}
     names = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
     entries = [(names[label], color) for label, color in own.items()]

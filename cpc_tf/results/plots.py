@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
+import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
@@ -19,13 +22,14 @@ from cpc_tf.results import glyphs
 from cpc_tf.results.blocks import Block, Details, Figure, folded
 from cpc_tf.results.methods import fraction, identity
 from cpc_tf.results.runs import Run
+from cpc_tf.settings import ConfigError
 
 
 class Theme(NamedTuple):
-    """Colours by name, of the page and of methods, and `lines` for further curves.
+    """Colours by name, of the page and of what is compared, and `lines` for curves of anything else.
 
-    CPC is blue and pixels are red, as in figure 1 of the paper. Colour-blind readers can tell `lines` apart (after
-    Okabe and Ito).
+    CPC is blue and pixels are red, as in figure 1 of the paper. No colour stands for two things: `lines` has none of
+    the named ones.
     """
 
     named: Mapping[str, str]
@@ -37,7 +41,7 @@ class Theme(NamedTuple):
         return " ".join(f"--{name}: {color};" for name, color in self.named.items())
 
     def color(self, key: str | int | float) -> Any:
-        """Returns the colour of a method or a part of the page, of a curve by index, or a shade from 0 to 1."""
+        """Returns the colour of a name, of a curve by index or by another name, or a shade from 0 to 1."""
         if isinstance(key, float):
             return self.shades(0.3 + 0.7 * key)
         index = key if isinstance(key, int) else sum(key.encode())
@@ -51,10 +55,13 @@ class Theme(NamedTuple):
 
 THEME = Theme(
     {
-        **{"page": "#ffffff", "ink": "#1b1f24", "muted": "#5b6470", "line": "#e3e6ea"},
-        **{"cpc": "#0b5cad", "pixels": "#c62828", "untrained": "#6b7280", "labels": "#8a6d00", "unknown": "#5b6470"},
+        # The page, and what stands in a figure beside its data.
+        **{"page": "#ffffff", "ink": "#1b1f24", "muted": "#5b6470", "line": "#e3e6ea", "healthy": "#00845f"},
+        # What trained an encoder (`Identity.trained_by`), and chance.
+        **{"cpc": "#0b5cad", "rotation": "#b0579a", "relative_position": "#2b9bc4", "instance": "#d55e00"},
+        **{"pixels": "#c62828", "untrained": "#6b7280", "labels": "#8a6d00", "unknown": "#3d4450", "chance": "#c3c8ce"},
     },
-    ("#0b5cad", "#d55e00", "#00845f", "#b0579a", "#8a6d00", "#2b9bc4", "#5b6470"),
+    ("#6a3d9a", "#1b9e9e", "#a65628", "#5f8a1f"),
 )
 # Frames on photographs.
 TRUE, MISSED, RIGHT, WRONG, IGNORED = "#21c77a", "#ff3b30", "#3aa0ff", "#ffb000", "#b8c0c8"
@@ -83,7 +90,8 @@ class Line(NamedTuple):
 class Curves(NamedTuple):
     """Panels (title -> curves) in some columns, with one legend above them.
 
-    `axes`: settings of all axes; `ticks`: value -> text; `levels`: title -> value below which there is a warning.
+    `axes`: settings of all axes; `ticks`: value -> text; `levels`: title -> value below which there is a warning;
+    `healthy`: title -> the least value of the healthy range, which is shaded.
     """
 
     panels: Mapping[str, Sequence[Line]]
@@ -91,6 +99,7 @@ class Curves(NamedTuple):
     axes: Mapping[str, Any] = {"xlabel": "step"}
     ticks: Mapping[float, str] = {}
     levels: Mapping[str, float] = {}
+    healthy: Mapping[str, float] = {}
 
     def draw(self, canvas: Canvas, theme: Theme) -> None:
         """Draws all panels."""
@@ -102,8 +111,11 @@ class Curves(NamedTuple):
                 axis.set_xticks([*self.ticks], [*self.ticks.values()], fontsize=8.5)
                 axis.minorticks_off()
             if title in self.levels:
-                axis.axhline(self.levels[title], color=theme.named["pixels"], linewidth=1, linestyle="--")
+                axis.axhline(self.levels[title], color=theme.named["ink"], linewidth=1, linestyle="--")
+            if title in {**self.levels, **self.healthy}:
                 axis.set_ylim(0, None)
+            if title in self.healthy:
+                shade_healthy(axis, self.healthy[title], theme)
         if len(entries) > 1:
             canvas.legend(entries.values(), entries, loc="outside upper left", ncols=4, fontsize=9)
 
@@ -125,6 +137,25 @@ def grid(canvas: Canvas, count: int, columns: int, **share: bool) -> Sequence[Ax
     for axis in axes[count:]:
         axis.set_visible(False)
     return axes[:count]
+
+
+def shade_healthy(axis: Axes, least: float, theme: Theme) -> None:
+    """Shades what is healthy: from a value on upwards, which leaves the limits of the axis as they are."""
+    low, high = axis.get_ylim()
+    axis.axhspan(least, max(high, least), color=theme.named["healthy"], alpha=0.12, linewidth=0, label="healthy range")
+    axis.set_ylim(low, max(high, 1.1 * least))
+
+
+@contextlib.contextmanager
+def optional(path: str) -> Iterator[str]:
+    """Gives a path to write a picture to. A run does not need it: what the machine fails is a warning.
+
+    That is an image that cannot be read, a missing font or a full disk. Other errors are raised.
+    """
+    try:
+        yield path
+    except (OSError, ImportError, ConfigError, tf.errors.OpError) as error:  # ImportError: PIL without FreeType
+        print(f"warning: {path} is not drawn: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
 
 
 def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = None) -> None:

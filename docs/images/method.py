@@ -1,6 +1,6 @@
 """Draws docs/images/method.png: how CPC learns from an image without a label.
 
-python docs/images/method.py
+PYTHONPATH=. python docs/images/method.py
 """
 
 import pathlib
@@ -10,7 +10,10 @@ import numpy as np
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from skimage import data
 
-INK, MUTED, CPC, TRUE, CELL, SKIPPED = "#1b1f24", "#5b6470", "#0b5cad", "#00845f", "#b9d3ec", "#eef0f2"
+from cpc_tf.results.plots import THEME
+
+INK, MUTED, CPC, TRUE = (THEME.named[name] for name in ("ink", "muted", "cpc", "healthy"))
+CELL, SKIPPED = "#b9d3ec", "#eef0f2"  # paler than these
 GRID, PATCH, STRIDE = 5, 80, 48  # of an image of 272 px: neighbouring patches overlap
 CONTEXT_ROW, TARGET_ROW, COLUMN = 1, 3, 2
 STEP, SIDE = 0.72, 0.64  # distance and side of a drawn patch

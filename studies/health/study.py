@@ -11,6 +11,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure as Canvas
 
+from cpc_tf import cli
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.diagnostics import healthy
 from cpc_tf.results import plots
 from studies import runner
 from studies.tables import markdown
@@ -22,12 +25,12 @@ RUNS = {
     "rate far too low": ["--learning_rate=0.000003"],
     "too easy: overlapping patches, no augmentation": ["--augment=none", "--steps_to_ignore=0", "--steps_to_predict=1"],
 }
-# Figure -> its title, the limits of the axis, and from where on it is healthy (docs/is_my_loss_normal.md).
+# Figure -> its title, and the limits of the axis.
 PANELS = {
-    "bound": ("bound on mutual information, nats", (-1, 5), None),
-    "accuracy": ("contrastive accuracy, training", (0, 0.26), 10 / (32 * 25)),
-    "feature_std": ("feature_std", (0, 1.0), 0.3),
-    "effective_rank": ("effective_rank", (0, 18), 1.5),
+    "bound": ("training bound on mutual information, nats", (-1, 5)),
+    "accuracy": ("contrastive accuracy, training", (0, 0.26)),
+    "feature_std": ("feature_std, training", (0, 1.0)),
+    "effective_rank": ("effective_rank, training", (0, 18)),
 }
 
 
@@ -58,13 +61,14 @@ def draw(found: Sequence[dict]) -> bytes:
     """A panel for each figure, a curve for each run; the healthy range is shaded."""
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for axis, (name, (title, limits, healthy)) in zip(canvas.subplots(2, 2).ravel(), PANELS.items()):
-            if healthy:
-                axis.axhspan(healthy, limits[1], color=theme.lines[2], alpha=0.12, linewidth=0, label="healthy range")
-            for record, color in zip(found, theme.lines):
+        ranges = healthy(cli.parse(PretrainConfig, COMMAND[1:]))
+        for axis, (name, (title, limits)) in zip(canvas.subplots(2, 2).ravel(), PANELS.items()):
+            axis.set(title=title, xlabel="step", ylim=limits)
+            if name in ranges:
+                plots.shade_healthy(axis, ranges[name], theme)
+            for record, color in zip(found, (theme.named["cpc"], *theme.lines)):
                 points = [(row["step"], row[name]) for row in record["metrics"] if name in row]
                 axis.plot(*zip(*points), color=color, linewidth=1.6, label=record["health"])
-            axis.set(title=title, xlabel="step", ylim=limits)
         canvas.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=5, fontsize=9)
 
     return plots.png(fill, 12, 7, dpi=90)

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from cpc_tf.data.sources.several_labels import rarest
 from cpc_tf.efficient.config import LabelsConfig
-from cpc_tf.efficient.labels import choose_labels, rarest
+from cpc_tf.efficient.labels import choose_labels
 from cpc_tf.settings import ConfigError
 
 # Class 0 has 100 labels, class 1 has 30, class 2 has 7.

@@ -1,5 +1,6 @@
 """The few-label protocol from pictures in a folder to result.json."""
 
+import csv
 import json
 
 import numpy as np
@@ -72,9 +73,32 @@ def test_result(finished):
 
 def test_predictions_give_the_accuracy(finished):
     workdir, result = finished
-    rows = np.loadtxt(workdir / "predictions.csv", delimiter=",", skiprows=1, dtype=int, usecols=(1, 2))
-    assert len(rows) == 12
-    assert (rows[:, 0] == rows[:, 1]).mean() == pytest.approx(result["top1"])
+    rows = list(csv.DictReader((workdir / "predictions.csv").read_text().splitlines()))
+    assert [row["file"] for row in rows] == [f"val/{name}/{i}.png" for name in result["class_names"] for i in range(4)]
+    assert [result["class_names"][int(row["label"])] for row in rows] == [row["file"].split("/")[1] for row in rows]
+    assert np.mean([row["label"] == row["prediction"] for row in rows]) == pytest.approx(result["top1"])
+    assert all(1 / 3 <= float(row["probability"]) <= 1 for row in rows)
+
+
+def test_the_chosen_classifier_was_calibrated_on_the_held_out_labels(finished):
+    calibration, chosen = finished[1]["calibration"], [record for record in finished[1]["search"] if record["chosen"]]
+    assert calibration["held_out"] == 6
+    assert calibration["temperature"] == chosen[-1].get("held_out_temperature", 1.0)
+    assert calibration["fitted"] == (chosen[-1]["held_out_top1"] < 1)
+
+
+def test_a_single_frozen_classifier_is_calibrated_too(folder, hub_dir, tmp_path):
+    flags = ["--search_trials=1", "--finetune_steps=0", "--train_steps=2", "--learning_rate=0.001"]
+    result = efficient(config(folder, tmp_path, hub_dir, *flags))
+    assert [(record["phase"], record["chosen"]) for record in result["search"]] == [("frozen", True)]
+    assert result["calibration"]["temperature"] == result["search"][0]["held_out_temperature"]
+
+
+def test_pictures_of_the_test_are_left_for_the_report(finished):
+    workdir, _ = finished
+    shown = [(workdir / name).read_bytes()[:4] for name in ("predictions.png", "map.png")]
+    assert shown == [b"\x89PNG"] * 2
+    assert len((workdir / "map.csv").read_text().splitlines()) == 1 + 12
 
 
 def test_the_chosen_labels_are_saved(finished):

@@ -1,6 +1,7 @@
 """`python -m cpc_tf.embed`: features beside their files, and what is drawn and written of them."""
 
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.embed import outputs
 from cpc_tf.embed.config import EmbedConfig
+from cpc_tf.embed.encoder import open_encoder
 from cpc_tf.embed.run import embed
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.settings import ConfigError
-from tests.modules import GEOMETRY, write_module
+from tests.modules import GEOMETRY, write_card, write_module
 from tests.samples import write_pictures
 
 pytestmark = pytest.mark.slow
@@ -32,6 +35,7 @@ def folder(tmp_path_factory):
     write_pictures(root, {"a": 4})
     (root / "a/blue/copy.png").write_bytes((root / "a/green/2.png").read_bytes())
     (root / "a/empty.jpg").write_bytes(b"")
+    (root / "others.csv").write_text("file,label\nb/no.png,red\n")
     (root / "classifier").mkdir()
     (root / "classifier/classifier.json").write_text("{}")
     return root
@@ -46,12 +50,14 @@ def rows(path):
 def done(encoder, folder, tmp_path_factory):
     """(directory, what embed returned, what it told) of a call with all outputs."""
     out, told = tmp_path_factory.mktemp("out"), []
+    (out / "labels.csv").write_text("file,label\na/red/0.png,red\na/red/1.png,red\na/green/1.png,green\na/no.png,red\n")
     config = EmbedConfig(
         encoder=encoder,
         pictures=str(folder),
         output=f"{out}/features.npz",
         batch_size=5,
         map=f"{out}/map.png",
+        labels=f"{out}/labels.csv",
         neighbours=f"{folder}/a/red/0.png,{folder}/a/blue/copy.png",
         sheet=f"{out}/sheet.png",
         duplicates=f"{out}/repeats.csv",
@@ -95,7 +101,10 @@ def test_the_tables(done):
     ]
     header, *lines = rows(out / "to_label.csv")
     assert header == ["file", "label"]
-    assert len({name for name, label in lines if label == ""} & {*found.names}) == 3
+    outputs.check(EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv"))  # not filled in
+    named = {name for name, label in lines if label == ""} & {*found.names}
+    assert len(named) == 3
+    assert not named & {"a/red/0.png", "a/red/1.png", "a/green/1.png"}  # which have a label
 
 
 def test_the_drawings(done):
@@ -103,6 +112,13 @@ def test_the_drawings(done):
     for name in ("map.png", "sheet.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
         assert any(name in line for line in told)
+
+
+def test_pictures_are_resized_as_in_pre_training(tmp_path):
+    write_card(tmp_path, EncoderConfig(encoder="tiny"), dataclasses.replace(GEOMETRY, resize_mode="pad"))
+    prepared = open_encoder(f"random:{tmp_path}").prepare(tf.zeros([8, 16, 3], tf.uint8)).numpy()
+    assert (prepared[:4] == geo.GREY).all()
+    assert (prepared[4:12] == 0).all()
 
 
 def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
@@ -128,6 +144,8 @@ def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
         ({"encoder": ""}, "is empty"),
         ({"encoder": "{}/classifier"}, "is a classifier"),
         ({"pictures": "{}/a/empty.jpg"}, "none can be read.*empty"),
+        ({"to_label": 2, "to_label_output": "{}/others.csv"}, "not an empty table"),
+        ({"labels": "{}/others.csv"}, "none of its files is a picture.*b/no.png"),
         ({"neighbours": "{}/a/empty.jpg"}, "cannot be read.*empty"),
     ],
 )
@@ -135,4 +153,4 @@ def test_what_cannot_work_is_refused(encoder, folder, tmp_path, changes, message
     monkeypatch.setattr(outputs.importlib.util, "find_spec", lambda name: None)
     values = {"encoder": encoder, "pictures": f"{folder}/a/red/0.png", "sheet": f"{tmp_path}/sheet.png", **changes}
     with pytest.raises(ConfigError, match=message):
-        embed(EmbedConfig(**{name: str(value).format(folder) for name, value in values.items()}))
+        embed(EmbedConfig(**{k: v.format(folder) if isinstance(v, str) else v for k, v in values.items()}))

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.export import run
+from cpc_tf.data.config import ImageConfig
+from cpc_tf.export import classifier_module, run
+from cpc_tf.export.classifier_module import Classifying, HubClassifier
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.export.runtimes import compare, convert, subject, tflite
 from cpc_tf.export.runtimes.config import RuntimeConfig, check_installed
 from cpc_tf.export.verify import NotVerified
+from cpc_tf.files import write_file
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from tests.export.conftest import read
@@ -38,6 +41,23 @@ def module(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("pictures") / "colours", {"train": 8, "val": 12})
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """The directory of a classifier that knows the colours of `pictures`, and one more."""
+    names, path = ["blue", "green", "red", "yellow"], str(tmp_path_factory.mktemp("modules") / "colours")
+    colours = tf.Variable([[0, 0, 1], [0, 1, 0], [1, 0, 0], [-1, -1, -1]], dtype=tf.float32)
+
+    def logits(images):  # uint8 [N, 16, 16, 3]
+        means = tf.reduce_mean(tf.cast(images, tf.float32), [1, 2])
+        return tf.matmul(means, colours, transpose_b=True) / 50
+
+    geometry = ImageConfig(resize=20, image_size=16)
+    classifier_module.save(HubClassifier(Classifying(logits, [colours], geometry, names, temperature=2.0)), path)
+    card = {"class_names": names, "several_labels": False, "image_size": 16, "resize": 20, "geometry": None}
+    write_file(f"{path}/classifier.json", json.dumps(card))
+    return path
 
 
 def converted(module, output, **settings):
@@ -75,7 +95,7 @@ def test_int8_states_accuracy_before_and_after(module, pictures, tmp_path):
     found = converted(
         module, tmp_path / "int8", format="tflite", quantize="int8", representative=pictures, labelled=pictures
     )
-    assert found["pictures"] == "24 representative"
+    assert found["pictures"] == "24 representative pictures"
     assert 0.9 < found["similarity"] < 0.99999
     accuracy = found["accuracy"]
     assert (accuracy["pictures"], accuracy["measure"]) == (36, "10 nearest neighbours, leave-one-out")
@@ -83,37 +103,60 @@ def test_int8_states_accuracy_before_and_after(module, pictures, tmp_path):
     assert "on 36 pictures: 100.0 % -> 100.0 %" in read(tmp_path / "int8", "README.md")
 
 
-def test_weights_of_8_bits_make_a_smaller_file_with_float_outputs(module, tmp_path):
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["tflite", pytest.param("onnx", marks=needs_onnx)])
+def test_classifiers_are_converted_with_their_names(classifier, pictures, tmp_path, format):
+    int8 = {"quantize": "int8", "representative": pictures} if format == "tflite" else {}
+    found = converted(classifier, tmp_path / "other", format=format, labelled=pictures, **int8)
+    assert set(found["bytes"]) == {f"classifier.{format}"}
+    accuracy = {"measure": "top-1", "same_prediction": 1, "pictures": 36, "savedmodel": 1, "converted": 1}
+    assert found["accuracy"] == accuracy
+    assert read(tmp_path / "other", "labels.txt").split() == ["blue", "green", "red", "yellow"]
+    names = {}
+    exec(python_of(read(tmp_path / "other", "README.md")).replace("path/to/this/directory", f"{tmp_path}/other"), names)
+    assert (names["images"].dtype, names["logits"].shape[1:]) == (np.uint8, (4,))
+
+
+@pytest.mark.slow
+def test_weights_of_8_bits_make_a_smaller_file_with_nearly_the_same_outputs(module, tmp_path):
     made = subject.load(module)
-    images = np.random.default_rng(0).uniform(size=[1, 16, 16, 3]).astype(np.float32)
-    sizes, features = {}, {}
-    for quantize in ("none", "weights"):
-        path = tmp_path / tflite.write(made, str(tmp_path), quantize)
-        sizes[quantize] = path.stat().st_size
-        features[quantize] = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=images)["features"]
-    assert sizes["weights"] < sizes["none"]
-    assert 0 < np.abs(features["weights"] - features["none"]).max() < 0.1 * np.abs(features["none"]).max()
+    images = np.random.default_rng(0).integers(0, 256, [1, 16, 16, 3], np.uint8)
+    path = tmp_path / tflite.write(made, str(tmp_path), "weights")
+    assert path.stat().st_size < 4 * 5e4  # 50,000 values in 4 bytes each
+    got = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=made.shown(images))["features"]
+    wanted = made.outputs("encoder", images)["features"]
+    assert 0 < np.abs(got - wanted).max() < 0.1 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("wrong", ["other values", "not finite", "another shape", "nothing"])
-def test_what_differs_is_not_written(module, tmp_path, monkeypatch, wrong):
+@pytest.mark.slow
+def test_what_differs_is_not_written(module, tmp_path, monkeypatch):
+    made = subject.load(module)
+
     def outputs(format, dtype, directory, cases):
-        made, found = subject.load(module), {}
+        found = {}
         for key, images in cases.items():
             found.update({f"{key}/{name}": x for name, x in made.outputs(key.partition("/")[0], images).items()})
-        key = "encoder/photographs/features"
-        found[key] = {
-            "other values": found[key] * 1.001,
-            "not finite": found[key] * np.nan,
-            "another shape": found[key][:, :-1],
-        }.get(wrong)
-        return {key: x for key, x in found.items() if x is not None}
+        found["patched/photographs/latents"] *= 1.001
+        return found
 
     monkeypatch.setattr(convert, "_write", lambda *_: [])
     monkeypatch.setattr(compare, "_run", outputs)
-    with pytest.raises(NotVerified, match="encoder/photographs/features"):
+    with pytest.raises(NotVerified, match="patched/photographs/latents differs from the SavedModel's by 1.0e-03"):
         converted(module, tmp_path / "other", format="tflite")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("got", "message"),
+    [
+        ({}, "encoder/x has shape none, not \\(2, 3\\)"),
+        ({"encoder/x": np.ones([2, 4])}, "encoder/x has shape \\(2, 4\\), not"),
+        ({"encoder/x": np.full([2, 3], np.nan)}, "encoder/x differs from the SavedModel's by nan"),
+    ],
+)
+def test_outputs_that_are_not_there_or_not_finite(got, message):
+    with pytest.raises(NotVerified, match=message):
+        compare._difference(got, {"encoder/x": np.ones([2, 3])}, exact=False)
 
 
 @pytest.mark.slow
@@ -145,16 +188,22 @@ def test_one_of_run_and_module():
         ExportConfig(workdir="run", runtime=RuntimeConfig(format="tflite", module="hub"))
 
 
-def test_modules_that_cannot_be_converted(module, pictures, tmp_path):
-    def refused(match, module, **settings):
+@pytest.mark.slow
+def test_modules_that_cannot_be_converted(module, classifier, pictures, tmp_path, tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(run, "check_installed", lambda format: None)
+    trees = write_pictures(tmp_path_factory.mktemp("pictures") / "trees", {"val": 1}, names=("oak", "red"))
+
+    def refused(match, module, format="tflite", **settings):
         with pytest.raises(ConfigError, match=match):
-            converted(str(module), tmp_path / "output", format="tflite", **settings)
+            converted(str(module), tmp_path / "output", format=format, **settings)
 
     refused("--module=/nowhere: there is no such directory", "/nowhere")
     refused("has no encoder.json or classifier.json", tmp_path)
     (tmp_path / "detector.json").write_text("{}")
     refused("is a detector, which can be exported with --format=savedmodel alone", tmp_path)
     refused("--labelled=/nowhere: no such folder", module, labelled="/nowhere")
+    refused("has a folder oak, which is no class of colours; its classes are blue", classifier, labelled=trees)
+    refused("colours is a classifier, and only encoders are made models", classifier, format="keras3")
     refused("--representative=/nowhere: no such folder", module, quantize="int8", representative="/nowhere")
     refused("no labels there in --labelled=.*/red", module, labelled=f"{pictures}/train/red")
     assert sorted(os.listdir(tmp_path)) == ["detector.json"]

@@ -12,7 +12,7 @@ def test_titles_stand_on_the_picture_as_a_whole():
         title: {"top1": 0.5, "num_classes": 6, "identity": {"trained_by": by}}
         for title, by in (("encoder", "cpc"), ("random encoder", "untrained"))
     }
-    shown = {title: picture.Neighbours(images, labels, images, labels, order) for title in results}
+    shown = {title: picture.Neighbours(images, labels, images, labels, order, images.mean((1, 2))) for title in results}
     png = picture.draw(results, shown, [f"class {i}" for i in range(6)])
     gallery = np.asarray(Image.open(io.BytesIO(png)).convert("L"))[:, 450:]
     assert (gallery[0] == 255).all(), "nothing is cut off"

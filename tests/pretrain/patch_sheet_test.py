@@ -60,6 +60,23 @@ def test_a_mistake_in_the_drawing_is_raised(config):
         patch_sheet.write_once(config, "no source")
 
 
+def test_an_image_with_shapes_details_and_colours_is_chosen(config, tmp_path):
+    """Not a plain one, nor one of noise, nor two plain halves: a crop of a sky or of grass shows no patches."""
+    random = np.random.default_rng(0)
+    halves = np.zeros([48, 48, 3], np.uint8)
+    halves[:24] = 255
+    coloured = random.integers(0, 60, [48, 48, 3], dtype=np.uint8)
+    coloured[:24, ..., 0] += 150
+    for name, image in {"1": np.full([48, 48, 3], 90, np.uint8), "2": halves, "3": coloured}.items():
+        Image.fromarray(image).save(tmp_path / f"pictures/{name}.png")
+    noise = random.integers(0, 255, [48, 48, 1], dtype=np.uint8).repeat(3, 2)
+    Image.fromarray(noise).save(tmp_path / "pictures/0.png")
+    source = catalog.open_source(config.data, "train")
+    chosen = patch_sheet.choose(config, source)
+    np.testing.assert_array_equal(chosen, patch_sheet.whole_image(config, source, 3))
+    assert chosen.shape == (40, 40, 3)
+
+
 def test_a_plain_colour_has_no_contrast():
     plain, edge = np.full([4, 4, 3], [255, 128, 0], np.uint8), np.zeros([4, 4, 3], np.uint8)
     edge[:2] = 90

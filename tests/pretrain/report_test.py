@@ -3,6 +3,7 @@
 import pytest
 
 from cpc_tf.pretrain.report import report
+from cpc_tf.results import plots
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
 from tests.results import samples
@@ -18,7 +19,8 @@ def test_pretraining(tmp_path):
     assert [row.values[0] for row in table.rows] == ["photos/pretrain", "small ResNet, seed 4"]
     assert [samples.text(row.values[-1]) for row in table.rows] == ["collapsed", "\N{EN DASH}"]
     assert "Collapsed at step 30: all patches get nearly the same latents (feature_std 0.001" in figure.title
-    assert {row["panel"] for row in figure.data} >= {"training loss, nats", "effective rank"}
+    panels = {row["panel"] for row in figure.data}
+    assert panels >= {"training loss, nats", "contrastive accuracy, training", "effective rank, training"}
     assert len([row for row in figure.data if row["panel"] == "training loss, nats"]) == 3
 
 
@@ -29,3 +31,24 @@ def test_patches_of_one_seed_are_shown(tmp_path):
     first, more = samples.blocks(report(collect(str(tmp_path), TASKS)[0], "photos"), "features")
     assert first.png == PNG + b"other/0"
     assert [figure.title for figure in more.blocks] == [first.title.replace("other/0", "photos/0")]
+
+
+def test_healthy_ranges_and_speeds_that_were_not_measured(tmp_path, monkeypatch):
+    """A speed of 0 stands for "not measured" and once squeezed all others together at the top of the axis."""
+    metrics = samples.metrics(feature_std=0.5, effective_rank=3.0).replace("}", ', "images_per_second": 0}', 1)
+    metrics = metrics.replace('"effective_rank": 3.0}', '"effective_rank": 3.0, "images_per_second": 80.0}')
+    flags = "--batch_size=4\n--image_size=64\n--resize=64\n--patch_size=16\n--patch_stride=16\n"
+    flags += "--steps_to_ignore=0\n--steps_to_predict=1\n"
+    samples.write(tmp_path / "run", samples.pretrain(), metrics__jsonl=metrics, run__flags=flags)
+    drawn = []
+    monkeypatch.setattr(plots.Curves, "figure", lambda curves, *_: drawn.append(curves))
+    report(collect(str(tmp_path), TASKS)[0], "photos")
+    (curves,) = drawn
+    candidates = 4 * 4 * 4
+    assert curves.healthy == {
+        "feature_std, training": 0.3,
+        "effective rank, training": 1.5,
+        "contrastive accuracy, training": 10 / candidates,
+    }
+    (speed,) = curves.panels["images/s"]
+    assert [y for _, y in speed.points] == [80.0, 80.0]

@@ -31,6 +31,15 @@ def test_the_papers_floats_are_percent_and_a_tables_file_is_unrounded():
     assert to_csv(data).splitlines()[0] == "source,group,Method,1 %,1 % low,1 % high,1 % runs"
 
 
+def test_without_the_papers_rows_the_columns_that_they_alone_fill_are_gone():
+    ours, labels = Row(["ours", spread([0.5]), None, None]), Row(["labels", 10, None, 3], "aside")
+    theirs = Row(["theirs", spread([0.2]), spread([0.3]), None], "paper")
+    own = Table("t", "T", ["Method", "1 %", "2 %", "5 %"], [labels, ours, theirs], "a note", "table 2").own
+    assert own.columns == ["Method", "1 %"]
+    assert [row.values for row in own.rows] == [["labels", 10], ["ours", spread([0.5])]]
+    assert (own.note, own.paper) == ("a note", "table 2")
+
+
 @pytest.mark.parametrize("text", ["=1+1", "@SUM(A1)", "+1+cmd|'/C calc'!A0", "-cmd", " =1", "\t=1", "\r=1", "+4 in"])
 def test_a_cell_that_begins_a_formula_is_a_text(text):
     (_, row) = csv.reader(io.StringIO(to_csv([{"name": text}]), newline=""))

@@ -156,23 +156,24 @@ def _add(
     annotations: dict[str, Annotation | str],
 ) -> list[str]:
     """Adds the annotations of a file; returns the keys of its images, file names of those that are not there."""
-    classes = {each.get("id"): _text(each.get("name", each.get("id"))) for each in content["categories"]}
+    classes = {_text(each.get("id")): _text(each.get("name", each.get("id"))) for each in content["categories"]}
     key_of = {}
     for image in content["images"]:
         name = _text(image.get("file_name", ""))
         key = find.key(name, os.path.dirname(file), split)
-        key_of[image.get("id")] = key or name
+        key_of[_text(image.get("id"))] = key or name
         if key:
             size = _number(image.get("height")), _number(image.get("width"))
             annotations.setdefault(key, Annotation([], [], [], size))
     strange, unknown = [], []
     for thing in content["annotations"]:
-        key, name = key_of.get(thing.get("image_id")), classes.get(thing.get("category_id"), "")
+        image_id, category_id = _text(thing.get("image_id")), _text(thing.get("category_id"))
+        key, name = key_of.get(image_id), classes.get(category_id, "")
         if key is None:
-            strange.append(str(thing.get("image_id")))
+            strange.append(image_id)
             continue
         if not name:
-            unknown.append(f"{key} (category_id {thing.get('category_id')})")
+            unknown.append(f"{key} (category_id {category_id})")
         if key in annotations:
             annotations[key].names.append(name)
             annotations[key].boxes.append(_box(thing.get("bbox")) if name else [NAN] * 4)
@@ -185,11 +186,14 @@ def _add(
 
 
 def _text(value):
-    return unicodedata.normalize("NFC", str(value)).strip()
+    return unicodedata.normalize("NFC", str(value)).encode("utf-8", "replace").decode().strip()
 
 
 def _number(value):
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else NAN
+    try:
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else NAN
+    except OverflowError:  # an integer of hundreds of digits
+        return NAN
 
 
 def _box(bbox):

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.config import ASK, DataConfig
-from cpc_tf.data.sources import check, check_cache, folder_classes, names, slices, tree
+from cpc_tf.data.sources import check, check_cache, folder_classes, names, several_labels, slices, tree
 from cpc_tf.data.sources.source import NO_LABEL, About, IndexedSource, SplitError
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
@@ -18,11 +18,21 @@ from cpc_tf.texts import listed
 class FolderSource(IndexedSource):
     """Image files on a disk or in a bucket, shuffled over the whole list. See `Source`."""
 
-    def __init__(self, files: check.Checked, labels: Sequence[int] = (), class_names: tuple[str, ...] = ()):
-        """Args: the files; a label for each, none: -1; the names of the labels."""
+    def __init__(
+        self,
+        files: check.Checked,
+        labels: Sequence[int] | Sequence[tuple[int, ...]] = (),
+        class_names: tuple[str, ...] = (),
+    ):
+        """Args: the files; a label for each, none: -1, or several in a tuple; the names of the labels."""
         self.levels, self.class_names, self.num_examples = files.levels, class_names, len(files.names)
         self._files, self._names = files, tf.constant(files.names)
-        self._labels = tf.constant(labels or [NO_LABEL] * self.num_examples, tf.int64)
+        self.several_labels = bool(labels) and isinstance(labels[0], tuple)
+        if self.several_labels:
+            labels = several_labels.matrix(labels, len(class_names))  # [N, classes]
+        else:
+            labels = np.array(labels or [NO_LABEL] * self.num_examples, np.int64)
+        self._labels = tf.constant(labels)
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         path = tf.strings.join([self._files.root, self._names[index]], "/")
@@ -32,7 +42,7 @@ class FolderSource(IndexedSource):
         return self._labels.numpy()  # known without reading a file
 
     def names(self) -> list[str]:
-        return self._files.names
+        return list(self._files.names)
 
     def changed(self) -> list[str]:
         root, names, stats, _ = self._files
@@ -109,5 +119,8 @@ def _labelled(found, pieces, labels, labelled, doubtful):
         notes.append(f"left out: {where}")
     if labelled:
         notes += [*labels.classes.lines, *([f"folders without an image: {listed(labels.empty)}"] * bool(labels.empty))]
+    if found.several_labels:
+        counts = [len(labels.of[file]) for file in images if file in labels.of]
+        notes.append(f"several labels an image in {split}: {sum(counts)} of {len(counts)}; {counts.count(0)} have none")
     labelled_images = [file for file in images if labels.of.get(file, NO_LABEL) != NO_LABEL]
     return labelled_images, labels.classes.class_names, "", notes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cpc_tf.data.config import ASK, LEFT_OUT
-from cpc_tf.data.sources import classes, names, walk
+from cpc_tf.data.sources import classes, names, several_labels, walk
 from cpc_tf.data.sources.source import NO_LABEL
 from cpc_tf.data.sources.tree import Tree
 
@@ -16,14 +16,14 @@ class Labels(NamedTuple):
 
     Attributes:
       classes: in their order.
-      of: {image: its label, -1 if it has none}.
+      of: {image: its label, -1 if it has none}; with several labels an image the tuple of them.
       empty: class folders without an image.
       meant: images that are meant to have no label.
       doubtful: class folders that may be none: without an image in any split, or named unknown, other or the like.
     """
 
     classes: classes.Matched
-    of: dict[str, int]
+    of: dict[str, int | tuple[int, ...]]
     empty: list[str]
     meant: set[str]
     doubtful: list[str]
@@ -55,6 +55,8 @@ def labels(tree: Tree, chosen: Sequence[str], doubtful: str = ASK) -> Labels:
             meant |= {name for name, text in own.items() if not text}
         text_of.update(own)
         spellings[split] = set(own.values()) - {""}
+        if tree.several_labels:
+            spellings[split] = {text for name in own for text in tree.table.get(name, ())}
     found = classes.match(spellings)
     known = {*map(names.key, found.class_names)}
     last = {name: name.rpartition("/")[2] for name in empty}
@@ -64,11 +66,19 @@ def labels(tree: Tree, chosen: Sequence[str], doubtful: str = ASK) -> Labels:
         why = f"{found.class_names[0]} is its only {word}" if found.class_names else f"no {words} in it"
         found = classes.Matched((), {}, trouble=found.trouble or why)
     of = {name: found.number_of.get(text, NO_LABEL) for name, text in text_of.items()}
+    if tree.several_labels and found.class_names:
+        of = {n: tuple(found.number_of[text] for text in tree.table[n]) for n in text_of if n in tree.table}
     return Labels(found, of, list(dict.fromkeys(empty)), meant, list(dict.fromkeys(strange + lost)))
 
 
 def texts(tree: Tree, split: str, base: str | None = None) -> dict[str, str]:
-    """Returns {image: its class} of a split, '' if it has none; `base`: where its class folders are, if it is known."""
+    """Returns {image: its class} of a split, '' if it has none; `base`: where its class folders are, if it is known.
+
+    With several labels an image, its class is the one that it counts for, see `several_labels.rarest`.
+    """
+    if tree.several_labels:
+        strata = several_labels.strata(tree.table)
+        return {name: strata.get(name, "") for name in tree.splits[split]}
     if tree.table is not None:
         return {name: ";".join(tree.table.get(name, ())) for name in tree.splits[split]}
     base = _class_bases(tree, [split])[split] if base is None else base

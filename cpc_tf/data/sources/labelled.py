@@ -35,10 +35,6 @@ def _with_table(data, found):
     if not of:
         raise ConfigError(f"{flag}: none of its {len(rows)} files is in {found.root}, e.g. {listed(absent)}")
     check.leave_out(flag, absent, f"{len(rows)} rows", f"name no picture in {found.root}", "remove or correct them")
-    several = [name for name, classes in of.items() if len(classes) > 1]
-    if several:
-        classes = ";".join(of[several[0]])
-        raise ConfigError(f"{flag}: {len(several)} pictures have several classes, e.g. {several[0]}: {classes}")
     notes = (f"rows of --labels without a picture: {listed(absent)}",) if absent else ()
     return dataclasses.replace(found, table=of, notes=(*found.notes, *notes))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Collection, Mapping
 
 from absl import logging
@@ -56,6 +57,11 @@ class Tree:
     table: Mapping[str, tuple[str, ...]] | None = None
     one_test: bool = False
     notes: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def several_labels(self) -> bool:
+        """Whether images may have any number of classes, as some in the table have."""
+        return any(len(row) > 1 for row in (self.table or {}).values())
 
     def find(self, split: str) -> str | None:
         """Returns the name here of a split with a usual name; None if it is absent."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.sources import walk
+from cpc_tf.data.sources import boxes_layout, walk
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 
@@ -98,8 +98,9 @@ def _places(root: str, items: list[tuple[str, str]]) -> Iterator[str]:
         place = place.replace("\\", "/")
         place = place[len(root) :] if place.startswith(f"{root}/") else place
         parts = [part for part in place.split("/") if part not in ("", ".", "..")]
-        # Some are written from folders above the root.
-        ends = ("/".join(parts[start:]) for start in range(len(parts)))
+        # Some are written from folders above the root. `images` alone is no end of train/images: it may hold all.
+        starts = [n for n in range(len(parts)) if not n or any(not boxes_layout.kind([part]) for part in parts[n:])]
+        ends = ("/".join(parts[start:]) for start in starts)
         if found := next((end for end in ends if tf.io.gfile.exists(f"{root}/{end}")), None):
             yield found
 

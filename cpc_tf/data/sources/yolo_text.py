@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
 import os
@@ -156,7 +157,9 @@ def _told_parts(root: str, images: Mapping[str, str], splits: Mapping[str, Seque
                 found += [key for key, image in images.items() if image.startswith(f"{place}/")]
         if found:
             parts[split] = sorted(set(found))
-    used = {key for keys in parts.values() for key in keys}
+    used = collections.Counter(key for keys in parts.values() for key in keys)
+    twice = [images[key] for key, count in used.items() if count > 1]
+    warn(root, "%d of %d images are in several splits of data.yaml: %s", twice, len(images))
     rest = [image for key, image in images.items() if parts and key not in used]
     warn(root, "%d of %d images are in no split of data.yaml and are left out: %s", rest, len(images))
     return parts

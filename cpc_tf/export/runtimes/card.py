@@ -7,16 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.data.config import CROP, PAD, SQUASH
 from cpc_tf.export import readme
 from cpc_tf.export.runtimes.config import KERAS3, ONNX, TFLITE
-from cpc_tf.export.runtimes.subject import CLASSIFIER, ENCODER, Subject
+from cpc_tf.export.runtimes.subject import CLASSIFIER, Subject
 
 _TITLES = {TFLITE: "TFLite (LiteRT)", ONNX: "ONNX", KERAS3: "Keras 3"}
-_OUTPUTS = {
-    ENCODER: "`features`, `[N, D]`, and `feature_map`, `[N, h, w, D]`; of `patched`, if it is there, `latents`, "
-    "`[N, R, C, D]`, of each patch of the grid on its own",
-    CLASSIFIER: "`probabilities` and `logits`, `[N, C]`, of the classes in labels.txt",
-}
 _QUANTIZED = {
     "weights": "the weights",
     "int8": "convolutions and matrix products, with their inputs and outputs; images and outputs are not",
@@ -53,19 +49,36 @@ def page(made: Subject, found: dict[str, Any]) -> str:
     ]
     sides = f"{made.side}, {made.side}" if one or not made.any_size else "height, width"
     takes = "uint8" if made.dtype == tf.uint8 else "float32, in [0, 1]"
-    view = made.card.get("geometry", made.card)
     shown = {"kind": made.kind, "side": made.side, "vector": made.vector, "dtype": made.dtype.name}
     return readme.render(
         "runtimes/readme",
         title=f"{made.kind.capitalize()} `{found['module']}` for {_TITLES[form]}",
         module=found["module"],
         images=f"`[{1 if one else 'N'}, {sides}, 3]`, {takes}, RGB",
-        resize=view["resize"],
+        view=_view(made.card.get("geometry") or made.card),
         side=made.side,
-        outputs=_OUTPUTS[made.kind],
+        outputs=_outputs(made, patched=form != KERAS3 and found["quantize"] == "none"),
         figures=readme.table(rows),
         use=readme.render(f"runtimes/{form}", most=256 if made.dtype == tf.uint8 else 1, **shown).strip(),
     )
+
+
+def _outputs(made: Subject, patched: bool) -> str:
+    if made.kind == CLASSIFIER:
+        return f"`probabilities` and `logits`, `[N, {len(made.class_names)}]`, in the order of labels.txt"
+    width = made.card["feature_dim"]
+    latents = f". `patched` gives `latents`, `[N, R, C, {width}]`: each patch of the grid on its own"
+    return f"`features`, `[N, {width}]`, and `feature_map`, `[N, h, w, {width}]`{latents if patched else ''}"
+
+
+def _view(card: dict[str, Any]) -> str:
+    """How a picture becomes an image for the model."""
+    side = card["resize"]
+    return {
+        SQUASH: f"resized to {side} x {side}",
+        CROP: f"resized until the shorter side is {side}",
+        PAD: f"padded with grey to a square and resized to {side} x {side}",
+    }[card.get("resize_mode", SQUASH)]
 
 
 def _accuracy(found: dict[str, Any]) -> list[str]:

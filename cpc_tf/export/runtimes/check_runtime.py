@@ -11,7 +11,10 @@ Ends with status 1 and a line on stderr if anything fails.
 import glob
 import sys
 
+import numpy as np
+
 OURS = "cpc_tf"
+MANY = 32  # images, of which feature maps could fill the memory
 
 
 class Blocker:
@@ -57,27 +60,31 @@ def of_keras3(directory):
     return lambda name: keras.Model(model.inputs, endpoints).predict_on_batch
 
 
-def outputs_of(call, images, dtype, batch):
-    """Calls a function with the images in batches: outputs by name, [N, ...]."""
+def shown(images, dtype):
+    """Images, uint8, as a function takes them: as they are or as float32 in [0, 1]."""
+    return images if dtype == "uint8" else images.astype(np.float32) / 255
+
+
+def outputs_of(call, images, dtype, batch=MANY):
+    """Calls a function with the images in batches: outputs by name, [N, ...]; of many images the vectors alone."""
     parts = []
     for start in range(0, len(images), batch):
-        part = images[start : start + batch]
-        parts.append(call(part if dtype == "uint8" else part.astype(np.float32) / 255))
-    return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
+        outputs = call(shown(images[start : start + batch], dtype))
+        values = {name: np.asarray(x) for name, x in outputs.items()}
+        parts.append({name: x for name, x in values.items() if len(images) <= MANY or x.ndim == 2})
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 if __name__ == "__main__":
     sys.path.pop(0)  # this file's directory
     sys.meta_path.insert(0, Blocker())
 
-    import numpy as np
-
     try:
         form, dtype, directory, images_path, outputs_path = sys.argv[1:]
         function = {"tflite": of_tflite, "onnx": of_onnx, "keras3": of_keras3}[form](directory)
         found = {}
         for key, images in np.load(images_path).items():
-            outputs = outputs_of(function(key.partition("/")[0]), images, dtype, batch=1 if form == "tflite" else 32)
+            outputs = outputs_of(function(key.partition("/")[0]), images, dtype, batch=1 if form == "tflite" else MANY)
             found.update({f"{key}/{name}": values for name, values in outputs.items()})
         np.savez(outputs_path, **found)
     except Exception as error:

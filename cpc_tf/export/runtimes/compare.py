@@ -48,7 +48,7 @@ def compare(
     shown = pictures.photographs(made)
     cases = {f"{made.kind}/photographs": shown}
     if representative is not None:
-        cases[f"{made.kind}/representative"] = representative
+        cases[f"{made.kind}/representative pictures"] = representative
     if config.quantize == "none" and config.format != KERAS3:
         cases.update({f"{name}/photographs": shown[:2] for name in list(made.functions)[1:]})
     if made.any_size and config.format != TFLITE:
@@ -61,7 +61,7 @@ def compare(
         for key, images in cases.items()
         for name, values in made.outputs(key.partition("/")[0], images).items()
     }
-    name = "photographs" if representative is None else "representative"
+    name = "photographs" if representative is None else "representative pictures"
     key = f"{made.kind}/{name}/{made.vector}"
     found = {
         "pictures": f"{len(wanted[key])} {name}",
@@ -116,14 +116,12 @@ def _similarity(got: np.ndarray, wanted: np.ndarray) -> float:
 
 def _accuracy(made: Subject, got: np.ndarray, wanted: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """Accuracy on labelled pictures before ('savedmodel') and after ('converted')."""
+
+    def top1(logits: np.ndarray, labels: np.ndarray) -> float:
+        return float(np.mean(logits.argmax(1) == labels))
+
     if made.kind == ENCODER:
-        measure, score = "10 nearest neighbours, leave-one-out", nearest_neighbour_accuracy
+        found, score = {"measure": "10 nearest neighbours, leave-one-out"}, nearest_neighbour_accuracy
     else:
-        measure, score = "top-1", lambda logits, labels: float(np.mean(logits.argmax(1) == labels))
-    return {
-        "measure": measure,
-        "pictures": len(labels),
-        "savedmodel": score(wanted, labels),
-        "converted": score(got, labels),
-        "same_prediction": None if made.kind == ENCODER else float(np.mean(got.argmax(1) == wanted.argmax(1))),
-    }
+        found, score = {"measure": "top-1", "same_prediction": top1(got, wanted.argmax(1))}, top1
+    return {**found, "pictures": len(labels), "savedmodel": score(wanted, labels), "converted": score(got, labels)}

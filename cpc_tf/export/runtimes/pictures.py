@@ -39,8 +39,11 @@ def labelled(subject: Subject, folder: str) -> tuple[np.ndarray, np.ndarray]:
       uint8 [N, S, S, 3], and labels int64 [N]: of a classifier's classes, if the module is one.
 
     Raises:
-      ConfigError: it has no class folders, or one that the classifier does not know.
+      ConfigError: it has no class folders, or one that the classifier does not know, or that has several labels a
+        picture.
     """
+    if subject.card.get("several_labels"):
+        raise ConfigError(f"--labelled={folder}: {subject.name} gives several labels a picture, class folders one")
     data = DataConfig(dataset=f"folder:{folder}")
     with _naming("labelled"):
         try:

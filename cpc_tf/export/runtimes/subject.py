@@ -15,6 +15,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.encoders import foreign
 from cpc_tf.encoders.card import find_card, module_name
+from cpc_tf.export.runtimes.check_runtime import outputs_of, shown
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError
 
@@ -63,14 +64,15 @@ class Subject:
 
     def shown(self, images: np.ndarray) -> np.ndarray:
         """Images uint8 [N, H, W, 3] as its functions take them."""
-        return images if self.dtype == tf.uint8 else images.astype(np.float32) / 255
+        return shown(images, self.dtype.name)
 
-    def outputs(self, function: str, images: np.ndarray, batch: int = 32) -> dict[str, np.ndarray]:
-        """What a function of the SavedModel gives for images uint8 [N, H, W, 3]."""
-        graph, parts = self._graphs[function], []
-        for start in range(0, len(images), batch):
-            parts.append(graph(tf.constant(self.shown(images[start : start + batch]))))
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    def outputs(self, function: str, images: np.ndarray) -> dict[str, np.ndarray]:
+        """What a function of the SavedModel gives for images uint8 [N, H, W, 3]; of many images the vectors alone."""
+
+        def call(images: np.ndarray) -> dict[str, tf.Tensor]:
+            return self._graphs[function](tf.constant(images))
+
+        return outputs_of(call, images, self.dtype.name)
 
     @functools.cached_property
     def _graphs(self) -> dict[str, Callable[[tf.Tensor], dict[str, tf.Tensor]]]:

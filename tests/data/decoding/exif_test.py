@@ -166,5 +166,6 @@ def test_training_and_evaluation_see_turned_pictures_upright(turned_and_upright)
             for key, values in upright.items():
                 np.testing.assert_array_equal(turned[key], values)
     config = PretrainConfig(geometry=GRID)
-    sheets = [patch_sheet.draw(config, source, picture=5, draws=0) for source in turned_and_upright]
+    images = [patch_sheet.whole_image(config, source, 5) for source in turned_and_upright]
+    sheets = [patch_sheet.draw(config, image, draws=0) for image in images]
     np.testing.assert_array_equal(*sheets)

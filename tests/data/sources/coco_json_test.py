@@ -138,6 +138,16 @@ def test_what_cannot_be_read_is_refused(write, case):
     assert str(error.value).isprintable()
 
 
+@pytest.mark.parametrize("strange", [None, [], {"a": [1]}, "\ud800", 10**400, -1, True, "1 "])
+def test_strange_values_are_no_crash(write, strange):
+    hostile = [box(strange), box(1, strange), box(1, bbox=[strange] * 4), box(1, iscrowd=strange), {"bbox": strange}]
+    images = [image(1, "a.png"), image(strange, "a.png", height=strange)]
+    content = coco(images, [*[box(1)] * 300, *hostile], [CAT, {"id": strange, "name": strange}])
+    source = write({**A, "x.json": content})
+    assert set(contents(source)[0][2]) <= {0, 1}
+    assert all(name.isprintable() for name in source.class_names)
+
+
 def test_images_of_one_name_but_for_the_ending_are_two(write):
     images = [image(1, "a.png"), image(2, "a.jpg")]
     files = {**A, "a.jpg": picture(2, "jpg"), "x.json": coco(images, [box(1), box(2, 90)])}

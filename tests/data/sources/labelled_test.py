@@ -3,10 +3,12 @@
 import os
 import shutil
 
+import numpy as np
 import pytest
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import PicturesConfig
+from cpc_tf.data.sources.subset import restricted
 from cpc_tf.settings import ConfigError
 
 CLASSES = [f"{name}/{i}.png" for name, count in (("cat", 10), ("dog", 5)) for i in range(count)]
@@ -87,7 +89,6 @@ def test_the_table_counts_and_not_the_folders(pictures):
             r"--labels=.*: 1 of 21 rows \(4.76 %\) name no picture in .*, more than 1 %.*: 99.png",
         ),
         ("99.png,cat\n", "none of its 1 files is in"),
-        ("1.png,cat;dog\n2.png,cat\n", "1 pictures have several classes, e.g. 1.png: cat;dog"),
         ("1.png,cat\n2.png,cat\n", "no labels there .*cat is its only class"),
         (
             "1.png,cat\n2.png,Cat\n",
@@ -167,3 +168,24 @@ def test_files_in_another_order_on_the_disk(pictures, tmp_path):
     first = catalog.open_pair(pictures(), "test").test_source.names()
     shutil.rmtree(tmp_path / "x")
     assert catalog.open_pair(pictures(CLASSES[::-1]), "test").test_source.names() == first
+
+
+def test_several_labels_a_picture(pictures):
+    """Every 5th is a rare bird, too; the last of the table has no class, and those after it have no row."""
+    rows = [("cat", "dog")[i % 2] + (";bird" if i % 5 == 0 else "") for i in range(30)] + [""]
+    data = pictures(FLAT, "".join(f"{i}.png,{row}\n" for i, row in enumerate(rows)))
+    pair = catalog.open_pair(data, "test")
+    assert pair.source.class_names == ("bird", "cat", "dog")
+    assert pair.source.several_labels
+    assert "several labels an image in train: 30 of 26; 1 have none" in pair.summary
+    assert "--split=train: 26 images of 3 classes: bird 5, cat 1" in pair.summary
+    for source in pair[:2]:
+        for name, label, example in zip(source.names(), source.labels(), source.ordered().as_numpy_iterator()):
+            wanted = rows[int(name.partition(".")[0])].split(";")
+            assert [text for text, own in zip(source.class_names, label) if own] == sorted(filter(None, wanted))
+            assert label.dtype == example["label"].dtype == np.float32
+            assert label.tolist() == example["label"].tolist()
+    assert pair.test_source.class_counts()[0] == 1  # a fifth of the rarest
+    some = restricted(pair.source, np.array([1, 3]))
+    assert some.several_labels
+    np.testing.assert_array_equal(some.labels(), pair.source.labels()[[1, 3]])

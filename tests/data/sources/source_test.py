@@ -1,11 +1,13 @@
 """What every source must do: an order that is a function of (seed, counter), epochs that are permutations."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.sources.tfds_source import TfdsSource
 from tests.data.samples import encode, open_folder, open_voc_folder
@@ -56,6 +58,14 @@ def source(request, tmp_path_factory, sharded, write_folder):
     if kind == "subset of folder":
         return restricted(folder, np.arange(6))
     return restricted(TfdsSource(sharded(3, 5), "train", 4), np.arange(6)) if kind == "subset of tfds" else folder
+
+
+def test_names_are_those_of_the_examples(source):
+    if isinstance(source, Source):
+        names = source.names()
+        assert len(set(names)) == source.num_examples
+        numbers = [int(re.sub(r"^train/|\.png$", "", name)) for name in names]  # a record's place, or that of a file
+        assert numbers == [level for _, level in levels(source.ordered(), source.num_examples)]
 
 
 def test_epochs_are_permutations_in_different_orders(source):

@@ -7,7 +7,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import yolo_names, yolo_text
 from cpc_tf.settings import ConfigError
-from tests.data.sources.boxes_folder_test import HEIGHT, WIDTH, contents, picture
+from tests.data.sources.boxes_folder_test import HEIGHT, WIDTH, contents, names, picture
 
 ROW = f"1 {4 / WIDTH!r} {3.5 / HEIGHT!r} {4 / WIDTH!r} {5 / HEIGHT!r}"
 OURS = [1.0, 2.0, 6.0, 6.0]  # of that row
@@ -68,6 +68,18 @@ def test_layouts(write, warnings, layout):
         assert objects == [[OURS], [0], [False]]
         assert source.class_names == ("dog",)  # no cat has a box
     assert warnings == []
+
+
+def test_places_that_are_not_there_are_not_taken_for_others(write, warnings):
+    """Nor does `images`, which holds both splits, stand for train/images."""
+    files = {f"images/{s}/{s}.png": picture(1) for s in ("train", "test")}
+    files |= {f"labels/{s}/{s}.txt": ROW for s in ("train", "test")}
+    files["data.yaml"] = YAML.format("../train/images", "../valid/images")
+    assert [names(write(files, split)) for split in ("train", "test")] == [["train/train"], ["test/test"]]
+    assert warnings == []
+    assert names(write({"data.yaml": YAML.format("images/train", "images/train")}, "val")) == ["train/train"]
+    assert "/yolo: 1 of 2 images are in several splits of data.yaml: images/train/train.png" in warnings[0]
+    assert "/yolo: 1 of 2 images are in no split of data.yaml and are left out: images/test/test.png" in warnings[1]
 
 
 def test_without_names_and_splits(write, warnings):

@@ -1,0 +1,102 @@
+"""What the page of a dataset begins with: the best model, what to do with it, and what it says of test images."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from cpc_tf.encoders.card import PIXELS, UNTRAINED
+from cpc_tf.encoders.loaded import NEW
+from cpc_tf.results import map as embedding_map
+from cpc_tf.results import predictions
+from cpc_tf.results.blocks import MODEL, Block, Commands, Part, Row, Table
+from cpc_tf.results.methods import architecture, identity, methods
+from cpc_tf.results.runs import Run
+
+# Figure of a result -> what it is a part of.
+FIGURES = {"top1": "of test images right", "map": "mean average precision", "map11": "mean average precision"}
+PICTURES, LABELLED = "my_pictures", "my_labelled_pictures"  # stand for the user's own folders
+
+
+def model(runs: Sequence[Run]) -> list[Part]:
+    """Returns the part on the best model of a dataset, among the runs that lie in directories; none without any."""
+    here = [run for run in runs if run.directory]
+    tested = [run for run in here if _figure(run) and identity(run).trained_by != UNTRAINED]
+    if not tested:
+        trained = [run for run in here if run["kind"] == "pretrain"]
+        return [Part(0, *MODEL, _encoder_alone(trained[-1]))] if trained else []
+    pretrained = [run for run in tested if identity(run).trained_by != PIXELS] or tested
+    best = max(pretrained, key=lambda run: run[_figure(run)])
+    others = [run for run in pretrained if run["encoder"] == best["encoder"] and run is not best]
+    maps = [figure for run in [best, *others] for figure in embedding_map.figure(run)]
+    blocks: list[Block] = [_table(best), Commands("What to do next", _commands(best)), *predictions.figure(best)]
+    return [Part(0, *MODEL, [*blocks, *maps[:1]])]
+
+
+def _figure(run: Run) -> str:
+    """Returns the name of the figure that a result is judged by, or ''."""
+    return next((name for name in FIGURES if name in run), "")
+
+
+def _table(run: Run) -> Table:
+    figure, labels, classes = _figure(run), run.get("num_train_labels"), run.get("num_classes")
+    kind = {"detect": "detector", "linear": "linear classifier"}.get(run["kind"], "classifier")
+    value = f"{100 * run[figure]:.1f} % {FIGURES[figure]}"
+    value += f" (chance: {100 / classes:.1f} %)" if figure == "top1" and classes else ""
+    rows = [
+        *_encoder(run),
+        ("Its module", run["encoder"]),
+        ("On top of it", f"{kind}{f', {labels:,} labels' if labels else ''}"),
+        ("How good", value),
+        ("Its run", _directory(run)),
+    ]
+    rows = [row for row in rows if row != ("Its module", PIXELS)]
+    return Table("model", "The best model", ["What", "Value"], [Row(row) for row in rows])
+
+
+def _encoder(run: Run) -> list[tuple[str, str]]:
+    known, (method,) = identity(run), methods([run])
+    said = [method.title, architecture(known.architecture)]
+    said.append(f"{known.parameters:,} parameters" if known.parameters else "")
+    said.append(f"trained on {known.dataset}" if known.dataset else "")
+    said.append(f"{known.steps:,} steps" if known.steps else "")
+    return [("Encoder", ", ".join(filter(None, said)))]
+
+
+def _commands(run: Run) -> list[tuple[str, str]]:
+    """Returns the commands from a run to what it says of new pictures."""
+    place, new, encoder = _directory(run), f"--pictures={PICTURES}", run["encoder"]
+    where = os.path.join(place, "model")
+    export = _python("export", f"--workdir={place}", f"--output={where}")
+    predict = _python("predict", f"--model={where}", new, "--output=predictions.csv")
+    embed = _python("embed", f"--encoder={encoder}", new, "--output=features.npz", "--map=map.png")
+    what = "boxes" if run["kind"] == "detect" else "a label and its probability"
+    return [
+        ("Put everything that a prediction takes into one model", export),
+        (f"Predict {what} for each picture of a folder", predict),
+        *([] if encoder in (PIXELS, NEW) else [("Features of the pictures, and a map of them", embed)]),
+    ]
+
+
+def _encoder_alone(run: Run) -> list[Block]:
+    """Returns what there is to do after a pre-training."""
+    place = _directory(run)
+    module, workdir = (os.path.join(os.path.dirname(place), name) for name in ("hub", "linear"))
+    learn = _python("linear", f"--encoder={module}", f"--labelled={LABELLED}", f"--workdir={workdir}")
+    lines = [
+        ("Export the encoder", _python("export", f"--workdir={place}", f"--output={module}")),
+        ("Train a classifier on it, with a folder that has one for each class", learn),
+    ]
+    rows = [Row(row) for row in (*_encoder(run), ("Its run", place))]
+    table = Table("model", "The encoder", ["What", "Value"], rows)
+    return [table, Commands("What to do next", lines)]
+
+
+def _directory(run: Run) -> str:
+    """Returns the directory of a run, with '?' for bytes in its name that are no text."""
+    return run.directory.encode("utf-8", "replace").decode()
+
+
+def _python(binary: str, *flags: str) -> str:
+    return shlex.join(["python", "-m", f"cpc_tf.{binary}", *flags])

@@ -1,0 +1,122 @@
+"""Keywords become settings, nothing is printed, and packages of the same name are called in any order of imports."""
+
+import inspect
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import cpc_tf
+from cpc_tf.api import calls
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import flatten
+from cpc_tf.termination import Deferred, Stopped
+from tests.binaries import ROOT
+
+FUNCTIONS = ("pretrain", "predict", "embed")
+
+
+def test_keywords_are_settings_over_a_preset(tmp_path):
+    values = {
+        "workdir": tmp_path,
+        "batch_size": 7,
+        "mirror": False,
+        "learning_rate": 0.1 + 0.2,
+        "seed": None,
+        "parts": 1,
+    }
+    found = flatten(calls.settings_of(PretrainConfig, "photos/pretrain", values))
+    assert found["workdir"] == str(tmp_path)
+    assert (found["batch_size"], found["mirror"], found["learning_rate"]) == (7, False, 0.1 + 0.2)
+    assert (found["seed"], found["parts"]) == (0, 1)  # of the preset; a constant
+    assert found["dataset"] == "photos/15200"
+    assert calls.preset_of("photos", "pretrain") == "photos/pretrain"
+    assert calls.preset_of("voc/detect", "pretrain") == "voc/detect"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"bach_size": 3}, "bach_size: no such setting; did you mean batch_size?"),
+        ({"batch_size": "many"}, "--batch_size=many: must be a whole number"),
+        ({"batch_size": 0}, "--batch_size=0: must be at least 1"),
+        ({"workdir": "a\nb"}, "must be text without control characters"),
+        ({"encoder": "tinny"}, "--encoder=tinny: must be one of"),
+    ],
+)
+def test_a_wrong_keyword_is_an_exception(values, message):
+    with pytest.raises(cpc_tf.ConfigError, match=message):
+        cpc_tf.pretrain(**values)
+
+
+def test_a_wrong_preset_is_an_exception():
+    with pytest.raises(cpc_tf.ConfigError, match="no such preset; did you mean photos/"):
+        cpc_tf.pretrain(preset="photo/pretrain")
+    with pytest.raises(cpc_tf.ConfigError, match="name a preset of linear or efficient"):
+        cpc_tf.classify(encoder="x", preset="photos/pretrain")
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_package_is_also_the_function(order):
+    """Whether it is imported before or after it is looked up; from it, modules are imported as from others."""
+    imports = "; ".join(f"import cpc_tf.{name}.run" for name in FUNCTIONS)
+    first, then = (imports, "import cpc_tf") if order == "before" else ("import cpc_tf", imports)
+    code = f"""
+{first}
+found = [getattr(cpc_tf, name) for name in {FUNCTIONS}]
+{then}
+import inspect
+from cpc_tf import embed, predict, pretrain
+from cpc_tf.pretrain.run import pretrain as run
+from cpc_tf.api import runs
+assert found == [pretrain, predict, embed] == [getattr(cpc_tf, name) for name in {FUNCTIONS}]
+assert cpc_tf.pretrain.run.pretrain is run
+assert inspect.signature(cpc_tf.pretrain) == inspect.signature(runs.pretrain)
+for function in found:
+    try:
+        function(nonsense=1)
+    except (cpc_tf.ConfigError, TypeError) as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("nonsense: no such setting") == 1
+    assert done.stdout.count("missing") == 2
+
+
+def test_names_for_type_checkers_are_the_names():
+    stub = (ROOT / "cpc_tf/__init__.pyi").read_text()
+    assert {line.rpartition(" as ")[2] for line in stub.splitlines() if line.startswith("from")} == set(cpc_tf.__all__)
+    for name in cpc_tf.__all__:
+        assert inspect.getdoc(getattr(cpc_tf, name)), name
+    with pytest.raises(AttributeError, match="has no attribute 'pretrian'"):
+        cpc_tf.pretrian  # noqa: B018
+
+
+def test_quiet_unless_asked_and_ctrl_c_is_what_python_has(capsys):
+    for verbose in (False, True):
+        with calls.running(verbose):
+            print("a line")
+        assert capsys.readouterr().out == ("a line\n" if verbose else "")
+    with pytest.raises(KeyboardInterrupt, match="step 3"), calls.running(False):
+        raise Stopped(signal.SIGINT, "saved step 3")
+    with pytest.raises(Stopped), calls.running(False):
+        raise Stopped(signal.SIGTERM, "saved step 3")
+
+
+def test_handlers_of_signals_are_those_of_before_and_a_thread_sets_none():
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def train():
+        with Deferred():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    train()
+    assert seen[0] is before
+    assert seen[1] is not before
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,38 @@
+"""The examples of the functions for Python, and of their page, do what they say."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import cpc_tf.api
+from tests.binaries import ROOT
+
+MODULES = [f"cpc_tf.api.{item.name}" for item in pkgutil.iter_modules(cpc_tf.api.__path__)]
+EXAMPLES = [test for name in MODULES for test in doctest.DocTestFinder().find(importlib.import_module(name))]
+EXAMPLES = {test.name.removeprefix("cpc_tf.api."): test for test in EXAMPLES if test.examples}
+PAGE = ROOT / "docs/python.md"
+EXAMPLES["page"] = doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, "page", str(PAGE), 0)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiny_encoder")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name, room, monkeypatch, capfd):
+    monkeypatch.chdir(room)
+    test, written = EXAMPLES[name], []
+    failed, tried = doctest.DocTestRunner(verbose=False).run(test, out=written.append, clear_globs=False)
+    assert tried > 0
+    assert not failed, "".join(written)
+    assert capfd.readouterr().out == ""
+
+
+def test_every_function_has_one():
+    assert {
+        "encoder.load_encoder",
+        "encoder.Encoder.features",
+        "encoder.embed",
+        "runs.pretrain",
+        "runs.classify",
+    } <= set(EXAMPLES)

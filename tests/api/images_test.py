@@ -1,0 +1,77 @@
+"""Pictures in Python give what their files give; wrong ones are named."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import cpc_tf
+from cpc_tf import pictures
+from cpc_tf.api.images import as_flag
+from tests.modules import write_module
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("module")
+    write_module(path)
+    return cpc_tf.load_encoder(path)
+
+
+def test_arrays_pil_images_and_files_give_the_same(encoder, room):
+    names = [f"{colour}/{i}.png" for colour in ("red", "green") for i in range(3)]
+    files = [room / "my_pictures" / name for name in names]
+    arrays = [np.asarray(Image.open(file)) for file in files]
+    wanted = encoder.features(files)
+    assert wanted.shape == (6, encoder.patches(files[0]).shape[-1])
+    kinds = [arrays, np.stack(arrays), np.stack(arrays) / 255, (np.stack(arrays) / 255).astype(np.float32)]
+    for images in [*kinds, [Image.open(file) for file in files], [str(file) for file in files]]:
+        np.testing.assert_array_equal(encoder.features(images), wanted)
+    for one in (arrays[2], Image.open(files[2]), files[2]):
+        np.testing.assert_allclose(encoder.features(one), wanted[2:3], atol=1e-5)
+    np.testing.assert_allclose(encoder.patches(files).mean((1, 2)), wanted, atol=1e-5)
+    everything = encoder.features(room / "my_pictures")
+    found = pictures.find(str(room / "my_pictures")).names
+    np.testing.assert_allclose(everything[[found.index(name) for name in names]], wanted, atol=1e-5)
+
+
+def test_neighbours_are_sorted_and_named(encoder, room):
+    folder = room / "my_pictures"
+    (found,) = encoder.neighbours(folder / "green/4.png", folder, count=30)
+    assert len(found) == 24
+    assert found[0].name == "green/4.png"
+    assert found[0].similarity == pytest.approx(1, abs=1e-5)
+    assert [near.similarity for near in found] == sorted((near.similarity for near in found), reverse=True)
+    arrays = np.random.default_rng(0).integers(0, 256, [3, 20, 20, 3], np.uint8)
+    assert [near[0].name for near in encoder.neighbours(arrays[1:], arrays)] == ["000001.png", "000002.png"]
+
+
+def test_a_grey_image_becomes_rgb(encoder):
+    grey = Image.fromarray(np.full([20, 20], 7, np.uint8))
+    same = np.full([20, 20, 3], 7, np.uint8)
+    np.testing.assert_array_equal(encoder.features([grey, grey]), encoder.features([same, same]))
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ([], "there are none"),
+        (np.zeros([0, 8, 8, 3]), "there are none"),
+        (np.full([2, 8, 8, 3], 2.0), r"picture 0: float64 values of 2 to 2; must be uint8, or floats of 0 to 1"),
+        (np.full([8, 8, 3], np.nan), "picture 0: float64 values of nan"),
+        (np.zeros([8, 8, 3], np.int64), "picture 0: int64 values"),
+        ([np.zeros([8, 8, 3], np.uint8), np.zeros([8, 8, 4])], r"picture 1: an array of shape \[8, 8, 4\]"),
+        (["a.png", np.zeros([8, 8, 3])], "files beside arrays"),
+        ("nowhere.png", "there is no nowhere.png"),
+        (["nowhere.png"], "nowhere.png: there is no such file"),
+    ],
+)
+def test_what_is_no_picture_is_named(encoder, images, message):
+    with pytest.raises(cpc_tf.ConfigError, match=message):
+        encoder.features(images)
+
+
+def test_nothing_stays_behind():
+    with as_flag(np.zeros([2, 8, 8, 3])) as flag:
+        assert pictures.find(flag).names == ["000000.png", "000001.png"]
+    with pytest.raises(cpc_tf.ConfigError):
+        pictures.find(flag)

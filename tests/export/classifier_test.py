@@ -1,0 +1,272 @@
+"""The classifier of a run on labels, exported: it says of a picture, or of its file, what the run's test says."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_hub as hub
+
+from cpc_tf import cli
+from cpc_tf.data.pipeline import pipeline
+from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, Classification, build_classifier
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
+from cpc_tf.evaluation.calibration import probabilities
+from cpc_tf.export import check_module, run
+from cpc_tf.export.run import ExportConfig
+from cpc_tf.files import write_file
+from cpc_tf.linear.classifier import LinearTraining
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.run import geometry_of
+from cpc_tf.settings import ConfigError, to_flagfile
+from cpc_tf.training.checkpoint import Checkpoints
+from tests.data.samples import open_folder
+from tests.export.conftest import assert_close, made, read
+from tests.modules import write_module
+from tests.snippets import printed, python_of
+
+pytestmark = pytest.mark.slow
+
+NAMES = ["ant", "bee", "wasp"]
+SIZES = [(40, 30), (16, 50), (22, 22)]  # of the pictures, one of each class
+SIDES = ["--resize=22", "--image_size=16"]
+EFFICIENT = [
+    *SIDES, "--backbone=small", "--batch_size=2", "--train_steps=2", "--head_blocks=1", "--head_width=8",
+    "--head_bottleneck=4", "--strategy=single", "--test_split=val",
+]  # fmt: skip
+GRID = ["--geometry_from=flags", *SIDES, "--patch_size=8", "--patch_stride=4"]
+LINEAR = ["--batch_size=3", "--strategy=single", "--test_split=val"]
+RESULT = {
+    "num_classes": 3, "class_names": NAMES, "num_train_labels": 30, "label_fraction": 0.1, "levels": None, "top1": 0.75,
+    "top5": 1.0, "calibration": {"held_out": 6, "temperature": 2.5, "fitted": True, "ece_before": 0.2, "ece": 0.04},
+}  # fmt: skip
+
+
+class Theirs(tf.Module):
+    """A module of others whose features come out of a table, which is no variable."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = tf.Variable(tf.random.stateless_normal([4, 4, 3, 6], [1, 1]))
+        pairs = tf.lookup.KeyValueTensorInitializer(["shift"], tf.constant([0.5]))
+        self.table = tf.lookup.StaticHashTable(pairs, 0.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
+    def __call__(self, images):
+        return tf.nn.conv2d(images, self.kernel, 4, "SAME") + self.table.lookup(tf.constant("shift"))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A folder with val/NAME/0.png, our module `ours` and another `theirs`."""
+    root, random = tmp_path_factory.mktemp("home"), np.random.default_rng(0)
+    for name, size in zip(NAMES, SIZES):
+        (root / "pictures/val" / name).mkdir(parents=True)
+        pixels = random.integers(0, 256, [size[0] // 2, size[1] // 2, 3], np.uint8).repeat(2, 0).repeat(2, 1)
+        (root / "pictures/val" / name / "0.png").write_bytes(tf.io.encode_png(pixels).numpy())
+    write_module(root / "ours", EncoderConfig(encoder="small", norm="batch"))
+    tf.saved_model.save(Theirs(), str(root / "theirs"))
+    return root
+
+
+@pytest.fixture(scope="module")
+def source(root):
+    return open_folder(root / "pictures", "val", root / "cache")
+
+
+@pytest.fixture(scope="module")
+def files(root):
+    return [(root / "pictures/val" / name / "0.png").read_bytes() for name in NAMES]
+
+
+def changed(variables):
+    for i, variable in enumerate(variables):
+        if variable.dtype.is_floating:
+            variable.assign(variable * (1 + 0.1 * np.cos(i)) + 0.01)
+
+
+def efficient_run(root, encoder, phase, *flags):
+    """Writes what a run on few labels leaves, without training; returns (its path, images -> logits)."""
+    path = f"{root}/runs/{phase}{encoder}{len(flags)}"
+    named = encoder.replace("ours", f"{root}/ours").replace("theirs", f"{root}/theirs")
+    data = [f"--dataset=folder:{root}/pictures", f"--encoder={named}", f"--workdir={path}"]
+    config = cli.parse(EfficientConfig, [*EFFICIENT, *data, *flags])
+    chosen = config.classifier
+    maps = load_feature_maps(chosen.encoder, chosen.endpoint, 16, backbone=chosen.backbone, seed=config.training.seed)
+    classifier = build_classifier(config, phase, maps, len(NAMES))
+    trainee = Classification(maps, classifier, phase, config, 2, tf.distribute.get_strategy())
+    if phase == FROZEN:
+        changed(classifier.variables)
+    else:
+        changed([*maps.variables, *classifier.variables])
+    if trainee.average is not None:
+        changed(trainee.average.averages)
+    Checkpoints(f"{path}/{phase}", trainee.checkpoint).save(2)
+    write_file(f"{path}/{phase}/run.flags", to_flagfile(config))
+    found = {"identity": maps.identity.to_json(), "phases": {phase: {"steps": 2}}}
+    write_run(config, "efficient", found)
+    return path, lambda source: trainee.logits(pipeline.plain_images(source, config.images, 2))[0]
+
+
+def linear_run(root, encoder, *flags):
+    """The same for a linear run."""
+    path = f"{root}/runs/linear{encoder}"
+    named = encoder if encoder == "pixels" else f"{root}/{encoder}"
+    data = [f"--dataset=folder:{root}/pictures", f"--encoder={named}", f"--workdir={path}"]
+    config = cli.parse(LinearConfig, [*LINEAR, *data, *flags])
+    geometry = geometry_of(config)
+    encoder = load_patch_encoder(named, config.training.seed, geometry.patch_size)
+    patches = tf.zeros([1, *[geometry.grid] * 2, *[geometry.patch_size] * 2, 3], tf.uint8)
+    shape = encoder.patch_latents(patches).shape[1:]
+    trainee = LinearTraining(config, encoder.patch_latents, shape, len(NAMES), tf.distribute.get_strategy())
+    changed(trainee.classifier.variables)
+    Checkpoints(path, trainee.checkpoint).save(2)
+    write_run(config, "linear", {"identity": encoder.identity.to_json()})
+    return path, lambda source: trainee.test(pipeline.plain_patches(source, geometry, 2))[0]
+
+
+def write_run(config, task, found):
+    write_file(f"{config.workdir}/run.flags", to_flagfile(config))
+    write_file(f"{config.workdir}/run.json", json.dumps({"task": task}))
+    write_file(f"{config.workdir}/result.json", json.dumps({"kind": task, **RESULT, **found}))
+
+
+def check(module, files, wanted):
+    """Compares a module with the logits of the run's test, on pictures and on their files."""
+    each = [module(tf.io.decode_png(file, channels=3)[None]) for file in files]
+    together = module.from_bytes(tf.constant(files))
+    for found in ({name: np.concatenate([one[name] for one in each]) for name in together}, together):
+        assert_close(found["logits"], wanted)
+        np.testing.assert_allclose(found["probabilities"], probabilities(wanted, 2.5), atol=1e-5)
+        assert [NAMES[label] for label in wanted.argmax(1)] == [name.decode() for name in np.array(found["name"])]
+        np.testing.assert_array_equal(found["label"], wanted.argmax(1))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "phase", "flags"),
+    [
+        ("ours", FROZEN, ["--resize_mode=pad"]),
+        ("random:ours", FROZEN, ["--endpoint=latents"]),
+        ("graph:ours", FINE_TUNED, []),
+        ("ours", FINE_TUNED, ["--encoder_adam=paper", "--resize_mode=crop"]),
+        ("pixels", "supervised", []),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_it_says_what_the_run_on_few_labels_says(root, source, files, encoder, phase, flags):
+    path, tested = efficient_run(root, encoder, phase, *flags)
+    found = made(path, part="all")
+    wanted = tested(source)
+    assert np.ptp(wanted) > 0.01
+    check(found.module, files, wanted)
+    assert found.card["step"] == 2
+    assert found.card["geometry"] is None
+
+
+@pytest.mark.parametrize(("encoder", "flags"), [("ours", []), ("pixels", GRID)])
+def test_it_says_what_the_linear_run_says(root, source, files, encoder, flags):
+    path, tested = linear_run(root, encoder, "--nobaselines", *flags)
+    found = made(path, part="all")
+    check(found.module, files, tested(source))
+    assert found.card["geometry"]["patch_size"] == 8
+
+
+@pytest.fixture(scope="module")
+def exported(root):
+    """(directory, what the export returned) of a classifier on a module of others, checked in a fresh process."""
+    path, _ = efficient_run(root, "theirs", FINE_TUNED)
+    (root / "theirs").rename(root / "moved")
+    try:
+        with pytest.raises(ConfigError, match="the module that this run began with is needed"):
+            made(path, part="all")
+    finally:
+        (root / "moved").rename(root / "theirs")
+    output = f"{root}/exported"
+    return output, run.export(ExportConfig(workdir=path, output=output))
+
+
+def test_it_is_checked_in_a_fresh_process(exported):
+    output, done = exported
+    assert done["difference"] < 1e-5
+    assert done["summary"].startswith("3 classes, weights of step 2; in a fresh process: largest difference ")
+    assert {"saved_model.pb", "variables", "README.md", "classifier.json", "labels.txt"} <= set(os.listdir(output))
+    assert read(output, "labels.txt") == "ant\nbee\nwasp\n"
+
+
+def test_its_card(exported):
+    card, text = json.loads(read(exported[0], "classifier.json")), read(exported[0], "README.md")
+    assert (card["kind"], card["class_names"], card["several_labels"]) == ("classifier", NAMES, False)
+    assert (card["image_size"], card["resize"], card["resize_mode"], card["levels"]) == (16, 22, "squash", None)
+    assert (card["temperature"], card["calibration"]) == (2.5, RESULT["calibration"])
+    assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75, "top5": 1.0})
+    assert "# Classifier of 3 classes, trained on `folder:pictures`" in text
+    assert "divided by 2.500" in text
+    assert "is 4.0 % instead of 20.0 %" in text
+    assert "| encoder | module `theirs` |" in text
+    assert "| top-1 | 75.0 % |" in text
+    assert "$" not in text
+    assert "/tmp" not in text + json.dumps(card)
+
+
+def test_the_readmes_code_runs(exported):
+    code = python_of(read(exported[0], "README.md")).replace("path/to/this/directory", exported[0])
+    name, share = printed(code, "", exported[0]).split()
+    assert name in NAMES
+    assert 1 / 3 <= float(share) <= 1
+
+
+def test_the_check_finds_what_is_different(root, monkeypatch, in_process):
+    found = made(linear_run(root, "pixels", "--nobaselines", *GRID)[0], part="all")
+    reference = found.reference()
+    monkeypatch.setattr(hub, "load", lambda path: found.module)
+    found.module.signatures = {"serving_default": found.module.__call__, "bytes": found.module.from_bytes}
+    assert check_module.check_classifier("", reference)["difference"] < 1e-5
+    for name, change, message in (
+        ("case1/logits", lambda x: x * 1.001, "the logits for 1x12x47x3 differ"),
+        ("case0/logits", lambda x: -x, "the labels for"),
+        ("file0/logits", lambda x: x + 1, "the logits for a file"),
+        ("temperature", lambda x: x / 2, "the probabilities"),
+        ("several_labels", lambda x: ~x, "the probabilities"),
+        ("class_names", lambda x: x[::-1], "the classes are others"),
+    ):
+        with pytest.raises(check_module.NotTheSame, match=message):
+            check_module.check_classifier("", {**reference, name: change(reference[name])})
+
+
+@pytest.mark.parametrize(
+    ("calibration", "text"),
+    [
+        (None, "Not calibrated: no labels were held out"),
+        ({**RESULT["calibration"], "held_out": 0, "temperature": 1.0, "fitted": False}, "Not calibrated: no labels"),
+        ({**RESULT["calibration"], "temperature": 1.0, "fitted": False}, "Not calibrated: all 6 held-out labels"),
+    ],
+)
+def test_what_is_not_calibrated_says_so(root, tmp_path, calibration, text):
+    path, _ = linear_run(root, "pixels", "--nobaselines", *GRID)
+    result = json.loads(read(path, "result.json"))
+    write_file(f"{path}/result.json", json.dumps({**result, "calibration": calibration}))
+    found = made(path, part="all")
+    assert found.card["temperature"] == 1.0
+    assert text in found.readme
+
+
+def test_a_result_of_an_earlier_version_has_no_names(root):
+    path, _ = linear_run(root, "pixels", "--nobaselines", *GRID)
+    result = json.loads(read(path, "result.json"))
+    write_file(f"{path}/result.json", json.dumps({**result, "class_names": []}))
+    with pytest.raises(ConfigError, match="no names of classes"):
+        made(path, part="all")
+
+
+def test_a_module_that_was_replaced_is_refused(root):
+    path, _ = linear_run(root, "ours", "--nobaselines")
+    result = json.loads(read(path, "result.json"))
+    then = {**result, "identity": {**result["identity"], "steps": 900}}
+    write_file(f"{path}/result.json", json.dumps(then))
+    with pytest.raises(
+        ConfigError, match="learned on an encoder of 900 steps on photos, .*/ours is now one of 7 steps"
+    ):
+        made(path, part="all")

@@ -1,0 +1,90 @@
+"""What a dataset's page begins with: the best model that lies there, and commands that can be copied."""
+
+import shlex
+
+import pytest
+
+from cpc_tf import cli
+from cpc_tf.report.model import model
+from cpc_tf.results.runs import collect
+from cpc_tf.tasks import TASKS
+from tests import binaries
+from tests.results import samples
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+PNG = b"\x89PNG\r\n"
+
+
+def _parts(folder):
+    return model(collect(str(folder), TASKS)[0])
+
+
+def _table(blocks):
+    return {row.values[0]: row.values[1] for row in blocks[0].rows}
+
+
+def _settings(commands):
+    """The settings of each command, in the order of the binaries."""
+    found = []
+    for _, command in commands.lines:
+        python, dash_m, module, *flags = shlex.split(command)
+        assert (python, dash_m) == ("python", "-m")
+        found.append((module.removeprefix("cpc_tf."), cli.parse(binaries.settings_of(module), flags)))
+    return found
+
+
+def test_the_best_model_of_a_directory_with_its_commands(tmp_path):
+    folder = tmp_path / "my runs"
+    samples.write(folder / "linear", samples.linear("runs/photos/hub", 0.9))
+    samples.write(folder / "few", samples.efficient("runs/photos/hub", 0.01, 0.6))
+    samples.write(folder / "untrained", samples.linear("random:runs/photos/hub", 0.99))
+    samples.write(folder / "pixels", samples.linear("pixels", 0.95))  # a baseline is better: the table above says so
+    (folder / "few/map.png").write_bytes(PNG + b"few")
+    (folder / "few/map.csv").write_text("x,y,label\n0.5,1.5,2\n")
+    ((order, name, _, blocks, findings),) = _parts(folder)
+    assert (order, name, findings) == (0, "use", ())
+    shown = _table(blocks)
+    assert shown["Encoder"] == "CPC v2, small ResNet, 218,048 parameters, trained on photos/100"
+    assert shown["Its module"] == "runs/photos/hub"
+    assert shown["On top of it"] == "linear classifier, 1,000 labels"
+    assert shown["How good"] == "90.0 % of test images right (chance: 33.3 %)"
+    assert shown["Its run"] == f"{folder}/linear"
+    (export, exported), (predict, predicted), (embed, embedded) = _settings(blocks[1])
+    assert (export, predict, embed) == ("export", "predict", "embed")
+    assert exported.workdir == f"{folder}/linear"
+    assert predicted.model == exported.output == f"{folder}/linear/model"
+    assert embedded.encoder == "runs/photos/hub"
+    assert blocks[2].png == PNG + b"few"  # of the same encoder
+    assert blocks[2].data == [{"x": "0.5", "y": "1.5", "label": "2"}]
+
+
+def test_after_pretraining_alone_the_next_step_is_a_classifier(tmp_path):
+    samples.write(tmp_path / "pretrain", samples.pretrain())
+    ((*_, blocks, _),) = _parts(tmp_path)
+    (export, exported), (linear, settings) = _settings(blocks[1])
+    assert (export, linear) == ("export", "linear")
+    assert settings.probe.encoder == exported.output == f"{tmp_path}/hub"
+    assert settings.data.labelled == "my_labelled_pictures"
+
+
+def test_a_baseline_alone_has_no_encoder_to_embed_with(tmp_path):
+    samples.write(tmp_path / "pixels", samples.efficient("pixels"))
+    ((*_, blocks, _),) = _parts(tmp_path)
+    assert "Its module" not in _table(blocks)
+    assert [name for name, _ in _settings(blocks[1])] == ["export", "predict"]
+
+
+def test_a_detector_and_several_labels_are_judged_by_their_precision(tmp_path):
+    samples.write(tmp_path / "detect", samples.detect(map11=0.5))
+    ((*_, blocks, _),) = _parts(tmp_path)
+    assert _table(blocks)["How good"] == "50.0 % mean average precision"
+    several = {**samples.run(samples.linear()), "map": 0.7}
+    del several["top1"]
+    run = samples.run(several)
+    run.directory = "runs/linear"
+    ((*_, blocks, _),) = model([run])
+    assert _table(blocks)["How good"] == "70.0 % mean average precision"
+
+
+def test_records_without_directories_have_no_model():
+    assert model([samples.run(samples.linear())]) == []
