@@ -91,7 +91,7 @@ def test_the_table_counts_and_not_the_folders(pictures):
         ("99.png,cat\n", "none of its 1 files is in"),
         ("1.png,cat\n2.png,cat\n", "no labels there .*cat is its only class"),
         (
-            "1.png,cat\n2.png,Cat\n",
+            "1.png,cat\n2.png,dog\n",
             "--test_split=test: .* nothing can be held out .*, since no class there has two images",
         ),
         ("1.png,cat\n2.png,Cat\n3.png,cat\n4.png,Cat", "differ only in capitals"),
