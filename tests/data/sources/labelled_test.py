@@ -141,6 +141,14 @@ def test_the_labelled_pictures_that_a_slice_leaves_are_in_no_pool(pictures, tmp_
     assert len(catalog.open_source(data, "unlabelled[:50%]").names()) == 10
 
 
+def test_pictures_with_several_labels_in_a_pool(pictures, tmp_path):
+    data = pictures(FLAT, "".join(f"{i}.png,{'cat;dog' if i % 2 else 'dog'}\n" for i in range(20)))
+    test = catalog.open_pair(data, "test").test_source.names()
+    source = catalog.open_source(pictures(FLAT, labels=data.labels, unlabelled=f"{tmp_path}/x"), "train")
+    assert source.class_names == ()
+    assert {*source.names()} == {*FLAT} - {*test}
+
+
 def test_unlabelled_pictures_alone(pictures, tmp_path):
     data = pictures([*CLASSES, "loose.png"])
     data = PicturesConfig(unlabelled=data.labelled, data_dir=data.data_dir, dataset="folder:preset")
