@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,8 @@ _PREFETCH = 2  # batches
 MAX_MEGAPIXELS = DataConfig.max_megapixels  # larger pictures are not decoded: a small file can fill the memory
 
 
-class Pictures(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Pictures:
     """Files of pictures, which need not be sound.
 
     Attributes:

@@ -106,7 +106,7 @@ def test_no_file_imports_itself_around_a_circle():
     graphlib.TopologicalSorter(edges).prepare()  # raises CycleError, which names the circle
 
 
-# Module -> the file of cpc_tf that may import it.
+# Module -> the files of cpc_tf that may import it.
 ONLY_IN = {
     "absl.flags": "cli.py",
     "absl.app": "cli.py",
@@ -115,7 +115,7 @@ ONLY_IN = {
     "tensorflow.keras": "",
     "tf.keras": "keras.py",
     "tf_keras": "keras.py",
-    "keras": "keras3.py",  # which writes models of Keras 3
+    "keras": "keras3.py check_runtime.py",  # Keras 3: what writes a model of it, and the script that runs one apart
 }
 
 
@@ -124,9 +124,9 @@ def test_some_modules_have_one_place():
         names = [f"{name}." for name in imports(tree)]
         attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
         names += ["tf.keras." for node in attributes if ast.unparse(node) == "tf.keras"]
-        for module, file in ONLY_IN.items():
+        for module, files in ONLY_IN.items():
             used = any(name.startswith(f"{module}.") for name in names)
-            assert not used or path.name == file, f"{path}: {module}"
+            assert not used or path.name in files.split(), f"{path}: {module}"
 
 
 def test_no_file_needs_a_later_python():

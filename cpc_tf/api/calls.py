@@ -6,11 +6,14 @@ import contextlib
 import difflib
 import functools
 import io
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import tensorflow as tf
 
 from cpc_tf import cli, presets
 from cpc_tf.settings import ConfigError, leaves
@@ -62,6 +65,9 @@ def tell(verbose: bool) -> Callable[[str], None] | None:
 @contextlib.contextmanager
 def running(verbose: bool) -> Iterator[None]:
     """Keeps stdout quiet, unless `verbose`. Ctrl-C raises KeyboardInterrupt, once the step was saved."""
+    log = tf.get_logger()
+    level = log.level
+    log.setLevel(max(level, logging.WARNING))  # no notice that a module was written
     try:
         with contextlib.nullcontext() if verbose else contextlib.redirect_stdout(io.StringIO()):
             yield
@@ -69,3 +75,5 @@ def running(verbose: bool) -> Iterator[None]:
         if stop.status == 128 + signal.SIGINT:
             raise KeyboardInterrupt(str(stop)) from stop
         raise
+    finally:
+        log.setLevel(level)

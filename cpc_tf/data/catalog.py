@@ -100,7 +100,10 @@ def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
         return None if data.folders else open_source(data, probe_split or data.split, flag)
     with _naming(flag):
         own = [part for part in data.split.split("+") if not pool.is_unlabelled(part)]
-        return folder.open_folder(data, probe_split or "+".join(own) or "train", _tree(data), labelled=True)
+        source = folder.open_folder(data, probe_split or "+".join(own) or "train", _tree(data), labelled=True)
+    # What the probe leaves out is trained on all the same.
+    source.about = source.about._replace(notes=())
+    return source
 
 
 def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
@@ -171,7 +174,7 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
             if not source.class_names:
                 why = f" ({source.about.unlabelled})" if source.about.unlabelled else ""
                 reason = f"no labels there in {data.flag}{why}; a classifier needs them, in a folder of "
-                raise SplitError(split, f"{reason}images one subfolder per class")
+                raise SplitError(split, f"{reason}images one subfolder per class, or in a table by --labels")
         sources.append(source)
     return sources
 

@@ -8,9 +8,14 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.results import paper, presets
 from cpc_tf.results.blocks import Finding, Part, Row, Table, paper_rows
 from cpc_tf.results.methods import methods
+from cpc_tf.results.plots import pictures
 from cpc_tf.results.runs import Run
 
 AVERAGES = {"map11": "mAP, 11 points", "map_all": "mAP, all points"}
+
+BOXES = "Test images of {} with true and detected boxes, those with most missed objects first."
+BOXES_ALT = "Test images with true boxes, found and missed, and detected boxes, right and wrong."
+CURVES = "Precision over recall of each class on the test images."
 
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
@@ -27,4 +32,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     short = [presets.shorter(DetectConfig, preset, run.get("steps", 0), run.get("images", 0)) for run in runs]
     means = {method.title: str(method.spread("map11")) for method in found}
     findings = [Finding("detection, mAP", means, presets.remark(short))]
-    return [Part(40, "detection", "Detection", [table], findings)]
+    shown = pictures(runs, "sheet.png", "boxes", BOXES, BOXES_ALT) + pictures(
+        runs, "curves.png", "curves", CURVES, CURVES
+    )
+    return [Part(40, "detection", "Detection", [table, *shown], findings)]

@@ -137,8 +137,10 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
 def _draw(phases: Phases, workdir: Workdir) -> None:
     """Draws what was predicted of test images, and a map of them by the features of the encoder, if there is one."""
     test_source, config = phases.inputs.sources[1], workdir.config
-    # Several workers encode together.
-    shown = None if config.classifier.encoder == PIXELS else phases.inputs.sample("test", embedding_map.SAMPLE)
+    shown = None
+    if config.classifier.encoder != PIXELS:
+        with fetching(test_source):  # several workers encode together
+            shown = phases.inputs.sample("test", embedding_map.SAMPLE)
     if workdir.chief:
         sheet.write_sheet(workdir.path, test_source, config.images)
         if shown:

@@ -43,10 +43,6 @@ class EmbedConfig(Settings):
     seed: int = count(0, "Seed of t-SNE and of an untrained --encoder=random:MODULE", minimum=0)
 
     def check(self):
-        if not self.encoder:
-            raise ConfigError("--encoder= is empty: name a TF-Hub module, e.g. --encoder=runs/photos/hub")
-        if not self.pictures:
-            raise ConfigError(f"--pictures= is empty: name {pictures.HELP}")
         if self.output and not self.output.lower().endswith(FORMATS):
             raise ConfigError(f"--output={self.output}: must end with {', '.join(FORMATS)}")
         if self.pictures == self.neighbours == "-":

@@ -9,17 +9,19 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 from matplotlib.figure import Figure
 
 from cpc_tf import pictures
 from cpc_tf.embed.config import CSV, NPZ, PARQUET, EmbedConfig
-from cpc_tf.files import write_file
+from cpc_tf.files import read_text, write_file
 from cpc_tf.pictures import Pictures
 from cpc_tf.results import glyphs, plots
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
 QUERIES, NEAREST, SIDE = 20, 8, 128  # rows, neighbours and px of a picture on the sheet
+LABEL_COLUMNS = ("file", "label")
 _LETTERS = 20  # of a name on it
 
 
@@ -29,6 +31,20 @@ def check(config: EmbedConfig) -> None:
         raise ConfigError(
             f"--output={config.output}: Parquet needs the package pyarrow (pip install pyarrow); {NPZ} and {CSV} do not"
         )
+
+    if config.to_label and _is_filled_in(config.to_label_output):
+        raise ConfigError(
+            f"--to_label_output={config.to_label_output}: is there, and not an empty table; choose another name "
+            "(and name this one by --labels if it has labels)"
+        )
+
+
+def _is_filled_in(path: str) -> bool:
+    """Returns whether a file is something else than a table of ours without a label."""
+    if not tf.io.gfile.exists(path):
+        return False
+    head, *rows = list(csv.reader(read_text(path).splitlines())) or [[]]
+    return head != list(LABEL_COLUMNS) or any(row[1:] != [""] for row in rows)
 
 
 def write_features(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -71,17 +71,9 @@ def embed(config: EmbedConfig, progress: Tell | None = None) -> Embedding:
         tell(f"{config.output}: {len(features):,} x {features.shape[1]:,} features")
     normal = similar.normalized(features)
     if config.duplicates:
-        pairs = similar.repeats(normal, config.duplicate_similarity)
-        rows = [(sound.names[i], sound.names[j], f"{cosine:.4f}") for i, j, cosine in pairs]
-        outputs.write_table(config.duplicates, ("file", "repeats", "similarity"), rows)
-        least = f"a cosine similarity of at least {config.duplicate_similarity:g}"
-        tell(f"{config.duplicates}: {len(pairs)} pictures repeat an earlier one ({least} of centred features)")
+        tell(_write_duplicates(config, sound.names, normal))
     if config.to_label:
-        known = [i for i, name in enumerate(sound.names) if name in labels]
-        chosen = similar.farthest_first(normal, config.to_label, known)
-        outputs.write_table(config.to_label_output, ("file", "label"), [(sound.names[i], "") for i in chosen])
-        beside = f", beside the {len(known)} that have a label" if known else ""
-        tell(f"{config.to_label_output}: {len(chosen)} pictures to label first{beside}")
+        tell(_write_to_label(config, sound.names, normal, labels))
     if config.map:
         write_file(config.map, _map(config, sound, features, labels))
         tell(f"{config.map}: a map of the pictures")
@@ -120,6 +112,24 @@ def _encode(
             tell(f"{progress}  {progress.rate:.1f} pictures/s")
     pictures.say_deep(deep, None)
     return kept, np.concatenate(blocks) if blocks else np.zeros([0, 0], np.float32), broken
+
+
+def _write_duplicates(config: EmbedConfig, names: list[str], normal: np.ndarray) -> str:
+    """Writes --duplicates and returns a line on it; `normal` are normalized features."""
+    pairs = similar.repeats(normal, config.duplicate_similarity)
+    rows = [(names[i], names[j], f"{cosine:.4f}") for i, j, cosine in pairs]
+    outputs.write_table(config.duplicates, ("file", "repeats", "similarity"), rows)
+    least = f"a cosine similarity of at least {config.duplicate_similarity:g} of centred features"
+    return f"{config.duplicates}: {len(pairs)} pictures repeat an earlier one ({least})"
+
+
+def _write_to_label(config: EmbedConfig, names: list[str], normal: np.ndarray, labels: Collection[str]) -> str:
+    """Writes --to_label_output and returns a line on it; `labels`: the pictures that have one."""
+    known = [i for i, name in enumerate(names) if name in labels]
+    chosen = similar.farthest_first(normal, config.to_label, known)
+    outputs.write_table(config.to_label_output, outputs.LABEL_COLUMNS, [(names[i], "") for i in chosen])
+    beside = f", beside the {len(known)} that have a label" if known else ""
+    return f"{config.to_label_output}: {len(chosen)} pictures to label first{beside}"
 
 
 def _map(config: EmbedConfig, files: Pictures, features: np.ndarray, labels: dict[str, tuple[str, ...]]) -> bytes:

@@ -12,7 +12,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED
+from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, Identity
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.network import Network
@@ -39,6 +39,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
     with needed(workdir):
         geometry = geometry_of(run)
         encoder = load_patch_encoder(run.probe.encoder, run.training.seed, geometry.patch_size)
+    _refuse_another(encoder, result, workdir)
     patch, stride, grid = geometry.patch_size, geometry.patch_stride, geometry.grid
 
     def latents(images: tf.Tensor) -> tf.Tensor:
@@ -73,10 +74,12 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
     maps = original_maps(run, workdir)
+    if phase == FROZEN:  # whose checkpoints have no encoder, since it does not change it
+        _refuse_another(maps, result, workdir)
     classifier = build_classifier(chosen, phase, maps, len(names))
 
     def read(path: str) -> None:
-        if phase != FROZEN:  # which does not change the encoder
+        if phase != FROZEN:
             restore_maps(path, maps, averaged)
         restore(path, classifier=classifier)
 
@@ -101,6 +104,17 @@ def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
             "command again tests the classifier again and adds them"
         )
     return result["class_names"]
+
+
+def _refuse_another(encoder: LoadedEncoder, result: dict[str, Any], workdir: str) -> None:
+    """Raises ConfigError if the encoder is not the one that the run learned on, as far as its card tells."""
+    now, then = encoder.identity, Identity.from_json(result["identity"])
+    if now != then:
+        was, found = (f"of {x.steps} steps on {x.dataset}" if x.steps else x.trained_by for x in (then, now))
+        raise ConfigError(
+            f"--workdir={workdir}: learned on an encoder {was}, and --encoder={encoder.text} is now one {found}; bring "
+            "it back"
+        )
 
 
 def _measured(result: dict[str, Any]) -> dict[str, Any]:

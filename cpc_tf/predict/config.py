@@ -35,10 +35,6 @@ class PredictConfig(Settings):
     )
 
     def check(self):
-        if not self.model:
-            raise ConfigError("--model= is empty: name the directory of an exported model, e.g. runs/photos/classifier")
-        if not self.pictures:
-            raise ConfigError(f"--pictures= is empty: name {pictures.HELP}")
         if self.output and self.format not in (CSV, JSON_LINES, COCO, STDOUT, ""):
             raise ConfigError(
                 f"--output={self.output}: must end with {CSV}, {JSON_LINES} or {COCO}, or be a folder or -"

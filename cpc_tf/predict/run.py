@@ -64,9 +64,10 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
                 _print([row for record in new for row in formats.rows(record, model)])
         if unfinished:
             formats.write(config.output, config.format, records, model)
+        if config.sheet:
+            write_file(config.sheet, _sheet(files, records, model))
+        if unfinished:
             os.remove(unfinished.path)
-    if config.sheet:
-        write_file(config.sheet, _sheet(files, records, model))
     broken = [f"{record.file} ({record.error})" for record in records if record.error]
     if broken:
         tell(f"{len(broken)} of {len(files)} pictures could not be read: {listed(broken)}")

@@ -45,7 +45,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     if monitor.probe_every and (monitor.probe_split or data.origin != data.dataset):
         probed = catalog.open_probe(data, monitor.probe_split)
         if probed:
-            used.append(catalog.used_of("probe_split", monitor.probe_split, probed))
+            used.append(catalog.used_of("probe_split", monitor.probe_split or probed.about.split, probed))
     can_probe = monitor.probe_every and probed and probed.class_names and not probed.several_labels
     if monitor.probe_every and not can_probe:
         needed = "one label a picture" if probed and probed.several_labels else "labels"

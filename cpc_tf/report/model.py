@@ -16,7 +16,7 @@ from cpc_tf.results.runs import Run
 
 # Figure of a result -> what it is a part of.
 FIGURES = {"top1": "of test images right", "map": "mean average precision", "map11": "mean average precision"}
-PICTURES = "my_pictures"  # stands for the user's own folder
+PICTURES, LABELLED = "my_pictures", "my_labelled_pictures"  # stand for the user's own folders
 
 
 def model(runs: Sequence[Run]) -> list[Part]:
@@ -83,10 +83,10 @@ def _encoder_alone(run: Run) -> list[Block]:
     """Returns what there is to do after a pre-training."""
     place = _directory(run)
     module, workdir = (os.path.join(os.path.dirname(place), name) for name in ("hub", "linear"))
-    learn = _python("linear", f"--encoder={module}", f"--dataset=folder:{PICTURES}", f"--workdir={workdir}")
+    learn = _python("linear", f"--encoder={module}", f"--labelled={LABELLED}", f"--workdir={workdir}")
     lines = [
         ("Export the encoder", _python("export", f"--workdir={place}", f"--output={module}")),
-        ("Train a classifier on it; the folder has a folder for each class", learn),
+        ("Train a classifier on it, with a folder that has one for each class", learn),
     ]
     rows = [Row(row) for row in (*_encoder(run), ("Its run", place))]
     table = Table("model", "The encoder", ["What", "Value"], rows)

@@ -2,6 +2,8 @@
 
 from cpc_tf.detect.report import report
 from cpc_tf.results.blocks import Finding
+from cpc_tf.results.runs import collect
+from cpc_tf.tasks import TASKS
 from tests.results import samples
 
 
@@ -15,6 +17,14 @@ def test_table_4_has_ours_beside_the_papers():
     assert samples.rows(table, "measured") == {"CPC v2": ["small ResNet", "50.0", "\N{EN DASH}"]}
     assert samples.rows(table, "paper")["CPC v2"][:2] == ["Faster: R161", "76.6"]
     assert part.findings == [Finding("detection, mAP", {"CPC v2": "50.0"})]
+
+
+def test_the_sheet_of_boxes_and_the_curves_of_a_run_are_shown(tmp_path):
+    samples.write(tmp_path / "run", samples.detect())
+    for name in ("sheet", "curves"):
+        (tmp_path / f"run/{name}.png").write_bytes(b"\x89PNG" + name.encode())
+    (part,) = report(collect(str(tmp_path), TASKS)[0], "voc/2007")
+    assert [figure.png[4:] for figure in part.blocks[1:]] == [b"sheet", b"curves"]
 
 
 def test_a_short_run_is_called_short():

@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
     write_pictures(root, {"a": 4})
     (root / "a/blue/copy.png").write_bytes((root / "a/green/2.png").read_bytes())
     (root / "a/empty.jpg").write_bytes(b"")
+    (root / "others.csv").write_text("file,label\nb/no.png,red\n")
     (root / "classifier").mkdir()
     (root / "classifier/classifier.json").write_text("{}")
     return root
@@ -100,6 +101,7 @@ def test_the_tables(done):
     ]
     header, *lines = rows(out / "to_label.csv")
     assert header == ["file", "label"]
+    outputs.check(EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv"))  # not filled in
     named = {name for name, label in lines if label == ""} & {*found.names}
     assert len(named) == 3
     assert not named & {"a/red/0.png", "a/red/1.png", "a/green/1.png"}  # which have a label
@@ -142,6 +144,8 @@ def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
         ({"encoder": ""}, "is empty"),
         ({"encoder": "{}/classifier"}, "is a classifier"),
         ({"pictures": "{}/a/empty.jpg"}, "none can be read.*empty"),
+        ({"to_label": 2, "to_label_output": "{}/others.csv"}, "not an empty table"),
+        ({"labels": "{}/others.csv"}, "none of its files is a picture.*b/no.png"),
         ({"neighbours": "{}/a/empty.jpg"}, "cannot be read.*empty"),
     ],
 )
@@ -149,4 +153,4 @@ def test_what_cannot_work_is_refused(encoder, folder, tmp_path, changes, message
     monkeypatch.setattr(outputs.importlib.util, "find_spec", lambda name: None)
     values = {"encoder": encoder, "pictures": f"{folder}/a/red/0.png", "sheet": f"{tmp_path}/sheet.png", **changes}
     with pytest.raises(ConfigError, match=message):
-        embed(EmbedConfig(**{name: str(value).format(folder) for name, value in values.items()}))
+        embed(EmbedConfig(**{k: v.format(folder) if isinstance(v, str) else v for k, v in values.items()}))

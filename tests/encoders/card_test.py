@@ -27,6 +27,12 @@ TWICE = dataclasses.replace(PRETRAINED, dataset="birds", began_as=dataclasses.re
 ROTATED = dataclasses.replace(TWICE, began_as=dataclasses.replace(TWICE.began_as, objective="rotation"))
 
 
+def test_a_card_from_before_a_setting_of_the_geometry_has_its_default():
+    values = CARD.to_json()
+    assert values["geometry"].pop("resize_mode") == "squash"
+    assert EncoderCard.from_json(values) == CARD
+
+
 @pytest.mark.parametrize(
     ("training", "trained_by", "began_with"),
     [

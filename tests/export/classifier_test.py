@@ -259,3 +259,14 @@ def test_a_result_of_an_earlier_version_has_no_names(root):
     write_file(f"{path}/result.json", json.dumps({**result, "class_names": []}))
     with pytest.raises(ConfigError, match="no names of classes"):
         made(path, part="all")
+
+
+def test_a_module_that_was_replaced_is_refused(root):
+    path, _ = linear_run(root, "ours", "--nobaselines")
+    result = json.loads(read(path, "result.json"))
+    then = {**result, "identity": {**result["identity"], "steps": 900}}
+    write_file(f"{path}/result.json", json.dumps(then))
+    with pytest.raises(
+        ConfigError, match="learned on an encoder of 900 steps on photos, .*/ours is now one of 7 steps"
+    ):
+        made(path, part="all")

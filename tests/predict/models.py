@@ -1,34 +1,15 @@
-"""Modules that follow the interface of exported classifiers and detectors, and know what is right."""
+"""A classifier and a detector that know what is right, as `python -m cpc_tf.export` writes them."""
 
 import json
 import pathlib
 
 import tensorflow as tf
 
+from cpc_tf.data.config import ImageConfig
+from cpc_tf.export.classifier_module import Classifying, HubClassifier, save
+
 NAMES = ["red", "green", "blue"]
 _IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8)
-_PREPARED = tf.TensorSpec([None, 8, 8, 3], tf.uint8)
-
-
-class Colours(tf.Module):
-    """A classifier by the mean colour; with several labels each channel above 128 is one."""
-
-    def __init__(self, several):
-        super().__init__()
-        self._several = several
-
-    @tf.function(input_signature=[_IMAGES])
-    def prepared(self, images):
-        return tf.cast(tf.round(tf.image.resize(images, [8, 8])), tf.uint8)
-
-    @tf.function(input_signature=[_PREPARED])
-    def classify(self, images):
-        logits = (tf.reduce_mean(tf.cast(images, tf.float32), [1, 2]) - 128) / 20
-        return {"probabilities": tf.sigmoid(logits) if self._several else tf.nn.softmax(logits), "logits": logits}
-
-    @tf.function(input_signature=[])
-    def class_names(self):
-        return tf.constant(NAMES)
 
 
 class Extremes(tf.Module):
@@ -63,8 +44,16 @@ class Extremes(tf.Module):
 
 
 def write_classifier(path, several=False, levels=None):
-    """Writes `Colours` with its card; returns the path as text."""
-    tf.saved_model.save(Colours(several), str(path))
+    """Writes a classifier by the mean colour; with several labels each channel above 128 is one. Returns the path."""
+    model = Classifying(
+        logits=lambda images: (tf.reduce_mean(tf.cast(images, tf.float32), [1, 2]) - 128) / 20,
+        held=[],
+        geometry=ImageConfig(resize=8, image_size=8),
+        class_names=NAMES,
+        several_labels=several,
+        levels=levels,
+    )
+    save(HubClassifier(model), str(path))
     card = {"class_names": NAMES, "resize": 8, "image_size": 8, "several_labels": several, "levels": levels}
     pathlib.Path(path, "classifier.json").write_text(json.dumps(card))
     return str(path)

@@ -64,6 +64,7 @@ def test_after_pretraining_alone_the_next_step_is_a_classifier(tmp_path):
     (export, exported), (linear, settings) = _settings(blocks[1])
     assert (export, linear) == ("export", "linear")
     assert settings.probe.encoder == exported.output == f"{tmp_path}/hub"
+    assert settings.data.labelled == "my_labelled_pictures"
 
 
 def test_a_baseline_alone_has_no_encoder_to_embed_with(tmp_path):

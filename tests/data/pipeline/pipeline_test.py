@@ -57,6 +57,26 @@ def joined(parts):
     return [{key: np.concatenate([part[key] for part in row]) for key in row[0]} for row in zip(*parts)]
 
 
+@pytest.mark.parametrize("mode", ["squash", "crop", "pad"])
+def test_the_resize_mode_of_training_and_of_the_test(tmp_path, cache, mode):
+    """A picture of two grey halves, twice as wide as high: what each mode shows of it."""
+    picture = np.repeat(np.repeat(np.uint8([[10, 200]]), 12, 1), 12, 0)[..., None].repeat(3, 2)  # [12, 24, 3]
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/1.png").write_bytes(tf.io.encode_png(picture).numpy())
+    source = open_folder(str(tmp_path / "x"), "train", cache)
+    geometry = GeometryConfig(resize=12, image_size=12, patch_size=12, resize_mode=mode)
+    plain = take(pipeline.plain_images(source, geometry, 1), 1)[0]["image"][0, :, :, 0]
+    edges = np.unique(np.r_[plain[:, :4].ravel(), plain[:, 8:].ravel()]).tolist()
+    assert edges == ([10, 128, 200] if mode == "pad" else [10, 200])
+    patches = [batch["patches"] for batch in batches(source, 20, geometry, global_batch=1)]
+    for patch in patches:
+        assert (patch[0, 0, 0, 0, :, 0] == geo.GREY).all() == (mode == "pad")
+    # Only where there is room to crop do training views differ.
+    assert len({patch.tobytes() for patch in patches}) == 1 or mode == "crop"
+    whole = ImageConfig(resize=12, image_size=12, resize_mode=mode)
+    np.testing.assert_array_equal(take(pipeline.plain_images(source, whole, 1), 1)[0]["image"][0, :, :, 0], plain)
+
+
 def test_patches_are_those_of_the_stream(source):
     got = batches(source, 3, MIRRORED)
     for number, example in enumerate(source.stream(seed=1).take(12)):
