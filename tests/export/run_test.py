@@ -14,6 +14,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import run
 from cpc_tf.export.run import ExportConfig, written_aside
+from cpc_tf.export.runtimes.config import RuntimeConfig
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import NotWritten
 from cpc_tf.linear.config import LinearConfig
@@ -168,4 +169,5 @@ def test_command_line(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == f"error: --workdir={tmp_path}: holds no run of {', '.join(TASKS)}\n"
-    assert set(flatten(ExportConfig())) == {"workdir", "output", "part", "weights", "step"}
+    own = {"workdir", "output", "part", "weights", "step"}
+    assert set(flatten(ExportConfig())) == own | set(flatten(RuntimeConfig()))
