@@ -11,6 +11,10 @@ def read(name):
     return (ROOT / name).read_text()
 
 
+def megabytes(folder):
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:.1f} MB"
+
+
 def test_one_version_and_one_date():
     (released, date), *_ = re.findall(
         r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", read("CHANGELOG.md"), re.MULTILINE
@@ -40,14 +44,16 @@ def test_the_citation_has_what_its_format_needs_and_cites_the_paper():
 def test_the_table_of_modules_is_of_their_cards():
     rows = {line.split("`")[1]: line for line in read("modules/README.md").splitlines() if line.startswith("| [`")}
     folders = [path.parent for path in ROOT.glob("modules/*/encoder.json")]
-    assert set(rows) == {folder.name for folder in folders}
+    others = [path.parent for path in ROOT.glob("modules/*/runtime.json")]
+    assert set(rows) == {folder.name for folder in (*folders, *others)}
+    for folder in others:
+        assert megabytes(folder) in rows[folder.name]
     for folder in folders:
         card, row = json.loads((folder / "encoder.json").read_text()), rows[folder.name]
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         for wanted in (
             f"`{card['dataset']}`",
             f"{card['parameters']:,} parameters",
-            f"{size / 1e6:.1f} MB",
+            megabytes(folder),
             f"| {card['feature_dim']:,} |",
             f"| {card['geometry']['image_size']} px |",
         ):
