@@ -39,8 +39,11 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
     """
     kind, colon, _ = data.origin.partition(":")
     name, _, count = data.dataset.partition("/")
+    own = isinstance(data, PicturesConfig)
+    if own and data.labels and not data.labelled and (data.folders or kind != "folder"):
+        raise ConfigError(f"--labels={data.labels}: needs the folder of these pictures, --labelled=FOLDER")
     with _naming(split_flag):
-        if isinstance(data, PicturesConfig) and data.folders:
+        if own and data.folders:
             return pool.open_pool(data, split)
         if kind == "folder":
             return folder.open_folder(data, split, _tree(data))

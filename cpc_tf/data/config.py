@@ -99,8 +99,6 @@ class PicturesConfig(DataConfig):
 
     def check(self):
         super().check()
-        if self.labels and not self.origin.startswith("folder:"):
-            raise ConfigError(f"--labels={self.labels}: needs the folder of these pictures, --labelled=FOLDER")
         if not all(self.folders):
             raise ConfigError(
                 f"--unlabelled={self.unlabelled}: must be folders with single commas between them, e.g. "

@@ -167,7 +167,7 @@ def test_unlabelled_pictures_alone(pictures, tmp_path):
 
 def test_flags_that_need_each_other():
     with pytest.raises(ConfigError, match="--labels=a.csv: needs the folder of these pictures, --labelled=FOLDER"):
-        PicturesConfig(labels="a.csv")
+        catalog.open_source(PicturesConfig(labels="a.csv"), "train")
     with pytest.raises(ConfigError, match="--unlabelled=a,: must be folders with single commas"):
         PicturesConfig(unlabelled="a,")
 
