@@ -137,15 +137,16 @@ def _parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
 
 def _from_flags(config_class: type, flag_values: flags.FlagValues, recorded: bool = False) -> Any:
     """Returns the settings object with the values of parsed flags. Raises ConfigError."""
-    values = {}
+    values = {field.name: flag_values[field.name].value for _, field in leaves(config_class)}
+    config = unflatten(config_class, values)  # refuses by itself what makes no sense, and says why
     for owner, field in leaves(config_class):
-        value = values[field.name] = flag_values[field.name].value
+        value = values[field.name]
         if not (recorded or field.metadata["flag"]) and value != field.default:
             raise ConfigError(
                 f"--{field.name}={shown(value)}: not configurable from the command line, where it is always "
                 f"{field.default}; code can set it ({owner.__module__}.{owner.__name__})"
             )
-    return unflatten(config_class, values)
+    return config
 
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:

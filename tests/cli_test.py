@@ -136,6 +136,7 @@ WRONG = [
     (EfficientConfig, "--search_batches=nan", "--search_batches=nan: must be whole numbers"),
     (EfficientConfig, "--search_batches=16,0", "--search_batches=16,0: must be whole numbers .*, each at least 1"),
     (EfficientConfig, "--crop_area=1e-320", "--crop_area=1e-320: must be at least"),
+    (LinearConfig, "--unlabelled=x", "--unlabelled=x: a classifier learns from pictures with labels only"),
     (LinearConfig, "--workdir=runs/[a]", r"--workdir=runs/\[a\]: must be a path without"),
     (LinearConfig, "--encoder=random:a?b", r"--encoder=random:a\?b: must be a path without"),
     (ExportConfig, "--output=a\\b", r"--output=a\\b: must be a path without"),

@@ -56,6 +56,7 @@ class ExportConfig(Settings):
     runtime: RuntimeConfig = RuntimeConfig()
 
     def check(self):
+        self.runtime.check_together()
         if self.workdir and self.runtime.module:
             raise ConfigError(f"--module={self.runtime.module}: not with --workdir={self.workdir}; name one of the two")
 

@@ -19,7 +19,7 @@ COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
 LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
 # Flags that change no result, that `Identity` stands for, or that runs of one method may differ in.
 IRRELEVANT = {
-    *("workdir", "output", "module", "data_dir", "dataset", "encoder", "initial_encoder"),
+    *("workdir", "output", "module", "data_dir", "dataset", "labelled", "encoder", "initial_encoder"),
     *("seed", "label_fraction", "labels_per_class", *LENGTH),
     *("baselines", "strategy", "tpu", "deterministic", "xla", "augment_engine", "max_megapixels", "test_batch_size"),
     *("steps_per_loop", "checkpoint_every", "keep_checkpoints", "probe_every", "probe_split"),

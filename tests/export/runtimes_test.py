@@ -180,7 +180,7 @@ def test_a_run_is_exported_first(pretrained, tmp_path, monkeypatch):
 )
 def test_settings_that_contradict_each_other(settings, message):
     with pytest.raises(ConfigError, match=message):
-        RuntimeConfig(**settings)
+        ExportConfig(runtime=RuntimeConfig(**settings))
 
 
 def test_one_of_run_and_module():

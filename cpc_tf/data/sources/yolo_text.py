@@ -131,12 +131,13 @@ def _texts(root: str, images: Mapping[str, str]) -> list[str]:
     beside = {os.path.dirname(image) for image in images.values()} - {""}
 
     def is_annotation(name):
+        if boxes_layout.key(name) in images:
+            return True
         folder, file = os.path.split(name)
         stem = os.path.splitext(file)[0].lower()
         if _is_split(stem) or stem in _NO_ANNOTATIONS or stem.startswith("readme."):
             return False
-        own = boxes_layout.kind(folder.split("/")) == boxes_layout.ANNOTATIONS or folder in beside
-        return own or boxes_layout.key(name) in images
+        return boxes_layout.kind(folder.split("/")) == boxes_layout.ANNOTATIONS or folder in beside
 
     return [name for name in found if is_annotation(name)]
 

@@ -40,7 +40,8 @@ class RuntimeConfig(Settings):
         path=True,
     )
 
-    def check(self):
+    def check_together(self) -> None:
+        """Raises ConfigError if settings contradict each other; each for itself may have any of its values."""
         if self.quantize != "none" and self.format != TFLITE:
             raise ConfigError(
                 f"--quantize={self.quantize}: not with --format={self.format}; it goes with --format=tflite"

@@ -91,7 +91,7 @@ def test_the_table_counts_and_not_the_folders(pictures):
         ("99.png,cat\n", "none of its 1 files is in"),
         ("1.png,cat\n2.png,cat\n", "no labels there .*cat is its only class"),
         (
-            "1.png,cat\n2.png,Cat\n",
+            "1.png,cat\n2.png,dog\n",
             "--test_split=test: .* nothing can be held out .*, since no class there has two images",
         ),
         ("1.png,cat\n2.png,Cat\n3.png,cat\n4.png,Cat", "differ only in capitals"),
@@ -139,6 +139,14 @@ def test_the_labelled_pictures_that_a_slice_leaves_are_in_no_pool(pictures, tmp_
     found = catalog.open_source(data, "train[:50%]").names()
     assert {*found} == {*FLAT} - rest - {*catalog.open_pair(data, "test").test_source.names()}
     assert len(catalog.open_source(data, "unlabelled[:50%]").names()) == 10
+
+
+def test_pictures_with_several_labels_in_a_pool(pictures, tmp_path):
+    data = pictures(FLAT, "".join(f"{i}.png,{'cat;dog' if i % 2 else 'dog'}\n" for i in range(20)))
+    test = catalog.open_pair(data, "test").test_source.names()
+    source = catalog.open_source(pictures(FLAT, labels=data.labels, unlabelled=f"{tmp_path}/x"), "train")
+    assert source.class_names == ()
+    assert {*source.names()} == {*FLAT} - {*test}
 
 
 def test_unlabelled_pictures_alone(pictures, tmp_path):
