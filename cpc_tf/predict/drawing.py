@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import io
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.font_manager import FontProperties, findfont
@@ -18,24 +19,34 @@ SIDE = 160  # px of each
 _COLUMNS, _GAP, _TEXT = 10, 8, 13  # the last is the height of letters, px
 
 
-def colors(class_names: Sequence[str]) -> dict[str, str]:
-    """Returns the colour of each class's boxes."""
-    return {name: plots.THEME.color(index) for index, name in enumerate(class_names)}
+class Style(NamedTuple):
+    """How a class is drawn: its name, or 'class 3' if no font has its letters, and the colour of its boxes."""
+
+    name: str
+    color: str
 
 
-def boxes_on(image: np.ndarray, boxes: Sequence[Box], colors: Mapping[str, str], named: bool = True) -> np.ndarray:
+def styles(class_names: Sequence[str]) -> dict[str, Style]:
+    """Returns how each class of a model is drawn."""
+    names = glyphs.drawable(tuple(class_names), "class")
+    return {own: Style(name, plots.THEME.color(i)) for i, (own, name) in enumerate(zip(class_names, names))}
+
+
+def boxes_on(image: np.ndarray, boxes: Sequence[Box], styles: Mapping[str, Style], named: bool = True) -> np.ndarray:
     """Returns an image, uint8 [H, W, 3], with boxes in the colours of their classes; `named`: with names and scores."""
     picture = Image.fromarray(image)
     pen = ImageDraw.Draw(picture)
     letters = max(10, min(picture.size) // 30)
     width = max(1 + named, min(picture.size) // 200)
-    font = _font([box.label for box in boxes], letters)
+    font = _font([styles[box.label].name for box in boxes], letters)
     for box in reversed(boxes):  # the best last: on top
-        color = colors[box.label]
-        pen.rectangle((box.xmin, box.ymin, box.xmax - 1, box.ymax - 1), outline=color, width=width)
+        name, color = styles[box.label]
+        # The last pixel belongs to the box; a box of less than a pixel, as on a tile, is one.
+        right, below = max(box.xmin, box.xmax - 1), max(box.ymin, box.ymax - 1)
+        pen.rectangle((box.xmin, box.ymin, right, below), outline=color, width=width)
         if not named:
             continue
-        text = f"{glyphs.drawable((box.label,), 'class')[0]} {box.score:.2f}"
+        text = f"{name} {box.score:.2f}"
         corner = (box.xmin, max(0, box.ymin - letters * 1.2))
         pen.rectangle(pen.textbbox(corner, text, font), fill=color)
         pen.text(corner, text, "white", font)
@@ -80,7 +91,7 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
       total: how many pictures could be read.
       class_names: of the model.
     """
-    own = colors(class_names)
+    own = styles(class_names)
     columns = min(_COLUMNS, max(len(records), 4))
     lines = -(-len(records) // columns)
     step_x, step_y, top = SIDE + _GAP, SIDE + 2 * _TEXT + _GAP + 6, 2 * _TEXT + _GAP
@@ -88,7 +99,8 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
     inks = plots.THEME.named
     canvas = Image.new("RGB", size, inks["page"])
     pen = ImageDraw.Draw(canvas)
-    captions = [_caption(record) for record in records]
+    files = glyphs.drawable(tuple(record.file.rpartition("/")[2] for record in records), "picture")
+    captions = [(_caption(record, own), file) for record, file in zip(records, files)]
     heading = "the least sure first"
     if total > len(records):
         heading += (
@@ -99,8 +111,8 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
     x = _GAP + pen.textlength(heading, font)
     present = {box.label for record in records if isinstance(record, Detected) for box in record.boxes}
     for name in sorted(present):  # as many as there is room for
-        shown = glyphs.drawable((name,), "class")[0]
-        pen.text((x + 2 * _GAP, _TEXT // 2), shown, own[name], font)
+        shown, color = own[name]
+        pen.text((x + 2 * _GAP, _TEXT // 2), shown, color, font)
         x += 2 * _GAP + pen.textlength(shown, font)
     for number, (tile, record, (first, second)) in enumerate(zip(tiles, records, captions)):
         x, y = _GAP + number % columns * step_x, top + number // columns * step_y
@@ -112,15 +124,13 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
     return _saved(canvas, "PNG")
 
 
-def _caption(record: Record) -> tuple[str, str]:
-    """Returns what was predicted, and the name of the file, as they can be drawn."""
-    name = glyphs.drawable((record.file.rpartition("/")[2],), "picture")[0]
+def _caption(record: Record, styles: Mapping[str, Style]) -> str:
+    """Returns what was predicted."""
     if isinstance(record, Detected):
         counts = collections.Counter(box.label for box in record.boxes)
-        found = ", ".join(f"{count} {glyphs.drawable((label,), 'class')[0]}" for label, count in counts.items())
-        return (f"{record.confidence:.2f} {found}" if found else "nothing found"), name
-    label = glyphs.drawable((record.label,), "class")[0]
-    return f"{record.confidence:.2f} {label}" if record.label else "no label", name
+        found = ", ".join(f"{count} {styles[label].name}" for label, count in counts.items())
+        return f"{record.confidence:.2f} {found}" if found else "nothing found"
+    return f"{record.confidence:.2f} {styles[record.label].name}" if record.label else "no label"
 
 
 def _cut(pen: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont) -> str:

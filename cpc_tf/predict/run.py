@@ -94,7 +94,10 @@ def _unfinished(config: PredictConfig, files: Pictures) -> Iterator[part.Part | 
         yield None
         return
     names = hashlib.sha256(b"\0".join(files.paths)).hexdigest()
-    about = {"--model": fingerprint(config.model), "--pictures": names, "--least_score": config.least_score}
+    about = {
+        **{"--model": fingerprint(config.model), "--pictures": names, "--least_score": config.least_score},
+        "--drawn": config.drawn,  # those that are done are not drawn again
+    }
     with part.opened(config.output, about) as found:
         yield found
 
@@ -102,11 +105,12 @@ def _unfinished(config: PredictConfig, files: Pictures) -> Iterator[part.Part | 
 def _predicted(config: PredictConfig, model: Model, files: Pictures, start: int, tell: Tell) -> Iterator[list[Record]]:
     """Yields the records of the pictures from `start` on; --drawn is written before a record is."""
     progress, told, deep = Progress(len(files), start), time.monotonic(), 0
+    styles = drawing.styles(model.class_names)
     for batch, records, images in model.predict(files, config.batch_size or model.usual_batch, start):
         if config.drawn:
             for index, image in zip(batch.indices.tolist(), images):
                 record = records[index - batch.start]
-                drawn = drawing.jpeg(drawing.boxes_on(image, record.boxes, drawing.colors(model.class_names)))
+                drawn = drawing.jpeg(drawing.boxes_on(image, record.boxes, styles))
                 write_file(formats.place(config.drawn, record.file, ".jpg"), drawn)
         yield records
         deep += int(batch.deep.sum())

@@ -109,7 +109,8 @@ def test_an_interrupted_run_goes_on(model, folder, tmp_path, monkeypatch, cut):
 
 
 def test_what_was_begun_with_something_else_is_refused(model, folder, tmp_path):
-    with part.opened(f"{tmp_path}/p.csv", {"--model": "another", "--pictures": "", "--least_score": 0.5}) as begun:
+    about = {"--model": "another", "--pictures": "", "--least_score": 0.5, "--drawn": ""}
+    with part.opened(f"{tmp_path}/p.csv", about) as begun:
         begun.append([Prediction("a.jpg")])
         with pytest.raises(ConfigError, match="another process"):
             predict(PredictConfig(model, str(folder), f"{tmp_path}/p.csv"))

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from cpc_tf.data.sources import voc_xml
-from cpc_tf.predict import drawing
+from cpc_tf.predict import drawing, formats
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.records import Box, Detected
 from cpc_tf.predict.run import predict
@@ -112,6 +112,24 @@ def test_boxes_on_a_tile_are_where_the_object_is():
     record = Detected("x", 100, 200, (Box("a", 0.9, 0, 100, 50, 200),))
     (box,) = drawing.within(record)
     assert box[2:] == (40, 80, 80, 160)
+
+
+def test_a_box_of_less_than_a_pixel_is_drawn():
+    styles = drawing.styles(["a", "\U0010ffff"])
+    assert styles["\U0010ffff"].name == "class 1"  # no font has this letter
+    drawn = drawing.boxes_on(np.zeros([20, 30, 3], np.uint8), [Box("a", 0.9, 5, 7, 5.4, 7.4)], styles, named=False)
+    assert [5, 7] in np.argwhere(drawn.any(-1)).tolist()
+
+
+def test_drawings_of_what_is_done_already_are_not_left_out(model, folder, tmp_path, monkeypatch):
+    def full(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(formats, "write", full)
+    with pytest.raises(KeyboardInterrupt):
+        predict(PredictConfig(model, str(folder), f"{tmp_path}/boxes.csv"))
+    with pytest.raises(ConfigError, match="was begun with other --drawn"):
+        predict(PredictConfig(model, str(folder), f"{tmp_path}/boxes.csv", drawn=f"{tmp_path}/drawn"))
 
 
 def test_pictures_with_the_same_place_are_refused(model, folder, tmp_path):
