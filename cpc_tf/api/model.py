@@ -13,8 +13,6 @@ from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.models import open_model
 from cpc_tf.predict.records import Record
 
-_BATCH = 32  # pictures
-
 
 class Model:
     """A classifier or a detector that `classify` or `python -m cpc_tf.export` wrote.
@@ -25,6 +23,7 @@ class Model:
 
     Attributes:
       path: the directory.
+      least_score: as given.
       class_names: in the order of the probabilities.
 
     Raises:
@@ -32,7 +31,7 @@ class Model:
     """
 
     def __init__(self, path: str | os.PathLike[str], least_score: float = 0.5):
-        self.path = os.fspath(path)
+        self.path, self.least_score = os.fspath(path), least_score
         self._model = open_model(self.path, least_score)
         self.class_names: list[str] = self._model.class_names
 
@@ -42,7 +41,7 @@ class Model:
     def predict(self, pictures: Images) -> list[Record]:
         """Returns what is on pictures; see `predict`."""
         with as_flag(pictures) as flag:
-            steps = self._model.predict(files.find(flag), _BATCH)
+            steps = self._model.predict(files.find(flag), self._model.usual_batch)
             return [record for _, records, _ in steps for record in records]
 
 
@@ -67,7 +66,7 @@ def predict(
       ConfigError: a setting cannot work, or there is no such model.
       NotWritten: an output cannot be written.
     """
-    path = model.path if isinstance(model, Model) else model
+    own = {"model": model.path, "least_score": model.least_score} if isinstance(model, Model) else {"model": model}
     with as_flag(pictures) as flag:
-        config = settings_of(PredictConfig, None, {"model": path, "pictures": flag, **settings})
+        config = settings_of(PredictConfig, None, {**own, "pictures": flag, **settings})
         return run.predict(config, tell(verbose))
