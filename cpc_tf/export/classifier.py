@@ -59,7 +59,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         **_measured(result),
     )
     trained = f"a linear layer on the mean of the patch grid, {run.training.batch_size} images a batch"
-    return _export(model, result, run, workdir, step, trained)
+    return _export(model, result, run, workdir, step, trained, result["steps"])
 
 
 def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
@@ -94,7 +94,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     blocks = f"{chosen.classifier.head_blocks} residual blocks on endpoint `{chosen.classifier.endpoint}`"
     head = "a linear layer" if phase == SUPERVISED else blocks
     trained = f"{head}, phase `{phase}`, {chosen.training.batch_size} images a batch"
-    return _export(model, result, run, workdir, step, trained)
+    return _export(model, result, run, workdir, step, trained, result["phases"][phase]["steps"])
 
 
 def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
@@ -136,9 +136,15 @@ def _held(encoder: LoadedEncoder, classifier: keras.Model) -> list[tf.Variable |
 
 
 def _export(
-    model: Classifying, result: dict[str, Any], run: LinearConfig | EfficientConfig, workdir: str, step: int, head: str
+    model: Classifying,
+    result: dict[str, Any],
+    run: LinearConfig | EfficientConfig,
+    workdir: str,
+    step: int,
+    head: str,
+    tested: int,
 ) -> Export:
-    """Returns the classifier as a module with its card; `head` says what was trained."""
+    """Returns the classifier as a module with its card; `head` says what was trained, `tested` is the step tested."""
     geometry: Geometry = model.geometry
     is_grid = isinstance(geometry, GeometryConfig)
     figures = {name: result[name] for name in ("top1", "top5", "map") if name in result}
@@ -166,7 +172,7 @@ def _export(
         save=save,
         card=card,
         files={"labels.txt": "".join(f"{name}\n" for name in model.class_names)},
-        readme=_readme(card, result, run, head),
+        readme=_readme(card, result, run, head, tested),
         reference=functools.partial(classifier_reference, model),
         summary=(
             f"{len(model.class_names)} classes, weights of step {step}; in a fresh process: "
@@ -175,7 +181,9 @@ def _export(
     )
 
 
-def _readme(card: dict[str, Any], result: dict[str, Any], run: LinearConfig | EfficientConfig, head: str) -> str:
+def _readme(
+    card: dict[str, Any], result: dict[str, Any], run: LinearConfig | EfficientConfig, head: str, tested: int
+) -> str:
     test_split = run.probe.test_split if isinstance(run, LinearConfig) else run.labels.test_split
     figures = [(text, f"{100 * card['figures'][key]:.1f} %") for key, text in FIGURES.items() if key in card["figures"]]
     labels = f"{result['num_train_labels']} labels ({100 * result['label_fraction']:.3g} %)"
@@ -193,7 +201,7 @@ def _readme(card: dict[str, Any], result: dict[str, Any], run: LinearConfig | Ef
         "kind_of_probabilities": sums,
         "calibration": _calibration(card["calibration"], test_split),
         "training": readme.table(rows),
-        "figures": readme.table(figures, f"measured on split `{test_split}`"),
+        "figures": readme.table(figures, readme.measured_at(f"on split `{test_split}`", tested, card["step"])),
     }
     return readme.render("classifier", **{**card, **texts})
 
