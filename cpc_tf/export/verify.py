@@ -49,16 +49,22 @@ def verify(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, f
     with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
         path = os.path.join(scratch, "reference.npz")
         np.savez(path, **values)
-        # On the CPU, as in this process: a GPU rounds differently, and may be taken.
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-        # Not with `python -I`, which would hide a TensorFlow installed with `pip install --user`.
-        command = [sys.executable, SCRIPT, kind, module, path]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        return json.loads(run_script(SCRIPT, kind, module, path).splitlines()[-1])
+
+
+def run_script(script: str, *arguments: str) -> str:
+    """Runs a script that checks something, in a fresh process; returns what it prints. Raises NotVerified if it fails.
+
+    On the CPU, as in this process: a GPU rounds differently, and may be taken.
+    """
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    # Not with `python -I`, which would hide a TensorFlow installed with `pip install --user`.
+    done = subprocess.run([sys.executable, script, *arguments], env=environment, capture_output=True, text=True)
     if done.returncode < 0:
         raise NotVerified(f"the check was killed by signal {-done.returncode}; is there enough memory?")
     if done.returncode:
         raise NotVerified((done.stderr.strip().splitlines() or ["the check failed without a message"])[-1])
-    return json.loads(done.stdout.splitlines()[-1])
+    return done.stdout
 
 
 def encoder_reference(encoder: Network, geometry: GeometryConfig) -> dict[str, np.ndarray]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from typing import Any
 
@@ -14,7 +12,7 @@ from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.export.runtimes import pictures
 from cpc_tf.export.runtimes.config import KERAS3, TFLITE, RuntimeConfig
 from cpc_tf.export.runtimes.subject import ENCODER, Subject
-from cpc_tf.export.verify import NotVerified
+from cpc_tf.export.verify import NotVerified, run_script
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_runtime.py")
 TOLERANCE = 1e-4  # of float32: of any output, relative to its largest value
@@ -84,13 +82,7 @@ def _run(format: str, dtype: str, directory: str, cases: dict[str, np.ndarray]) 
     with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
         images, outputs = os.path.join(scratch, "images.npz"), os.path.join(scratch, "outputs.npz")
         np.savez(images, **cases)
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-        command = [sys.executable, SCRIPT, format, dtype, directory, images, outputs]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        if done.returncode < 0:
-            raise NotVerified(f"the check was killed by signal {-done.returncode}; is there enough memory?")
-        if done.returncode:
-            raise NotVerified((done.stderr.strip().splitlines() or ["the check failed without a message"])[-1])
+        run_script(SCRIPT, format, dtype, directory, images, outputs)
         return dict(np.load(outputs))
 
 

@@ -81,6 +81,8 @@ def _converting(format: str) -> Iterator[None]:
     except Exception as error:  # they document no types
         raise NotVerified(f"the converter to {format} failed: {' '.join(str(error).split())[:300]}") from error
     finally:
+        sys.stdout.flush()  # what they printed and Python still holds
+        sys.stderr.flush()
         for number, copy in zip((1, 2), kept):
             os.dup2(copy, number)
             os.close(copy)
