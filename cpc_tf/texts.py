@@ -1,9 +1,11 @@
-"""Formats and checks texts that must fit on one line."""
+"""Formats and checks texts that must fit on one line, and lines of tables."""
 
 from __future__ import annotations
 
+import csv
+import io
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _LONGEST_VALUE = 4096  # characters, as of a path
@@ -34,6 +36,13 @@ def listed(names: Sequence[str]) -> str:
             break
     more = f" and {len(names) - len(few)} more" if len(names) > len(few) else ""
     return ", ".join(few) + more
+
+
+def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
+    """Returns rows of cells as lines of CSV."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
 
 
 def one_line(message: str) -> str:

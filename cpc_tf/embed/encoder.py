@@ -70,15 +70,12 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
         )
     geometry = card.geometry
 
-    def prepare(image: tf.Tensor) -> tf.Tensor:
-        return geo.centre_crop(geo.fit(image, geometry.resize, geometry.resize_mode), geometry.image_size)
-
     def latents(images: tf.Tensor) -> tf.Tensor:
         patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
         return loaded.patch_latents(patches)
 
     return Encoder(
-        prepare=prepare,
+        prepare=lambda image: geo.plain(image, geometry),
         encode=_compiled(lambda images: tf.reduce_mean(latents(images), [1, 2]), geometry.image_size),
         latents=_compiled(latents, geometry.image_size),
         least_side=geometry.resize,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +19,7 @@ from cpc_tf.files import read_text, write_file
 from cpc_tf.pictures import Pictures
 from cpc_tf.results import glyphs, plots
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
+from cpc_tf.texts import csv_lines, listed
 
 QUERIES, NEAREST, SIDE = 20, 8, 128  # rows, neighbours and px of a picture on the sheet
 LABEL_COLUMNS = ("file", "label")
@@ -31,7 +32,6 @@ def check(config: EmbedConfig) -> None:
         raise ConfigError(
             f"--output={config.output}: Parquet needs the package pyarrow (pip install pyarrow); {NPZ} and {CSV} do not"
         )
-
     if config.to_label and _is_filled_in(config.to_label_output):
         raise ConfigError(
             f"--to_label_output={config.to_label_output}: is there, and not an empty table; choose another name "
@@ -70,13 +70,9 @@ def write_features(
     write_file(path, buffer.getvalue())
 
 
-def write_table(path: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def write_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Writes a CSV file."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    write_file(path, buffer.getvalue())
+    write_file(path, csv_lines(itertools.chain([columns], rows)))
 
 
 def reasons(broken: Mapping[str, str]) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 import numpy as np
 
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.label_kinds import LabelKind
+from cpc_tf.texts import csv_lines
 
 
 def to_csv(names: Sequence[str], logits: np.ndarray, labels: np.ndarray, kind: LabelKind = label_kinds.ONE) -> str:
@@ -23,8 +22,5 @@ def to_csv(names: Sequence[str], logits: np.ndarray, labels: np.ndarray, kind: L
       labels: those of `Source`.
       kind: whether pictures have one label or several.
     """
-    stream = io.StringIO()
-    table = csv.writer(stream, lineterminator="\n")
-    table.writerow(["file", "label", "prediction", "probability"])
-    table.writerows([name, *row] for name, row in zip(names, kind.rows(logits, labels)))
-    return stream.getvalue()
+    rows = ([name, *row] for name, row in zip(names, kind.rows(logits, labels)))
+    return csv_lines([["file", "label", "prediction", "probability"], *rows])

@@ -40,8 +40,7 @@ class Classifying:
 
     def prepared(self, image: tf.Tensor) -> tf.Tensor:
         """Shows a picture as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
-        fitted = geo.fit(image, self.geometry.resize, self.geometry.resize_mode)
-        return geo.centre_crop(fitted, self.geometry.image_size)
+        return geo.plain(image, self.geometry)
 
     def decoded(self, encoded: tf.Tensor) -> tf.Tensor:
         """Does the same with the bytes of a file, by operations that can be saved: string scalar -> uint8 [S, S, 3]."""

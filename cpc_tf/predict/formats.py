@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
@@ -13,6 +11,7 @@ from cpc_tf.predict.config import COCO, JSON_LINES
 from cpc_tf.predict.models import BEST, Model
 from cpc_tf.predict.records import Detected, Record, to_line
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import csv_lines
 
 
 def write(path: str, form: str, records: Sequence[Record], model: Model) -> None:
@@ -52,13 +51,6 @@ def rows(record: Record, model: Model) -> Iterator[list[str]]:
         best = zip(record.labels, (f"{x:.4f}" for x in record.probabilities))
         cells = [cell for pair in best for cell in pair]
     yield [record.file, *cells, *[""] * (len(columns(model)) - 2 - len(cells)), record.error]
-
-
-def csv_lines(lines: Sequence[Sequence[str]]) -> str:
-    """Returns lines of CSV."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(lines)
-    return buffer.getvalue()
 
 
 def coco(records: Sequence[Detected], class_names: Sequence[str]) -> str:

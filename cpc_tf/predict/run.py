@@ -17,7 +17,7 @@ from cpc_tf.predict.config import COCO, STDOUT, PredictConfig
 from cpc_tf.predict.models import Model, fingerprint, open_model
 from cpc_tf.predict.records import Record
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
+from cpc_tf.texts import csv_lines, listed
 from cpc_tf.training.progress import Progress, duration
 
 _REPORT_EVERY = 5  # seconds
@@ -132,5 +132,5 @@ def _sheet(files: Pictures, records: list[Record], model: Model) -> bytes:
 
 
 def _print(lines: list[list[str]]) -> None:
-    sys.stdout.write(formats.csv_lines(lines))
+    sys.stdout.write(csv_lines(lines))
     sys.stdout.flush()

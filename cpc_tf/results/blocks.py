@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
+
+from cpc_tf.texts import csv_lines
 
 _FORMULA, _SIGNED = re.compile(r"\s*[=@+-]"), re.compile(r"[+-][\d.]+ ?%?")
 
@@ -185,8 +185,4 @@ def to_csv(data: Sequence[dict[str, Any]]) -> str:
         return f"'{value}" if _FORMULA.match(value) and not _SIGNED.fullmatch(value) else value
 
     names = dict.fromkeys(name for record in data for name in record)
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(map(harmless, names))
-    writer.writerows([harmless(record.get(name)) for name in names] for record in data)
-    return buffer.getvalue()
+    return csv_lines(map(harmless, row) for row in [names, *(map(record.get, names) for record in data)])

@@ -105,8 +105,7 @@ def plain_images(
 def _plain(source, geometry, batch_size, every, key, cut):
     def prepare(example):
         image = decode(example["encoded"], geometry.resize, source.levels)
-        image = geo.fit(image, geometry.resize, geometry.resize_mode)
-        return {key: cut(geo.centre_crop(image, geometry.image_size)), "label": example["label"]}
+        return {key: cut(geo.plain(image, geometry)), "label": example["label"]}
 
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
 

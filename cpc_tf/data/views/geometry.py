@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from cpc_tf.data import keys
-from cpc_tf.data.config import CROP, SQUASH
+from cpc_tf.data.config import CROP, SQUASH, GeometryConfig, ImageConfig
 
 GREY = 128  # fills what an image does not cover, as in the canvas of a detector and the warps of the augmentation
 _LONGEST = 4  # longer side of a cropped image, in shorter sides: a strip would fill the memory
@@ -115,6 +115,11 @@ def centre_crop(image: tf.Tensor, side: int) -> tf.Tensor:
     """Cuts the square in the middle, uint8 [H, W, 3] -> uint8 [side, side, 3]; an odd pixel is cut below and right."""
     top, left = tf.unstack((tf.shape(image)[:2] - side) // 2)
     return tf.ensure_shape(image[top : top + side, left : left + side], [side, side, 3])
+
+
+def plain(image: tf.Tensor, geometry: GeometryConfig | ImageConfig) -> tf.Tensor:
+    """Resizes an image and cuts its middle, as a test sees it: uint8 [H, W, 3] -> uint8 [image_size, image_size, 3]."""
+    return centre_crop(fit(image, geometry.resize, geometry.resize_mode), geometry.image_size)
 
 
 def mirror(image: tf.Tensor, seed: int, *counters: tf.Tensor | int) -> tf.Tensor:

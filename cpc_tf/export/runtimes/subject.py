@@ -115,9 +115,6 @@ def _encoder(path: str, loaded: Any, card: dict[str, Any], geometry: GeometryCon
     def patched(images: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"latents": loaded.patched(images)}
 
-    def prepare(image: tf.Tensor) -> tf.Tensor:
-        return geo.centre_crop(geo.fit(image, geometry.resize, geometry.resize_mode), geometry.image_size)
-
     return Subject(
         kind=ENCODER,
         path=path,
@@ -129,7 +126,7 @@ def _encoder(path: str, loaded: Any, card: dict[str, Any], geometry: GeometryCon
         functions={ENCODER: encoder, "patched": patched},
         vector="features",
         class_names=(),
-        prepare=prepare,
+        prepare=lambda image: geo.plain(image, geometry),
     )
 
 
