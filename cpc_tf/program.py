@@ -64,6 +64,7 @@ def run(words: Sequence[str]) -> int:
             print(cpc_tf.__version__)
         elif word == "presets":
             _presets(others)
+            sys.stdout.flush()
         elif word in COMMANDS:
             sys.argv = [f"cpc-tf {word}", *others]
             runpy.run_module(COMMANDS[word][0], run_name="__main__", alter_sys=True)
@@ -75,6 +76,8 @@ def run(words: Sequence[str]) -> int:
         print(f"error: {refusal}", file=sys.stderr)
         return refusal.status
     except BrokenPipeError:  # as in `cpc-tf presets | head`; nothing is left to be written at the exit
+        if word in COMMANDS:
+            raise  # a training has not ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

@@ -14,10 +14,13 @@ import sys
 from cpc_tf import cli
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.run import embed
+from cpc_tf.settings import ConfigError
 
 
 def main(config: EmbedConfig) -> None:
     """The binary."""
+    if not any((config.output, config.map, config.neighbours, config.duplicates, config.to_label)):
+        raise ConfigError("--output= is empty: name a file, or ask for --map, --neighbours, --duplicates or --to_label")
     done = embed(config, functools.partial(print, file=sys.stderr, flush=True))
     print(f"done: {len(done.names)} pictures")
 

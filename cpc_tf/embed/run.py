@@ -79,7 +79,8 @@ def embed(config: EmbedConfig, progress: Tell | None = None) -> Embedding:
         tell(f"{config.map}: a map of the pictures")
     if queries:
         _draw_neighbours(config, encoder, sound, features, queries)
-        tell(f"{config.sheet}: the nearest pictures of {config.neighbours}")
+        first = f" (of the first {outputs.QUERIES} of {len(queries)})" if len(queries) > outputs.QUERIES else ""
+        tell(f"{config.sheet}: the nearest pictures of {config.neighbours}{first}")
     return result
 
 
@@ -146,17 +147,16 @@ def _map(config: EmbedConfig, files: Pictures, features: np.ndarray, labels: dic
 def _draw_neighbours(
     config: EmbedConfig, encoder: Encoder, files: Pictures, features: np.ndarray, queries: Pictures
 ) -> None:
-    kept, own, broken = _encode(
-        encoder, queries.take(range(min(len(queries), outputs.QUERIES))), config.batch_size, lambda _: None
-    )
+    queries = queries.take(range(min(len(queries), outputs.QUERIES)))
+    _, own, broken = _encode(encoder, queries, config.batch_size, lambda _: None)
     if broken:
         raise ConfigError(f"--neighbours={config.neighbours}: cannot be read: {outputs.reasons(broken)}")
-    queries, centre = queries.take(kept), features.mean(0)
+    centre = features.mean(0)
     order, cosines = similar.nearest(
         similar.normalized(own, centre), similar.normalized(features, centre), outputs.NEAREST + 1
     )
     rows = []
-    for index, near, values in zip(kept, order, cosines):
+    for index, (near, values) in enumerate(zip(order, cosines)):
         others = [(i, c) for i, c in zip(near, values) if files.paths[i] != queries.paths[index]][: outputs.NEAREST]
         rows.append((pictures.thumbnails(queries.take([index]), outputs.SIDE)[0], queries.names[index], others))
     write_file(config.sheet, outputs.draw_neighbours(rows, files))

@@ -8,16 +8,24 @@ A picture that cannot be read is a row with its reason. Interrupted, the same co
 """
 
 import functools
+import os
 import sys
 
 from cpc_tf import cli
 from cpc_tf.predict.config import STDOUT, PredictConfig
 from cpc_tf.predict.run import predict
+from cpc_tf.settings import ConfigError
 
 
 def main(config: PredictConfig) -> None:
     """The binary."""
-    records = predict(config, functools.partial(print, file=sys.stderr, flush=True))
+    if not (config.output or config.sheet or config.drawn):
+        raise ConfigError("--output= is empty: name a file, or - for standard output; or draw, with --sheet or --drawn")
+    try:
+        records = predict(config, functools.partial(print, file=sys.stderr, flush=True))
+    except BrokenPipeError:  # as in `... --output=- | head`; nothing is left to be written at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
     if config.output != STDOUT:
         print(f"done: {config.output or len(records)}")
 

@@ -13,6 +13,7 @@ from PIL import Image
 from cpc_tf import pictures
 from cpc_tf.files import NotWritten
 from cpc_tf.predict import drawing, part, run
+from cpc_tf.predict.__main__ import main
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.records import Prediction
 from cpc_tf.predict.run import predict
@@ -159,6 +160,8 @@ def test_what_cannot_work_is_refused(model, folder, tmp_path):
     ]:
         with pytest.raises(ConfigError, match=message):
             predict(PredictConfig(**{"model": model, "pictures": str(folder), **changes}))
+    with pytest.raises(ConfigError, match="--output= is empty"):
+        main(PredictConfig(model, str(folder)))
     (tmp_path / "file").write_text("")
     with pytest.raises(NotWritten):
         predict(PredictConfig(model, str(folder), f"{tmp_path}/file/p.csv"))
