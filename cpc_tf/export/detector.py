@@ -86,8 +86,10 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
     with needed(workdir):
         model = build_detector(replace(run, precision="float32", recompute=False), len(names))
     step = read_checkpoint(workdir, step, lambda path: restore(path, model=model))
+    levels = os.path.join(workdir, "levels.json")  # of the run's pictures of more than 8 bits
     card = {
         "class_names": names,
+        "levels": read_json(levels)["levels"] if tf.io.gfile.exists(levels) else None,
         "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
         "canvas": flatten(run.canvas),
         "split": run.data.split,

@@ -33,7 +33,7 @@ class Classifier:
     def __init__(self, module: Any, card: dict[str, Any]):
         self._module, self._least_side = module, card["resize"]
         self.several_labels: bool = card["several_labels"]
-        self.levels: Levels | None = tuple(card["levels"]) if card.get("levels") else None
+        self.levels = _levels(card)
         self.class_names = [name.decode() for name in module.class_names().numpy()]
 
     def prepare(self, image: tf.Tensor) -> tf.Tensor:
@@ -59,24 +59,25 @@ class Classifier:
 
 
 class Detector:
-    """A detector's module.
+    """A detector's module with its card, detector.json.
 
     Args:
       module: as loaded.
+      card: the content of detector.json.
       least_score: of the boxes.
     """
 
-    is_detector, usual_batch = True, 8
-    several_labels, levels = False, None
+    is_detector, usual_batch, several_labels = True, 8, False
 
-    def __init__(self, module: Any, least_score: float):
+    def __init__(self, module: Any, card: dict[str, Any], least_score: float):
+        self.levels = _levels(card)
         self._module, self._least_score = module, tf.constant(least_score, tf.float32)
         self.class_names = [name.decode() for name in module.class_names().numpy()]
 
     def predict(self, files: Pictures, batch_size: int, start: int = 0) -> Iterator[Step]:
         """Yields what is found in the pictures from `start` on, in order; those of one size are a batch."""
         waiting: list[Batch] = []
-        for batch in pictures.batches(files, tf.identity, 1, start=start):
+        for batch in pictures.batches(files, tf.identity, 1, levels=self.levels, start=start):
             sizes = {one.images.shape for one in (*waiting, batch) if len(one.indices)}
             if waiting and (len(sizes) > 1 or len(waiting) == batch_size):
                 yield self._step(files, waiting)
@@ -133,10 +134,8 @@ def open_model(directory: str, least_score: float = 0.5) -> Model:
     level = log.level
     try:
         log.setLevel("ERROR")  # it would warn of gradients, which nobody asks for here
-        module = tf.saved_model.load(directory)
-        if kind == "detector":
-            return Detector(module, least_score)
-        return Classifier(module, read_json(os.path.join(directory, "classifier.json")))
+        module, card = tf.saved_model.load(directory), read_json(os.path.join(directory, f"{kind}.json"))
+        return Detector(module, card, least_score) if kind == "detector" else Classifier(module, card)
     except (OSError, tf.errors.OpError, AttributeError, KeyError) as error:
         raise ConfigError(f"{where}: cannot be loaded ({reason(error)}); export it again") from error
     finally:
@@ -151,6 +150,11 @@ def fingerprint(directory: str) -> str:
             with tf.io.gfile.GFile(os.path.join(directory, name), "rb") as file:
                 digest.update(file.read())
     return digest.hexdigest()
+
+
+def _levels(card: dict[str, Any]) -> Levels | None:
+    """Returns the values that are black and white in pictures of more than 8 bits; see `decode.decode`."""
+    return tuple(card["levels"]) if card.get("levels") else None
 
 
 def _has(directory: str, name: str) -> bool:

@@ -41,6 +41,7 @@ def run(tmp_path_factory):
     write_file(f"{path}/run.flags", to_flagfile(CONFIG))
     write_file(f"{path}/run.json", json.dumps({"task": "detect"}))
     write_file(f"{path}/class_names.json", json.dumps(NAMES))
+    write_file(f"{path}/levels.json", json.dumps({"levels": [3.0, 900.0]}))
     write_file(f"{path}/result.json", json.dumps(RESULT))
     return path, training
 
@@ -115,7 +116,7 @@ def test_the_description_names_no_path_of_this_machine(run, exported):
     content = json.loads(text)
     assert (content["class_names"], content["step"], content["run"]) == (NAMES, 9, "first_run")
     assert (content["dataset"], content["detector"]["encoder"]) == ("voc:insects", "random")
-    assert content["canvas"]["canvas_height"] == 48
+    assert (content["canvas"]["canvas_height"], content["levels"]) == (48, [3.0, 900.0])
     text += read(exported[0], "README.md")
     assert "/home/someone" not in text
     assert os.path.dirname(run[0]) not in text

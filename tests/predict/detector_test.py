@@ -132,6 +132,14 @@ def test_drawings_of_what_is_done_already_are_not_left_out(model, folder, tmp_pa
         predict(PredictConfig(model, str(folder), f"{tmp_path}/boxes.csv", drawn=f"{tmp_path}/drawn"))
 
 
+def test_16_bit_pictures_are_seen_as_in_training(tmp_path):
+    pixels = np.full([20, 30], 500, np.uint16)
+    pixels[4:10, 5:25] = 1000  # white among values of 0 to 1000
+    Image.fromarray(pixels).save(tmp_path / "deep.png")
+    (found,) = predict(PredictConfig(write_detector(tmp_path / "model", [0, 1000]), f"{tmp_path}/deep.png"))
+    assert [box[2:] for box in found.boxes] == [(4, 5, 10, 25)]
+
+
 def test_pictures_with_the_same_place_are_refused(model, folder, tmp_path):
     for name in ("a.png", "a.jpg"):
         (tmp_path / name).write_bytes((folder / "0.png").read_bytes())

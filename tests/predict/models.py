@@ -59,8 +59,8 @@ def write_classifier(path, several=False, levels=None):
     return str(path)
 
 
-def write_detector(path):
+def write_detector(path, levels=None):
     """Writes `Extremes` with its card; returns the path as text."""
     tf.saved_model.save(Extremes(), str(path))
-    pathlib.Path(path, "detector.json").write_text("{}")
+    pathlib.Path(path, "detector.json").write_text(json.dumps({"levels": levels}))
     return str(path)
