@@ -139,7 +139,7 @@ def _exported(workdir: str, card: str, step: int | None) -> str:
     if os.path.isdir(module):
         if read_json(os.path.join(module, card)).get("step") == step:
             return module
-        shutil.rmtree(module)  # of an earlier, shorter run
+        shutil.rmtree(module)  # of another step; that of `efficient` has the step of its last phase, and is made again
     with tf.device("/cpu:0"):  # where it is checked: a GPU would round differently
         export(ExportConfig(workdir=workdir, output=module))
     return module

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
+from cpc_tf.files import reason
 from cpc_tf.results import glyphs
 from cpc_tf.results.blocks import Block, Details, Figure, folded
 from cpc_tf.results.methods import fraction, identity
@@ -155,7 +156,7 @@ def optional(path: str) -> Iterator[str]:
     try:
         yield path
     except (OSError, ImportError, ConfigError, tf.errors.OpError) as error:  # ImportError: PIL without FreeType
-        print(f"warning: {path} is not drawn: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
+        print(f"warning: {path} is not drawn: {reason(error)}", file=sys.stderr, flush=True)
 
 
 def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = None) -> None:
