@@ -43,16 +43,7 @@ def compare(
     Raises:
       NotVerified: the converted module cannot be used, or does something else.
     """
-    shown = pictures.photographs(made)
-    cases = {f"{made.kind}/photographs": shown}
-    if representative is not None:
-        cases[f"{made.kind}/representative pictures"] = representative
-    if config.quantize == "none" and config.format != KERAS3:
-        cases.update({f"{name}/photographs": shown[:2] for name in list(made.functions)[1:]})
-    if made.any_size and config.format != TFLITE:
-        cases[f"{made.kind}/another_size"] = shown[:1, : made.side // 2 + 3]
-    if labelled:
-        cases[f"{made.kind}/labelled"] = labelled[0]
+    cases = _cases(made, config, representative, labelled)
     got = _run(config.format, made.dtype.name, directory, cases)
     wanted = {
         f"{key}/{name}": values
@@ -75,6 +66,26 @@ def compare(
         key = f"{made.kind}/labelled/{made.vector}"
         found["accuracy"] = _accuracy(made, got[key], wanted[key], labelled[1])
     return found
+
+
+def _cases(
+    made: Subject,
+    config: RuntimeConfig,
+    representative: np.ndarray | None,
+    labelled: tuple[np.ndarray, np.ndarray] | None,
+) -> dict[str, np.ndarray]:
+    """Returns 'FUNCTION/CASE' -> images uint8 [N, H, W, 3] that both modules get; arguments as those of `compare`."""
+    shown = pictures.photographs(made)
+    cases = {f"{made.kind}/photographs": shown}
+    if representative is not None:
+        cases[f"{made.kind}/representative pictures"] = representative
+    if config.quantize == "none" and config.format != KERAS3:
+        cases.update({f"{name}/photographs": shown[:2] for name in list(made.functions)[1:]})
+    if made.any_size and config.format != TFLITE:
+        cases[f"{made.kind}/another_size"] = shown[:1, : made.side // 2 + 3]
+    if labelled:
+        cases[f"{made.kind}/labelled"] = labelled[0]
+    return cases
 
 
 def _run(format: str, dtype: str, directory: str, cases: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
