@@ -1,4 +1,4 @@
-"""Measures the input of pre-training: python -m benchmarks.input [--preset=FILE ...] [--pictures=DIR] > table.md
+"""Measures the input of pre-training: python -m benchmarks.input [--only=FILE ...] [--pictures=DIR] > table.md
 
 Counts images per second of one core, by its CPU time: from encoded images in memory to batches of augmented views, with
 the settings of each preset. The images are made up: the embedded photographs in the usual size of the preset's data.
@@ -16,7 +16,7 @@ import time
 
 from absl import app, flags
 
-_PRESET = flags.DEFINE_multi_string("preset", [], "preset of cpc_tf.pretrain; default: all in flags/")
+_ONLY = flags.DEFINE_multi_string("only", [], "preset of cpc_tf.pretrain to measure; default: all in flags/")
 _PICTURES = flags.DEFINE_string("pictures", "", "folder of JPEGs to use in their place, searched below")
 _SECONDS = flags.DEFINE_float("seconds", 5, "length of each measurement, in seconds of CPU time")
 _RATE = flags.DEFINE_float("gpu_rate", 1000, "images that a GPU trains in a second")
@@ -33,7 +33,7 @@ def main(argv) -> None:
     if _MEASURE.value:
         print(json.dumps(_measure(_MEASURE.value)))
         return
-    presets = _PRESET.value or sorted(map(str, pathlib.Path("flags").glob("*/pretrain*.flags")))
+    presets = _ONLY.value or sorted(map(str, pathlib.Path("flags").glob("*/pretrain*.flags")))
     print(f"| preset | images/s of a core | cores for {_RATE.value:g} images/s |\n|---|---|---|")
     for same in _by_input(presets):
         rate = _run_child(same[0])
