@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import cpc_tf
 from cpc_tf.data.sources import voc_xml
 from cpc_tf.predict import drawing, formats
 from cpc_tf.predict.config import PredictConfig
@@ -71,6 +72,14 @@ def test_weaker_boxes_are_left_out(model, folder, tmp_path):
     records = predict(PredictConfig(model, str(folder), f"{tmp_path}/boxes.csv"))
     assert [len(record.boxes) for record in records] == [1, 0, 0, 1, 1, 0]
     assert len((tmp_path / "boxes.csv").read_text().splitlines()) == 7  # a picture without boxes has a row, too
+
+
+def test_a_model_in_python_keeps_its_least_score(model, folder):
+    loaded = cpc_tf.Model(model, least_score=0.1)
+    found = cpc_tf.predict(loaded, folder)
+    assert [len(record.boxes) for record in found] == [1, 1, 0, 1, 1, 1]
+    assert loaded.predict(folder) == found
+    assert [len(record.boxes) for record in cpc_tf.predict(loaded, folder, least_score=0.5)] == [1, 0, 0, 1, 1, 0]
 
 
 def test_coco(model, folder, tmp_path):
