@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import itertools
 import os
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 
 from cpc_tf import pictures
 from cpc_tf.embed.config import CSV, NPZ, PARQUET, EmbedConfig
-from cpc_tf.files import read_text, write_file
+from cpc_tf.files import read_text, reason, write_file
 from cpc_tf.pictures import Pictures
 from cpc_tf.results import glyphs, plots
 from cpc_tf.settings import ConfigError
@@ -28,10 +27,14 @@ _LETTERS = 20  # of a name on it
 
 def check(config: EmbedConfig) -> None:
     """Raises ConfigError if an output cannot be written, before anything is computed."""
-    if config.output.lower().endswith(PARQUET) and not importlib.util.find_spec("pyarrow"):
-        raise ConfigError(
-            f"--output={config.output}: Parquet needs the package pyarrow (pip install pyarrow); {NPZ} and {CSV} do not"
-        )
+    if config.output.lower().endswith(PARQUET):
+        try:
+            import pyarrow.parquet  # noqa: F401 one that was built for another NumPy is found, but fails here
+        except ImportError as error:
+            raise ConfigError(
+                f"--output={config.output}: Parquet needs the package pyarrow (pip install pyarrow): {reason(error)}; "
+                f"{NPZ} and {CSV} do not"
+            ) from error
     if config.to_label and _is_filled_in(config.to_label_output):
         raise ConfigError(
             f"--to_label_output={config.to_label_output}: is there, and not an empty table; choose another name "
