@@ -95,7 +95,7 @@ def test_an_image_in_two_files_has_its_boxes_once(write, warnings):
     assert contents(write(files, "trainval")) == [("a", [OURS], [0], [False]), ("b", [OURS], [1], [False])]
     assert warnings == []
     write(files | {"trainval.json": both.replace("[1, 2, 4, 4]", "[1, 2, 3, 3]")}, "trainval")
-    assert warnings[0].endswith("trainval.json: 1 of 2 images have other boxes in a JSON file before it, which count: a")
+    assert warnings[0].endswith("1 of 2 images have other boxes in a JSON file before it, which count: a")
 
 
 def test_bad_boxes_are_left_out_and_counted(write, warnings):
