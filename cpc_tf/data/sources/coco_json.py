@@ -184,7 +184,7 @@ def _add(
     total = len(content["annotations"])
     warn(root, f"{file}: %d of %d boxes have an image_id of none of its images and are left out: %s", strange, total)
     problem, remedy = f"have a category_id that {file} does not name", "add it to its categories"
-    check.leave_out(data.dataset, unknown, f"{total} boxes", problem, remedy)
+    check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
     return list(dict.fromkeys(key_of.values()))
 
 

@@ -128,7 +128,8 @@ REFUSED = {
     "other JSON": ({**A, "x.json": "{}"}, "none of its JSON files is COCO's"),
     "unknown category": (
         {**A, "x.json": coco([image(1, "a.png")], [box(1), box(1, 2)])},
-        r"1 of 2 boxes \(50 %\) have a category_id that x.json does not name.*: a \(category_id 2\)",
+        r"^--dataset=coco:\S+: 1 of 2 boxes \(50 %\) "
+        r"have a category_id that x.json does not name.*: a \(category_id 2\)",
     ),
     "parts": (
         {**A, "x.json": coco([image(1, "a.png")], [box(1, bbox=(0.1, 0.1, 0.5, 0.5))])},
