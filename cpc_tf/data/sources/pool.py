@@ -53,6 +53,7 @@ def open_pool(data: PicturesConfig, split: str) -> FolderSource:
         splits={name: files for name, files in splits.items() if files},
         bases={**{name: prefix + base for name, base in own.bases.items()}, mine: ""},
         table={prefix + name: (text,) for name, text in texts.items() if text},
+        flag=f"{own.flag} --unlabelled={data.unlabelled}",
         notes=(*own.notes, *_notes(data, len(paths), len(pictures) - len(free))),
     )
     if paths and not any(map(is_unlabelled, split.split("+"))):
