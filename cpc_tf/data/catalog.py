@@ -141,10 +141,10 @@ def open_pair(data: DataConfig, test_split: str) -> Pair:
 def summarized(data: DataConfig, used: Sequence[summary.Used], lines: Sequence[str] = ()) -> str:
     """Returns what the start of a run says of its data: see `summary.summary`."""
     flags, lines = [data.flag], [*lines]
-    if data.origin != data.dataset:
+    if isinstance(data, PicturesConfig):
         more = {"labels": data.labels, "unlabelled": data.unlabelled if data.labelled else ""}
         flags += [f"--{name}={value}" for name, value in more.items() if value]
-        if data.dataset != PicturesConfig().dataset:
+        if data.origin != data.dataset != PicturesConfig().dataset:
             lines.append(f"not used: --dataset={data.dataset}")
     return summary.summary(" ".join(flags), used, lines)
 

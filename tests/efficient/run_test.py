@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.efficient import run
+from cpc_tf.efficient import selection
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
 from cpc_tf.evaluation import scores
@@ -196,9 +196,9 @@ def test_divergence_in_the_last_step_is_no_result(folder, hub_dir, tmp_path, sea
 
 def test_a_trial_that_diverges_is_recorded_and_not_chosen(folder, hub_dir, tmp_path, monkeypatch, capsys):
     """The other one is chosen; fine-tuning that diverges leaves the frozen classifier."""
-    given = run.trials(config(folder, tmp_path, hub_dir))[0]
+    given = selection.trials(config(folder, tmp_path, hub_dir))[0]
     diverges = {**given, "learning_rate": 1e38}
-    monkeypatch.setattr(run, "trials", lambda _: [diverges, given])
+    monkeypatch.setattr(selection, "trials", lambda _: [diverges, given])
     result = efficient(config(folder, tmp_path, hub_dir, "--encoder_rate=1e38", "--finetune_rate=1e38"))
     told = [(record["phase"], record.get("diverged", False), record["chosen"]) for record in result["search"]]
     assert told == [
@@ -209,6 +209,6 @@ def test_a_trial_that_diverges_is_recorded_and_not_chosen(folder, hub_dir, tmp_p
     ]
     assert result["phases"]["fine-tuned"]["steps"] == 0
     assert "frozen, settings 1 of 2: diverged\n" in capsys.readouterr().out
-    monkeypatch.setattr(run, "trials", lambda _: [diverges] * 2)
+    monkeypatch.setattr(selection, "trials", lambda _: [diverges] * 2)
     with pytest.raises(loop.Diverged):
         efficient(config(folder, tmp_path / "all", hub_dir))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.efficient.config import EfficientConfig, SearchConfig
-from cpc_tf.efficient.run import DIVERGED, best, trials
+from cpc_tf.efficient.selection import DIVERGED, best, trials
 from cpc_tf.settings import ConfigError, replace
 
 GIVEN = {"learning_rate": 0.3, "weight_decay": 0.5, "dropout": 0.25, "batch_size": 7}

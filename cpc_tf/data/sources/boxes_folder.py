@@ -170,5 +170,5 @@ def _usable(data: DataConfig, folder: Annotated, split: str, trouble: Trouble) -
         remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
     check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
     key_of = {folder.images[key]: key for key in keys if not troubles[key]}
-    files = check.usable(data, folder.root, list(key_of), sorted(folder.images.values()))
+    files = check.usable(data, folder.root, list(key_of), sorted(folder.images.values()), data.flag)
     return files, [key_of[file] for file in files.names]

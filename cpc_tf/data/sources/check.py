@@ -41,7 +41,7 @@ class Checked(NamedTuple):
     levels: Levels | None
 
 
-def usable(data: DataConfig, root: str, names: list[str], everything: list[str]) -> Checked:
+def usable(data: DataConfig, root: str, names: list[str], everything: list[str], flag: str) -> Checked:
     """Returns the files that can be decoded and are not huge; a warning names the others.
 
     The outcome is remembered: a second start is instant, and a folder that has changed is checked again.
@@ -51,6 +51,7 @@ def usable(data: DataConfig, root: str, names: list[str], everything: list[str])
       root: its folder.
       names: files of a split, relative to the folder.
       everything: the files of all splits, sorted: those of more than 8 bits are decoded alike.
+      flag: the flags that name the folder, with their values, for messages.
 
     Raises:
       ConfigError: more than 1 % are broken, or huge.
@@ -63,9 +64,9 @@ def usable(data: DataConfig, root: str, names: list[str], everything: list[str])
     broken = found["broken"]
     described = [f"{name} ({signatures.describe(f'{root}/{name}')})" for name in broken[:_DESCRIBED]]
     described += broken[_DESCRIBED:]
-    leave_out(data.flag, described, f"{len(names)} files", "cannot be decoded", "remove or repair them")
+    leave_out(flag, described, f"{len(names)} files", "cannot be decoded", "remove or repair them")
     problem = f"have {limit:g} megapixels or more"
-    leave_out(data.flag, found["huge"], f"{len(names)} files", problem, "remove or shrink them")
+    leave_out(flag, found["huge"], f"{len(names)} files", problem, "remove or shrink them")
     if found["several"]:
         what = f"{found['several']} of {len(names)} files have several frames or pages"
         logging.warning("%s: %s, of which the first is used", root, what)
@@ -79,7 +80,7 @@ def leave_out(flag: str, bad: Sequence[str], total: str, problem: str, remedy: s
     """Warns of what is left out of a dataset. Raises ConfigError if that is more than 1 %.
 
     Args:
-      flag: the flag that names the dataset, with its value.
+      flag: the flags that name the dataset, with their values.
       bad: what is left out.
       total: how much there is of what, e.g. '400 files'.
       problem: why it is left out.

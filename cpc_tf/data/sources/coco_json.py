@@ -157,14 +157,15 @@ def _add(
 ) -> list[str]:
     """Adds the annotations of a file; returns the keys of its images, file names of those that are not there."""
     classes = {_text(each.get("id")): _text(each.get("name", each.get("id"))) for each in content["categories"]}
-    key_of = {}
+    key_of: dict[str, str] = {}
+    own: dict[str, Annotation] = {}
     for image in content["images"]:
         name = _text(image.get("file_name", ""))
         key = find.key(name, os.path.dirname(file), split)
         key_of[_text(image.get("id"))] = key or name
         if key:
             size = _number(image.get("height")), _number(image.get("width"))
-            annotations.setdefault(key, Annotation([], [], [], size))
+            own.setdefault(key, Annotation([], [], [], size))
     strange, unknown = [], []
     for thing in content["annotations"]:
         image_id, category_id = _text(thing.get("image_id")), _text(thing.get("category_id"))
@@ -174,14 +175,16 @@ def _add(
             continue
         if not name:
             unknown.append(f"{key} (category_id {category_id})")
-        if key in annotations:
-            annotations[key].names.append(name)
-            annotations[key].boxes.append(_box(thing.get("bbox")) if name else [NAN] * 4)
-            annotations[key].difficult.append(thing.get("iscrowd") in (1, True))
+        if key in own:
+            own[key].names.append(name)
+            own[key].boxes.append(_box(thing.get("bbox")) if name else [NAN] * 4)
+            own[key].difficult.append(thing.get("iscrowd") in (1, True))
+    differ = [key for key in own if annotations.setdefault(key, own[key]) != own[key]]
+    warn(root, f"{file}: %d of %d images have other boxes in a JSON file before it, which count: %s", differ, len(own))
     total = len(content["annotations"])
     warn(root, f"{file}: %d of %d boxes have an image_id of none of its images and are left out: %s", strange, total)
     problem, remedy = f"have a category_id that {file} does not name", "add it to its categories"
-    check.leave_out(data.dataset, unknown, f"{total} boxes", problem, remedy)
+    check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
     return list(dict.fromkeys(key_of.values()))
 
 

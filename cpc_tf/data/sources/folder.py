@@ -77,7 +77,7 @@ def open_folder(
     chosen = others or [*filter(names.meaning, found.splits), *own]
     labels = folder_classes.labels(found, list(dict.fromkeys(chosen)), data.doubtful_folders)
     images, class_names, why_not, notes = _labelled(found, pieces, labels, labelled, data.doubtful_folders)
-    files = check.usable(data, found.root, images, found.names)
+    files = check.usable(data, found.root, images, found.names, found.flag)
     name = "+".join(piece.text for piece in pieces)
     if len(files.names) < len(images):
         notes.append(f"left out of {name}: {len(images) - len(files.names)} files that are broken or huge")

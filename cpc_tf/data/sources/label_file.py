@@ -21,6 +21,7 @@ _FILE = {"file", "files", "filename", "file_name", "file name", "path", "filepat
 _LABEL = {"label", "labels", "class", "classes", "class_name", "category", "categories", "tags", "target"}
 _DELIMITERS = "\t,;"
 _LARGEST = 2**28  # bytes
+_LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
 
 
 def read(path: str) -> Rows:
@@ -46,17 +47,18 @@ def read(path: str) -> Rows:
     delimiter, columns = _layout(path, lines)
     found, line_of = {}, {}
     table = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows = ((table.line_num, row) for row in table if any(map(str.strip, row)))
     try:
-        for row in table:
-            if not any(map(str.strip, row)) or (columns.header and table.line_num == 1):
-                continue
-            name, labels = _parsed(path, table.line_num, row, columns)
+        if columns.header:
+            next(rows)
+        for number, row in rows:
+            name, labels = _parsed(path, number, row, columns)
             if found.setdefault(name, labels) != labels:
                 raise ConfigError(
                     f"--labels={shown(path)}: {shown(name)} has the class {_text(found[name])} in line {line_of[name]} "
-                    f"and {_text(labels)} in line {table.line_num}; keep one, or write several classes as cat;dog"
+                    f"and {_text(labels)} in line {number}; keep one, or write several classes as cat;dog"
                 )
-            line_of.setdefault(name, table.line_num)
+            line_of.setdefault(name, number)
     except csv.Error as error:
         raise ConfigError(
             f"--labels={shown(path)}: line {table.line_num} is no line of a CSV file ({error})"
@@ -88,14 +90,15 @@ def match(path: str, rows: Mapping[str, tuple[str, ...]], names: Collection[str]
       ConfigError: a row means several pictures, or two rows mean the same one and differ.
     """
     known = {_composed(name): name for name in names}
-    places = {}  # {whatever may stand in a row: the pictures that it may mean}
+    stems, alone = {}, {}  # {path without the extension, name in any folder: the pictures that it may mean}
     for name in names:
         whole = _composed(name)
-        for key in {os.path.splitext(whole)[0], *_ends(whole)}:
-            places.setdefault(key, []).append(name)
+        stems.setdefault(os.path.splitext(whole)[0], []).append(name)
+        for key in {*_ends(whole)}:
+            alone.setdefault(key, []).append(name)
     found, absent, row_of = {}, [], {}
     for row, labels in rows.items():
-        name = _picture(path, row, known, places)
+        name = _picture(path, row, known, stems, alone)
         if name is None:
             absent.append(row)
         elif found.setdefault(name, labels) != labels:
@@ -138,20 +141,20 @@ def _lines(path):
 
 def _layout(path, lines):
     """Returns the delimiter of a table and its columns."""
-    first = next((line for line in lines if line.strip()), "")
-    for delimiter in _DELIMITERS:
-        titles = [title.strip().casefold() for title in next(csv.reader([first.strip()], delimiter=delimiter))]
+    first = next((line for line in lines if line.strip()), "").strip()[:_LONGEST_FIRST]
+    cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in _DELIMITERS}
+    for delimiter, own in cells.items():
+        titles = [title.strip().casefold() for title in own]
         files, labels = ([i for i, title in enumerate(titles) if title in usual] for usual in (_FILE, _LABEL))
         if len(files) == len(labels) == 1:
             return delimiter, _Columns(files[0], labels[0], len(titles), header=True)
         if len(files) > 1 or len(labels) > 1:
             raise ConfigError(f"--labels={shown(path)}: its header has several such columns; name two file and label")
-    rows = {delimiter: len(next(csv.reader([first.strip()], delimiter=delimiter))) for delimiter in _DELIMITERS}
-    for delimiter, count in rows.items():
-        if count == 2:
+    for delimiter, own in cells.items():
+        if len(own) == 2:
             return delimiter, _Columns(0, 1, 2, header=False)
     raise ConfigError(
-        f"--labels={shown(path)}: line 1 is {shown(first.strip())}, which is no file and its class; with other columns "
+        f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class; with other columns "
         "a header must name them: file,label"
     )
 
@@ -181,9 +184,10 @@ def _ends(name):
     return last, os.path.splitext(last)[0]
 
 
-def _picture(path, row, known, places):
+def _picture(path, row, known, stems, alone):
     """Returns the picture that a row means, None if there is none."""
     rest = _composed(row).lstrip("/")
+    places = stems if "/" in rest else alone  # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg
     while True:  # a path that begins further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures
         if rest in known:
             return known[rest]

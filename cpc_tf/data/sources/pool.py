@@ -53,11 +53,13 @@ def open_pool(data: PicturesConfig, split: str) -> FolderSource:
         splits={name: files for name, files in splits.items() if files},
         bases={**{name: prefix + base for name, base in own.bases.items()}, mine: ""},
         table={prefix + name: (text,) for name, text in texts.items() if text},
+        flag=f"{own.flag} --unlabelled={data.unlabelled}",
         notes=(*own.notes, *_notes(data, len(paths), len(pictures) - len(free))),
     )
-    if not any(map(is_unlabelled, split.split("+"))):
+    if paths and not any(map(is_unlabelled, split.split("+"))):
         split = f"{split}+{mine}"
     source = open_folder(data, split, found)
+    source.class_names = ()  # the table is for slices alone
     source.about = source.about._replace(unlabelled="labels are not used")
     return source
 

@@ -85,16 +85,20 @@ def _piece(part, split, tree, seed):
         return Piece(name, files, name)
     class_of = folder_classes.texts(tree, name)
     # Images without labels are cut by themselves: so those with labels are cut alike with and without them.
-    cut = []
-    for own in ([file for file in files if bool(class_of[file]) is labelled] for labelled in (True, False)):
-        cut += _sliced(_stratified(own, class_of, tree.bases[name], seed), match["slice"], split)
+    ordered = _stratified(files, class_of, tree.bases[name], seed)
+    labelled, others = ([file for file in ordered if bool(class_of[file]) is known] for known in (True, False))
+    cut = _sliced(labelled, match["slice"], split) if labelled else []
+    cut += _sliced(others, match["slice"], split, clipped=bool(labelled)) if others else []
     return Piece(name, sorted(cut), f"{name}[{match['slice']}]")
 
 
-def _sliced(files, text, split):
-    """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the nearest image."""
-    if not files:
-        return []
+def _sliced(files, text, split, clipped=False):
+    """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the nearest image.
+
+    Numbers beyond the list are an error, or, if `clipped`, its end: [:100] of 3 images is all of them.
+    """
+    if clipped and "%" not in text:
+        return files[slice(*(int(number) if number else None for number in text.split(":")))]
     try:
         instruction = tfds.core.ReadInstruction.from_spec(f"all_files[{text}]")
         cut = instruction.to_absolute({"all_files": types.SimpleNamespace(num_examples=len(files))})[0]

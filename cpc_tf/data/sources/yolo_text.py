@@ -176,5 +176,5 @@ def _named(data: DataConfig, rows: Mapping[str, Rows], told: yolo_names.Told) ->
         found[key] = Annotation(names_of, boxes, [False] * len(boxes), UNKNOWN_SIZE)
     total = sum(len(each.labels) for each in rows.values())
     problem, remedy = f"have a class that {told.file} does not name", "add it there, or repair them"
-    check.leave_out(data.dataset, unknown, f"{total} boxes", problem, remedy)
+    check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
     return found

@@ -89,6 +89,15 @@ def test_crowds_are_difficult_and_images_without_boxes_negatives(write, warnings
     assert negatives.endswith("1 of 2 images have no objects, 0 of them no annotation: b.png")
 
 
+def test_an_image_in_two_files_has_its_boxes_once(write, warnings):
+    both = coco([image(1, "a.png"), image(2, "b.png")], [box(1), box(2, 90)])
+    files = {"train.json": one("a.png"), "trainval.json": both, "a.png": picture(1), "b.png": picture(2)}
+    assert contents(write(files, "trainval")) == [("a", [OURS], [0], [False]), ("b", [OURS], [1], [False])]
+    assert warnings == []
+    write(files | {"trainval.json": both.replace("[1, 2, 4, 4]", "[1, 2, 3, 3]")}, "trainval")
+    assert warnings[0].endswith("1 of 2 images have other boxes in a JSON file before it, which count: a")
+
+
 def test_bad_boxes_are_left_out_and_counted(write, warnings):
     bad = [
         box(1, bbox=(1, 1, 0, 4)),  # no width
@@ -119,7 +128,8 @@ REFUSED = {
     "other JSON": ({**A, "x.json": "{}"}, "none of its JSON files is COCO's"),
     "unknown category": (
         {**A, "x.json": coco([image(1, "a.png")], [box(1), box(1, 2)])},
-        r"1 of 2 boxes \(50 %\) have a category_id that x.json does not name.*: a \(category_id 2\)",
+        r"^--dataset=coco:\S+: 1 of 2 boxes \(50 %\) "
+        r"have a category_id that x.json does not name.*: a \(category_id 2\)",
     ),
     "parts": (
         {**A, "x.json": coco([image(1, "a.png")], [box(1, bbox=(0.1, 0.1, 0.5, 0.5))])},

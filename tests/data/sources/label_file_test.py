@@ -25,6 +25,7 @@ TABLES = [
     ("file,label\na/1.jpg,cat\n2.jpg,dog", TWO),
     ("\ufeffFilename;Class\r\na/1.jpg;cat\r\n2.jpg;dog\r\n", TWO),
     ("a\\1.jpg\tcat\n\n./2.jpg\t dog \n2.jpg\tdog\n", TWO),
+    ("\n  \nfile,label\na/1.jpg,cat\n2.jpg,dog\n", TWO),
     ("label,width,image\ncat,10,a/1.jpg\ndog,20,2.jpg\n", TWO),  # columns in any order, some unused
     ('"a, b.jpg","cat"\n"c;d.jpg",x\n', {"a, b.jpg": ("cat",), "c;d.jpg": ("x",)}),
     ("1.jpg,cat;dog; cat\n2.jpg,\n", {"1.jpg": ("cat", "dog"), "2.jpg": ()}),
@@ -41,6 +42,7 @@ def test_tables(read, content, expected):
 REFUSED = [
     ("", "is empty"),
     ("file,label\n", "a header only"),
+    ('{"images": [' + "1" * 200_000 + "]}", "which is no file and its class"),
     ("1.jpg\n", "line 1 is 1.jpg, which is no file and its class"),
     ("1.jpg,cat,3,4\n", "a header must name them: file,label"),
     ("1.jpg,cat\n2.jpg\n", "line 2 has 1 columns"),
@@ -83,6 +85,7 @@ NAMES = ["1.jpg", "cats/2.JPG", "cats/3.jpg", "dogs/3.jpg", "dogs/v1.5.png", "ca
         ("cats/\u00e9.png", "cats/e\u0301.png"),
         ("4.jpg", None),
         ("birds/4.jpg", None),
+        ("birds/2.JPG", None),  # another folder: not cats/2.JPG
     ],
 )
 def test_the_picture_of_a_row(row, name):

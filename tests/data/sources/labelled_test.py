@@ -141,6 +141,21 @@ def test_the_labelled_pictures_that_a_slice_leaves_are_in_no_pool(pictures, tmp_
     assert len(catalog.open_source(data, "unlabelled[:50%]").names()) == 10
 
 
+def test_a_pool_of_labelled_pictures_alone(pictures, tmp_path):
+    data = pictures(unlabelled=f"{tmp_path}/x")
+    source = catalog.open_source(data, "train")
+    assert source.names() == catalog.open_pair(pictures(), "test").source.names()
+    said = catalog.summarized(data, [catalog.used_of("split", "train", source)])
+    assert "12 images without labels: labels are not used" in said
+
+
+def test_broken_files_of_a_pool_name_both_folders(pictures, tmp_path, write_folder):
+    other = write_folder(tmp_path / "other", ["1.png"])
+    (tmp_path / "other/2.png").write_bytes(b"no")
+    with pytest.raises(ConfigError, match=r"^--labelled=\S*/x --unlabelled=\S*/other: 1 of .* other/2.png"):
+        catalog.open_source(pictures(unlabelled=other), "train")
+
+
 def test_pictures_with_several_labels_in_a_pool(pictures, tmp_path):
     data = pictures(FLAT, "".join(f"{i}.png,{'cat;dog' if i % 2 else 'dog'}\n" for i in range(20)))
     test = catalog.open_pair(data, "test").test_source.names()

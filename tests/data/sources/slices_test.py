@@ -65,6 +65,13 @@ def test_images_without_a_label_are_cut_by_themselves():
     assert len(found) == 15 + 20
 
 
+def test_few_images_without_a_label_do_not_forbid_a_slice():
+    stray = [f"train/{i}.png" for i in range(3)]
+    with_stray = Tree("/x", [], "", {"train": [*FILES, *stray]}, TREE.bases)
+    assert files("train[:60]", with_stray) == sorted(files("train[:60]") + stray)
+    assert files("train[60:]", with_stray) == files("train[60:]")
+
+
 @pytest.mark.parametrize(
     ("split", "message"),
     [

@@ -128,7 +128,8 @@ REFUSED = {
     "pixels": ({**A, "labels/a.txt": "0 3 2 4 4"}, "1 of 1 boxes have numbers above 1; YOLO's boxes are in parts"),
     "unknown class": (
         {**A, "labels/a.txt": ROW, "labels/classes.txt": "cat"},
-        r"1 of 1 boxes \(100 %\) have a class that labels/classes.txt does not name.*: a \(class 1\)",
+        r"^--dataset=yolo:\S+: 1 of 1 boxes \(100 %\) "
+        r"have a class that labels/classes.txt does not name.*: a \(class 1\)",
     ),
     "prose": ({**A, "labels/a.txt": "a cat"}, r"1 of 1 images.*: a \(broken annotation, line 1 is a cat in place of"),
     "two lists": (
