@@ -107,11 +107,11 @@ def test_quiet_unless_asked_and_ctrl_c_is_what_python_has(capsys):
 
 
 def test_handlers_of_signals_are_those_of_before_and_a_thread_sets_none():
-    before, seen = signal.getsignal(signal.SIGINT), []
+    before, seen = signal.getsignal(signal.SIGTERM), []
 
     def train():
         with Deferred():
-            seen.append(signal.getsignal(signal.SIGINT))
+            seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=train)
     thread.start()
@@ -119,4 +119,4 @@ def test_handlers_of_signals_are_those_of_before_and_a_thread_sets_none():
     train()
     assert seen[0] is before
     assert seen[1] is not before
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGTERM) is before
