@@ -62,7 +62,7 @@ def measured(
 
     Returns:
       'held_out' as given, 'temperature' (1 if there is none), whether it is 'fitted', and the expected calibration
-      error on the test without it, 'ece_before', and with it, 'ece'.
+      error on the test without it, 'ece_before', and with it, 'ece', on how many labels, 'tested'.
     """
     used = temperature or 1.0
     before, after = (expected_calibration_error(probabilities(logits, t), labels) for t in (1.0, used))
@@ -72,4 +72,5 @@ def measured(
         "fitted": temperature is not None,
         "ece_before": before,
         "ece": after,
+        "tested": len(labels),
     }

@@ -222,14 +222,15 @@ def _encoder(identity: dict[str, Any]) -> str:
 def _calibration(found: dict[str, Any] | None, test_split: str) -> str:
     if not found or not found["held_out"]:
         return "Not calibrated: no labels were held out that could tell how far the probabilities can be trusted."
+    where = f"{found['tested']} labels of split `{test_split}`"
     if not found["fitted"]:
         return (
             f"Not calibrated: all {found['held_out']} held-out labels were predicted right, which tells nothing about "
-            f"errors. On split `{test_split}` the expected calibration error is {100 * found['ece']:.1f} % (15 bins)."
+            f"errors. On {where} the expected calibration error is {100 * found['ece']:.1f} % (15 bins)."
         )
     return (
         f"The logits are divided by {found['temperature']:.3f} (temperature scaling, Guo et al. 2017), fitted on "
-        f"{found['held_out']} labels by the same settings trained without them. On split `{test_split}`, which it has "
-        f"not seen, the expected calibration error is {100 * found['ece']:.1f} % instead of "
+        f"{found['held_out']} labels by the same settings trained without them. On {where}, which it has not seen, "
+        f"the expected calibration error is {100 * found['ece']:.1f} % instead of "
         f"{100 * found['ece_before']:.1f} % (15 bins)."
     )

@@ -26,6 +26,7 @@ def test_the_temperature_is_found_and_mends_the_error(temperature):
 
     assert loss(found) <= min(loss(found * 1.001), loss(found / 1.001))
     errors = measured(logits, labels, 100, found)
+    assert errors["tested"] == len(labels)
     assert errors["ece"] < 0.015
     assert errors["ece_before"] > 0.05 or temperature == 1
     assert (errors["temperature"], errors["held_out"], errors["fitted"]) == (found, 100, True)

@@ -41,8 +41,10 @@ GRID = ["--geometry_from=flags", *SIDES, "--patch_size=8", "--patch_stride=4"]
 LINEAR = ["--batch_size=3", "--strategy=single", "--test_split=val"]
 RESULT = {
     "num_classes": 3, "class_names": NAMES, "num_train_labels": 30, "label_fraction": 0.1, "levels": None, "top1": 0.75,
-    "top5": 1.0, "calibration": {"held_out": 6, "temperature": 2.5, "fitted": True, "ece_before": 0.2, "ece": 0.04},
-    "steps": 2,
+    "top5": 1.0, "steps": 2,
+    "calibration": {
+        "held_out": 6, "temperature": 2.5, "fitted": True, "ece_before": 0.2, "ece": 0.04, "tested": 12,
+    },
 }  # fmt: skip
 
 
@@ -205,6 +207,7 @@ def test_its_card(exported):
     assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75, "top5": 1.0})
     assert "# Classifier of 3 classes, trained on `folder:pictures`" in text
     assert "divided by 2.500" in text
+    assert "On 12 labels of split `val`" in text
     assert "is 4.0 % instead of 20.0 %" in text
     assert "| encoder | module `theirs` |" in text
     assert "step 2 | |\n|---|---|\n| top-1 | 75.0 % |" in text
