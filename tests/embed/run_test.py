@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import sys
 
 import numpy as np
 import pytest
@@ -150,7 +151,7 @@ def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
     ],
 )
 def test_what_cannot_work_is_refused(encoder, folder, tmp_path, changes, message, monkeypatch):
-    monkeypatch.setattr(outputs.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     values = {"encoder": encoder, "pictures": f"{folder}/a/red/0.png", "sheet": f"{tmp_path}/sheet.png", **changes}
     with pytest.raises(ConfigError, match=message):
         embed(EmbedConfig(**{k: v.format(folder) if isinstance(v, str) else v for k, v in values.items()}))

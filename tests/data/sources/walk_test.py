@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_opened_is_broken(root, cache, refused):
     (root / names[0]).unlink()  # between listing and check
     data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
     said = f"1 of 2 files (50 %) cannot be decoded, more than 1 %; remove or repair them: {names[0]}"
-    assert said in refused(check.usable, data, str(root), names, names)
+    assert said in refused(check.usable, data, str(root), names, names, data.flag)
 
 
 def test_a_bucket_is_read_through_tensorflow(cache, warnings):
