@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Union
@@ -130,10 +131,10 @@ def open_model(directory: str, least_score: float = 0.5) -> Model:
         raise ConfigError(
             f"{where}: has no classifier.json or detector.json; export a run with python -m cpc_tf.export"
         )
-    log = tf.get_logger()
+    log = logging.getLogger("absl")
     level = log.level
     try:
-        log.setLevel("ERROR")  # it would warn of gradients, which nobody asks for here
+        log.setLevel(logging.ERROR)  # it would warn of gradients, which nobody asks for here
         module, card = tf.saved_model.load(directory), read_json(os.path.join(directory, f"{kind}.json"))
         return Detector(module, card, least_score) if kind == "detector" else Classifier(module, card)
     except (OSError, tf.errors.OpError, AttributeError, KeyError) as error:
