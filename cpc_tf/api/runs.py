@@ -129,7 +129,9 @@ def classify(
         values.update(baselines=False)
     config = settings_of(task.config, preset, {**values, **settings})
     with running(verbose):
-        step = task.run(config).get("steps")
+        result = task.run(config)
+        trained = [phase for phase in result.get("phases", {}).values() if phase["steps"]]  # the last one is exported
+        step = trained[-1]["steps"] if trained else result.get("steps")
         return Model(_exported(config.workdir, "classifier.json", step))
 
 
