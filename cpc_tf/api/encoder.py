@@ -14,6 +14,7 @@ from cpc_tf.embed import encoder as embedder
 from cpc_tf.embed import run, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.encoders.card import EncoderCard, find_card
+from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.settings import ConfigError
 
 _BATCH = 64  # pictures
@@ -106,8 +107,8 @@ class Encoder:
         """
         names, gallery = self._encoded(pictures, self._encoder)
         centre = gallery.mean(0)
-        queries = similar.normalized(self.features(query), centre)
-        order, cosines = similar.nearest(queries, similar.normalized(gallery, centre), count)
+        queries = normalized(self.features(query), centre)
+        order, cosines = similar.nearest(queries, normalized(gallery, centre), count)
         return [[Neighbour(int(i), names[i], float(cosine)) for i, cosine in zip(*row)] for row in zip(order, cosines)]
 
     def _encoded(self, pictures: Images, encoder: embedder.Encoder) -> tuple[list[str], np.ndarray]:

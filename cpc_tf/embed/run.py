@@ -13,6 +13,7 @@ from cpc_tf.data.sources import label_file
 from cpc_tf.embed import outputs, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder, open_encoder
+from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.files import write_file
 from cpc_tf.pictures import Pictures
 from cpc_tf.results import map as embedding_map
@@ -69,7 +70,7 @@ def embed(config: EmbedConfig, progress: Tell | None = None) -> Embedding:
     if config.output:
         outputs.write_features(config.output, sound.names, features, broken, config.encoder, encoder.what)
         tell(f"{config.output}: {len(features):,} x {features.shape[1]:,} features")
-    normal = similar.normalized(features)
+    normal = normalized(features)
     if config.duplicates:
         tell(_write_duplicates(config, sound.names, normal))
     if config.to_label:
@@ -152,9 +153,7 @@ def _draw_neighbours(
     if broken:
         raise ConfigError(f"--neighbours={config.neighbours}: cannot be read: {outputs.reasons(broken)}")
     centre = features.mean(0)
-    order, cosines = similar.nearest(
-        similar.normalized(own, centre), similar.normalized(features, centre), outputs.NEAREST + 1
-    )
+    order, cosines = similar.nearest(normalized(own, centre), normalized(features, centre), outputs.NEAREST + 1)
     rows = []
     for index, (near, values) in enumerate(zip(order, cosines)):
         others = [(i, c) for i, c in zip(near, values) if files.paths[i] != queries.paths[index]][: outputs.NEAREST]

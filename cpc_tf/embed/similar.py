@@ -9,12 +9,6 @@ import numpy as np
 _BLOCK = 1024  # rows of similarities at a time
 
 
-def normalized(features: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
-    """Returns float32 features [N, D] minus their mean (or `centre`, [D]), of length 1: products are cosines."""
-    centred = features - (features.mean(0) if centre is None else centre)
-    return (centred / (np.linalg.norm(centred, axis=1, keepdims=True) + 1e-12)).astype(np.float32)
-
-
 def nearest(queries: np.ndarray, features: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns indices int64 [Q, count] of the nearest features [N, D] of each query [Q, D], and their cosines.
 

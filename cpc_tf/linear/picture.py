@@ -18,6 +18,7 @@ from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset
+from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results import map as embedding_map
 
@@ -51,9 +52,7 @@ def neighbours(encoder: str, seed: int, geometry: GeometryConfig, data: catalog.
     images, labels, features = encoded(data.test_source, TEST_IMAGES)
     gallery, gallery_labels, others = encoded(data.source, TRAINING_IMAGES)
     centre = others.mean(0)
-    others = others - centre
-    others = others / (np.linalg.norm(others, axis=1, keepdims=True) + 1e-12)
-    order = np.argsort(-(features - centre) @ others.T)
+    order = np.argsort(-normalized(features, centre) @ normalized(others, centre).T)
     return Neighbours(images, labels, gallery, gallery_labels, order, features)
 
 

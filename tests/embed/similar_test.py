@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 
 from cpc_tf.embed import similar
+from cpc_tf.evaluation.neighbours import normalized
 
 
 @pytest.fixture
 def features():
     random = np.random.default_rng(0).normal(size=[50, 6])
-    return similar.normalized(random + 3)
+    return normalized(random + 3)
 
 
 def test_normalized_features_are_centred_and_of_length_1(features):
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, rtol=1e-5)
-    moved = similar.normalized(np.array([[4.0, 0], [2, 0], [9, 9]]), np.array([3.0, 0]))
+    moved = normalized(np.array([[4.0, 0], [2, 0], [9, 9]]), np.array([3.0, 0]))
     np.testing.assert_allclose(moved, [[1, 0], [-1, 0], [6 / np.hypot(6, 9), 9 / np.hypot(6, 9)]], rtol=1e-5)
-    assert np.isfinite(similar.normalized(np.ones([3, 2]))).all()
+    assert np.isfinite(normalized(np.ones([3, 2]))).all()
 
 
 def test_nearest(features):
@@ -44,7 +45,7 @@ def test_repeats_leave_one_of_each_group(features, monkeypatch):
 def test_farthest_first_takes_one_of_each_cluster():
     """Four clusters on a cross, 10 points each: the first four chosen are of four clusters."""
     centres = np.repeat(np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]]), 10, axis=0)
-    points = similar.normalized(centres + np.random.default_rng(1).normal(0, 0.05, centres.shape), np.zeros(2))
+    points = normalized(centres + np.random.default_rng(1).normal(0, 0.05, centres.shape), np.zeros(2))
     assert {i // 10 for i in similar.farthest_first(points, 4)} == {0, 1, 2, 3}
     assert {i // 10 for i in similar.farthest_first(points, 2, known=[5, 15])} == {2, 3}
 
