@@ -114,11 +114,13 @@ class Encoder:
     def _encoded(self, pictures: Images, encoder: embedder.Encoder) -> tuple[list[str], np.ndarray]:
         """Returns the names of the pictures, and what the encoder makes of them."""
         with as_flag(pictures) as flag:
-            found, blocks = files.find(flag), []
+            found, blocks, deep = files.find(flag), [], 0
             for batch, features in encoder.features(found, _BATCH):
                 for index, why in batch.broken.items():
                     raise ConfigError(f"{found.names[index]}: {why}; cpc_tf.embed leaves such pictures out")
                 blocks.append(features)
+                deep += int(batch.deep.sum())
+        files.say_deep(deep, None)
         return found.names, np.concatenate(blocks)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Union
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from cpc_tf.settings import ConfigError
 
@@ -49,8 +49,12 @@ def as_flag(images: Images) -> Iterator[str]:
 
 
 def _pixels(image: Any, index: int) -> np.ndarray:
-    """Returns a picture as uint8 [H, W, 3]."""
-    found = np.asarray(image.convert("RGB") if isinstance(image, Image.Image) else image)
+    """Returns a picture as uint8 [H, W, 3]; a PIL image is turned as its EXIF says, as its file would be."""
+    if isinstance(image, Image.Image):
+        if image.mode[0] in "IF":  # their values would be cut off at 255
+            raise ConfigError(f"picture {index}: a PIL image of mode {image.mode}, of more than 8 bits; give its file")
+        image = ImageOps.exif_transpose(image).convert("RGB")
+    found = np.asarray(image)
     if found.ndim != 3 or found.shape[-1] != 3 or 0 in found.shape:
         raise ConfigError(f"picture {index}: an array of shape {list(found.shape)}; must be [height, width, 3], RGB")
     if found.dtype == np.uint8:

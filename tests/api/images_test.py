@@ -51,11 +51,30 @@ def test_a_grey_image_becomes_rgb(encoder):
     np.testing.assert_array_equal(encoder.features([grey, grey]), encoder.features([same, same]))
 
 
+def test_a_pil_image_is_turned_as_its_file_is(encoder, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pixels = np.random.default_rng(0).integers(0, 256, [20, 30, 3], np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "phone.png", exif=exif)
+    turned = encoder.features(np.rot90(pixels, -1))
+    np.testing.assert_array_equal(encoder.features(tmp_path / "phone.png"), turned)
+    np.testing.assert_array_equal(encoder.features(Image.open(tmp_path / "phone.png")), turned)
+
+
+def test_files_of_more_than_8_bits_are_told(encoder, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(pictures.logging, "warning", lambda text, *values: told.append(text % values))
+    Image.fromarray(np.full([20, 20], 4096, np.uint16)).save(tmp_path / "x_ray.png")
+    encoder.features(tmp_path / "x_ray.png")
+    assert told == ["1 pictures have more than 8 bits; their upper 8 bits are used"]
+
+
 @pytest.mark.parametrize(
     ("images", "message"),
     [
         ([], "there are none"),
         (np.zeros([0, 8, 8, 3]), "there are none"),
+        (Image.fromarray(np.full([8, 8], 4096, np.uint16)), "picture 0: a PIL image of mode I;16"),
         (np.full([2, 8, 8, 3], 2.0), r"picture 0: float64 values of 2 to 2; must be uint8, or floats of 0 to 1"),
         (np.full([8, 8, 3], np.nan), "picture 0: float64 values of nan"),
         (np.zeros([8, 8, 3], np.int64), "picture 0: int64 values"),
