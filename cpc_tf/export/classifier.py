@@ -229,8 +229,8 @@ def _calibration(found: dict[str, Any] | None, test_split: str) -> str:
             f"errors. On {where} the expected calibration error is {100 * found['ece']:.1f} % (15 bins)."
         )
     return (
-        f"The logits are divided by {found['temperature']:.3f} (temperature scaling, Guo et al. 2017), fitted on "
-        f"{found['held_out']} labels by the same settings trained without them. On {where}, which it has not seen, "
-        f"the expected calibration error is {100 * found['ece']:.1f} % instead of "
+        f"The logits are divided by {found['temperature']:.3f} (temperature scaling, Guo et al. 2017). This number was "
+        f"fitted on {found['held_out']} held-out labels, for a classifier with the same settings that was trained "
+        f"without them. On {where}, the expected calibration error is {100 * found['ece']:.1f} % instead of "
         f"{100 * found['ece_before']:.1f} % (15 bins)."
     )
