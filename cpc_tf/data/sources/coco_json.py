@@ -135,6 +135,7 @@ class _Finder:
         places = (folder, "", "images", split, f"images/{split}", f"{split}/images")
         paths = [posixpath.normpath(posixpath.join(place, name)) for place in places]
         same = self._by_name.get(name.rsplit("/", 1)[-1], [])
+        same = [path for path in same if not _is_of_another_split(path, split)]
         found = next((path for path in paths if path in self._images), same[0] if len(same) == 1 else None)
         if found is None:
             return None
@@ -144,6 +145,13 @@ class _Finder:
             self.keys[file] = file if key in self._taken else key  # a.jpg beside a.png
             self._taken.add(self.keys[file])
         return self.keys[file]
+
+
+def _is_of_another_split(path, split):
+    """Returns whether a file is in a folder of another split by name, whose images may have the same names."""
+    own = names.meaning(split)
+    kinds = {found.kind for part in path.split("/")[:-1] if (found := names.meaning(part))}
+    return bool(own and kinds) and own.kind not in kinds
 
 
 def _add(

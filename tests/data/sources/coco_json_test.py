@@ -6,6 +6,7 @@ import pytest
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
+from cpc_tf.data.sources import coco_json
 from cpc_tf.settings import ConfigError
 from tests.data.sources.boxes_folder_test import HEIGHT, WIDTH, contents, names, picture
 
@@ -162,3 +163,11 @@ def test_images_of_one_name_but_for_the_ending_are_two(write):
     images = [image(1, "a.png"), image(2, "a.jpg")]
     files = {**A, "a.jpg": picture(2, "jpg"), "x.json": coco(images, [box(1), box(2, 90)])}
     assert {name: labels for name, _, labels, _ in contents(write(files))} == {"a": [0], "a.jpg": [1]}
+
+
+def test_an_image_of_another_split_does_not_stand_for_one_that_is_missing():
+    find = coco_json._Finder(["train/a.jpg", "val/b.jpg", "photos/c.jpg"])
+    assert find.key("a.jpg", "annotations", "val") is None
+    assert find.key("a.jpg", "annotations", "train")
+    assert find.key("elsewhere/b.jpg", "annotations", "val2017")
+    assert find.key("c.jpg", "annotations", "val")
