@@ -36,7 +36,7 @@ class ResNetClassifier(keras.Model):
     Args:
       num_classes: number of logits.
       config: blocks, widths and dropout.
-      norm: 'batch' or 'none'.
+      norm: of the blocks and after them, as `make_norm` has it.
       precision: of the blocks, as `Network` has it; statistics, logits and parameters are float32.
     """
 
@@ -54,7 +54,7 @@ class ResNetClassifier(keras.Model):
                 dtype=dtype,
                 name=f"block{i + 1}",
             )
-            for i in range(config.head_blocks)
+            for i in range(config.blocks)
         ]
         self.norm = make_norm(norm, dtype, "norm")
         self.rate = config.dropout
@@ -84,11 +84,13 @@ class ResNetClassifier(keras.Model):
 def build_classifier(config: EfficientConfig, phase: str, encoder: LoadedEncoder, num_classes: int) -> ResNetClassifier:
     """Returns the classifier that a phase trains on the maps of an encoder, with all its variables.
 
-    A supervised phase ends in a linear layer, whatever the flags are. Fine-tuning has the frozen phase's classifier.
+    Fine-tuning has the frozen phase's classifier. A supervised network ends with a norm of its own, so without blocks
+    only a linear layer follows.
     """
-    side, supervised = config.images.image_size, phase == SUPERVISED
-    head = replace(config.classifier, head_blocks=0) if supervised else config.classifier
-    classifier = ResNetClassifier(num_classes, head, "none" if supervised else "batch", config.numerics.precision)
+    side, chosen = config.images.image_size, config.classifier
+    norm = "batch" if chosen.norm == "auto" else chosen.norm
+    norm = "none" if phase == SUPERVISED and not chosen.blocks else norm
+    classifier = ResNetClassifier(num_classes, chosen, norm, config.numerics.precision)
     maps = tf.function(encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
     classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
     return classifier
@@ -103,6 +105,7 @@ class Classification(Trainee):
       phase: 'supervised', 'frozen' or 'fine-tuned'.
       config: of this phase.
       cosine_steps: step at which a cosine of the rates ends; 0: they are constant.
+      drop_step: step from which on they are a tenth; 0: nowhere.
       strategy: where it runs.
       kind: whether pictures have one label or several.
 
@@ -119,6 +122,7 @@ class Classification(Trainee):
         cosine_steps: int,
         strategy: tf.distribute.Strategy,
         kind: LabelKind = label_kinds.ONE,
+        drop_step: int = 0,
     ):
         self.kind, self.metric_names = kind, kind.metric_names
         numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
@@ -133,7 +137,11 @@ class Classification(Trainee):
             self.rates, peaks = ("finetune_rate", "encoder_rate"), (sgd.finetune_rate, sgd.encoder_rate)
         else:
             peaks = (sgd.learning_rate,)
-        rates = [Schedule(peak, cosine_steps=cosine_steps) for peak in peaks]
+        drops = [drop_step] if drop_step else []
+        with strategy.scope():
+            # What `drop_rates` lowers while it trains. Not saved: the evaluations so far say it.
+            self._factor = tf.Variable(1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+        rates = [Schedule(peak, cosine_steps=cosine_steps, drops=drops, factor=self._factor) for peak in peaks]
         # Details of the encoder's Adam; None: Keras' defaults.
         paper = OptimizerConfig() if phase == FINE_TUNED and sgd.encoder_adam == "paper" else None
         self._clipped = (len(by_sgd), paper.clip_norm) if paper else None
@@ -152,6 +160,10 @@ class Classification(Trainee):
         encode = functools.partial(self._maps, training=phase != FROZEN)
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
         self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, numerics.xla)
+
+    def drop_rates(self, dropped: bool) -> None:
+        """Makes the rates of the following steps a tenth of what they would be, or not."""
+        self._factor.assign(0.1 if dropped else 1.0)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns images or latents, and labels.
