@@ -210,14 +210,15 @@ class Phases:
     def _first(self, config: EfficientConfig, cosine_steps: int = 0, drop_step: int = 0) -> Classification:
         """Returns a new trainee of the first phase."""
         phase = first_phase(config)
-        self._begin(config.classifier.backbones[0], config)
+        self._begin(config)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = build_classifier(config, phase, self.encoder, len(self.inputs.class_names))
             return self._classification(classifier, phase, config, cosine_steps, drop_step)
 
-    def _begin(self, backbone: str, config: EfficientConfig) -> None:
+    def _begin(self, config: EfficientConfig) -> None:
         """Gives the encoder its original weights, after loading that of another --backbone."""
+        backbone = config.classifier.backbones[0]
         if backbone != self._backbone:
             self.encoder = self._weights = None
             gc.collect()  # the network is part of circles; memory may hold no two of them

@@ -114,10 +114,8 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
 def trials(config: EfficientConfig) -> list[dict[str, Any]]:
     """Returns the settings to try in the first phase, {flag: value}: the given ones, then random ones.
 
-    Rates and multiples of the batch are drawn from their lists, weight decay uniformly on the log scale, dropout
-    uniformly.
-    A function of the seed: trial n is the same whatever the number of trials. The backbone is a setting if there are
-    several.
+    Rates, multiples of the batch and several backbones are drawn from their lists, weight decay uniformly on the log
+    scale, dropout uniformly. A function of the seed: trial n is the same whatever the number of trials.
     """
     search, backbones = config.search, config.classifier.backbones
     given = {

@@ -113,7 +113,7 @@ def _settings(run: Run) -> dict[str, object]:
         flags = _flags(line, IRRELEVANT - LENGTH)
         found |= {f"{module.rpartition('.')[2]} {name}": value for name, value in flags.items()}
     flags = _flags(own, IRRELEVANT - LENGTH)
-    if int(flags.get("patience") or 0):  # the steps were found: no setting, but the most that are allowed is one
+    if flags.get("patience", "0") != "0":  # the steps were found: no setting, but the most that are allowed is one
         steps = {"encoder_steps": identity(run).steps}
     else:
         flags = {name: value for name, value in flags.items() if name not in LENGTH}
