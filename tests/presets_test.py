@@ -116,7 +116,8 @@ def page():
         "A preset is a file of flags: `cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain`,",
         "or by its path `python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags`. `cpc-tf presets` lists",
         "them. Flags after it win. Each file opens with its source, command, cost and expected figure. What its",
-        "command writes is in `runs/DATA/ENCODER/`: `pretrain`, `hub` (a module), `linear`, `efficient_0.01`, `detect`.",
+        "command writes is in `runs/DATA/ENCODER/`: `pretrain`, `hub` (a module), `linear`, `efficient_0.01`,",
+        "`detect`.",
         "",
     ]
     rows += ["`python -m tests.presets_test > flags/README.md` writes this page.", "", "| flags/ | what |", "|---|---|"]
