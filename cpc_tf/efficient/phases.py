@@ -25,6 +25,7 @@ from cpc_tf.efficient.classifier import (
 )
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
+from cpc_tf.efficient.propagation.stream import beside
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.evaluation import calibration, label_kinds
@@ -51,6 +52,7 @@ class Inputs:
       source, test_source: the splits to train and to test on.
       labels: which labels of `source` may be used.
       strategy: its replicas encode.
+      unlabelled: with label propagation, pictures whose labels are not read.
     """
 
     def __init__(
@@ -61,8 +63,9 @@ class Inputs:
         test_source: Source,
         labels: Labels,
         strategy: tf.distribute.Strategy,
+        unlabelled: Source | None = None,
     ):
-        self._config, self._labels = config, labels
+        self._config, self._labels, self._unlabelled = config, labels, unlabelled
         xla = config.numerics.xla if encoder.compiles else "off"
         self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
         self._batch = ENCODED * strategy.num_replicas_in_sync
@@ -88,11 +91,15 @@ class Inputs:
     ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
         """Returns batches of a part as `loop.train` takes them: augmented images, or features of some views of each.
 
+        With label propagation, phases that train the whole network get pictures without labels beside these.
+
         `config` is that of the phase, which may have settings of its own.
         """
         if not self._is_cached(phase):
             source = self._source(part)
             make = functools.partial(pipeline.batches, source, RandomSizedCrop(), config.images, config.augment)
+            if self._unlabelled and phase != FROZEN:
+                make = beside(make, self._unlabelled, config)
             return replica_batches(config.training, make)
 
         def cached(**order) -> tf.data.Dataset:
