@@ -21,7 +21,7 @@ from cpc_tf.keras import keras, policy
 from cpc_tf.settings import replace
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
-from cpc_tf.training.optimizer import warm_up
+from cpc_tf.training.optimizer import Schedule
 from cpc_tf.training.trainee import Rows, Trainee
 
 # Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.
@@ -47,7 +47,7 @@ class ResNetClassifier(keras.Model):
         super().__init__(name="classifier", dtype=dtype)
         self.blocks = [
             Bottleneck(
-                config.head_bottleneck,
+                config.head_width // 4,
                 config.head_width,
                 stride=1,
                 project=i == 0,
@@ -104,7 +104,7 @@ class Classification(Trainee):
       classifier: feature maps -> logits, built.
       phase: 'supervised', 'frozen' or 'fine-tuned'.
       config: of this phase.
-      train_steps: length of the cosine schedule. Fine-tuning may stop earlier; its rates are constant by default.
+      cosine_steps: step at which a cosine of the rates ends; 0: they are constant.
       strategy: where it runs.
       kind: whether pictures have one label or several.
 
@@ -118,7 +118,7 @@ class Classification(Trainee):
         classifier: ResNetClassifier,
         phase: str,
         config: EfficientConfig,
-        train_steps: int,
+        cosine_steps: int,
         strategy: tf.distribute.Strategy,
         kind: LabelKind = label_kinds.ONE,
     ):
@@ -136,10 +136,10 @@ class Classification(Trainee):
             by_sgd = [*by_adam, *by_sgd]
         self._kernels = [variable for variable in by_sgd if variable.shape.rank > 1]
         if phase == FINE_TUNED:
-            self.rates, schedule = ("finetune_rate", "encoder_rate"), sgd.finetune_schedule
-            rates = [warm_up(rate, schedule, 0, train_steps) for rate in (sgd.finetune_rate, sgd.encoder_rate)]
+            self.rates, peaks = ("finetune_rate", "encoder_rate"), (sgd.finetune_rate, sgd.encoder_rate)
         else:
-            rates = [warm_up(sgd.learning_rate, "cosine", sgd.warmup_steps, train_steps)]
+            peaks = (sgd.learning_rate,)
+        rates = [Schedule(peak, cosine_steps=cosine_steps) for peak in peaks]
         # Details of the encoder's Adam; None: Keras' defaults.
         paper = OptimizerConfig() if phase == FINE_TUNED and sgd.encoder_adam == "paper" else None
         self._clipped = (len(by_sgd), paper.clip_norm) if paper else None

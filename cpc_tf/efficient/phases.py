@@ -70,7 +70,7 @@ class Inputs:
         self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
         self._batch = ENCODED * strategy.num_replicas_in_sync
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
-        self.kind = label_kinds.of(source.several_labels)
+        self.kind, self.holds_out = label_kinds.of(source.several_labels), labels.held_out is not None
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         self._encoded: dict[str, Features] = {}
 
@@ -183,10 +183,11 @@ class Phases:
         Returns:
           The trained phase and the records of metrics.jsonl; with `evaluated`, some have held-out scores.
         """
-        horizon = config.sgd.finetune_steps
+        # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
+        horizon, chosen = config.sgd.finetune_steps, self.inputs.holds_out
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
-        trainee = self._classification(start.classifier, FINE_TUNED, config, horizon)
-        every = config.sgd.look_every if evaluated else 0
+        trainee = self._classification(start.classifier, FINE_TUNED, config, 0 if chosen else horizon)
+        every = -(-horizon // config.sgd.looks) if evaluated else 0
         evaluate = (lambda: self.held_out(config, trainee)) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
 
@@ -210,9 +211,9 @@ class Phases:
         return found
 
     def _classification(
-        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, steps: int
+        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, cosine_steps: int
     ) -> Classification:
-        return Classification(self.encoder, classifier, phase, config, steps, self._strategy, self.inputs.kind)
+        return Classification(self.encoder, classifier, phase, config, cosine_steps, self._strategy, self.inputs.kind)
 
     def _train(
         self, config: EfficientConfig, trainee: Classification, part: str, steps: int, **evaluation

@@ -32,7 +32,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    with open_run(config, "efficient", *config.search.numbers("search_batches")) as (workdir, strategy):
+    with open_run(config, "efficient") as (workdir, strategy):
         result = workdir.result(_is_whole)
         if result is None:
             result = _run(config, workdir, strategy)
