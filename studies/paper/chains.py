@@ -18,14 +18,12 @@ class Chain(NamedTuple):
       title: a heading of the page.
       steps: a preset each; words behind its name choose the commands of its header that have them.
       runs: the folder that the report reads.
-      encoder: takes the place of 'resnet161' in the folders.
       fractions: of the labels, a run each; the header's command has the first.
     """
 
     title: str
     steps: tuple[str, ...]
     runs: str = "runs/imagenet"
-    encoder: str = "resnet161"
     fractions: tuple[float, ...] = ()
 
     @property
@@ -39,21 +37,29 @@ class Chain(NamedTuple):
         found: list[str] = []
         for step in self.steps:
             name, *words = step.split()
-            lines = [line for line in COMMAND.findall(presets.header(name).text) if all(word in line for word in words)]
+            lines = [" ".join(line.split()) for line in COMMAND.findall(presets.header(name).text)]
+            lines = [line for line in lines if all(word in line for word in words)]
             if not lines:
                 raise ValueError(f"{step}: no command of this preset's header has these words")
-            found += [" ".join(line.replace("/resnet161/", f"/{self.encoder}/").split()) for line in lines]
+            found += [_on(found, line) for line in lines]
         return [*dict.fromkeys(found), f"python -m cpc_tf.report --runs={self.runs} --output={self.runs}/report"]
 
 
-ALL, SOME = paper.FRACTIONS, paper.TABLE_3_FRACTIONS
+def _on(before: list[str], command: str) -> str:
+    """A command on the encoder that the commands before it trained, where its header names another one's folder."""
+    trained = re.search(r"--workdir=runs/\w+/(\w+)/pretrain", " ".join(before))
+    named = re.search(r"--(?:encoder|output)=runs/\w+/(\w+)/hub", command)
+    return command.replace(f"/{named[1]}/", f"/{trained[1]}/") if trained and named else command
+
+
+ALL = paper.FRACTIONS
 _161, _LINEAR, _EFFICIENT = "imagenet/pretrain_resnet161", "imagenet/linear", "imagenet/efficient"
 
 # Key -> chain, in the order of the page.
 CHAINS = {
     "linear": Chain("Linear, ResNet-161", (_161, _LINEAR)),
-    "linear_50": Chain("Linear, ResNet-50", ("imagenet/pretrain_resnet50", _LINEAR), encoder="resnet50"),
-    "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", _LINEAR), encoder="cpc_v1"),
+    "linear_50": Chain("Linear, ResNet-50", ("imagenet/pretrain_resnet50", _LINEAR)),
+    "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", _LINEAR)),
     "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=ALL),
     "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels",), fractions=ALL),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),

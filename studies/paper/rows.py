@@ -80,7 +80,7 @@ def _table_2() -> list[Row]:
 def _rungs() -> list[Row]:
     """A row for each rung of Fig. 3."""
     known = paper.LADDER.items()
-    return [Row(f"Fig. 3, {rung}: {adds}", brought or "-", (), HERE, _LADDER) for rung, (adds, brought) in known]
+    return [Row(f"{rung}: {adds}", brought or "-", (), HERE, _LADDER) for rung, (adds, brought) in known]
 
 
 INTRODUCTION = [
@@ -108,7 +108,6 @@ LADDER = [
     Row("ResNet-101's third stack becomes ResNet-161's: blocks; channels; bottleneck",
         "23 to 46; 1024 to 4096; 256 to 512", _V1_V2, RUNS, holds=f"{_PRETRAIN} encoder=resnet161"),
     Row("Larger patches, px", "64 to 80", _V1_V2, RUNS, holds=f"{_PRETRAIN} patch_size=80"),
-    *_rungs(),
     Row("Directions of prediction", "4", _161, RUNS, holds=f"{_PRETRAIN} directions=4"),
     Row("Linear top-1: CPC v2; CPC v1; CPC v2 with ResNet-50", "71.5; 48.7; 63.8", ("linear", "linear_v1", "linear_50"),
         RUNS),
@@ -213,6 +212,7 @@ SECTIONS = (
     Section("Abstract and introduction", "figures", INTRODUCTION),
     Section("2 Experimental setup", "figures", SETUP),
     Section("4.1 From CPC v1 to CPC v2", "figures", LADDER),
+    Section("Figure 3", "what section 4.1 says it brought", _rungs()),
     Section("Table 1", "M parameters / top-1 / top-5", TABLE_1),
     Section("4.2 Efficient image classification", "figures", EFFICIENT),
     Section("Table 2", f"accuracy at {_PARTS} % of the labels", TABLE_2),
