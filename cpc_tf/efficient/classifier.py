@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
+from cpc_tf.efficient.propagation.config import NONE
+from cpc_tf.efficient.propagation.step import Propagation
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
@@ -104,10 +106,11 @@ class Classification(Trainee):
       classifier: feature maps -> logits, built.
       phase: 'supervised', 'frozen' or 'fine-tuned'.
       config: of this phase.
-      cosine_steps: step at which a cosine of the rates ends; 0: they are constant.
-      drop_step: step from which on they are a tenth; 0: nowhere.
+      train_steps: length of the phase; the longest that may be chosen, if one is to be.
       strategy: where it runs.
       kind: whether pictures have one label or several.
+      cosine: whether the rates are a cosine that ends at `train_steps`; else they are constant.
+      drop_step: step from which on they are a tenth; 0: nowhere.
 
     Raises:
       ConfigError: if the batch cannot be divided among the replicas.
@@ -119,15 +122,20 @@ class Classification(Trainee):
         classifier: ResNetClassifier,
         phase: str,
         config: EfficientConfig,
-        cosine_steps: int,
+        train_steps: int,
         strategy: tf.distribute.Strategy,
         kind: LabelKind = label_kinds.ONE,
+        cosine: bool = True,
         drop_step: int = 0,
     ):
         self.kind, self.metric_names = kind, kind.metric_names
         numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
         super().__init__(strategy, config.training.batch_size, numerics)
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
+        self._propagation = None
+        if phase != FROZEN and config.propagation.propagation != NONE:
+            self._propagation = Propagation(config, encoder, classifier, train_steps)
+            self.metric_names = (*self.metric_names, *self._propagation.metric_names)
         self._decay, self._seed = sgd.weight_decay, config.training.seed
         by_sgd, by_adam = list(classifier.trainable_variables), list(encoder.trainable_variables)
         if phase == SUPERVISED:
@@ -137,7 +145,7 @@ class Classification(Trainee):
             self.rates, peaks = ("finetune_rate", "encoder_rate"), (sgd.finetune_rate, sgd.encoder_rate)
         else:
             peaks = (sgd.learning_rate,)
-        drops = [drop_step] if drop_step else []
+        cosine_steps, drops = train_steps if cosine else 0, [drop_step] if drop_step else []
         with strategy.scope():
             # What `drop_rates` lowers while it trains. Not saved: the evaluations so far say it.
             self._factor = tf.Variable(1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
@@ -165,21 +173,28 @@ class Classification(Trainee):
         """Makes the rates of the following steps a tenth of what they would be, or not."""
         self._factor.assign(0.1 if dropped else 1.0)
 
-    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns images or latents, and labels.
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        """Returns images or latents, labels and, with label propagation, pictures without labels.
 
         Args:
-          batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label'.
+          batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label'; 'unlabelled' as
+            `Propagation.loss` takes them.
         """
-        return batch["latents"] if "latents" in batch else batch["image"], batch["label"]
+        inputs = batch["latents"] if "latents" in batch else batch["image"]
+        return (inputs, batch["label"], *([batch["unlabelled"]] if self._propagation else []))
 
-    def losses(self, rows: Rows, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def losses(
+        self, rows: Rows, inputs: tf.Tensor, labels: tf.Tensor, *unlabelled: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         frozen = self.phase == FROZEN
         maps = self._encode(inputs)
         maps = tf.stop_gradient(maps) if frozen else maps
         logits = self.classifier(maps, training=True, kept=self._kept(rows, maps))  # [B, classes]
         metrics = self.kind.metrics(logits, labels)
         total = metrics["loss"] + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
+        if self._propagation:
+            loss, more = self._propagation.loss(rows, *unlabelled)
+            return total + loss, {**metrics, **more}
         return total, metrics
 
     def _kept(self, rows: Rows, maps: tf.Tensor) -> tf.Tensor:

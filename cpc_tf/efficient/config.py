@@ -4,6 +4,7 @@ import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import ImageConfig, LabelledPicturesConfig
+from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import LARGEST, MOST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
@@ -194,9 +195,24 @@ class EfficientConfig(Settings):
     classifier: ClassifierConfig = ClassifierConfig()
     sgd: SgdConfig = SgdConfig()
     search: SearchConfig = SearchConfig()
+    propagation: PropagationConfig = PropagationConfig()
     training: TrainingConfig = TrainingConfig()
     numerics: NumericsConfig = NumericsConfig()
 
     def check(self):
         if self.sgd.patience and not self.labels.held_out:
             raise ConfigError(f"--patience={self.sgd.patience}: needs held-out labels, --held_out is 0")
+        chosen = f"--propagation={self.propagation.propagation}"
+        if self.propagation.propagation == NONE:
+            return
+        if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
+            raise ConfigError(
+                f"{chosen}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
+                "train all with --encoder=pixels"
+            )
+        if self.propagation.propagation == "uda" and not self.augment.policy.used:
+            raise ConfigError(f"{chosen}: needs the transformations of --augment, which is {self.augment.title}")
+        if self.propagation.propagation == "vat" and self.numerics.precision == "float16":
+            raise ConfigError(
+                f"{chosen}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
+            )

@@ -27,6 +27,7 @@ from cpc_tf.efficient.classifier import (
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.efficient.plateau import Length, Plateau, evaluate_every, plateau
+from cpc_tf.efficient.propagation.stream import beside
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.encoders.loaded import LoadedEncoder
@@ -54,6 +55,7 @@ class Inputs:
       source, test_source: the splits to train and to test on.
       labels: which labels of `source` may be used.
       strategy: its replicas encode.
+      unlabelled: with label propagation, pictures whose labels are not read.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class Inputs:
         test_source: Source,
         labels: Labels,
         strategy: tf.distribute.Strategy,
+        unlabelled: Source | None = None,
     ):
-        self.config, self._labels = config, labels
+        self.config, self._labels, self._unlabelled = config, labels, unlabelled
         xla = config.numerics.xla if encoder.compiles else "off"
         # A supervised network is not kept here: a search over several has room for one at a time.
         supervised = config.classifier.encoder == PIXELS
@@ -94,11 +97,15 @@ class Inputs:
     ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
         """Returns batches of a part as `loop.train` takes them: augmented images, or features of some views of each.
 
+        With label propagation, phases that train the whole network get pictures without labels beside these.
+
         `config` is that of the phase, which may have settings of its own.
         """
         if not self._is_cached(phase):
             source = self._source(part)
             make = functools.partial(pipeline.batches, source, RandomSizedCrop(), config.images, config.augment)
+            if self._unlabelled and phase != FROZEN:
+                make = beside(make, self._unlabelled, config)
             return replica_batches(config.training, make)
 
         def cached(**order) -> tf.data.Dataset:
@@ -188,14 +195,13 @@ class Phases:
 
         `length`: as `converge` found it; without it the steps are those of the settings, and the rate is a cosine.
         """
-        steps = length.steps if length else config.training.steps(self.inputs.count)
-        trainee = self._first(config, 0 if length else steps, length.drop_step if length else 0)
-        self._train(config, trainee, part, steps)
+        trainee = self._first(config, cosine=not length, drop_step=length.drop_step if length else 0)
+        self._train(config, trainee, part, length.steps if length else self._longest(config))
         return trainee
 
     def converge(self, config: EfficientConfig) -> Plateau:
         """Trains the first phase on 'fit', in `config.workdir`, until the held-out score stays or the steps end."""
-        longest, trainee = config.training.steps(self.inputs.count), self._first(config)
+        trainee = self._first(config, cosine=False)
 
         def state(records: Sequence[dict[str, float]]) -> Plateau:
             return plateau(records, self.inputs.score, config.sgd.patience)
@@ -205,16 +211,20 @@ class Phases:
             trainee.drop_rates(found.drop_step > 0)
             return found.ended
 
-        return state(self._train(config, trainee, "fit", longest, True, ended))
+        return state(self._train(config, trainee, "fit", self._longest(config), True, ended))
 
-    def _first(self, config: EfficientConfig, cosine_steps: int = 0, drop_step: int = 0) -> Classification:
+    def _longest(self, config: EfficientConfig) -> int:
+        """Returns the given length of the first phase, which is the longest with --patience."""
+        return config.training.steps(self.inputs.count)
+
+    def _first(self, config: EfficientConfig, cosine: bool, drop_step: int = 0) -> Classification:
         """Returns a new trainee of the first phase."""
-        phase = first_phase(config)
+        phase, longest = first_phase(config), self._longest(config)
         self._begin(config)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = build_classifier(config, phase, self.encoder, len(self.inputs.class_names))
-            return self._classification(classifier, phase, config, cosine_steps, drop_step)
+            return self._classification(classifier, phase, config, longest, cosine, drop_step)
 
     def _begin(self, config: EfficientConfig) -> None:
         """Gives the encoder its original weights, after loading that of another --backbone."""
@@ -236,8 +246,8 @@ class Phases:
         """
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
         # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
-        cosine_steps = 0 if self.inputs.holds_out else config.sgd.finetune_steps
-        trainee = self._classification(start.classifier, FINE_TUNED, config, cosine_steps)
+        longest, cosine = config.sgd.finetune_steps, not self.inputs.holds_out
+        trainee = self._classification(start.classifier, FINE_TUNED, config, longest, cosine)
 
         def ended(records: Sequence[dict[str, float]]) -> bool:
             return evaluated and plateau(records, self.inputs.score, config.sgd.patience, drops=False).ended
@@ -264,10 +274,10 @@ class Phases:
         return found
 
     def _classification(
-        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, cosine_steps: int, drop_step: int = 0
+        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, steps: int, *course
     ) -> Classification:
         kind = self.inputs.kind
-        return Classification(self.encoder, classifier, phase, config, cosine_steps, self._strategy, kind, drop_step)
+        return Classification(self.encoder, classifier, phase, config, steps, self._strategy, kind, *course)
 
     def _train(
         self,

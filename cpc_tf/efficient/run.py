@@ -13,11 +13,13 @@ from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels, choose_labels
 from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder, load_encoder
+from cpc_tf.efficient.propagation.config import NONE
 from cpc_tf.efficient.selection import Selection, as_given, select
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
+from cpc_tf.settings import ConfigError
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -55,8 +57,12 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
     if is_chief(config.training):
         print(summary, flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
-    encoder = load_encoder(config, strategy)
-    return labels, Phases(encoder, Inputs(config, encoder, source, test_source, labels, strategy), strategy)
+    propagated = config.propagation.propagation
+    if propagated != NONE and source.several_labels:
+        raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
+    encoder, unlabelled = load_encoder(config, strategy), None if propagated == NONE else source
+    inputs = Inputs(config, encoder, source, test_source, labels, strategy, unlabelled)
+    return labels, Phases(encoder, inputs, strategy)
 
 
 def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
@@ -92,6 +98,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             "levels": levels,
             "seed": config.training.seed,
             **tested.scores,
+            **({"propagation": propagated} if (propagated := config.propagation.propagation) != NONE else {}),
             **({"several_labels": True} if phases.inputs.sources[0].several_labels else {}),
             "calibration": calibration.measured(*choices, held_out, selection.temperature),
             "phases": results,

@@ -129,7 +129,7 @@ BATCH = {
 SGD = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0, "finetune_rate": 0.1, "encoder_rate": 0.01}
 
 
-def make(phase, *, blocks=0, norm="none", strategy=None, cosine_steps=0, drop_step=0, **settings):
+def make(phase, *, blocks=0, norm="none", strategy=None, cosine=False, drop_step=0, **settings):
     strategy = strategy or make_strategy("single")
     with strategy.scope():
         head = {"head_blocks": blocks, "head_width": 8, "dropout": 0.0}
@@ -138,7 +138,7 @@ def make(phase, *, blocks=0, norm="none", strategy=None, cosine_steps=0, drop_st
         tf.random.set_seed(1)
         classifier = ResNetClassifier(3, config.classifier, norm)
         classifier.build([None, 1, 1, 128])
-        return Classification(encoder, classifier, phase, config, cosine_steps, strategy, drop_step=drop_step)
+        return Classification(encoder, classifier, phase, config, 10, strategy, cosine=cosine, drop_step=drop_step)
 
 
 def step(trainee, batch=BATCH):
@@ -276,8 +276,8 @@ def test_rates_drop_at_a_given_step_and_when_told_alike():
 
 def test_a_cosine_ends_fine_tuning_gently():
     moved = {}
-    for schedule, steps in (("constant", 0), ("cosine", 10)):
-        trainee = make(FINE_TUNED, cosine_steps=steps)
+    for schedule in ("constant", "cosine"):
+        trainee = make(FINE_TUNED, cosine=schedule == "cosine")
         weights = [*trainee.encoder.trainable_variables, *trainee.classifier.trainable_variables]
         moved[schedule], update = [], tf.function(trainee.train_step, autograph=False)
         for _ in range(11):
