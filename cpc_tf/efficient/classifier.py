@@ -128,7 +128,7 @@ class Classification(Trainee):
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
         self._propagation = None
         if phase != FROZEN and config.propagation.propagation != NONE:
-            self._propagation = Propagation(config, encoder, classifier, train_steps)
+            self._propagation = Propagation(config, encoder, classifier, cosine_steps or sgd.finetune_steps)
             self.metric_names = (*self.metric_names, *self._propagation.metric_names)
         self._decay, self._seed = sgd.weight_decay, config.training.seed
         by_sgd, by_adam = list(classifier.trainable_variables), list(encoder.trainable_variables)

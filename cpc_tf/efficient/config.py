@@ -3,7 +3,7 @@
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import ImageConfig, LabelledPicturesConfig
+from cpc_tf.data.config import ImageConfig, PartlyLabelledPicturesConfig
 from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
@@ -144,7 +144,7 @@ class EfficientConfig(Settings):
     """All settings of `python -m cpc_tf.efficient`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
-    data: LabelledPicturesConfig = LabelledPicturesConfig()
+    data: PartlyLabelledPicturesConfig = PartlyLabelledPicturesConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()
     augment: AugmentConfig = AugmentConfig()
@@ -158,6 +158,11 @@ class EfficientConfig(Settings):
     def check(self):
         chosen = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
+            if self.data.unlabelled:
+                raise ConfigError(
+                    f"--unlabelled={self.data.unlabelled}: a classifier learns from pictures without labels only with "
+                    "--propagation; pre-train on these with python -m cpc_tf.pretrain"
+                )
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
             raise ConfigError(

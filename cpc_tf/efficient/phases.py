@@ -65,7 +65,7 @@ class Inputs:
         strategy: tf.distribute.Strategy,
         unlabelled: Source | None = None,
     ):
-        self._config, self._labels, self._unlabelled = config, labels, unlabelled
+        self._config, self._labels, self.unlabelled = config, labels, unlabelled
         xla = config.numerics.xla if encoder.compiles else "off"
         self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
         self._batch = ENCODED * strategy.num_replicas_in_sync
@@ -98,8 +98,8 @@ class Inputs:
         if not self._is_cached(phase):
             source = self._source(part)
             make = functools.partial(pipeline.batches, source, RandomSizedCrop(), config.images, config.augment)
-            if self._unlabelled and phase != FROZEN:
-                make = beside(make, self._unlabelled, config)
+            if self.unlabelled and phase != FROZEN:
+                make = beside(make, self.unlabelled, config)
             return replica_batches(config.training, make)
 
         def cached(**order) -> tf.data.Dataset:

@@ -19,7 +19,7 @@ from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import is_chief, wants_xla
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -54,7 +54,7 @@ def _is_whole(result: dict[str, Any]) -> bool:
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
     """Opens the data and prints a summary, chooses the labels and loads the encoder. Raises ConfigError."""
     seed, chosen = config.training.seed, config.classifier
-    source, test_source, summary = catalog.open_pair(config.data, config.labels.test_split)
+    source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
     if is_chief(config.training):
         print(summary, flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, seed)
@@ -72,7 +72,9 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
             recompute=chosen.recompute,
             xla=wants_xla(config.numerics.xla, strategy),
         )
-    unlabelled = None if propagated == NONE else source
+    unlabelled = None if propagated == NONE else catalog.open_unlabelled(config.data, source)
+    if unlabelled and is_chief(config.training):
+        print(f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used", flush=True)
     inputs = Inputs(config, encoder, source, test_source, labels, strategy, unlabelled)
     return labels, Phases(encoder, inputs, strategy)
 
