@@ -86,7 +86,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
-    with fetching(*phases.inputs.sources):
+    with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
         if labels.held_out is None:
             print("nothing is held out: settings and lengths as given", flush=True)
             selection = Selection([], config, fine_tuning(config))
