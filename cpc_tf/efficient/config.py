@@ -215,6 +215,11 @@ class EfficientConfig(Settings):
                 f"{chosen}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
                 "train all with --encoder=pixels"
             )
+        if self.propagation.propagation == "pseudo_labels" and self.sgd.patience:
+            raise ConfigError(
+                f"{chosen}: their weight rises with the part of the training that is done, which is not known with "
+                f"--patience={self.sgd.patience}; use --patience=0"
+            )
         if self.propagation.propagation == "uda" and not self.augment.policy.used:
             raise ConfigError(f"{chosen}: needs the transformations of --augment, which is {self.augment.title}")
         if self.propagation.propagation == "vat" and self.numerics.precision == "float16":

@@ -149,6 +149,10 @@ def test_labels_that_were_not_chosen_are_not_read(monkeypatch, tmp_path):
     ("flags", "message"),
     [
         (["--propagation=vat", "--encoder=hub"], "--propagation=vat: a frozen encoder's classifier learns from labels"),
+        (
+            ["--propagation=pseudo_labels", "--patience=2", "--held_out=0.2"],
+            "--propagation=pseudo_labels: their weight",
+        ),
         (["--propagation=uda"], "--propagation=uda: needs the transformations of --augment, which is none"),
         (["--propagation=vat", "--precision=float16"], "--propagation=vat: the gradient of a picture is too small"),
         (["--unlabelled=x"], "--unlabelled=x: goes with a folder of pictures with labels, --labelled"),
