@@ -202,6 +202,15 @@ def test_the_papers_values(path):
         assert set(WANTED[path]) - constants - {"augment_changes", "train_steps", "mirror"} <= written
 
 
+def test_the_papers_presets_do_not_mirror():
+    """The paper mentions no mirroring; van den Oord et al. 2018 do."""
+    for path in FILES:
+        if path.startswith(("flags/imagenet/", "flags/voc/")):
+            found = values(parsed(path))
+            mirrored = found.get("mirror", found.get("canvas_mirror"))
+            assert mirrored == ("true" if "cpc_v1" in path else "false"), path
+
+
 def _changed(one, other):
     one, other = flatten(one), flatten(other)
     return {name: other[name] for name in one if one[name] != other[name]}
