@@ -17,8 +17,6 @@ from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
 PATHS = ("folder", "voc", "coco", "yolo")  # --dataset=KIND:PATH
-# Published lists of labelled images, as TFDS names them -> the dataset that they are chosen from, and the fraction.
-LISTS = {"imagenet2012_subset/1pct": ("imagenet2012", 0.01), "imagenet2012_subset/10pct": ("imagenet2012", 0.1)}
 
 
 def is_number(value: Any) -> bool:
@@ -60,7 +58,7 @@ FIELDS = {
 
 
 class Run(collections.UserDict):
-    """The record of a result.json. Labels of a published list count as this fraction of the dataset's.
+    """The record of a result.json.
 
     Attributes:
       place: where it was found below the searched directory.
@@ -73,9 +71,6 @@ class Run(collections.UserDict):
 
     def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
         super().__init__(record)
-        if self.get("dataset") in LISTS and "label_fraction" in self:
-            self["dataset"], of_all = LISTS[self["dataset"]]
-            self["label_fraction"] *= of_all
         self.place, self.directory = place, directory
         self.dataset_title = dataset_name(str(self.get("dataset", "")))
 

@@ -32,15 +32,6 @@ def test_finds_runs_and_lists(tmp_path):
     ]
 
 
-def test_published_lists_of_labels_are_a_fraction_of_their_dataset(tmp_path):
-    samples.write(tmp_path / "list", samples.efficient(fraction=1.0, dataset="imagenet2012_subset/10pct"))
-    samples.write(tmp_path / "drawn", samples.efficient(fraction=0.1, dataset="imagenet2012"))
-    runs, _ = found_in(tmp_path)
-    assert {(run["dataset"], run["label_fraction"], run.dataset_title) for run in runs} == {
-        ("imagenet2012", 0.1, "imagenet2012")
-    }
-
-
 def test_links_are_not_followed(tmp_path):
     samples.write(tmp_path / "other/run", samples.linear(top1=0.1))
     samples.write(tmp_path / "runs/own", samples.linear())
