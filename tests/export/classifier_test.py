@@ -35,7 +35,7 @@ SIZES = [(40, 30), (16, 50), (22, 22)]  # of the pictures, one of each class
 SIDES = ["--resize=22", "--image_size=16"]
 EFFICIENT = [
     *SIDES, "--backbone=small", "--batch_size=2", "--train_steps=2", "--head_blocks=1", "--head_width=8",
-    "--head_bottleneck=4", "--strategy=single", "--test_split=val",
+    "--strategy=single", "--test_split=val",
 ]  # fmt: skip
 GRID = ["--geometry_from=flags", "--augment=none", *SIDES, "--patch_size=8", "--patch_stride=4"]
 LINEAR = ["--batch_size=3", "--strategy=single", "--test_split=val"]
