@@ -68,8 +68,8 @@ CPC_V1 = flags("""
 """)
 # Appendix B.
 LINEAR = flags("""
-    --dataset=imagenet2012 --split=train --test_split=validation --geometry_from=encoder --augment=encoder --mirror=false
-    --learning_rate=0.0005 --batch_size=512 --cached_views=0
+    --dataset=imagenet2012 --split=train --test_split=validation --geometry_from=encoder --augment=encoder
+    --mirror=false --learning_rate=0.0005 --batch_size=512 --cached_views=0
 """)
 # Appendix C.
 EFFICIENT = flags("""
@@ -233,9 +233,10 @@ def test_the_ladder_adds_one_change_a_rung(folder, ladder):
 
 
 def test_where_the_ladders_begin_and_end():
-    begin, end = parsed("flags/imagenet_ladder/pretrain_1_v1.flags"), parsed("flags/imagenet_ladder/pretrain_8_pa.flags")
-    theirs = {"split": "train[10000:]", "learning_rate": 0.0004, "mirror": False}  # v2's rate and mirroring on all rungs
-    assert _changed(parsed("flags/imagenet/pretrain_cpc_v1.flags"), begin) == theirs
+    begin = parsed("flags/imagenet_ladder/pretrain_1_v1.flags")
+    on_all_rungs = {"split": "train[10000:]", "learning_rate": 0.0004, "mirror": False}  # the last two are v2's
+    assert _changed(parsed("flags/imagenet/pretrain_cpc_v1.flags"), begin) == on_all_rungs
+    end = parsed("flags/imagenet_ladder/pretrain_8_pa.flags")
     last = _changed(parsed("flags/imagenet/pretrain_resnet161.flags"), end)
     assert {**last, "checkpoint_every": 0} == {"split": "train[10000:]", "checkpoint_every": 0}
     length_and_probe = {"train_steps", "train_epochs", "probe_every", "probe_split"}

@@ -28,11 +28,11 @@ def runs(places: runner.Places) -> list[runner.Run]:
             for preset in sorted(PRESETS.glob("pretrain_*.flags")):
                 name = preset.stem[len("pretrain_") :]  # 1_v1, 2_mc, ...
                 rung = name.partition("_")[2]
+                rung = rung if rung in ("v1", OURS) else rung.upper()
                 folder = f"{places.work}/ladder/{seed}/{name}"
                 steps = runner.pretrained(folder, f"flags/ablation/{preset.name}", [f"--seed={seed}"])
                 steps.append(runner.linear(folder, [f"--flagfile={linear}"], classifier))
-                fields = {"rung": rung if rung in ("v1", OURS) else rung.upper(), "classifier": classifier, "seed": seed}
-                found.append(runner.Run(fields, steps))
+                found.append(runner.Run({"rung": rung, "classifier": classifier, "seed": seed}, steps))
     return found
 
 
