@@ -193,7 +193,7 @@ def summary() -> str:
         ["gain", "labels for what CPC has with 1 %", "1 x", f"{gain(large, 'frozen', 0.01)} x, {labels}"],
         ["linear", "linear classifier on frozen features, top-1, %",
          by_hand()["linear_imagenette"]["rows"][0][2].strip("*"), "-"],
-        ["ladder", "`photos`, CPC v2, linear, top-1, %", top1_of_rung(ladders.OURS, "plain"),
+        ["ladder", "`photos`, CPC v2 with our augmentation, linear, top-1, %", top1_of_rung(ladders.OURS, "plain"),
          f"{top1_of_rung('v1', 'plain')}, CPC v1"],
         ["transfer", "`photos`, 1 % of the labels (38), adapted encoder, top-1, %",
          accuracy("photos-128px", "CPC", 0.01, "frozen"), f"{accuracy('photos', 'pixels', 0.01)}, {labels}"],
