@@ -75,8 +75,10 @@ LINEAR = flags("""
 EFFICIENT = flags("""
     --dataset=imagenet2012 --image_size=224 --augment=full --augment_changes= --endpoint=feature_map --head_blocks=11
     --head_width=4096 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2 --search_dropouts=0,1
-    --batch_size=512 --search_batches=1,2
+    --batch_size=512 --search_multiples=1,2 --encoder_adam=paper
 """)
+# Appendix C.1: four depths, a linear layer behind the network's last mean.
+PIXELS = flags("--backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2 --norm=batch --head_blocks=0")
 # Sec. 4.3, Doersch et al. 2015, and the public C4 recipe.
 DETECT = flags("""
     --dataset=voc/2007 --split=train+validation --test_split=test --canvas_colour_drop=0.5 --smallest_area=150000
@@ -91,7 +93,8 @@ WANTED = {
     "flags/imagenet/linear.flags": LINEAR,
     "flags/imagenet/efficient.flags": EFFICIENT,
     "flags/voc/detect.flags": DETECT,
-    "flags/imagenet/efficient_pixels.flags": {**EFFICIENT, "backbone": "resnet200_v2"},
+    "flags/imagenet/efficient_pixels.flags": {**EFFICIENT, **PIXELS},
+    "flags/imagenet/efficient_pixels_resnet161.flags": {**EFFICIENT, "backbone": "resnet161", "norm": "batch"},
 }
 
 
