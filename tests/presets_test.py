@@ -62,8 +62,8 @@ LINEAR = flags("""
 # Appendix C.
 EFFICIENT = flags("""
     --dataset=imagenet2012 --image_size=224 --augment=full --augment_changes= --endpoint=feature_map --head_blocks=11
-    --head_width=4096 --head_bottleneck=1024 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2
-    --search_dropouts=0,1 --search_batches=512,1024
+    --head_width=4096 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2 --search_dropouts=0,1
+    --batch_size=512 --search_batches=1,2
 """)
 # Sec. 4.3, Doersch et al. 2015, and the public C4 recipe.
 DETECT = flags("""
