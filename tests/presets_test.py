@@ -67,6 +67,8 @@ DETECT = flags("""
     --rpn_test_proposals=1000 --region_samples=512 --batch_size=16 --train_steps=7300 --learning_rate=0.02
     --momentum=0.9 --weight_decay=0.0001 --warmup_steps=100 --detection_iou=0.5
 """)
+# The module of tfhub.dev/deepmind/bigbigan-revnet50x4/1: its signature, its output of most dimensions, its images.
+BIGBIGAN = flags("--signature=encode --endpoint=bn_crelu_feat --image_size=256")
 WANTED = {
     "flags/imagenet/pretrain_resnet161.flags": {**PAPER, "encoder": "resnet161"},
     "flags/imagenet/pretrain_resnet50.flags": {**PAPER, "encoder": "resnet50"},
@@ -75,6 +77,14 @@ WANTED = {
     "flags/imagenet/efficient.flags": EFFICIENT,
     "flags/voc/detect.flags": DETECT,
     "flags/imagenet/efficient_pixels.flags": {**EFFICIENT, "backbone": "resnet200_v2"},
+    "flags/imagenet/linear_bigbigan.flags": {
+        **LINEAR,
+        **BIGBIGAN,
+        "augment": "none",
+        "geometry_from": "flags",
+        "mirror": "true",
+    },
+    "flags/imagenet/efficient_bigbigan.flags": {**EFFICIENT, **BIGBIGAN, "finetune_steps": "0"},
 }
 
 

@@ -62,6 +62,8 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
             chosen.endpoint,
             config.images.image_size,
             backbone=chosen.backbone,
+            signature=chosen.signature,
+            trained=bool(fine_tuning(config)),
             seed=seed,
             precision=config.numerics.precision,
             recompute=chosen.recompute,

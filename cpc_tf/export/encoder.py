@@ -159,7 +159,12 @@ def original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
     chosen, seed = run.classifier, run.training.seed
     with needed(workdir):
         return load_feature_maps(
-            chosen.encoder, chosen.endpoint, run.images.image_size, backbone=chosen.backbone, seed=seed
+            chosen.encoder,
+            chosen.endpoint,
+            run.images.image_size,
+            backbone=chosen.backbone,
+            seed=seed,
+            signature=chosen.signature,
         )
 
 

@@ -13,7 +13,7 @@ from cpc_tf.results.blocks import Spread, spread
 from cpc_tf.results.runs import Run, is_number
 
 # In the order of tables, after the objectives.
-BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
+BASELINES = {UNKNOWN: "encoder of others", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
 LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
@@ -135,11 +135,18 @@ def _seed(run: Run) -> int:
 
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     objective, _, labels = key[0].partition("+")
+    named = key[0] == UNKNOWN and key[4]  # an encoder of others: under its own name
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
-    same = [other for other in others if other[0] == key[0]]
+    title = _own_name(key[4]) if named else title
+    same = [other for other in others if other[0] == key[0] and (not named or other[4] == key[4])]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
-    telling = ", ".join(telling) or key[4]
+    telling = ", ".join(telling) or ("" if named else key[4])
     return f"{title}{' and labels' if labels else ''}{f' ({telling})' if telling else ''}"
+
+
+def _own_name(module: str) -> str:
+    """Returns a module's name; of a handle on the web the part after the host, such as 'publisher/name/1'."""
+    return module.partition("://")[2].partition("/")[2] or module
 
 
 def fraction(run: Run) -> float:
