@@ -51,7 +51,8 @@ class EncoderName:
         before = next((prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), "")
         kind, module = before if before in (COPY, GRAPH) else MODULE, text.removeprefix(before)
         if not module:
-            raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. --encoder={text}runs/photos/hub")
+            example = f"--encoder={text}runs/photos/small/hub"
+            raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. {example}")
         return cls(text, kind, module, _OF_RANGES.get(before, ""))
 
     @property
