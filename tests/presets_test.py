@@ -86,6 +86,8 @@ DETECT = flags("""
     --rpn_test_proposals=1000 --region_samples=512 --batch_size=16 --train_steps=7300 --learning_rate=0.02
     --momentum=0.9 --weight_decay=0.0001 --warmup_steps=100 --detection_iou=0.5
 """)
+# The module of tfhub.dev/deepmind/bigbigan-revnet50x4/1: its signature, its output of most dimensions, its images.
+BIGBIGAN = flags("--signature=encode --endpoint=bn_crelu_feat --image_size=256")
 WANTED = {
     "flags/imagenet/pretrain_resnet161.flags": {**PAPER, "encoder": "resnet161"},
     "flags/imagenet/pretrain_resnet50.flags": {**PAPER, "encoder": "resnet50"},
@@ -95,6 +97,13 @@ WANTED = {
     "flags/voc/detect.flags": DETECT,
     "flags/imagenet/efficient_pixels.flags": {**EFFICIENT, **PIXELS},
     "flags/imagenet/efficient_pixels_resnet161.flags": {**EFFICIENT, "backbone": "resnet161", "norm": "batch"},
+    "flags/imagenet/linear_bigbigan.flags": {
+        **LINEAR,
+        **BIGBIGAN,
+        "augment": "none",
+        "geometry_from": "flags",
+    },
+    "flags/imagenet/efficient_bigbigan.flags": {**EFFICIENT, **BIGBIGAN, "finetune_steps": "0"},
 }
 
 
@@ -218,12 +227,13 @@ def test_the_papers_values(path):
 
 
 def test_the_papers_presets_do_not_mirror():
-    """The paper mentions no mirroring; van den Oord et al. 2018 do."""
+    """The paper mentions no mirroring; van den Oord et al. 2018 do, and so do the other objectives' papers."""
+    mirroring = re.compile("cpc_v1|pretrain_(rotation|instance)")
     for path in FILES:
         if path.startswith(("flags/imagenet/", "flags/voc/")):
             found = values(parsed(path))
             mirrored = found.get("mirror", found.get("canvas_mirror"))
-            assert mirrored == ("true" if "cpc_v1" in path else "false"), path
+            assert mirrored == ("true" if mirroring.search(path) else "false"), path
 
 
 def _changed(one, other):

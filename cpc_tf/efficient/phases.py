@@ -53,6 +53,8 @@ def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> L
             precision=config.numerics.precision,
             recompute=chosen.recompute,
             norm=chosen.norm,
+            signature=chosen.signature,
+            trained=bool(fine_tuning(config)),
             xla=wants_xla(config.numerics.xla, strategy),
         )
 
