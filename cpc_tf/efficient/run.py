@@ -11,8 +11,9 @@ from cpc_tf.data.config import PARTS
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels
-from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder, load_encoder
+from cpc_tf.efficient.phases import Evaluated, Phases, fine_tuning, first_phase, folder, load_encoder
 from cpc_tf.efficient.propagation.config import NONE
 from cpc_tf.efficient.selection import Selection, as_given, select
 from cpc_tf.encoders.card import PIXELS
