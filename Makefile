@@ -6,10 +6,11 @@ INSTALLED := $(shell cat $(VENV)/installed 2>/dev/null)
 # Whether it has CUDA's libraries: 1 or 0; empty before the set-up.
 WITH_CUDA := $(if $(INSTALLED),$(if $(filter gpu,$(INSTALLED)),1,0))
 RUN := runs/photos
+SMALL := $(RUN)/small
 # The demo's label curve: CPC and the supervised baseline with these fractions of the labels, in shorter runs than the presets'.
 FRACTIONS := 0.01 0.05 0.2
 SHORT := --held_out=0 --finetune_steps=0 --train_steps=600
-CURVE := $(foreach fraction,$(FRACTIONS),$(RUN)/efficient/cpc_$(fraction)/result.json $(RUN)/efficient/pixels_$(fraction)/result.json)
+CURVE := $(foreach fraction,$(FRACTIONS),$(SMALL)/efficient_$(fraction)/result.json $(RUN)/pixels/efficient_$(fraction)/result.json)
 
 # Two runs at a time, since a small one alone does not keep two cores busy; with more than two GPUs, one run a GPU.
 ifeq ($(MAKELEVEL),0)
@@ -31,9 +32,9 @@ TESTS := $(wildcard tests/*_test.py) $(filter-out %/__pycache__,$(patsubst %/,%,
 .DELETE_ON_ERROR:
 
 demo: $(RUN)/report/report.html
-	@cat $(RUN)/linear/table.txt $(RUN)/report/summary.txt
-	@echo "hub module: $(RUN)/hub   (hub.KerasLayer(\"$(RUN)/hub\"))"
-	@echo "picture:    $(RUN)/linear/linear.png"
+	@cat $(SMALL)/linear/table.txt $(RUN)/report/summary.txt
+	@echo "hub module: $(SMALL)/hub   (hub.KerasLayer(\"$(SMALL)/hub\"))"
+	@echo "picture:    $(SMALL)/linear/linear.png"
 	@echo "report:     $(RUN)/report/report.html"
 
 # With FAST=1 without the tests that take more than a second.
@@ -61,7 +62,7 @@ site: $(VENV)/installed
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 clean-demo:
-	rm -rf $(RUN)
+	rm -rf $(SMALL) $(RUN)/pixels $(RUN)/report
 
 # Sets up anew if another environment, another version of Python, or another choice of GPU is asked for than is installed.
 ifneq ($(ENVIRONMENT),)
@@ -87,23 +88,23 @@ $(VENV)/installed: requirements.txt requirements-current.txt requirements-dev.tx
 	@./setup.sh "$(VENV)" "$(ENVIRONMENT)" "$(PYTHON)" "$(GPU)"
 
 # If `make demo` is interrupted, the next one resumes.
-$(RUN)/pretrain/result.json: | $(VENV)/installed
-	$(ONE_GPU) $(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=$(RUN)/pretrain
+$(SMALL)/pretrain/result.json: | $(VENV)/installed
+	$(ONE_GPU) $(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=$(SMALL)/pretrain
 
-$(RUN)/hub/encoder.json: $(RUN)/pretrain/result.json
-	$(ONE_GPU) $(PY) -m export --workdir=$(RUN)/pretrain --output=$(RUN)/hub
+$(SMALL)/hub/encoder.json: $(SMALL)/pretrain/result.json
+	$(ONE_GPU) $(PY) -m export --workdir=$(SMALL)/pretrain --output=$(SMALL)/hub
 
-$(RUN)/linear/result.json: $(RUN)/hub/encoder.json
-	$(call beside,linear,cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=$(RUN)/hub --workdir=$(RUN)/linear)
+$(SMALL)/linear/result.json: $(SMALL)/hub/encoder.json
+	$(call beside,linear,cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=$(SMALL)/hub --workdir=$(SMALL)/linear)
 
-$(RUN)/efficient/cpc_%/result.json: $(RUN)/hub/encoder.json
-	$(call beside,cpc $*,cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=$(RUN)/hub \
+$(SMALL)/efficient_%/result.json: $(SMALL)/hub/encoder.json
+	$(call beside,cpc $*,cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=$(SMALL)/hub \
 	  --label_fraction=$* $(SHORT) --workdir=$(@D))
 
 # Runs after pre-training, which keeps two cores busy by itself.
-$(RUN)/efficient/pixels_%/result.json: | $(RUN)/pretrain/result.json
+$(RUN)/pixels/efficient_%/result.json: | $(SMALL)/pretrain/result.json
 	$(call beside,pixels $*,cpc_tf.efficient --flagfile=flags/photos/efficient_pixels.flags --encoder=pixels \
 	  --label_fraction=$* $(SHORT) --workdir=$(@D))
 
-$(RUN)/report/report.html: $(RUN)/linear/result.json $(CURVE)
+$(RUN)/report/report.html: $(SMALL)/linear/result.json $(CURVE)
 	$(PY) -m cpc_tf.report --runs=$(RUN) --output=$(@D)

@@ -28,9 +28,10 @@ COMMANDS = {
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
 
 First, on photographs that come with the program (8 minutes on two CPU cores):
-  cpc-tf pretrain --preset=photos/pretrain --workdir=runs/pretrain
-  cpc-tf export   --workdir=runs/pretrain --output=runs/encoder
-  cpc-tf linear   --preset=photos/linear --encoder=runs/encoder --workdir=runs/linear
+  cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain
+  cpc-tf export   --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub
+  cpc-tf linear   --preset=photos/linear --encoder=runs/photos/small/hub \\
+    --workdir=runs/photos/small/linear
   cpc-tf report   --runs=runs --output=report
 Then on your own: --preset=imagenette/pretrain --dataset=folder:MY_PICTURES
 

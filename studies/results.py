@@ -23,6 +23,7 @@ from studies import records, runner, tables
 from studies.causes import study as causes
 from studies.health import study as health
 from studies.label_curve import study as curves
+from studies.paper import page
 from studies.tables import markdown, spread
 
 ROOT = records.FOLDER.parent
@@ -216,6 +217,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "transfer": transfer,
     "detection": detection,
     "paper": paper_results,
+    "paper_by_row": page.body,
 }
 PICTURES: dict[str, Callable[[], bytes]] = {
     "label_curve": lambda: curves.draw(of("label_curve", dataset="imagenette-128px")),

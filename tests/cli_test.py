@@ -133,8 +133,6 @@ WRONG = [
     (DetectConfig, "--anchor_sizes=nan", "--anchor_sizes=nan: must be numbers .*, each a finite number"),
     (DetectConfig, "--anchor_sizes=0.1,-1", "--anchor_sizes=0.1,-1: must be numbers .*, each above 0"),
     (DetectConfig, "--anchor_sizes=0.1;1", "--anchor_sizes=0.1;1: must be numbers .*, e.g. 0.5,1,2"),
-    (EfficientConfig, "--search_batches=nan", "--search_batches=nan: must be whole numbers"),
-    (EfficientConfig, "--search_batches=16,0", "--search_batches=16,0: must be whole numbers .*, each at least 1"),
     (EfficientConfig, "--crop_area=1e-320", "--crop_area=1e-320: must be at least"),
     (LinearConfig, "--unlabelled=x", "--unlabelled=x: a classifier learns from pictures with labels only"),
     (LinearConfig, "--workdir=runs/[a]", r"--workdir=runs/\[a\]: must be a path without"),

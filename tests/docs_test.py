@@ -51,6 +51,14 @@ def test_commands_parse(path, monkeypatch):
         cli.parse(settings_of(module), arguments)
 
 
+@pytest.mark.parametrize("path", CURRENT)
+def test_runs_are_named_by_data_and_encoder(path):
+    for _, arguments in commands(path.read_text()):
+        for argument in arguments:
+            found = re.match(r"--(?:workdir|encoder|initial_encoder|model|module)=\S*runs/(.*)", argument)
+            assert not found or re.fullmatch(r"\w+/\w+/[\w.]+", found[1]), argument
+
+
 def test_commands_are_found():
     found = {module for path in PAGES for module, _ in commands(path.read_text())}
     assert found >= set(SETTINGS)
@@ -119,12 +127,12 @@ def test_the_pages_together_are_short_enough_to_read():
 
 @pytest.fixture
 def room(tmp_path):
-    """A folder with a module at runs/mine/hub and labelled images; and the module's network."""
+    """A folder with a module at runs/mine/small/hub and labelled images; and the module's network."""
     samples.write_pictures(tmp_path / "my_pictures", {"train": 4}, names=("red", "green"), side=40)
     config = cli.parse(PretrainConfig, ["--flagfile=" + str(ROOT / "flags/imagenette/pretrain.flags")])
     encoder = make_encoder(config.encoder)
     encoder(tf.zeros([1, 16, 16, 3]))
-    save(HubEncoder(encoder, config.geometry), str(tmp_path / "runs/mine/hub"))
+    save(HubEncoder(encoder, config.geometry), str(tmp_path / "runs/mine/small/hub"))
     return tmp_path, encoder
 
 

@@ -12,7 +12,9 @@ from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
 
 GEOMETRY = GeometryConfig(resize=16, image_size=16, patch_size=8, patch_stride=4)
-PRETRAINED = Training(objective="cpc", dataset="photos", seed=4, run="pretrain", step=7, weights="averaged")
+PRETRAINED = Training(
+    objective="cpc", dataset="photos", augment="full", seed=4, run="pretrain", step=7, weights="averaged"
+)
 
 
 def write_module(path, settings=None, geometry=GEOMETRY, training=PRETRAINED, growth=1.0):

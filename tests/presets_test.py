@@ -32,6 +32,11 @@ def flags(text):
     return dict(line.removeprefix("--").split("=", 1) for line in text.split())
 
 
+def flags_of(command):
+    """{name: value} of the flags of a command that have a value."""
+    return dict(re.findall(r"--(\w+)=(\S+)", command))
+
+
 def values(config):
     return flags(to_flagfile(config))
 
@@ -57,8 +62,8 @@ LINEAR = flags("""
 # Appendix C.
 EFFICIENT = flags("""
     --dataset=imagenet2012 --image_size=224 --augment=full --augment_changes= --endpoint=feature_map --head_blocks=11
-    --head_width=4096 --head_bottleneck=1024 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2
-    --search_dropouts=0,1 --search_batches=512,1024
+    --head_width=4096 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2 --search_dropouts=0,1
+    --batch_size=512 --search_batches=1,2
 """)
 # Sec. 4.3, Doersch et al. 2015, and the public C4 recipe.
 DETECT = flags("""
@@ -110,10 +115,13 @@ def page():
     rows = [
         "# Presets",
         "",
-        "A preset is a file of flags: `cpc-tf pretrain --preset=photos/pretrain --workdir=runs/first`, or by its path",
-        "`python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags`. `cpc-tf presets` lists them.",
+        "A preset is a file of flags: `cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain`,",
+        "or by its path `python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags`. `cpc-tf presets` lists",
+        "them. Flags after it win. Each file opens with its source, command, cost and expected figure. What its",
+        "command writes is in `runs/DATA/ENCODER/`: `pretrain`, `hub` (a module), `linear`, `efficient_0.01`,",
+        "`detect`.",
+        "",
     ]
-    rows += ["Flags after it win. Each file opens with its source, command, cost and expected figure.", ""]
     rows += ["`python -m tests.presets_test > flags/README.md` writes this page.", "", "| flags/ | what |", "|---|---|"]
     for path in FILES:
         rows.append(f"| `{path.removeprefix('flags/')}` | {header(path).what} |")
@@ -153,8 +161,24 @@ def test_the_header_gives_the_command_and_marked_expectations(path):
 
 
 @pytest.mark.parametrize("path", FILES)
+def test_runs_are_named_by_data_encoder_and_task(path):
+    """runs/DATA/ENCODER/TASK: what stands on an encoder has its name, and efficient its fraction of the labels."""
+    task, folder = task_of(path).name, pathlib.Path(path).parent.name
+    data = "photos" if folder == "ablation" else folder.removesuffix("_ladder")
+    found = re.findall(r"python -m (?!export)\S+ (.*)", header(path).text)
+    for given in map(flags_of, found):
+        place = re.fullmatch(rf"runs/{data}/(\w+)/{task}{'_0.01' if task == 'efficient' else ''}", given["workdir"])
+        assert place, given["workdir"]
+        encoder = given.get("encoder", "") if task != "pretrain" else ""
+        name = encoder.removesuffix("/hub").rpartition("/")[2]
+        assert place[1].startswith(name) if encoder == "pixels" else name in ("", place[1]), given
+    for place in re.findall(r"runs/\S+", header(path).text):
+        assert re.fullmatch(r"runs/\w+/\w+/(pretrain|hub|linear|efficient_0\.01|detect)", place), place
+
+
+@pytest.mark.parametrize("path", FILES)
 def test_the_header_gives_the_export_before_a_classifier(path):
-    """An --encoder on disk is the --output of an export in the same header, of a run that a preset's command makes."""
+    """An encoder on disk is the --output of an export in the same header, of a run that a preset's command makes."""
     text = header(path).text
     made = dict(
         re.findall(
@@ -165,7 +189,7 @@ def test_the_header_gives_the_export_before_a_classifier(path):
     # A run of a preset with other settings has a place of its own.
     made |= dict(re.findall(r"after (flags/\S+\.flags) with\n.*--workdir=(\S+)", text))
     exports = dict(re.findall(r"python -m export --workdir=(\S+) --output=(\S+)", text))
-    for encoder in re.findall(r"--encoder=(runs/\S+)", text):
+    for encoder in re.findall(r"--(?:initial_)?encoder=(runs/\S+)", text):
         assert encoder in exports.values(), f"no export to {encoder}"
         presets = re.findall(r"after (flags/\S+\.flags)", text)
         assert presets, "which preset makes the run that is exported?"

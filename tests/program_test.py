@@ -20,7 +20,7 @@ def test_help_is_one_screen_and_its_commands_parse(capsys):
     lines = first.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
-    commands = [line.split() for line in lines if line.startswith("  cpc-tf ")]
+    commands = [line.split() for line in first.replace("\\\n", "").splitlines() if line.startswith("  cpc-tf ")]
     assert [words[1] for words in commands] == ["pretrain", "export", "linear", "report"]
     for _, command, *flags in commands:
         cli.parse(settings_of(program.COMMANDS[command][0]), flags)

@@ -57,8 +57,8 @@ def pretrain(
     Example:
 
         >>> import cpc_tf
-        >>> cpc_tf.pretrain("my_pictures", preset="photos", steps=2, workdir="runs/encoder").path
-        'runs/encoder/module'
+        >>> cpc_tf.pretrain("my_pictures", preset="photos", steps=2, workdir="runs/mine/small/pretrain").path
+        'runs/mine/small/pretrain/module'
     """
     values: dict[str, Any] = {"workdir": workdir, "train_steps": steps}
     if pictures is not None:
@@ -110,7 +110,7 @@ def classify(
 
         >>> import cpc_tf
         >>> encoder = "modules/imagenette_128px"
-        >>> model = cpc_tf.classify("my_pictures", encoder=encoder, steps=20, workdir="runs/classifier")
+        >>> model = cpc_tf.classify("my_pictures", encoder=encoder, steps=20, workdir="runs/mine/small/efficient")
         >>> model.class_names
         ['blue', 'green', 'red']
         >>> [one] = model.predict("my_pictures/red/3.png")

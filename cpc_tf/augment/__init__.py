@@ -9,10 +9,11 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.augment.operations import OPERATIONS, all_primitives
+from cpc_tf.augment.policies import Policy
 from cpc_tf.augment.recipe import Recipe, draw, idle
 from cpc_tf.native import BuildError, Library
 
-__all__ = ["Recipe", "apply", "draw", "idle"]
+__all__ = ["Recipe", "apply", "at_test", "draw", "idle"]
 
 LIBRARY = Library("augment", pathlib.Path(__file__).parent)  # the native engine: op.cc, patch.h
 
@@ -27,6 +28,14 @@ def apply(patches: tf.Tensor, recipe: Recipe, engine: str = "auto") -> tf.Tensor
       engine: 'reference', 'native' or 'auto'; the result is the same.
     """
     return _engine(engine)(patches, recipe)
+
+
+def at_test(images: tf.Tensor, policy: Policy) -> tf.Tensor:
+    """Shows images as a test of what learned with a policy does, uint8 [..., 3] -> uint8 [..., 3].
+
+    "None at test time" (Sec. 4.1) is said of what is random. A policy that makes all images grey keeps them grey.
+    """
+    return OPERATIONS["grey"].function(images) if policy.always_grey else images
 
 
 @functools.cache  # 'auto' decides, and warns, once

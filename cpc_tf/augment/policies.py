@@ -68,6 +68,11 @@ class Policy:
         steps = [each for each in self._present() if not each.primitive]
         return [*(self.among if self.chosen else []), *sorted(steps, key=lambda each: each.number)]
 
+    @property
+    def always_grey(self) -> bool:
+        """Whether all patches become grey: the encoder never sees a colour."""
+        return self.entries["grey"] == 1
+
     def _present(self) -> list[Operation]:
         return [OPERATIONS[name] for name, value in self.entries.items() if value and name in OPERATIONS]
 

@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
+from cpc_tf.efficient.propagation.config import NONE
+from cpc_tf.efficient.propagation.step import Propagation
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
@@ -19,7 +21,7 @@ from cpc_tf.keras import keras, policy
 from cpc_tf.settings import replace
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
-from cpc_tf.training.optimizer import warm_up
+from cpc_tf.training.optimizer import Schedule
 from cpc_tf.training.trainee import Rows, Trainee
 
 # Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.
@@ -45,7 +47,7 @@ class ResNetClassifier(keras.Model):
         super().__init__(name="classifier", dtype=dtype)
         self.blocks = [
             Bottleneck(
-                config.head_bottleneck,
+                config.head_width // 4,
                 config.head_width,
                 stride=1,
                 project=i == 0,
@@ -102,7 +104,7 @@ class Classification(Trainee):
       classifier: feature maps -> logits, built.
       phase: 'supervised', 'frozen' or 'fine-tuned'.
       config: of this phase.
-      train_steps: length of the cosine schedule. Fine-tuning may stop earlier; its rates are constant by default.
+      cosine_steps: step at which a cosine of the rates ends; 0: they are constant.
       strategy: where it runs.
       kind: whether pictures have one label or several.
 
@@ -116,7 +118,7 @@ class Classification(Trainee):
         classifier: ResNetClassifier,
         phase: str,
         config: EfficientConfig,
-        train_steps: int,
+        cosine_steps: int,
         strategy: tf.distribute.Strategy,
         kind: LabelKind = label_kinds.ONE,
     ):
@@ -124,16 +126,20 @@ class Classification(Trainee):
         numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
         super().__init__(strategy, config.training.batch_size, numerics)
         self.encoder, self.classifier, self.phase, sgd = encoder, classifier, phase, config.sgd
+        self._propagation = None
+        if phase != FROZEN and config.propagation.propagation != NONE:
+            self._propagation = Propagation(config, encoder, classifier, train_steps)
+            self.metric_names = (*self.metric_names, *self._propagation.metric_names)
         self._decay, self._seed = sgd.weight_decay, config.training.seed
         by_sgd, by_adam = list(classifier.trainable_variables), list(encoder.trainable_variables)
         if phase == SUPERVISED:
             by_sgd = [*by_adam, *by_sgd]
         self._kernels = [variable for variable in by_sgd if variable.shape.rank > 1]
         if phase == FINE_TUNED:
-            self.rates, schedule = ("finetune_rate", "encoder_rate"), sgd.finetune_schedule
-            rates = [warm_up(rate, schedule, 0, train_steps) for rate in (sgd.finetune_rate, sgd.encoder_rate)]
+            self.rates, peaks = ("finetune_rate", "encoder_rate"), (sgd.finetune_rate, sgd.encoder_rate)
         else:
-            rates = [warm_up(sgd.learning_rate, "cosine", sgd.warmup_steps, train_steps)]
+            peaks = (sgd.learning_rate,)
+        rates = [Schedule(peak, cosine_steps=cosine_steps) for peak in peaks]
         # Details of the encoder's Adam; None: Keras' defaults.
         paper = OptimizerConfig() if phase == FINE_TUNED and sgd.encoder_adam == "paper" else None
         self._clipped = (len(by_sgd), paper.clip_norm) if paper else None
@@ -153,21 +159,28 @@ class Classification(Trainee):
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
         self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, numerics.xla)
 
-    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns images or latents, and labels.
+    def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        """Returns images or latents, labels and, with label propagation, pictures without labels.
 
         Args:
-          batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label'.
+          batch: 'image' uint8 [B, S, S, 3] or, if frozen, 'latents' float32 [B, H, W, D]; 'label'; 'unlabelled' as
+            `Propagation.loss` takes them.
         """
-        return batch["latents"] if "latents" in batch else batch["image"], batch["label"]
+        inputs = batch["latents"] if "latents" in batch else batch["image"]
+        return (inputs, batch["label"], *([batch["unlabelled"]] if self._propagation else []))
 
-    def losses(self, rows: Rows, inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def losses(
+        self, rows: Rows, inputs: tf.Tensor, labels: tf.Tensor, *unlabelled: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         frozen = self.phase == FROZEN
         maps = self._encode(inputs)
         maps = tf.stop_gradient(maps) if frozen else maps
         logits = self.classifier(maps, training=True, kept=self._kept(rows, maps))  # [B, classes]
         metrics = self.kind.metrics(logits, labels)
         total = metrics["loss"] + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
+        if self._propagation:
+            loss, more = self._propagation.loss(rows, *unlabelled)
+            return total + loss, {**metrics, **more}
         return total, metrics
 
     def _kept(self, rows: Rows, maps: tf.Tensor) -> tf.Tensor:

@@ -4,8 +4,10 @@ import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import ImageConfig, LabelledPicturesConfig
+from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
+from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import LARGEST, ConfigError, Settings, constant, count, fraction, rate, setting, width
+from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
 
@@ -56,8 +58,13 @@ class ClassifierConfig(Settings):
         False, "Recompute the encoder's activations in the backward pass: less memory, a third more time"
     )
     head_blocks: int = setting(11, "Residual blocks of the classifier", source="App. C.2", minimum=0, maximum=1000)
-    head_width: int = width(4096, "Channels of a block of the classifier", source="App. C.2")
-    head_bottleneck: int = width(1024, "Channels inside a block of the classifier", source="App. C.2")
+    head_width: int = setting(
+        4096,
+        "Channels of a block of the classifier; inside it a quarter of these",
+        source="App. C.2",
+        minimum=4,
+        maximum=WIDEST,
+    )
     dropout: float = setting(0.5, "Dropout before the last layer", source="App. C", minimum=0, maximum=0.99)
 
 
@@ -74,7 +81,6 @@ class SgdConfig(Settings):
         minimum=0,
         maximum=LARGEST,
     )
-    warmup_steps: int = count(0, "Length of the linear warm-up of SGD", unit="steps", minimum=0)
     finetune_steps: int = count(
         0, "Most steps of fine-tuning after the frozen phase; 0: no fine-tuning", unit="steps", minimum=0
     )
@@ -87,12 +93,7 @@ class SgdConfig(Settings):
         source="App. C.2: the same as previously",
         choices=("keras", "paper"),
     )
-    finetune_schedule: str = setting(
-        "constant",
-        "Schedule of fine-tuning's learning rates; a cosine ends at --finetune_steps",
-        choices=("constant", "cosine"),
-    )
-    look_every: int = count(100, "Steps between fine-tuning's evaluations on held-out labels: lengths to select from")
+    looks: int = constant(4, "Evaluations while fine-tuning: lengths to select from", minimum=1, maximum=100)
     cached_views: int = count(
         0, "Views of each image that the frozen phase encodes once; 0: encode at each step", minimum=0, maximum=10_000
     )
@@ -120,11 +121,12 @@ class SearchConfig(Settings):
         "0,1", "Least and largest dropout of the search", source="App. C.1", listed=float, flag=False
     )
     search_batches: str = count(
-        "",
-        "Batch sizes that the search draws from; empty: only --batch_size",
+        "1,2",
+        "Batch sizes that the search draws from, as multiples of --batch_size",
         source="App. C.1: 16, 32 a worker",
         listed=int,
-        maximum=2**20,
+        flag=False,
+        maximum=1000,
     )
     search_encoder_rates: str = rate(
         "", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate", listed=float, flag=False
@@ -149,5 +151,22 @@ class EfficientConfig(Settings):
     classifier: ClassifierConfig = ClassifierConfig()
     sgd: SgdConfig = SgdConfig()
     search: SearchConfig = SearchConfig()
+    propagation: PropagationConfig = PropagationConfig()
     training: TrainingConfig = TrainingConfig()
     numerics: NumericsConfig = NumericsConfig()
+
+    def check(self):
+        chosen = f"--propagation={self.propagation.propagation}"
+        if self.propagation.propagation == NONE:
+            return
+        if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
+            raise ConfigError(
+                f"{chosen}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
+                "train all with --encoder=pixels"
+            )
+        if self.propagation.propagation == "uda" and not self.augment.policy.used:
+            raise ConfigError(f"{chosen}: needs the transformations of --augment, which is {self.augment.title}")
+        if self.propagation.propagation == "vat" and self.numerics.precision == "float16":
+            raise ConfigError(
+                f"{chosen}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
+            )

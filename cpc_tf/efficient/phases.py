@@ -25,6 +25,7 @@ from cpc_tf.efficient.classifier import (
 )
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
+from cpc_tf.efficient.propagation.stream import beside
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.evaluation import calibration, label_kinds
@@ -51,6 +52,7 @@ class Inputs:
       source, test_source: the splits to train and to test on.
       labels: which labels of `source` may be used.
       strategy: its replicas encode.
+      unlabelled: with label propagation, pictures whose labels are not read.
     """
 
     def __init__(
@@ -61,13 +63,14 @@ class Inputs:
         test_source: Source,
         labels: Labels,
         strategy: tf.distribute.Strategy,
+        unlabelled: Source | None = None,
     ):
-        self._config, self._labels = config, labels
+        self._config, self._labels, self._unlabelled = config, labels, unlabelled
         xla = config.numerics.xla if encoder.compiles else "off"
         self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
         self._batch = ENCODED * strategy.num_replicas_in_sync
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
-        self.kind = label_kinds.of(source.several_labels)
+        self.kind, self.holds_out = label_kinds.of(source.several_labels), labels.held_out is not None
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}
         self._encoded: dict[str, Features] = {}
 
@@ -88,11 +91,15 @@ class Inputs:
     ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
         """Returns batches of a part as `loop.train` takes them: augmented images, or features of some views of each.
 
+        With label propagation, phases that train the whole network get pictures without labels beside these.
+
         `config` is that of the phase, which may have settings of its own.
         """
         if not self._is_cached(phase):
             source = self._source(part)
             make = functools.partial(pipeline.batches, source, RandomSizedCrop(), config.images, config.augment)
+            if self._unlabelled and phase != FROZEN:
+                make = beside(make, self._unlabelled, config)
             return replica_batches(config.training, make)
 
         def cached(**order) -> tf.data.Dataset:
@@ -176,10 +183,11 @@ class Phases:
         Returns:
           The trained phase and the records of metrics.jsonl; with `evaluated`, some have held-out scores.
         """
-        horizon = config.sgd.finetune_steps
+        # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
+        horizon, chosen = config.sgd.finetune_steps, self.inputs.holds_out
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
-        trainee = self._classification(start.classifier, FINE_TUNED, config, horizon)
-        every = config.sgd.look_every if evaluated else 0
+        trainee = self._classification(start.classifier, FINE_TUNED, config, 0 if chosen else horizon)
+        every = -(-horizon // config.sgd.looks) if evaluated else 0
         evaluate = (lambda: self.held_out(config, trainee)) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluate=evaluate, evaluate_every=every)
 
@@ -203,9 +211,9 @@ class Phases:
         return found
 
     def _classification(
-        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, steps: int
+        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, cosine_steps: int
     ) -> Classification:
-        return Classification(self.encoder, classifier, phase, config, steps, self._strategy, self.inputs.kind)
+        return Classification(self.encoder, classifier, phase, config, cosine_steps, self._strategy, self.inputs.kind)
 
     def _train(
         self, config: EfficientConfig, trainee: Classification, part: str, steps: int, **evaluation

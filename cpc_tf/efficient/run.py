@@ -12,12 +12,14 @@ from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels, choose_labels
 from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder
+from cpc_tf.efficient.propagation.config import NONE
 from cpc_tf.efficient.selection import Selection, select
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
+from cpc_tf.settings import ConfigError
 from cpc_tf.training.strategy import is_chief, wants_xla
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -30,7 +32,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    with open_run(config, "efficient", *config.search.numbers("search_batches")) as (workdir, strategy):
+    with open_run(config, "efficient") as (workdir, strategy):
         result = workdir.result(_is_whole)
         if result is None:
             result = _run(config, workdir, strategy)
@@ -56,6 +58,9 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
     if is_chief(config.training):
         print(summary, flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, seed)
+    propagated = config.propagation.propagation
+    if propagated != NONE and source.several_labels:
+        raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
     with strategy.scope():
         encoder = load_feature_maps(
             chosen.encoder,
@@ -67,7 +72,9 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
             recompute=chosen.recompute,
             xla=wants_xla(config.numerics.xla, strategy),
         )
-    return labels, Phases(encoder, Inputs(config, encoder, source, test_source, labels, strategy), strategy)
+    unlabelled = None if propagated == NONE else source
+    inputs = Inputs(config, encoder, source, test_source, labels, strategy, unlabelled)
+    return labels, Phases(encoder, inputs, strategy)
 
 
 def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
@@ -102,6 +109,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
             "levels": levels,
             "seed": config.training.seed,
             **tested.scores,
+            **({"propagation": propagated} if (propagated := config.propagation.propagation) != NONE else {}),
             **({"several_labels": True} if phases.inputs.sources[0].several_labels else {}),
             "calibration": calibration.measured(*choices, held_out, selection.temperature),
             "phases": results,

@@ -92,7 +92,8 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
 def trials(config: EfficientConfig) -> list[dict[str, Any]]:
     """Returns the settings to try in the first phase, {flag: value}: the given ones, then random ones.
 
-    Learning rate and batch size are drawn from their lists, weight decay uniformly on the log scale, dropout uniformly.
+    Rates and multiples of the batch are drawn from their lists, weight decay uniformly on the log scale, dropout
+    uniformly.
     A function of the seed: trial n is the same whatever the number of trials.
     """
     search = config.search
@@ -111,7 +112,7 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
                 "learning_rate": float(random.choice(search.numbers("search_rates") or [given["learning_rate"]])),
                 "weight_decay": float(f"{decay:.3g}"),
                 "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
-                "batch_size": int(random.choice(search.numbers("search_batches") or [given["batch_size"]])),
+                "batch_size": given["batch_size"] * int(random.choice(search.numbers("search_batches"))),
             }
         )
     return tried

@@ -16,7 +16,7 @@ NPZ, CSV, PARQUET = FORMATS = (".npz", ".csv", ".parquet")
 class EmbedConfig(Settings):
     """What to encode, and what to make of the features."""
 
-    encoder: str = setting("", "TF-Hub module, e.g. runs/photos/hub, that turns pictures into features")
+    encoder: str = setting("", "TF-Hub module, e.g. runs/photos/small/hub, that turns pictures into features")
     pictures: str = setting("", f"Pictures to encode: {pictures.HELP} for such a list on standard input")
     output: str = setting("", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none")
     batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)

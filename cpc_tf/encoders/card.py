@@ -63,7 +63,9 @@ def _is_count(value: Any) -> bool:
 
 # Key -> whether a value is valid.
 _RULES: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("module", "objective", "dataset", "run", "weights", "phase"), _is_text),
+    **dict.fromkeys(
+        ("module", "objective", "dataset", "augment", "augment_changes", "run", "weights", "phase"), _is_text
+    ),
     **dict.fromkeys(("seed", "step", "num_train_labels", "feature_dim", "parameters"), _is_count),
     "label_fraction": lambda value: type(value) in (int, float) and 0 <= value <= 1,
     "encoder": lambda value: isinstance(value, dict),
@@ -80,6 +82,8 @@ class Training:
     module: str | None = None  # name of the module that holds these values
     objective: str | None = None  # by which it was pre-trained; None if it learned from labels
     dataset: str | None = None  # that it learned from
+    augment: str | None = None  # the policy of the augmentation, and its changes: the flags of these names
+    augment_changes: str | None = None
     seed: int | None = None
     run: str | None = None  # name of its directory
     step: int | None = None  # of the checkpoint

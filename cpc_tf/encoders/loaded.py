@@ -46,7 +46,8 @@ class EncoderName:
         kind = next((kind for kind in (COPY, GRAPH) if text.startswith(kind)), MODULE)
         module = text if kind == MODULE else text[len(kind) :]
         if not module:
-            raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. --encoder={text}runs/photos/hub")
+            example = f"--encoder={text}runs/photos/small/hub"
+            raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. {example}")
         return cls(text, kind, module)
 
     @property

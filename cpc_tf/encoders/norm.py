@@ -6,6 +6,10 @@ bypass the constraints on the receptive field".
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
+
 import tensorflow as tf
 
 from cpc_tf.encoders.operations import is_usable, operations
@@ -108,18 +112,33 @@ class LayerNorm(keras.layers.Layer):
         return tf.ensure_shape(tf.reshape(y, shape), x.shape)
 
 
+_UPDATED = contextvars.ContextVar("updated", default=True)
+
+
+@contextlib.contextmanager
+def running_statistics_kept() -> Iterator[None]:
+    """Lets batch norm use the statistics of a batch in training, and leave its running ones as they are."""
+    token = _UPDATED.set(False)
+    try:
+        yield
+    finally:
+        _UPDATED.reset(token)
+
+
 class BatchNorm(keras.layers.BatchNormalization):
     """Keras' batch norm with the statistics of all replicas, so that the answer is that of one device."""
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Normalizes [N, H, W, C]."""
-        if not training or replicas() == 1:
+        updated = _UPDATED.get()
+        if not training or (updated and replicas() == 1):
             return super().call(inputs, training=training)
         x = tf.cast(inputs, tf.float32)
         mean, variance = moments(x)
         count = tf.cast(tf.size(x) // x.shape[-1] * replicas(), tf.float32)
         # The running variance is that of a sample, as on one device.
-        for running, value in ((self.moving_mean, mean), (self.moving_variance, variance * count / (count - 1.0))):
+        running_values = (self.moving_mean, mean), (self.moving_variance, variance * count / (count - 1.0))
+        for running, value in running_values if updated else ():
             running.assign(running * self.momentum + value * (1.0 - self.momentum))
         scale = self.gamma if self.scale else None
         return tf.cast(tf.nn.batch_normalization(x, mean, variance, self.beta, scale, self.epsilon), inputs.dtype)

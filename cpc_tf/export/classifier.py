@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf import augment
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
@@ -26,7 +27,7 @@ from cpc_tf.export.verify import classifier_reference
 from cpc_tf.keras import keras
 from cpc_tf.linear.classifier import LinearClassifier
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.run import geometry_of
+from cpc_tf.linear.run import augment_of, geometry_of
 from cpc_tf.settings import ConfigError, flatten, replace
 from cpc_tf.training.workdir import read_config
 
@@ -37,13 +38,13 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
     """Returns the linear classifier of a run, which has no averages: `weights` is not used."""
     result = result_of_ended(workdir, "linear")
     with needed(workdir):
-        geometry = geometry_of(run)
+        geometry, policy = geometry_of(run), augment_of(run).policy
         encoder = load_patch_encoder(run.probe.encoder, run.training.seed, geometry.patch_size)
     _refuse_another(encoder, result, workdir)
     patch, stride, grid = geometry.patch_size, geometry.patch_stride, geometry.grid
 
     def latents(images: tf.Tensor) -> tf.Tensor:
-        patches = patch_grid(images, patch, stride)
+        patches = patch_grid(augment.at_test(images, policy), patch, stride)
         return encoder.patch_latents(tf.ensure_shape(patches, [None, grid, grid, patch, patch, 3]))
 
     side, names = geometry.image_size, _class_names(result, workdir)

@@ -51,6 +51,8 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
     training = Training(
         objective=objective.NAME,
         dataset=readme.dataset_name(run.data.origin),
+        augment=run.augment.augment,
+        augment_changes=run.augment.augment_changes or None,
         seed=run.training.seed,
         run=os.path.basename(workdir.rstrip("/")),
         step=step,
@@ -91,6 +93,8 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     encoder, step = _load_trained(run, before, folder, step, averaged)
     training = Training(
         dataset=readme.dataset_name(run.data.origin),
+        augment=run.augment.augment,
+        augment_changes=run.augment.augment_changes or None,
         seed=run.training.seed,
         run=os.path.basename(workdir.rstrip("/")),
         step=step,

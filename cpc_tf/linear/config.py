@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, LabelledPicturesConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
@@ -46,6 +47,31 @@ class ProbeGeometryConfig(GeometryConfig):
     )
 
 
+AS_ENCODER = "encoder"
+
+
+@dataclasses.dataclass(frozen=True)
+class ProbeAugmentConfig(AugmentConfig):
+    """The augmentation, by default that of the encoder's pre-training: "the same data pipeline" (appendix B)."""
+
+    augment: str = setting(
+        AS_ENCODER,
+        "Policy of the patch augmentation. 'encoder': that of the encoder's pre-training, by its encoder.json; else as "
+        "in pre-training. If it makes all patches grey, the test is on grey images, too",
+        source="App. B",
+        choices=(AS_ENCODER, *policies.POLICIES),
+    )
+
+    def check(self):
+        if self.augment != AS_ENCODER:
+            super().check()
+        elif self.augment_changes:
+            raise ConfigError(
+                f"--augment_changes={self.augment_changes}: changes a named policy, and --augment=encoder takes all of "
+                "it from the module's encoder.json; name one, e.g. --augment=full"
+            )
+
+
 @dataclasses.dataclass(frozen=True)
 class LinearConfig(Settings):
     """All settings of `python -m cpc_tf.linear`."""
@@ -53,7 +79,7 @@ class LinearConfig(Settings):
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: LabelledPicturesConfig = LabelledPicturesConfig()
     geometry: ProbeGeometryConfig = ProbeGeometryConfig()
-    augment: AugmentConfig = AugmentConfig()
+    augment: ProbeAugmentConfig = ProbeAugmentConfig()
     probe: ProbeConfig = ProbeConfig()
     training: TrainingConfig = TrainingConfig()
     numerics: NumericsConfig = NumericsConfig()

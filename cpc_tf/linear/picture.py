@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from cpc_tf.augment.policies import Policy
 from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
@@ -36,14 +37,17 @@ class Neighbours(NamedTuple):
     features: np.ndarray  # float32 [Q, D], mean latents of the test images
 
 
-def neighbours(encoder: str, seed: int, geometry: GeometryConfig, data: catalog.Pair) -> Neighbours:
-    """Finds the neighbours of evenly spaced images by cosine similarity of the mean latents of an --encoder."""
+def neighbours(encoder: str, seed: int, geometry: GeometryConfig, policy: Policy, data: catalog.Pair) -> Neighbours:
+    """Finds the neighbours of evenly spaced images by cosine similarity of the mean latents of an --encoder.
+
+    The encoder sees the images as the classifier's test shows them after training with `policy`.
+    """
     encode = load_patch_encoder(encoder, seed, geometry.patch_size).patch_latents
 
     def encoded(source: Source, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         every = max(1, source.num_examples // most)
         images = pipeline.plain_images(source, geometry, 256, every=every)
-        patches = pipeline.plain_patches(source, geometry, 64, every=every)
+        patches = pipeline.plain_patches(source, geometry, 64, every=every, policy=policy)
         with fetching(source):
             pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
             found = encode_dataset(patches, encode, math.ceil(source.num_examples / every))

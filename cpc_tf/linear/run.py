@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
@@ -25,10 +26,10 @@ from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.files import write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
-from cpc_tf.linear.config import LinearConfig, ProbeGeometryConfig
+from cpc_tf.linear.config import AS_ENCODER, LinearConfig, ProbeGeometryConfig
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
-from cpc_tf.settings import replace
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
 from cpc_tf.training.workdir import open_run
@@ -53,15 +54,22 @@ def linear(config: LinearConfig) -> dict[str, Any]:
             print(pair.summary, flush=True)
         return pair
 
+    augmentation = augment_of(config)  # refuses a module that does not tell it, before anything is opened
     if chief:
         warn_of_geometry(config)
+        if config.augment.augment == AS_ENCODER:
+            print(f"--augment=encoder: {augmentation.title}, as in the encoder's pre-training", flush=True)
+        if augmentation.policy.always_grey:
+            print("the encoder sees grey images, in the test, too", flush=True)
     for title, settings in classifiers(config).items():
         if chief:
             print(f"linear classifier on {title}", flush=True)
         results[title] = train_and_test(settings, data)
     if chief:
         shown = {
-            title: picture.neighbours(own.probe.encoder, own.training.seed, geometry_of(own), data())
+            title: picture.neighbours(
+                own.probe.encoder, own.training.seed, geometry_of(own), augmentation.policy, data()
+            )
             for title, own in classifiers(config).items()
             if title != PIXELS
         }
@@ -81,7 +89,7 @@ def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
     found, name = {ENCODER: config}, EncoderName.parse(config.probe.encoder)
     if config.probe.baselines and not name.is_new:
         card_of(config)  # refuses a module without an untrained copy before the training, not after
-        same = {"baselines": False, "geometry_from": "flags", **vars(geometry_of(config))}
+        same = {"baselines": False, "geometry_from": "flags", **vars(geometry_of(config)), **vars(augment_of(config))}
         for title, encoder, folder in ((RANDOM, COPY + name.module, "random"), (PIXELS, PIXELS, "pixels")):
             found[title] = replace(config, encoder=encoder, workdir=os.path.join(config.workdir, folder), **same)
     return found
@@ -95,7 +103,8 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
     """
     with open_run(config, "linear") as (workdir, strategy):
         source, test_source, _ = data()
-        training, geometry, views = config.training, geometry_of(config), config.probe.cached_views
+        training, views = config.training, config.probe.cached_views
+        geometry, augmentation = geometry_of(config), augment_of(config)
         workdir.keep_levels(source.levels)
         with strategy.scope():
             encoder = load_patch_encoder(
@@ -111,7 +120,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         numerics = {} if encoder.compiles else {"xla": "off"}
         kind, classes = label_kinds.of(source.several_labels), len(source.class_names)
         trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, classes, strategy, kind)
-        augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, config.augment)
+        augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)
 
         def cached(**order) -> tf.data.Dataset:
             batches = augmented(global_batch=training.batch_size, seed=training.seed)
@@ -123,7 +132,8 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         batches = replica_batches(training, cached if views else augmented)
         with fetching(source, test_source):
             outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
-            tested = trainee.test(pipeline.plain_patches(test_source, geometry, training.batch_size))
+            shown = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=augmentation.policy)
+            tested = trainee.test(shown)
         scores = kind.score(*tested)
         loop.refuse_divergence(scores, config)
         workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, kind))
@@ -156,6 +166,23 @@ def geometry_of(config: LinearConfig) -> GeometryConfig:
     return dataclasses.replace(geometry, mirror=geometry.mirror and config.geometry.mirror)
 
 
+def augment_of(config: LinearConfig) -> AugmentConfig:
+    """Returns what is done to each patch in training: by the flags, or as in the encoder's pre-training.
+
+    Raises ConfigError if the module's encoder.json does not tell.
+    """
+    given, engine = config.augment, config.augment.augment_engine
+    if given.augment != AS_ENCODER:
+        return AugmentConfig(given.augment, given.augment_changes, engine)
+    name, instead = config.probe.encoder, "name a policy, e.g. --augment=full, the paper's, or --augment=none"
+    if name == PIXELS:
+        raise ConfigError(f"--encoder={PIXELS}: has no pre-training whose augmentation it could take; {instead}")
+    training = EncoderName.parse(name).card(instead).training
+    if training.augment is None:
+        raise ConfigError(f"--encoder={name}: its encoder.json does not tell the augmentation; {instead}")
+    return AugmentConfig(training.augment, training.augment_changes or "", engine)
+
+
 def warn_of_geometry(config: LinearConfig) -> None:
     """Logs one line for each flag of the geometry that encoder.json contradicts."""
     if config.probe.geometry_from == "flags":
@@ -179,7 +206,9 @@ def warn_of_geometry(config: LinearConfig) -> None:
 
 def card_of(config: LinearConfig) -> EncoderCard:
     """Returns the encoder.json of the module. Raises ConfigError if it has none."""
-    return EncoderName.parse(config.probe.encoder).card("it needs --geometry_from=flags and --nobaselines")
+    return EncoderName.parse(config.probe.encoder).card(
+        "it needs --geometry_from=flags, --nobaselines and a policy as --augment, e.g. full"
+    )
 
 
 def table(results: dict[str, dict]) -> str:

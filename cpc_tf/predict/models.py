@@ -118,7 +118,7 @@ def open_model(directory: str, least_score: float = 0.5) -> Model:
     """
     where = f"--model={shown(directory)}"
     if not directory:
-        raise ConfigError("--model= is empty: name the directory of an exported model, e.g. runs/photos/classifier")
+        raise ConfigError("--model= is empty: name the directory of an exported model, e.g. runs/mine/base/classifier")
     if not tf.io.gfile.isdir(directory):
         raise ConfigError(f"{where}: there is no such directory")
     kind = next((kind for kind in ("classifier", "detector", "encoder") if _has(directory, f"{kind}.json")), None)

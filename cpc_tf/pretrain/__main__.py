@@ -1,6 +1,6 @@
 """Pre-trains an encoder on unlabelled images.
 
-    python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=runs/photos/pretrain
+    python -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags --workdir=runs/photos/small/pretrain
 
 After a kill the same command resumes the run. The workdir holds run.flags (replays the run), patches.png (what the
 encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.

@@ -106,7 +106,11 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
         # Evenly spaced, since the images of a split may be sorted by class.
         every = max(1, source.num_examples // PROBE_IMAGES)
         batches = pipeline.plain_patches(
-            source, config.geometry, PROBE_ROWS * strategy.num_replicas_in_sync, every=every
+            source,
+            config.geometry,
+            PROBE_ROWS * strategy.num_replicas_in_sync,
+            every=every,
+            policy=config.augment.policy,
         )
         with training.averaged(), fetching(source):
             features = encode_dataset(batches, encode, math.ceil(source.num_examples / every))

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -20,17 +20,13 @@ from cpc_tf.training import cluster
 from cpc_tf.training.config import TrainingConfig
 
 
-def strategy_of(training: TrainingConfig, *batches: int) -> tf.distribute.Strategy:
+def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     """Returns the strategy of a run and enables reproducible kernels if it asks for them.
 
-    --strategy=auto takes a TPU if --tpu names one, else as many GPUs as divide every batch, else one device.
-
-    Args:
-      training: settings of the run.
-      *batches: sizes of batches that the run may train with besides --batch_size.
+    --strategy=auto takes a TPU if --tpu names one, else as many GPUs as divide the batch, else one device.
 
     Raises:
-      ConfigError: there are no such devices, or they do not divide every batch.
+      ConfigError: there are no such devices, or they do not divide the batch.
     """
     workers = sum(map(len, _cluster()[0].values()))
     if workers > 1 and training.strategy != "multiworker":
@@ -42,31 +38,28 @@ def strategy_of(training: TrainingConfig, *batches: int) -> tf.distribute.Strate
         )
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
-    batches = (training.batch_size, *batches)
-    name, gpus = training.strategy, []
+    name, gpus, batch = training.strategy, [], training.batch_size
     if name == "auto" and training.tpu:
         name = "tpu"
     elif name in ("auto", "single", "mirrored"):  # several workers set up their collectives before devices are listed
         gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
     if name == "auto":
-        gpus = gpus[: most_replicas(len(gpus), batches)]
+        gpus = gpus[: most_replicas(len(gpus), batch)]
         name = "mirrored" if len(gpus) > 1 else "single"
     strategy = make_strategy(name, training.tpu, tuple(gpus))
     replicas = strategy.num_replicas_in_sync
-    for batch in batches:
-        if batch % replicas:
-            flag = "batch_size" if batch == training.batch_size else "search_batches"
-            near = [str(n) for n in (batch - batch % replicas, batch - batch % replicas + replicas) if n]
-            raise ConfigError(
-                f"--{flag}={batch}: cannot be divided among the {replicas} replicas of --strategy={name}; "
-                f"{' or '.join(near)} can"
-            )
+    if batch % replicas:
+        near = [str(n) for n in (batch - batch % replicas, batch - batch % replicas + replicas) if n]
+        raise ConfigError(
+            f"--batch_size={batch}: cannot be divided among the {replicas} replicas of --strategy={name}; "
+            f"{' or '.join(near)} can"
+        )
     return strategy
 
 
-def most_replicas(devices: int, batches: Sequence[int]) -> int:
-    """Returns how many of some devices can divide every batch equally, at most; at least 1."""
-    return next(count for count in range(max(1, devices), 0, -1) if not any(batch % count for batch in batches))
+def most_replicas(devices: int, batch: int) -> int:
+    """Returns how many of some devices can divide a batch equally, at most; at least 1."""
+    return next(count for count in range(max(1, devices), 0, -1) if not batch % count)
 
 
 def share_cores(training: TrainingConfig, parts: int) -> None:

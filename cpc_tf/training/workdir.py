@@ -42,13 +42,12 @@ class OutOfMemory(RunEnded):
 
 
 @contextlib.contextmanager
-def open_run(config: Settings, task: str, *batches: int) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
+def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
     """Opens the directory of a run with `config.training` for this process alone, and sets up its devices.
 
     Args:
       config: all settings of the run.
       task: the name of what is run, one of `cpc_tf.tasks.TASKS`.
-      *batches: sizes of batches besides --batch_size; see `strategy_of`.
 
     Raises:
       ConfigError: see `Workdir`, `locked` and `strategy_of`.
@@ -60,7 +59,7 @@ def open_run(config: Settings, task: str, *batches: int) -> Iterator[tuple[Workd
     lock = locked(workdir.path) if workdir.chief else contextlib.nullcontext()
     with lock, cluster.together(config.training.strategy):
         try:
-            strategy, flags = strategy_of(config.training, *batches), flatten(config)
+            strategy, flags = strategy_of(config.training), flatten(config)
             if workdir.chief:
                 xla = wants_xla(flags.get("xla", "off"), strategy)
                 print(devices.describe(strategy, flags.get("precision", "float32"), xla), flush=True)

@@ -142,6 +142,18 @@ def test_nothing_to_choose_from():
     assert set(recipe.op.numpy().ravel()) == {OPERATIONS["invert"].number, OPERATIONS["solarize"].number}
 
 
+@pytest.mark.parametrize(
+    ("policy", "changes", "grey"),
+    [("v1", "", True), ("v1", "grey=0.9", False), ("none", "grey=1", True), ("colour_drop", "", False)],
+)
+def test_a_test_is_grey_if_all_patches_were(policy, changes, grey):
+    """Without jitter, dropped channels and whatever else is random."""
+    pixels = np.uint8([[[[255, 0, 0], [0, 255, 0], [7, 7, 7]]]])
+    shown = augment.at_test(pixels, AugmentConfig(augment=policy, augment_changes=changes).policy)
+    wanted = np.uint8([[[[76] * 3, [150] * 3, [7] * 3]]]) if grey else pixels  # 0.2989 and 0.587 of 255
+    np.testing.assert_array_equal(shown, wanted)
+
+
 def test_none_can_be_added_to():
     config = AugmentConfig(augment="none", augment_changes="grey=1")
     assert [each.name for each in config.policy.used] == ["grey"]

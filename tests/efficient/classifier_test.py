@@ -15,7 +15,7 @@ from cpc_tf.training.trainee import Rows
 
 pytestmark = pytest.mark.slow
 
-LITTLE = ClassifierConfig(head_blocks=2, head_width=12, head_bottleneck=4, dropout=0.5)
+LITTLE = ClassifierConfig(head_blocks=2, head_width=12, dropout=0.5)
 
 
 def kept(classifier, rows, width, key=(1, 2)):
@@ -95,16 +95,16 @@ BATCH = {
 SGD = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0, "finetune_rate": 0.1, "encoder_rate": 0.01}
 
 
-def make(phase, *, blocks=0, norm="none", strategy=None, **settings):
+def make(phase, *, blocks=0, norm="none", strategy=None, cosine_steps=0, **settings):
     strategy = strategy or make_strategy("single")
     with strategy.scope():
-        head = {"head_blocks": blocks, "head_width": 8, "head_bottleneck": 4, "dropout": 0.0}
+        head = {"head_blocks": blocks, "head_width": 8, "dropout": 0.0}
         config = replace(EfficientConfig(), **{**SGD, **head, "xla": "off", "batch_size": 4, **settings})
         encoder = load_feature_maps("random", "feature_map", 8, backbone="tiny")
         tf.random.set_seed(1)
         classifier = ResNetClassifier(3, config.classifier, norm)
         classifier.build([None, 1, 1, 128])
-        return Classification(encoder, classifier, phase, config, 10, strategy)
+        return Classification(encoder, classifier, phase, config, cosine_steps, strategy)
 
 
 def step(trainee, batch=BATCH):
@@ -223,8 +223,8 @@ def test_logits_of_batches():
 
 def test_a_cosine_ends_fine_tuning_gently():
     moved = {}
-    for schedule in ("constant", "cosine"):
-        trainee = make(FINE_TUNED, finetune_schedule=schedule)
+    for schedule, steps in (("constant", 0), ("cosine", 10)):
+        trainee = make(FINE_TUNED, cosine_steps=steps)
         weights = [*trainee.encoder.trainable_variables, *trainee.classifier.trainable_variables]
         moved[schedule], update = [], tf.function(trainee.train_step, autograph=False)
         for _ in range(11):

@@ -20,7 +20,7 @@ from tests import modules, samples
 pytestmark = pytest.mark.slow
 FLAGS = """
     --resize=16 --image_size=16 --crop_area=0.5 --augment=none --backbone=tiny --head_blocks=0 --endpoint=latents
-    --cached_views=2 --batch_size=8 --train_steps=6 --finetune_steps=4 --look_every=2 --steps_per_loop=2
+    --cached_views=2 --batch_size=8 --train_steps=6 --finetune_steps=4 --steps_per_loop=2
     --checkpoint_every=2 --search_trials=2 --label_fraction=0.5 --held_out=0.25 --strategy=single
 """.split()
 
@@ -60,9 +60,9 @@ def test_result(finished):
     assert (result["kind"], result["num_classes"], result["num_train_labels"]) == ("efficient", 3, 18)
     assert set(result["phases"]) == {"frozen", "fine-tuned"}
     assert result["phases"]["frozen"]["steps"] == 6
-    # What was tried: two settings, then the lengths 0, 2 and 4 of fine-tuning; one of each was chosen.
+    # What was tried: two settings, then five lengths of fine-tuning; one of each was chosen.
     tried = [(record["phase"], record["steps"]) for record in result["search"]]
-    assert tried == [("frozen", 6)] * 2 + [("fine-tuned", length) for length in (0, 2, 4)]
+    assert tried == [("frozen", 6)] * 2 + [("fine-tuned", length) for length in range(5)]
     chosen = [record for record in result["search"] if record["chosen"]]
     assert [record["phase"] for record in chosen] == ["frozen", "fine-tuned"]
     assert result["phases"]["fine-tuned"]["steps"] == chosen[1]["steps"]
@@ -127,7 +127,7 @@ def test_killed_while_fine_tuning_it_goes_on_to_the_same_end(finished, folder, h
 
     def killed(*arguments):
         calls.append(arguments)
-        if len(calls) == 5:  # two settings, the start, the evaluations at steps 2 and 4
+        if len(calls) == 6:  # two settings, the start, three evaluations of fine-tuning
             raise KeyboardInterrupt
         return score(*arguments)
 
@@ -154,7 +154,7 @@ def test_an_encoder_of_others_with_vectors(folder, tmp_path):
     model = keras.Sequential([keras.layers.Conv2D(4, 4, 4), keras.layers.GlobalAveragePooling2D()])
     model.build([None, None, None, 3])
     tf.saved_model.save(model, str(tmp_path / "theirs"))
-    flags = ["--endpoint=feature_map", "--head_blocks=1", "--head_width=8", "--head_bottleneck=4", "--cached_views=0"]
+    flags = ["--endpoint=feature_map", "--head_blocks=1", "--head_width=8", "--cached_views=0"]
     result = efficient(config(folder, tmp_path / "run", tmp_path / "theirs", *flags))
     assert set(result["phases"]) == {"frozen", "fine-tuned"}
     assert 0 <= result["top1"] <= 1

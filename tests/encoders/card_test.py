@@ -131,7 +131,7 @@ def test_a_later_versions_keys_are_left_out():
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("/home/someone/runs/photos/hub/", "hub"),
+        ("/home/someone/runs/photos/small/hub/", "hub"),
         ("gs://bucket/runs/hub", "hub"),
         ("https://tfhub.dev/google/bit/m-r50x1/1", "https://tfhub.dev/google/bit/m-r50x1/1"),
         ("", ""),

@@ -7,7 +7,7 @@ from cpc_tf.settings import ConfigError
 @pytest.mark.parametrize(
     ("text", "kind", "module", "is_new"),
     [
-        ("runs/photos/hub", "module", "runs/photos/hub", False),
+        ("runs/photos/small/hub", "module", "runs/photos/small/hub", False),
         ("https://tfhub.dev/a/b/1", "module", "https://tfhub.dev/a/b/1", False),
         ("runs/random", "module", "runs/random", False),
         ("random", "random", "", True),
@@ -23,5 +23,5 @@ def test_each_value_has_one_meaning(text, kind, module, is_new):
 
 @pytest.mark.parametrize("text", ["", "random:", "graph:"])
 def test_an_empty_name_says_what_to_write(text):
-    with pytest.raises(ConfigError, match=f"--encoder={text} is empty: .* e.g. --encoder={text}runs/photos/hub"):
+    with pytest.raises(ConfigError, match=f"--encoder={text} is empty: .* e.g. --encoder={text}runs/photos/small/hub"):
         EncoderName.parse(text)

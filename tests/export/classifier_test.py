@@ -20,7 +20,7 @@ from cpc_tf.export.run import ExportConfig
 from cpc_tf.files import write_file
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.run import geometry_of
+from cpc_tf.linear.run import augment_of, geometry_of
 from cpc_tf.settings import ConfigError, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from tests.data.samples import open_folder
@@ -35,9 +35,9 @@ SIZES = [(40, 30), (16, 50), (22, 22)]  # of the pictures, one of each class
 SIDES = ["--resize=22", "--image_size=16"]
 EFFICIENT = [
     *SIDES, "--backbone=small", "--batch_size=2", "--train_steps=2", "--head_blocks=1", "--head_width=8",
-    "--head_bottleneck=4", "--strategy=single", "--test_split=val",
+    "--strategy=single", "--test_split=val",
 ]  # fmt: skip
-GRID = ["--geometry_from=flags", *SIDES, "--patch_size=8", "--patch_stride=4"]
+GRID = ["--geometry_from=flags", "--augment=none", *SIDES, "--patch_size=8", "--patch_stride=4"]
 LINEAR = ["--batch_size=3", "--strategy=single", "--test_split=val"]
 RESULT = {
     "num_classes": 3, "class_names": NAMES, "num_train_labels": 30, "label_fraction": 0.1, "levels": None, "top1": 0.75,
@@ -116,11 +116,11 @@ def efficient_run(root, encoder, phase, *flags):
 
 def linear_run(root, encoder, *flags):
     """The same for a linear run."""
-    path = f"{root}/runs/linear{encoder}"
+    path = f"{root}/runs/linear{encoder}{len(flags)}"
     named = encoder if encoder == "pixels" else f"{root}/{encoder}"
     data = [f"--dataset=folder:{root}/pictures", f"--encoder={named}", f"--workdir={path}"]
     config = cli.parse(LinearConfig, [*LINEAR, *data, *flags])
-    geometry = geometry_of(config)
+    geometry, policy = geometry_of(config), augment_of(config).policy
     encoder = load_patch_encoder(named, config.training.seed, geometry.patch_size)
     patches = tf.zeros([1, *[geometry.grid] * 2, *[geometry.patch_size] * 2, 3], tf.uint8)
     shape = encoder.patch_latents(patches).shape[1:]
@@ -128,7 +128,7 @@ def linear_run(root, encoder, *flags):
     changed(trainee.classifier.variables)
     Checkpoints(path, trainee.checkpoint).save(2)
     write_run(config, "linear", {"identity": encoder.identity.to_json()})
-    return path, lambda source: trainee.test(pipeline.plain_patches(source, geometry, 2))[0]
+    return path, lambda source: trainee.test(pipeline.plain_patches(source, geometry, 2, policy=policy))[0]
 
 
 def write_run(config, task, found):
@@ -169,7 +169,7 @@ def test_it_says_what_the_run_on_few_labels_says(root, source, files, encoder, p
     assert found.card["geometry"] is None
 
 
-@pytest.mark.parametrize(("encoder", "flags"), [("ours", []), ("pixels", GRID)])
+@pytest.mark.parametrize(("encoder", "flags"), [("ours", []), ("pixels", GRID), ("ours", ["--augment=v1"])])
 def test_it_says_what_the_linear_run_says(root, source, files, encoder, flags):
     path, tested = linear_run(root, encoder, "--nobaselines", *flags)
     found = made(path, part="all")

@@ -5,10 +5,11 @@ import dataclasses
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear import run
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.run import classifiers, geometry_of, linear, warn_of_geometry
+from cpc_tf.linear.run import augment_of, classifiers, geometry_of, linear, warn_of_geometry
 from cpc_tf.settings import ConfigError, flatten, replace, to_flagfile
 from cpc_tf.training import loop
 from tests import modules, samples
@@ -18,7 +19,7 @@ FLAGS = {"geometry_from": "flags", "resize": 64, "image_size": 64, "patch_size":
 
 def trained(**settings):
     """The encoders that are trained on, in order."""
-    config = replace(LinearConfig(), workdir="runs/linear", **FLAGS, **settings)
+    config = replace(LinearConfig(), workdir="runs/linear", augment="none", **FLAGS, **settings)
     return [(settings.probe.encoder, settings.workdir) for settings in classifiers(config).values()]
 
 
@@ -108,13 +109,43 @@ def test_what_the_module_contradicts_is_named(tmp_path, caplog, card, flags, mes
     assert message in "".join(messages)
 
 
+def of_card(folder, augment, changes, *flags, encoder=""):
+    """What `augment_of` finds with a card of ours that tells an augmentation, or that has None."""
+    training = dataclasses.replace(modules.PRETRAINED, augment=augment, augment_changes=changes)
+    modules.write_card(folder, EncoderConfig(encoder="tiny"), training=training)
+    return cli.parse(LinearConfig, [f"--encoder={encoder or folder}", f"--workdir={folder}/run", *flags])
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ([], AugmentConfig("v1", "jitter=0")),
+        (["--augment=encoder", "--augment_engine=reference"], AugmentConfig("v1", "jitter=0", "reference")),
+        (["--augment=none"], AugmentConfig("none")),
+        (["--augment=full", "--augment_changes=grey=0"], AugmentConfig("full", "grey=0")),
+    ],
+)
+def test_all_classifiers_have_the_augmentation_of_the_encoder_unless_another_is_named(tmp_path, flags, wanted):
+    config = of_card(tmp_path, "v1", "jitter=0", *flags)
+    assert [augment_of(settings) for settings in classifiers(config).values()] == [wanted] * 3
+
+
+def test_an_augmentation_that_is_not_known_is_asked_for(tmp_path):
+    with pytest.raises(ConfigError, match="its encoder.json does not tell the augmentation; name a policy, e.g. --aug"):
+        linear(of_card(tmp_path, None, None))
+    with pytest.raises(ConfigError, match="--encoder=pixels: has no pre-training .* --augment=full, the paper's, or"):
+        linear(of_card(tmp_path, "v1", None, "--geometry_from=flags", encoder="pixels"))
+    with pytest.raises(ConfigError, match="--augment_changes=grey=0: changes a named policy"):
+        of_card(tmp_path, "v1", None, "--augment_changes=grey=0")
+
+
 @pytest.mark.slow
 def test_divergence_in_the_last_step_is_no_result(tmp_path):
     """The loss of that step was finite: it was computed before the weights were moved."""
     folder = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
-    flags = "--test_split=val --encoder=pixels --batch_size=2 --train_steps=1 --cached_views=1 --learning_rate=1e38"
+    flags = "--test_split=val --encoder=pixels --augment=none --batch_size=2 --train_steps=1 --cached_views=1"
     data = [f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
     grid = [f"--{name}={value}" for name, value in {**FLAGS, **flatten(modules.GEOMETRY)}.items() if name != "mirror"]
     with pytest.raises(loop.Diverged, match=r"Try a smaller --learning_rate$"):
-        linear(cli.parse(LinearConfig, [*flags.split(), *data, *grid]))
+        linear(cli.parse(LinearConfig, [*flags.split(), "--learning_rate=1e38", *data, *grid]))
     assert not (tmp_path / "run/result.json").exists()

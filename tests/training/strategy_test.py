@@ -25,19 +25,9 @@ def test_strategies_of_different_sizes_work_in_one_process(two_replicas, four_re
 
 
 @pytest.mark.parametrize(
-    ("gpus", "batches", "used"),
-    [
-        (1, [32], 1),
-        (2, [32], 2),
-        (3, [32], 2),
-        (3, [33], 3),
-        (5, [32], 4),
-        (5, [512, 20], 4),
-        (8, [32, 12], 4),
-        (5, [7], 1),
-    ],
+    ("gpus", "batch", "used"), [(1, 32, 1), (2, 32, 2), (3, 32, 2), (3, 33, 3), (5, 32, 4), (8, 12, 6), (5, 7, 1)]
 )
-def test_auto_uses_as_many_gpus_as_divide_every_batch(gpus, batches, used, monkeypatch):
+def test_auto_uses_as_many_gpus_as_divide_the_batch(gpus, batch, used, monkeypatch):
     made = []
     names = [f"/device:GPU:{number}" for number in range(gpus)]
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda _: [tf.config.LogicalDevice(n, "GPU") for n in names])
@@ -47,26 +37,23 @@ def test_auto_uses_as_many_gpus_as_divide_every_batch(gpus, batches, used, monke
         return SimpleNamespace(num_replicas_in_sync=used)
 
     monkeypatch.setattr(strategies, "make_strategy", make)
-    first, *rest = batches
-    strategy_of(TrainingConfig(batch_size=first, deterministic=False), *rest)
+    strategy_of(TrainingConfig(batch_size=batch, deterministic=False))
     assert made == [("mirrored" if used > 1 else "single", tuple(names[:used]))]
 
 
 @pytest.mark.parametrize(
-    ("replicas", "batches", "message"),
+    ("replicas", "batch", "message"),
     [
-        (3, [32], "--batch_size=32: cannot be divided among the 3 replicas of --strategy=mirrored; 30 or 33 can"),
-        (5, [2], "--batch_size=2: cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
-        (5, [20, 8], "--search_batches=8: cannot be divided among the 5 replicas of --strategy=mirrored; 5 or 10 can"),
+        (3, 32, "--batch_size=32: cannot be divided among the 3 replicas of --strategy=mirrored; 30 or 33 can"),
+        (5, 2, "--batch_size=2: cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
     ],
 )
 def test_replicas_that_do_not_divide_a_batch_are_refused_with_batches_that_would_do(
-    replicas, batches, message, monkeypatch
+    replicas, batch, message, monkeypatch
 ):
     monkeypatch.setattr(strategies, "make_strategy", lambda *_: SimpleNamespace(num_replicas_in_sync=replicas))
-    first, *rest = batches
     with pytest.raises(ConfigError) as error:
-        strategy_of(TrainingConfig(batch_size=first, strategy="mirrored", deterministic=False), *rest)
+        strategy_of(TrainingConfig(batch_size=batch, strategy="mirrored", deterministic=False))
     assert str(error.value) == message
 
 

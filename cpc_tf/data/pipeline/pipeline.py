@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import tensorflow as tf
 
+from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.augment.policies import Policy
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.sources.source import Examples, Source
@@ -81,13 +82,21 @@ def _cut(view, geometry, augmentation, seed, levels):
     return prepare
 
 
-def plain_patches(source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1) -> tf.data.Dataset:
+def plain_patches(
+    source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1, policy: Policy | None = None
+) -> tf.data.Dataset:
     """Returns the patches of the centre crop of each image (or each `every`-th), in order, without augmentation.
+
+    They are grey if the encoder learned with a `policy` that makes all patches grey; see `augment.at_test`.
 
     Returns:
       {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
     """
-    patches = functools.partial(geo.grid_of_patches, patch=geometry.patch_size, stride=geometry.patch_stride)
+
+    def patches(image):
+        shown = augment.at_test(image, policy) if policy else image
+        return geo.grid_of_patches(shown, geometry.patch_size, geometry.patch_stride)
+
     return _plain(source, geometry, batch_size, every, "patches", patches)
 
 

@@ -94,6 +94,20 @@ class RandomSizedCrop(View):
         return _augmented(crop, augmentation, seed, counter)[0, 0]
 
 
+class PlainAndAugmented(View):
+    """A part of random size and shape twice, as it is and augmented as one patch: [2, S, S, 3]."""
+
+    key = "views"
+    seen = RandomSizedCrop.seen
+
+    def shape(self, geometry: GeometryConfig) -> list[int]:
+        return [2, geometry.image_size, geometry.image_size, 3]
+
+    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+        crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, levels, [[counter]])
+        return tf.concat([crop, _augmented(crop, augmentation, seed, counter)], 0)[:, 0]  # [2, 1, S, S, 3]
+
+
 class SeveralCrops(View):
     """Several parts of random size and shape, each augmented independently: [V, S, S, 3].
 

@@ -1,0 +1,81 @@
+"""The ways from data to a figure: presets in order, whose headers have the commands and the cost."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from cpc_tf import presets
+from cpc_tf.results import paper
+
+COMMAND = re.compile(r"python -m .*")
+
+
+class Chain(NamedTuple):
+    """A way from data to a figure.
+
+    Attributes:
+      title: a heading of the page.
+      steps: a preset each; words behind its name choose the commands of its header that have them.
+      runs: the folder that the report reads.
+      fractions: of the labels, a run each; the header's command has the first.
+    """
+
+    title: str
+    steps: tuple[str, ...]
+    runs: str = "runs/imagenet"
+    fractions: tuple[float, ...] = ()
+
+    @property
+    def presets(self) -> list[str]:
+        """The names of the presets, in order."""
+        return [step.split()[0] for step in self.steps]
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands, each once, in order; the report is the last."""
+        found: list[str] = []
+        for step in self.steps:
+            name, *words = step.split()
+            lines = [" ".join(line.split()) for line in COMMAND.findall(presets.header(name).text)]
+            lines = [line for line in lines if all(word in line for word in words)]
+            if not lines:
+                raise ValueError(f"{step}: no command of this preset's header has these words")
+            found += [_on(found, line) for line in lines]
+        return [*dict.fromkeys(found), f"python -m cpc_tf.report --runs={self.runs} --output={self.runs}/report"]
+
+
+def _on(before: list[str], command: str) -> str:
+    """A command on the encoder that the commands before it trained, where its header names another one's folder."""
+    trained = re.search(r"--workdir=runs/\w+/(\w+)/pretrain", " ".join(before))
+    named = re.search(r"--(?:encoder|output)=runs/\w+/(\w+)/hub", command)
+    return command.replace(f"/{named[1]}/", f"/{trained[1]}/") if trained and named else command
+
+
+ALL = paper.FRACTIONS
+_161, _LINEAR, _EFFICIENT = "imagenet/pretrain_resnet161", "imagenet/linear", "imagenet/efficient"
+
+# Key -> chain, in the order of the page.
+CHAINS = {
+    "linear": Chain("Linear, ResNet-161", (_161, _LINEAR)),
+    "linear_50": Chain("Linear, ResNet-50", ("imagenet/pretrain_resnet50", _LINEAR)),
+    "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", _LINEAR)),
+    "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=ALL),
+    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels",), fractions=ALL),
+    "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
+}
+
+# Preset -> what of it is ours, since the paper does not say; with the place where the reasons are.
+OURS = {
+    _161: "order within a block, mean over predictions, negatives of 16 images, magnitudes of elastic deformation and "
+    "histogram ([decisions](decisions.md#context-and-objective)); bfloat16 and recomputation",
+    "imagenet/pretrain_resnet50": "as with ResNet-161; layer norm and optimizer, of which the paper gives no others",
+    "imagenet/pretrain_cpc_v1": "batch norm, and no prediction of the next row ([decisions](decisions.md#cpc-v1)); "
+    "what v1 leaves open is as in v2",
+    _LINEAR: "90 epochs ([decisions](decisions.md#linear-protocol))",
+    _EFFICIENT: "which labels, how many are held out, momentum and schedule of SGD, number of trials, lengths, "
+    "rates of fine-tuning ([decisions](decisions.md#few-labels))",
+    "imagenet/efficient_pixels": "as with CPC",
+    "voc/detect": "all but the architecture, the data, colour dropping and scales: the public C4 recipe "
+    "([decisions](decisions.md#detection))",
+}

@@ -1,0 +1,225 @@
+"""The paper from its abstract to its last appendix: each row of a table, each figure, each sentence with a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cpc_tf.results import paper
+
+HERE, RUNS, NOT = "run here", "runs, not measured", "not possible"
+STATES = (HERE, RUNS, NOT)
+
+
+class Row(NamedTuple):
+    """A row, a figure or a sentence.
+
+    Attributes:
+      text: its name, or what it says.
+      figures: the paper's.
+      chains: keys of `chains.CHAINS` that lead to its figures.
+      state: HERE: measured on small data, `why` says where; RUNS: the commands exist, the figure was not measured; NOT:
+        `why` says why.
+      why: see `state`.
+      holds: the settings that are meant: a preset, then name=value.
+    """
+
+    text: str
+    figures: str
+    chains: tuple[str, ...]
+    state: str
+    why: str = ""
+    holds: str = ""
+
+
+class State(NamedTuple):
+    """What `_table` needs to know of a line besides the paper's figures."""
+
+    state: str
+    why: str
+    chains: tuple[str, ...] = ()
+
+
+OTHERS = State(NOT, "another method, quoted by the paper; no code of it here")
+_CURVE = "[label curve](results.md#label-curve)"
+_GAIN = "[gain](results.md#gain)"
+_LADDER = "[ladder](results.md#ladder)"
+_DETECTION = "[detection](results.md#detection)"
+_PRETRAIN = "imagenet/pretrain_resnet161"
+_BOTH, _V1_V2 = ("efficient", "pixels"), ("linear_v1", "linear")
+_161, _CPC33, _PIXELS = ("linear",), ("efficient",), ("pixels",)
+_PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
+_BASELINE = State(HERE, _CURVE, ("pixels",))
+_CPC = State(HERE, _CURVE, ("efficient",))
+_SMALL = "[linear](results.md#linear)"
+
+
+def _table(groups: Mapping[str, Sequence[tuple]], known: Mapping[str, State]) -> list[Row]:
+    """A row for each line of one of the paper's tables; lines that are not `known` are other papers' methods."""
+    lines = [line for lines in groups.values() for line in lines]
+    if unknown := known.keys() - {name for name, *_ in lines}:
+        raise ValueError(f"no such lines in the table: {', '.join(sorted(unknown))}")
+    return [_row(name, figures, known.get(name, OTHERS)) for name, *figures in lines]
+
+
+def _row(name: str, figures: Sequence, of: State) -> Row:
+    shown = " / ".join("-" if figure is None else str(figure) for figure in figures)
+    return Row(name, shown, of.chains, of.state, of.why)
+
+
+def _table_2() -> list[Row]:
+    """Two rows and the gain for each metric."""
+    known = {paper.PIXELS: _BASELINE, paper.CPC: _CPC}
+    rows = []
+    for metric, title in (("top1", "top-1"), ("top5", "top-5")):
+        rows += [_row(f"{name}, {title}", figures, known[name]) for name, figures in paper.TABLE_2[metric].items()]
+        rows.append(_row(f"Gain in data-efficiency, {title}", paper.GAIN[metric], State(HERE, _GAIN, _BOTH)))
+    return rows
+
+
+def _rungs() -> list[Row]:
+    """A row for each rung of Fig. 3."""
+    known = paper.LADDER.items()
+    return [Row(f"{rung}: {adds}", brought or "-", (), HERE, _LADDER) for rung, (adds, brought) in known]
+
+
+INTRODUCTION = [
+    Row("Fewer labels than classifiers on pixels need", "2-5 times", _BOTH, HERE, _GAIN),
+    Row("CPC v1 to v2, linear top-1", "48.7 to 71.5, 23 points", _V1_V2, HERE, _LADDER),
+    Row("1 % of the labels: top-5; above pixels; above Zhai et al. 2019", "78; 34; 20", _BOTH, HERE, _CURVE),
+    Row("All labels: top-1 above pixels", "3.2", _BOTH, HERE, _CURVE),
+    Row("Part of the labels that matches pixels with all; 1 % matches", "half; 5 times as many", _BOTH, HERE, _GAIN),
+    Row("VOC 2007, mAP; above supervised pre-training", "76.6; 2", ("detect",), HERE, _DETECTION),
+    Row("Fig. 1: accuracy over labels; the report draws it as figure 1", "Table 2's", _BOTH, HERE, _CURVE),
+]
+SETUP = [
+    Row("Fig. 2: the framework", "a drawing", (), HERE, "[drawn anew](images/method.png)"),
+    Row("Unlabelled data: all training images of ImageNet", "1 set", _161, RUNS,
+        holds=f"{_PRETRAIN} dataset=imagenet2012 split=train"),
+    Row("Linear: augmented as in pre-training; at the test not at all, one crop", "1 crop", _161, RUNS,
+        holds="imagenet/linear geometry_from=encoder test_split=validation"),
+    Row("Efficient: blocks, channels of maps and bottlenecks", "11; 4096; 1024", _CPC33, RUNS,
+        holds="imagenet/efficient head_blocks=11 head_width=4096"),
+    Row("Efficient: parts of the labels, %", _PARTS, _BOTH, RUNS),
+    Row("Transfer: labelled images; colour dropping, scales of Doersch et al. 2015", "5011", ("detect",), RUNS,
+        holds="voc/detect dataset=voc/2007 split=train+validation smallest_area=150000 largest_area=450000"),
+]  # fmt: skip
+LADDER = [
+    Row("ResNet-101's third stack becomes ResNet-161's: blocks; channels; bottleneck",
+        "23 to 46; 1024 to 4096; 256 to 512", _V1_V2, RUNS, holds=f"{_PRETRAIN} encoder=resnet161"),
+    Row("Larger patches, px", "64 to 80", _V1_V2, RUNS, holds=f"{_PRETRAIN} patch_size=80"),
+    Row("Directions of prediction", "4", _161, RUNS, holds=f"{_PRETRAIN} directions=4"),
+    Row("Linear top-1: CPC v2; CPC v1; CPC v2 with ResNet-50", "71.5; 48.7; 63.8", ("linear", "linear_v1", "linear_50"),
+        RUNS),
+]  # fmt: skip
+TABLE_1 = _table(
+    paper.TABLE_1,
+    {
+        "CPC v2 - ResNet-50": State(RUNS, "", ("linear_50",)),
+        "CPC v1": State(RUNS, "", ("linear_v1",)),
+        "CPC v2 - ResNet-161": State(RUNS, f"in small: {_SMALL}", ("linear",)),
+        "AMDIM": State(NOT, "its weights are published for PyTorch only"),
+    },
+)
+EFFICIENT = [
+    Row("Baselines: depths compared; the best", "50, 101, 152, 200; 200", _PIXELS, RUNS,
+        holds="imagenet/efficient_pixels backbone=resnet200_v2"),
+    Row("Baseline with 1 % and all labels, top-5", "44.1; 95.2", _PIXELS, HERE, _CURVE),
+    Row("The classifier's input: a grid of latents", "14x14", _CPC33, RUNS,
+        holds="imagenet/efficient image_size=224 endpoint=feature_map"),
+    Row("1 % of the labels, top-5; above pixels; relative", "78.3; 34; 77 %", _BOTH, HERE, _CURVE),
+    Row("All labels, top-1 / top-5: CPC; pixels", "83.4 / 96.5; 80.2 / 95.2", _BOTH, HERE, _CURVE),
+    Row("Published: ResNet-200 v2; with AutoAugment", "79.9 / 95.2; 80.0 / 95.0", (), NOT,
+        "quoted: He et al. 2016, Cubuk et al. 2018"),
+    Row("Half of the labels match pixels with all; 1 % match 5 %", "2; 5 times", _BOTH, HERE, _GAIN),
+    Row("Millions of parameters: ResNet-200; ResNet-161 + ResNet-33", "60; over 500", _BOTH, RUNS,
+        "the report shows them"),
+    Row("ResNet-161 + ResNet-33 from labels alone, batch norm throughout, top-1 / top-5", "80.3 / 95.2", (), NOT,
+        "no preset yet"),
+    Row("Rotation with 1 % of the labels, top-5", "57.5", (), NOT, "quoted: Zhai et al. 2019"),
+    Row("1 % of the labels, top-5: fixed; fine-tuned", "77.1; 78.3", _CPC33, HERE, _CURVE),
+    Row("1 % of the labels, top-5: BigBiGAN; AMDIM", "55.2; 67.4", (), NOT, "no preset yet"),
+]  # fmt: skip
+TABLE_2 = _table_2()
+TABLE_3 = _table(
+    paper.TABLE_3,
+    {
+        "Supervised baseline": _BASELINE,
+        "CPC v2 (fixed)": _CPC,
+        "CPC v2 (fine-tuned)": _CPC,
+        "AMDIM (fixed)": State(NOT, "its weights are published for PyTorch only"),
+    },
+)
+TRANSFER = [
+    Row("Labelled images of VOC 2007", "5011", ("detect",), RUNS, holds="voc/detect split=train+validation"),
+    Row("mAP: supervised ResNet-152; CPC", "74.7; 76.6", ("detect",), HERE, _DETECTION),
+    Row("mAP of Momentum Contrast", "74.9", (), NOT, "quoted: He et al. 2019"),
+]
+_WITH_MAP = {heading: [line[:3] for line in lines] for heading, lines in paper.TABLE_4.items()}
+TABLE_4 = _table(_WITH_MAP, {"CPC v2": State(HERE, _DETECTION, ("detect",))})
+APPENDIX_A = [
+    Row("Patches, stride and crop, px; grid", "80; 36; 260; 6x6", _161, RUNS,
+        holds=f"{_PRETRAIN} patch_size=80 patch_stride=36 image_size=260"),
+    Row("Latents of an image", "[6, 6, 4096]", _161, RUNS, holds=f"{_PRETRAIN} encoder=resnet161 output_stack=0"),
+    Row("Listing of the context network: blocks; channels", "5; 256", _161, RUNS,
+        holds=f"{_PRETRAIN} context_blocks=5 context_dim=256"),
+    Row("Listing of the loss: target_dim; emb_scale; steps_to_ignore; steps_to_predict", "64; 0.1; 2; 3", _161,
+        RUNS, holds=f"{_PRETRAIN} target_dim=64 emb_scale=0.1 steps_to_ignore=2 steps_to_predict=3"),
+    Row("Resized to, px; crop, px", "300; 260", _161, RUNS, holds=f"{_PRETRAIN} resize=300 image_size=260"),
+    Row("Steps 1 to 4: AutoAugment's; elastic, histogram; Inception colour; grey", "2; 0.2, 0.2; 0.8; 0.25", _161,
+        RUNS, holds=f"{_PRETRAIN} augment=full"),
+    Row("Adam: epochs; rate; beta1, beta2; epsilon", "200; 0.0004; 0.8, 0.999; 1e-8", _161, RUNS,
+        holds=f"{_PRETRAIN} train_epochs=200.0 learning_rate=0.0004 beta1=0.8 beta2=0.999 epsilon=1e-08"),
+    Row("Polyak averaging; largest norm of the gradient", "0.9999; 0.01", _161, RUNS,
+        holds=f"{_PRETRAIN} average_decay=0.9999 clip_norm=0.01"),
+    Row("Batch; workers", "512; 32", _161, RUNS, "on how many devices does not change the result",
+        f"{_PRETRAIN} batch_size=512 negative_images=16"),
+]  # fmt: skip
+APPENDIX_B = [
+    Row("Grid of features; classes; batch norm without scale, 1x1 convolution, mean of the logits", "6x6 of 4096; 1000",
+        _161, RUNS, holds="imagenet/linear geometry_from=encoder augment=full"),
+    Row("Adam: rate; batch; workers", "0.0005; 512; 16", _161, RUNS,
+        holds="imagenet/linear learning_rate=0.0005 batch_size=512"),
+]  # fmt: skip
+APPENDIX_C = [
+    Row("C.1, networks: ResNet v2, dropout before the last layer", "50, 101, 152, 200", _PIXELS, RUNS,
+        holds="imagenet/efficient_pixels backbone=resnet200_v2"),
+    Row("C.1, images: random crops as Szegedy et al. 2014, then steps 1 to 4", "4 steps", _PIXELS, RUNS,
+        holds="imagenet/efficient_pixels crop_area=0.08 augment=full"),
+    Row("C.1, search: rates; weight decays; dropout; batch of a worker", "0.05, 0.1, 0.2; 1e-5 to 1e-2; 0 to 1; 16, 32",
+        _PIXELS, RUNS, "ours: 32 workers, as in pre-training", "imagenet/efficient_pixels "
+        "search_rates=0.05,0.1,0.2 search_decays=1e-5,1e-2 search_dropouts=0,1 search_batches=512,1024"),
+    Row("C.1, images held out to choose", "about 10k", _PIXELS, RUNS,
+        "ours: a part of the labels, since 10k exceed 1 %",
+        "imagenet/efficient_pixels held_out=0.1"),
+    Row("C.2, network: grid; blocks; hidden layers; bottlenecks", "14x14; 11; 4096; 1024", _CPC33, RUNS,
+        holds="imagenet/efficient head_blocks=11 head_width=4096"),
+    Row("C.2, training: fixed features till convergence, then all: SGD and Adam", "2 phases", _CPC33, RUNS,
+        holds="imagenet/efficient encoder_rate=4e-05"),
+]  # fmt: skip
+
+
+class Section(NamedTuple):
+    """A part of the paper: its title, what the figures of its rows are, and the rows."""
+
+    title: str
+    figures: str
+    rows: Sequence[Row]
+
+
+# In the paper's order.
+SECTIONS = (
+    Section("Abstract and introduction", "figures", INTRODUCTION),
+    Section("2 Experimental setup", "figures", SETUP),
+    Section("4.1 From CPC v1 to CPC v2", "figures", LADDER),
+    Section("Figure 3", "what section 4.1 says it brought", _rungs()),
+    Section("Table 1", "M parameters / top-1 / top-5", TABLE_1),
+    Section("4.2 Efficient image classification", "figures", EFFICIENT),
+    Section("Table 2", f"accuracy at {_PARTS} % of the labels", TABLE_2),
+    Section("Table 3", "top-5 at 1 / 10 / 100 % of the labels", TABLE_3),
+    Section("4.3 Transfer learning", "figures", TRANSFER),
+    Section("Table 4", "architecture / mAP", TABLE_4),
+    Section("Appendix A", "figures", APPENDIX_A),
+    Section("Appendix B", "figures", APPENDIX_B),
+    Section("Appendix C", "figures", APPENDIX_C),
+)

@@ -1,0 +1,69 @@
+"""Three rows of docs/paper.md, drawn by a seed, from made-up data to the report by the page alone.
+
+Other rows: CPC_TF_SEED=7 python -m pytest tests/paper/proof_test.py
+"""
+
+import csv
+import os
+import random
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.binaries import ROOT
+from tests.paper import made_up
+from tests.paper.page import PAGE, commands_of, rows_of
+
+SEED = int(os.environ.get("CPC_TF_SEED", "1"))
+KINDS = {"Table 1": "linear", "Table 2": "efficient", "Table 3": "efficient", "Table 4": "detect"}
+TABLES = {"Table 1": "table1", "Table 2": "table2", "Table 3": "table3", "Table 4": "table4"}
+SMALL = {f"cpc_tf.{kind}": ROOT / f"tests/paper/{kind}.flags" for kind in ("pretrain", *set(KINDS.values()))}
+
+
+def drawn(seed):
+    """Three rows of the paper's tables with commands, of two kinds at least, no two with the same."""
+    rows = [row for row in rows_of(PAGE) if row.section in KINDS and "](#" in row.commands]
+    while True:
+        seed, chosen = seed + 1000, random.Random(seed).sample(rows, 3)
+        if len({KINDS[row.section] for row in chosen}) > 1 and len({row.commands for row in chosen}) == 3:
+            return chosen
+
+
+def small(command, data_dir):
+    """The words of a command with what makes it small."""
+    python, m, module, *words = shlex.split(command)
+    assert (python, m) == ("python", "-m"), command
+    more = [f"--flagfile={SMALL[module]}", f"--data_dir={data_dir}"] if module in SMALL else []
+    return [sys.executable, m, module, *words, *more]
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    """A folder with the repository's presets and made-up data."""
+    room = tmp_path_factory.mktemp("paper")
+    (room / "flags").symlink_to(ROOT / "flags")
+    made_up.write_imagenet(room / "data")
+    made_up.write_voc(room / "data")
+    return room
+
+
+@pytest.mark.slow
+def test_three_rows_run_from_the_page_alone(room):
+    rows = drawn(SEED)
+    print(f"CPC_TF_SEED={SEED}:", *(f"{row.section}, {row.text}" for row in rows), sep="\n  ")
+    lines = dict.fromkeys(line for row in rows for line in commands_of(PAGE, row))
+    reports = [line for line in lines if " cpc_tf.report " in line]
+    for line in [*(line for line in lines if line not in reports), *reports]:
+        words = small(line, room / "data")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(words, cwd=room, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+    for row in rows:
+        (output,) = [line.split("--output=")[1] for line in commands_of(PAGE, row) if line in reports]
+        (path,) = (room / output).glob(f"*-{TABLES[row.section]}.csv")
+        with open(path) as file:
+            found = list(csv.DictReader(file))
+        print(row.section, [line for line in found if line["source"] == "measured"])
+        assert [line for line in found if line["source"] == "measured"], row
