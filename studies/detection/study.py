@@ -6,7 +6,7 @@
 Encoders learn from the images of `photos` (for collages) or of imagenette-224 (the others). At half the size they are
 those of studies/label_curve. At 128 px a seed is that of the detector alone, and one encoder trained on labels is
 compared. 'CPC, adapted' is the module after more pre-training, without labels, on the crops of `photos` or the images
-of bccd-voc. 'CPC, two phases' trains the detector on the frozen encoder for half of the same epochs, then both (Sec. 2.2).
+of bccd-voc. 'CPC, two phases' trains the detector for half of the same epochs on the frozen encoder, then both.
 Beside the encoders a run takes five minutes on a core, at 128 px a quarter to half an hour.
 """
 
