@@ -61,8 +61,11 @@ CHAINS = {
     "linear_50": Chain("Linear, ResNet-50", ("imagenet/pretrain_resnet50", _LINEAR)),
     "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", _LINEAR)),
     "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=ALL),
-    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels",), fractions=ALL),
+    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels runs/imagenet/pixels",), fractions=ALL),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
+    "detect_supervised": Chain(
+        "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
+    ),
 }
 
 # Preset -> what of it is ours, since the paper does not say; with the place where the reasons are.
@@ -77,5 +80,6 @@ OURS = {
     "rates of fine-tuning ([decisions](decisions.md#few-labels))",
     "imagenet/efficient_pixels": "as with CPC",
     "voc/detect": "all but the architecture, the data, colour dropping and scales: the public C4 recipe "
-    "([decisions](decisions.md#detection))",
+    "([decisions](decisions.md#detection)); the lengths of the two phases",
+    "voc/detect_supervised": "as with CPC; the fourth stack as the region's head",
 }
