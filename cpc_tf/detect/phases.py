@@ -196,7 +196,7 @@ def best_length(phases: Phases, parts: Parts, length: Lengths) -> list[dict[str,
     The chosen one has the highest average precision, of equals the fewest steps; 0 steps are the first phase alone.
     """
     phases.first(parts.fit, length.first, SEARCH)
-    looks = [{"step": 0, **phases.held_out(parts.held_out)}]
+    looks = [Workdir.rounded(0, phases.held_out(parts.held_out))]
     looks += phases.second(parts.fit, length, length.second, SEARCH, held_out=parts.held_out)
     records = [
         {"phase": FINE_TUNED, "steps": look["step"], **{n: x for n, x in look.items() if n.startswith("held_out_")}}
