@@ -23,6 +23,7 @@ from cpc_tf.detect.trainee import FINE_TUNED, FROZEN, WHOLE, DetectorTraining
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, replica_batches
+from cpc_tf.training.trainee import rows_of
 from cpc_tf.training.workdir import Workdir
 
 Watch = Callable[[int, dict[str, float]], Optional[str]]  # see `loop.train`
@@ -94,6 +95,7 @@ class Phases:
 
     def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy, watch: Watch):
         self.model, self._config, self._strategy, self._watch = model, config, strategy, watch
+        rows_of(strategy, config.training.batch_size, config.numerics)  # refused before anything is written
         self._weights = model.get_weights() if config.phases.frozen_epochs else []
         xla = config.numerics.xla if model.backbone.compiles else "off"
         self._find = scoring.finder(config.canvas, model.find, strategy, config.scoring.test_batch_size, xla)
