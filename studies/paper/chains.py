@@ -68,8 +68,11 @@ CHAINS = {
         for key, name in _RUNGS.items()
     },
     "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=ALL),
-    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels",), fractions=ALL),
+    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels runs/imagenet/pixels",), fractions=ALL),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
+    "detect_supervised": Chain(
+        "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
+    ),
 }
 
 # What of a rung of Fig. 3 is ours.
@@ -97,5 +100,6 @@ OURS = {
     "rates of fine-tuning ([decisions](decisions.md#few-labels))",
     "imagenet/efficient_pixels": "as with CPC",
     "voc/detect": "all but the architecture, the data, colour dropping and scales: the public C4 recipe "
-    "([decisions](decisions.md#detection))",
+    "([decisions](decisions.md#detection)); the lengths of the two phases",
+    "voc/detect_supervised": "as with CPC; the fourth stack as the region's head",
 }
