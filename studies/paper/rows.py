@@ -187,7 +187,7 @@ APPENDIX_A = [
 ]  # fmt: skip
 APPENDIX_B = [
     Row("Grid of features; classes; batch norm without scale, 1x1 convolution, mean of the logits", "6x6 of 4096; 1000",
-        _161, RUNS, holds="imagenet/linear geometry_from=encoder augment=full"),
+        _161, RUNS, holds="imagenet/linear geometry_from=encoder augment=encoder"),
     Row("Adam: rate; batch; workers", "0.0005; 512; 16", _161, RUNS,
         holds="imagenet/linear learning_rate=0.0005 batch_size=512"),
 ]  # fmt: skip
