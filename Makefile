@@ -28,7 +28,8 @@ beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TER
 # traced until it ends. LIGHT ones trace next to none and share one process, since a start takes 12 s of a slow core.
 LIGHT := $(patsubst %,tests/%_test.py,cli devices environments gpu_setup layering notices pictures presets program project \
   restart settings site tasks termination xla)
-FILES := $(wildcard tests/*_test.py) $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+# Folders come first: they take longest, and two processes run at a time.
+FILES := $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/*_test.py)
 
 .PHONY: demo test setup native site clean-demo light_tests $(FILES)
 .DELETE_ON_ERROR:
