@@ -83,6 +83,8 @@ def labels_of(point: Method) -> int:
 def doubt(point: Method) -> str:
     """Returns why the runs at a fraction may be too short to claim a gain, or ''."""
     run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
+    if any(trial.get("chosen") is True and trial.get("converged") is True for trial in run.get("search", [])):
+        return ""
     preset, steps = presets.own_preset(run["dataset"], *names, "efficient"), first_steps(run)
     short = presets.remark([presets.shorter(EfficientConfig, preset, steps, labels_of(point))])
     return short or ("" if preset else "no preset for this dataset") or ("" if steps else "unknown number of steps")

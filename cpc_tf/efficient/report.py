@@ -16,7 +16,10 @@ from cpc_tf.results.methods import fraction, methods
 from cpc_tf.results.runs import Run, is_number
 
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
-TRIED = {"Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size", "Steps": "steps"}
+TRIED = {
+    **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},
+    **{"Steps": "steps", "Drop": "drop_step"},
+}
 MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
 PAIRS = 8  # classes in the table of confusions
 
@@ -118,7 +121,10 @@ def search(runs: Sequence[Run]) -> list[Block]:
             right = spread([right]) if is_number(right) else None
             name = f"{title}, {percent(fraction(run))}, seed {run.get('seed', 0)}"
             rows.append(Row([name, trial.get("phase"), rate, *map(trial.get, TRIED.values()), right, same_phase]))
-    note = "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. All trials: report.json."
+    note = (
+        "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. Drop: the step after "
+        "which the rate was a tenth, at a plateau; 0: none. All trials: report.json."
+    )
     columns = ["Run", "Phase", "Rate", *TRIED, "Held-out top-1, %", "Tried"]
     table = Table("search", "Chosen settings", columns, rows, note)
     return [Details("The settings that the held-out labels chose", [table])] if rows else []

@@ -112,8 +112,13 @@ def _settings(run: Run) -> dict[str, object]:
         module, *_ = line.split() or [""]
         flags = _flags(line, IRRELEVANT - LENGTH)
         found |= {f"{module.rpartition('.')[2]} {name}": value for name, value in flags.items()}
-    steps = {"": first_steps(run), "encoder_steps": identity(run).steps}
-    return {**found, **_flags(own, IRRELEVANT), **{name: known for name, known in steps.items() if known}}
+    flags = _flags(own, IRRELEVANT - LENGTH)
+    if flags.get("patience", "0") != "0":  # the steps were found: no setting, but the most that are allowed is one
+        steps = {"encoder_steps": identity(run).steps}
+    else:
+        flags = {name: value for name, value in flags.items() if name not in LENGTH}
+        steps = {"": first_steps(run), "encoder_steps": identity(run).steps}
+    return {**found, **flags, **{name: known for name, known in steps.items() if known}}
 
 
 def _flags(line: str, but: set[str]) -> dict[str, str]:
