@@ -29,7 +29,7 @@ from studies import records
 from studies.records import Command
 
 # Each is a folder with a study.py, which has `runs(places)`, `table(records)` and perhaps `keep` (see `carry_out`).
-STUDIES = ("label_curve", "choices", "detection", "ladder", "augmentation", "causes", "health")
+STUDIES = ("label_curve", "choices", "detection", "ladder", "augmentation", "causes", "health", "propagation")
 MODULE = "modules/imagenette_128px"
 
 

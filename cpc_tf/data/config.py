@@ -139,6 +139,22 @@ class LabelledPicturesConfig(PicturesConfig):
             )
 
 
+@dataclasses.dataclass(frozen=True)
+class PartlyLabelledPicturesConfig(PicturesConfig):
+    """Where the images of a classifier come from that may learn from pictures without labels, too."""
+
+    unlabelled: str = setting(
+        "", "Folders of pictures for --propagation, with commas between them, beside those of --labelled"
+    )
+
+    def check(self):
+        super().check()
+        if self.unlabelled and not self.labelled:
+            raise ConfigError(
+                f"--unlabelled={self.unlabelled}: goes with a folder of pictures with labels, --labelled=FOLDER"
+            )
+
+
 def _mode(what: str) -> str:
     """Returns the setting of the aspect ratio of `what`."""
     return setting(

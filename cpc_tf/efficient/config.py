@@ -3,7 +3,7 @@
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import ImageConfig, LabelledPicturesConfig
+from cpc_tf.data.config import ImageConfig, PartlyLabelledPicturesConfig
 from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
@@ -188,7 +188,7 @@ class EfficientConfig(Settings):
     """All settings of `python -m cpc_tf.efficient`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
-    data: LabelledPicturesConfig = LabelledPicturesConfig()
+    data: PartlyLabelledPicturesConfig = PartlyLabelledPicturesConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()
     augment: AugmentConfig = AugmentConfig()
@@ -204,11 +204,21 @@ class EfficientConfig(Settings):
             raise ConfigError(f"--patience={self.sgd.patience}: needs held-out labels, --held_out is 0")
         chosen = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
+            if self.data.unlabelled:
+                raise ConfigError(
+                    f"--unlabelled={self.data.unlabelled}: a classifier learns from pictures without labels only with "
+                    "--propagation; pre-train on these with python -m cpc_tf.pretrain"
+                )
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
             raise ConfigError(
                 f"{chosen}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
                 "train all with --encoder=pixels"
+            )
+        if self.propagation.propagation == "pseudo_labels" and self.sgd.patience:
+            raise ConfigError(
+                f"{chosen}: their weight rises with the part of the training that is done, which is not known with "
+                f"--patience={self.sgd.patience}; use --patience=0"
             )
         if self.propagation.propagation == "uda" and not self.augment.policy.used:
             raise ConfigError(f"{chosen}: needs the transformations of --augment, which is {self.augment.title}")

@@ -51,7 +51,7 @@ class Inputs:
         strategy: tf.distribute.Strategy,
         unlabelled: Source | None = None,
     ):
-        self.config, self._labels, self._unlabelled = config, labels, unlabelled
+        self.config, self._labels, self.unlabelled = config, labels, unlabelled
         xla = config.numerics.xla if encoder.compiles else "off"
         # A supervised network is not kept here: a search over several has room for one at a time.
         supervised = config.classifier.encoder == PIXELS
@@ -87,8 +87,8 @@ class Inputs:
         if not self._is_cached(phase):
             source = self._source(part)
             make = functools.partial(pipeline.batches, source, RandomSizedCrop(), config.images, config.augment)
-            if self._unlabelled and phase != FROZEN:
-                make = beside(make, self._unlabelled, config)
+            if self.unlabelled and phase != FROZEN:
+                make = beside(make, self.unlabelled, config)
             return replica_batches(config.training, make)
 
         def cached(**order) -> tf.data.Dataset:

@@ -65,8 +65,9 @@ def curves(runs: Sequence[Run]) -> Curves:
     for method in methods(runs):
         at = sorted(set(map(fraction, method.runs)))
         found.append({f: method._replace(runs=[run for run in method.runs if fraction(run) == f]) for f in at})
-    ours = [curve for curve in found if method_of(curve).pretrained]
-    pixels = [curve for curve in found if method_of(curve).trained_by == "pixels"]
+    alone = [curve for curve in found if not method_of(curve).propagation]  # from labels alone, as in the paper
+    ours = [curve for curve in alone if method_of(curve).pretrained]
+    pixels = [curve for curve in alone if method_of(curve).trained_by == "pixels"]
     return Curves(found, max(ours, key=len, default={}), max(pixels, key=len, default={}))
 
 

@@ -56,7 +56,8 @@ def table_2(found: Curves, dataset: str) -> Table:
         for curve in found.all[::-1]:
             method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
             pixels = f"{method.architecture or 'classifier'} trained on {method.title}"
-            name = pixels if method.trained_by == "pixels" else f"trained on {method.title} features"
+            features = method.title if method.propagation else f"trained on {method.title} features"
+            name = pixels if method.trained_by == "pixels" else features
             lines.append((group, name, "measured", values))
         for name, rule in label_curve.RULES.items():
             lines.append((group, name, "gain", {f: found.gain(f, metric, rule) for f in found.ours}))
@@ -91,6 +92,8 @@ def _phases(found: Curves, group: str, metric: str) -> Lines:
     lines: Lines = []
     for curve in found.all[::-1]:
         for phase, name in PHASES.items():
+            if phase == "frozen" and method_of(curve).propagation:
+                continue  # learns from labels alone
             stated = {f: [r.get("phases", {}).get(phase, {}).get(metric) for r in p.runs] for f, p in curve.items()}
             values = {f: spread(v for v in own if is_number(v) and 0 <= v <= 1) for f, own in stated.items()}
             lines += [(group, method_of(curve).title + name, "measured", values)] if any(values.values()) else []

@@ -20,7 +20,7 @@ from cpc_tf.encoders.card import PIXELS
 from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -54,14 +54,17 @@ def _is_whole(result: dict[str, Any]) -> bool:
 
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
     """Opens the data and prints a summary, chooses the labels and loads the encoder. Raises ConfigError."""
-    source, test_source, summary = catalog.open_pair(config.data, config.labels.test_split)
+    source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
     if is_chief(config.training):
         print(summary, flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
     propagated = config.propagation.propagation
     if propagated != NONE and source.several_labels:
         raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
-    encoder, unlabelled = load_encoder(config, strategy), None if propagated == NONE else source
+    encoder = load_encoder(config, strategy)
+    unlabelled = None if propagated == NONE else catalog.open_unlabelled(config.data, source)
+    if unlabelled and is_chief(config.training):
+        print(f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used", flush=True)
     inputs = Inputs(config, encoder, source, test_source, labels, strategy, unlabelled)
     return labels, Phases(encoder, inputs, strategy)
 
@@ -73,7 +76,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
-    with fetching(*phases.inputs.sources):
+    with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
         if labels.held_out is None:
             print("nothing is held out: settings and lengths as given", flush=True)
             selection = as_given(config)._replace(finetune_steps=fine_tuning(config))

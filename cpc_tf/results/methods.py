@@ -15,6 +15,8 @@ from cpc_tf.results.runs import Run, is_number
 # In the order of tables, after the objectives.
 BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
+# Label propagation beside any of these, by the name in --propagation.
+PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "uda": "unsup. data aug."}
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
 LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
 # Flags that change no result, that `Identity` stands for, or that runs of one method may differ in.
@@ -27,12 +29,13 @@ IRRELEVANT = {
 
 
 class Method(NamedTuple):
-    """Runs that differ only in their seeds. `trained_by` is that of `Identity`."""
+    """Runs that differ only in their seeds. `trained_by` is that of `Identity`, `propagation` the flag's or ''."""
 
     title: str
     trained_by: str
     architecture: str
     runs: list[Run]
+    propagation: str = ""
 
     @property
     def pretrained(self) -> bool:
@@ -61,9 +64,8 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         began_with = known.began_with and f"from {known.began_with}"
         module = known.module if known.trained_by == UNKNOWN else ""
         dataset = known.dataset.rpartition(":")[2]
-        alike.setdefault((known.trained_by, architecture(known.architecture), dataset, began_with, module), []).append(
-            run
-        )
+        encoder = known.trained_by, architecture(known.architecture), dataset, began_with, module
+        alike.setdefault((*encoder, run.get("propagation", "")), []).append(run)
     found: dict[tuple[str, ...], list[Run]] = {}
     for key, own in alike.items():
         trained = {(run["encoder"], _seed(run)) for run in own}
@@ -74,7 +76,7 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         for encoder, same in encoders.items():
             found |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
     ranked = sorted(found, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
-    return [Method(_title(key, ranked), *key[:2], found[key]) for key in ranked]
+    return [Method(_title(key, ranked), *key[:2], found[key], key[5]) for key in ranked]
 
 
 def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -141,10 +143,11 @@ def _seed(run: Run) -> int:
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     objective, _, labels = key[0].partition("+")
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
-    same = [other for other in others if other[0] == key[0]]
+    same = [other for other in others if (other[0], other[5]) == (key[0], key[5])]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
     telling = ", ".join(telling) or key[4]
-    return f"{title}{' and labels' if labels else ''}{f' ({telling})' if telling else ''}"
+    propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""
+    return f"{title}{' and labels' if labels else ''}{propagation}{f' ({telling})' if telling else ''}"
 
 
 def fraction(run: Run) -> float:
