@@ -176,17 +176,17 @@ def test_the_header_gives_the_command_and_marked_expectations(path):
 @pytest.mark.parametrize("path", FILES)
 def test_runs_are_named_by_data_encoder_and_task(path):
     """runs/DATA/ENCODER/TASK: what stands on an encoder has its name, and efficient its fraction of the labels."""
-    task, folder = task_of(path).name, pathlib.Path(path).parent.name
+    folder = pathlib.Path(path).parent.name
     data = "photos" if folder == "ablation" else folder.removesuffix("_ladder")
-    found = re.findall(r"python -m (?!export)\S+ (.*)", header(path).text)
-    for given in map(flags_of, found):
-        place = re.fullmatch(rf"runs/{data}/(\w+)/{task}{'_0.01' if task == 'efficient' else ''}", given["workdir"])
-        assert place, given["workdir"]
+    for place in re.findall(r"runs/\S+", header(path).text):
+        assert re.fullmatch(r"runs/\w+/\w+/(pretrain|hub|linear|efficient_[\d.]+|detect)", place), place
+    for task, command in re.findall(rf"python -m cpc_tf\.(\w+) (.*{path}.*)", header(path).text):
+        given = flags_of(command)
+        _, own, encoder_name, kind = given["workdir"].split("/")
+        assert (own, kind.partition("_")[0]) == (data, task)
         encoder = given.get("encoder", "") if task != "pretrain" else ""
         name = encoder.removesuffix("/hub").rpartition("/")[2]
-        assert place[1].startswith(name) if encoder == "pixels" else name in ("", place[1]), given
-    for place in re.findall(r"runs/\S+", header(path).text):
-        assert re.fullmatch(r"runs/\w+/\w+/(pretrain|hub|linear|efficient_0\.01|detect)", place), place
+        assert encoder_name.startswith(name) if encoder == "pixels" else name in ("", encoder_name), command
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -215,6 +215,15 @@ def test_the_papers_values(path):
         written = {line.split("=")[0].removeprefix("--") for line in lines(path)}
         constants = {field.name for _, field in leaves(PretrainConfig) if not field.metadata["flag"]}
         assert set(WANTED[path]) - constants - {"augment_changes", "train_steps", "mirror"} <= written
+
+
+def test_the_papers_presets_do_not_mirror():
+    """The paper mentions no mirroring; van den Oord et al. 2018 do."""
+    for path in FILES:
+        if path.startswith(("flags/imagenet/", "flags/voc/")):
+            found = values(parsed(path))
+            mirrored = found.get("mirror", found.get("canvas_mirror"))
+            assert mirrored == ("true" if "cpc_v1" in path else "false"), path
 
 
 def _changed(one, other):
