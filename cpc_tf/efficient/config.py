@@ -83,7 +83,7 @@ class ClassifierConfig(Settings):
         for backbone in self.backbones:
             if backbone not in NETWORKS:
                 raise ConfigError(f"--backbone={self.backbone}: must be of {', '.join(NETWORKS)}")
-        if len(self.backbones) > 1 and self.encoder != PIXELS:
+        if len(self.backbones) > 1 and self.encoder not in ("", PIXELS):  # a preset alone names no encoder
             raise ConfigError(
                 f"--backbone={self.backbone}: several are for --encoder={PIXELS}, the supervised baseline; name one"
             )
