@@ -29,7 +29,17 @@ from studies import records
 from studies.records import Command
 
 # Each is a folder with a study.py, which has `runs(places)`, `table(records)` and perhaps `keep` (see `carry_out`).
-STUDIES = ("label_curve", "choices", "detection", "ladder", "augmentation", "causes", "health", "propagation")
+STUDIES = (
+    "label_curve",
+    "propagation",
+    "choices",
+    "detection",
+    "ladder",
+    "augmentation",
+    "causes",
+    "health",
+    "release",
+)
 MODULE = "modules/imagenette_128px"
 
 

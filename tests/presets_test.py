@@ -106,8 +106,8 @@ def in_root(monkeypatch):
 
 
 def task_of(path):
-    """The task that a flag file is for: its name begins with the task's."""
-    name = pathlib.Path(path).stem
+    """The task that a flag file is for: its name begins with the task's. A release is a pre-training."""
+    name = pathlib.Path(path).stem.replace("release", "pretrain")
     kinds = [kind for kind in TASKS if name == kind or name.startswith(f"{kind}_")]
     assert len(kinds) == 1, f"{path}: which binary is this for? Known names begin with {', '.join(TASKS)}"
     return TASKS[kinds[0]]
@@ -265,6 +265,11 @@ def test_the_ladder_is_tested_on_images_that_nothing_learned_from():
     assert linear.data.split == encoder.data.split == "train[10000:]"
     assert linear.probe.test_split == "train[:10000]"
     assert set(_changed(parsed("flags/imagenet/linear.flags"), linear)) == {"split", "test_split"}
+
+
+def test_the_release_is_the_modules_recipe_in_one_run():
+    one, whole = (parsed(f"flags/imagenette/{name}.flags") for name in ("pretrain_128px_longer", "release"))
+    assert _changed(one, whole) == {"train_epochs": 50 + 3 * 40, "checkpoint_every": 1000, "probe_every": 0}
 
 
 def test_the_papers_grids():

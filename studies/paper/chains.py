@@ -67,7 +67,7 @@ _152 = (
     "--workdir=runs/imagenet/resnet152_v2/efficient_1"
 )
 _ON_ROTATION = (
-    "imagenet/efficient --label_fraction=0.1 --propagation=vat --workdir=runs/imagenet/rotation/efficient_vat_0.1"
+    "imagenet/efficient --label_fraction=0.1 --propagation=vat --workdir=runs/imagenet/rotation_vat/efficient_0.1"
 )
 _RUNGS = {f"rung_{rung}": f"{number}_{rung.lower()}" for number, rung in enumerate(paper.LADDER, 1)}
 
