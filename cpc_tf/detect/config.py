@@ -179,6 +179,7 @@ class PhasesConfig(Settings):
         maximum=0.9,
     )
     looks: int = constant(10, "Tests on held-out images in the second phase", minimum=1, maximum=10_000)
+    patience: int = constant(4, "Tests after the best one that end the choice of a length", minimum=1, maximum=10_000)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ import functools
 import math
 import os
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +25,7 @@ from cpc_tf.training import loop
 from cpc_tf.training.strategy import is_chief, replica_batches
 from cpc_tf.training.workdir import Workdir
 
+Watch = Callable[[int, dict[str, float]], Optional[str]]  # see `loop.train`
 SEARCH = "search"  # folder of the phases that train without the held-out images
 CHOSEN_BY = "held_out_map_all"  # over all points, since steps of 11 points are coarse
 
@@ -91,9 +92,8 @@ class Phases:
       watch: see `loop.train`.
     """
 
-    def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy, watch=None):
-        self.model, self._config, self._strategy = model, config, strategy
-        self._watch = watch or (lambda step, record: None)
+    def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy, watch: Watch):
+        self.model, self._config, self._strategy, self._watch = model, config, strategy, watch
         self._weights = model.get_weights() if config.phases.frozen_epochs else []
         xla = config.numerics.xla if model.backbone.compiles else "off"
         self._find = scoring.finder(config.canvas, model.find, strategy, config.scoring.test_batch_size, xla)
@@ -130,15 +130,22 @@ class Phases:
     ) -> Sequence[dict[str, float]]:
         """Trains both for the first `steps` of the second phase, from what the first phase made of the detector.
 
+        With `held_out` it looks at these images from time to time, and ends when no look gets better.
+
         Returns:
           The records of metrics.jsonl; with `held_out`, some have the average precision on it.
         """
-        workdir, evaluation = self._folder(*folders, FINE_TUNED), {}
+        workdir, looking = self._folder(*folders, FINE_TUNED), {}
         if held_out:
-            every = math.ceil(length.second / self._config.phases.looks)
-            evaluation = {"evaluate": lambda: self.held_out(held_out), "evaluate_every": every}
-        outcome = self._train(workdir, FINE_TUNED, source, steps, length.second, length.first, **evaluation)
-        _refuse_other_length(outcome, steps, workdir)
+            every, patience = math.ceil(length.second / self._config.phases.looks), self._config.phases.patience
+            looking = {
+                "evaluate": lambda: self.held_out(held_out),
+                "evaluate_every": every,
+                "ended": lambda records: is_over(records, patience),
+            }
+        outcome = self._train(workdir, FINE_TUNED, source, steps, length.second, length.first, **looking)
+        if not held_out:
+            _refuse_other_length(outcome, steps, workdir)
         return outcome.records
 
     def held_out(self, source: DetectionSource) -> dict[str, float]:
@@ -177,13 +184,19 @@ class Phases:
         return outcome
 
 
+def is_over(records: Sequence[dict[str, float]], patience: int) -> bool:
+    """Whether so many looks after the best one were no better."""
+    found = [record[CHOSEN_BY] for record in records if CHOSEN_BY in record]
+    return bool(found) and len(found) - 1 - found.index(max(found)) >= patience
+
+
 def best_length(phases: Phases, parts: Parts, length: Lengths) -> list[dict[str, Any]]:
     """Trains without the held-out images; returns a record of each look at them, of which one is 'chosen'.
 
     The chosen one has the highest average precision, of equals the fewest steps; 0 steps are the first phase alone.
     """
     phases.first(parts.fit, length.first, SEARCH)
-    looks = [{"step": 0, **phases.held_out(parts.held_out)}]
+    looks = [Workdir.rounded(0, phases.held_out(parts.held_out))]
     looks += phases.second(parts.fit, length, length.second, SEARCH, held_out=parts.held_out)
     records = [
         {"phase": FINE_TUNED, "steps": look["step"], **{n: x for n, x in look.items() if n.startswith("held_out_")}}

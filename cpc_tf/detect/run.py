@@ -16,7 +16,7 @@ from cpc_tf.data.sources import classes, summary
 from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.detect.phases import Lengths, Phases, Tested, best_length, divided, lengths
+from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
 from cpc_tf.detect.trainee import CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.workdir import Workdir, open_run
@@ -35,11 +35,12 @@ def detect(config: DetectConfig) -> dict[str, Any]:
         names = source.class_names
         if workdir.chief:
             print(lines, flush=True)
-        length = lengths(config, source.num_examples)
+        length, held_out = lengths(config, source.num_examples), config.phases.held_out
+        parts = divided(source, held_out, training.seed) if length.first and held_out else None
         phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
         workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
         with fetching(source, test_source):
-            tested, told = _train(phases, workdir, source, test_source, length)
+            tested, told = _train(phases, workdir, source, test_source, length, parts)
             scores = tested.scores
             if workdir.chief:
                 _write_detections(workdir, config, tested.scenes, scores, test_source)
@@ -70,16 +71,21 @@ def detect(config: DetectConfig) -> dict[str, Any]:
 
 
 def _train(
-    phases: Phases, workdir: Workdir, source: DetectionSource, test_source: DetectionSource, length: Lengths
+    phases: Phases,
+    workdir: Workdir,
+    source: DetectionSource,
+    test_source: DetectionSource,
+    length: Lengths,
+    parts: Parts | None,
 ) -> tuple[Tested, dict[str, Any]]:
     """Trains on all images; returns the test of the last phase, and what the result says of the phases."""
     if not length.first:
         steps = phases.whole(workdir, source, length.second)
         return phases.test(test_source), {"steps": steps}
     workdir.begin(0)
-    config, search, steps = workdir.config, [], length.second
-    if config.phases.held_out:
-        search = best_length(phases, divided(source, config.phases.held_out, config.training.seed), length)
+    search, steps = [], length.second
+    if parts:
+        search = best_length(phases, parts, length)
         steps = next(record["steps"] for record in search if record["chosen"])
         print(f"{FINE_TUNED}: {steps} of {length.second} steps are best on held-out images", flush=True)
     phases.first(source, length.first)

@@ -62,10 +62,6 @@ def _on(before: list[str], command: str) -> str:
 
 
 _161, _LINEAR, _EFFICIENT = "imagenet/pretrain_resnet161", "imagenet/linear", "imagenet/efficient"
-_152 = (
-    "imagenet/efficient_pixels --backbone=resnet152_v2 --label_fraction=1 "
-    "--workdir=runs/imagenet/resnet152_v2/efficient_1"
-)
 _ON_ROTATION = (
     "imagenet/efficient --label_fraction=0.1 --propagation=vat --workdir=runs/imagenet/rotation_vat/efficient_0.1"
 )
@@ -83,7 +79,7 @@ CHAINS = {
         for key, name in _RUNGS.items()
     },
     "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=paper.FRACTIONS),
-    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels",), fractions=paper.FRACTIONS),
+    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels imagenet/pixels/",), fractions=paper.FRACTIONS),
     "rotation": Chain("Few labels, rotation", ("imagenet/pretrain_rotation", _EFFICIENT), fractions=(0.01, 0.1)),
     "instance": Chain(
         "Few labels, instance discrimination", ("imagenet/pretrain_instance", _EFFICIENT), fractions=(0.01, 0.1)
@@ -94,7 +90,9 @@ CHAINS = {
     "rotation_vat": Chain("Rotation and VAT", ("imagenet/pretrain_rotation", _ON_ROTATION), fractions=(0.1, 1.0)),
     "pixels_161": Chain("All labels, ResNet-161 + ResNet-33", ("imagenet/efficient_pixels_resnet161",)),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
-    "detect_supervised": Chain("Detection, supervised", (_152, "voc/detect_supervised"), runs="runs/voc"),
+    "detect_supervised": Chain(
+        "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
+    ),
 }
 
 # What of a rung of Fig. 3 is ours.

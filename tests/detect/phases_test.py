@@ -9,7 +9,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.data.sources.named import Named, image_names
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.detect.phases import Lengths, best_length, divided, lengths
+from cpc_tf.detect.phases import Lengths, best_length, divided, is_over, lengths
 from cpc_tf.detect.run import detect
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.settings import ConfigError, replace
@@ -81,6 +81,12 @@ def test_the_best_look_is_chosen_and_of_equals_the_earliest(found, steps):
     records = best_length(Looks(*found), divided(SOURCE, 0.2, seed=0), Lengths(7, 6))
     assert [record["steps"] for record in records] == [0, 3, 6]
     assert [record["steps"] for record in records if record["chosen"]] == [steps]
+
+
+def test_the_search_ends_when_no_look_gets_better():
+    looks = [{"step": i, "held_out_map_all": x} for i, x in enumerate((0.1, 0.3, 0.2, 0.3, 0.4, 0.1, 0.4))]
+    ended = [is_over([{"step": 0, "loss": 1.0}, *looks[:count]], patience=2) for count in range(8)]
+    assert ended == [False, False, False, False, True, False, False, True]
 
 
 def checkpoint(folder):
