@@ -89,6 +89,10 @@ CHAINS = {
     "uda": Chain("UDA", ("imagenet/efficient_uda",)),
     "rotation_vat": Chain("Rotation and VAT", ("imagenet/pretrain_rotation", _ON_ROTATION), fractions=(0.1, 1.0)),
     "pixels_161": Chain("All labels, ResNet-161 + ResNet-33", ("imagenet/efficient_pixels_resnet161",)),
+    "linear_bigbigan": Chain("Linear, BigBiGAN", ("imagenet/linear_bigbigan",)),
+    "efficient_bigbigan": Chain(
+        "Few labels, BigBiGAN", ("imagenet/efficient_bigbigan",), fractions=paper.TABLE_3_FRACTIONS
+    ),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
     "detect_supervised": Chain(
         "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
@@ -123,6 +127,8 @@ OURS = {
     "imagenet/efficient_pseudo_labels": "one unlabelled picture for each labelled; labels made while it trains",
     "imagenet/efficient_vat": "one unlabelled picture for each labelled; size of the disturbance",
     "imagenet/efficient_uda": "one unlabelled picture for each labelled; the paper's own augmentation",
+    "imagenet/linear_bigbigan": "images, output of the module",
+    "imagenet/efficient_bigbigan": "output of the module",
     "voc/detect": "all but the architecture, the data, colour dropping, scales and two phases: the public C4 recipe; "
     "lengths and rates of the phases ([decisions](decisions.md#detection))",
     "voc/detect_supervised": "as with CPC; the trained fourth stack is the regions' head",
