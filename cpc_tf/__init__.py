@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 from typing import Any
 
 from cpc_tf import notices
@@ -43,4 +44,7 @@ def __dir__() -> list[str]:
 
 # GPUs: memory is taken as it is needed, so that several processes can share one. Processes that we start inherit it.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+# oneDNN's convolutions on every x86 processor: TensorFlow takes them only where there is AVX-512; its own are slower.
+if platform.machine() in ("x86_64", "AMD64"):
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 notices.hide()

@@ -15,6 +15,7 @@ import sys
 import tensorflow as tf
 
 SIZE = 1024  # of the matrices that a GPU is tried with
+_CPUINFO = "/proc/cpuinfo"
 
 
 def describe(strategy: tf.distribute.Strategy, precision: str = "float32", xla: bool = False) -> str:
@@ -50,6 +51,18 @@ def unused_gpu() -> str:
     if hidden or tf.config.list_physical_devices("GPU") or not has_driver():
         return ""
     return f"this machine has an NVIDIA driver, but TensorFlow finds no GPU and computes on the CPU: {_remedy()}"
+
+
+def slow_precision(strategy: tf.distribute.Strategy, precision: str) -> str:
+    """Returns a warning if a run computes on a CPU that emulates its 16-bit precision; else an empty string."""
+    specs = [tf.DeviceSpec.from_string(name) for name in strategy.extended.worker_devices]
+    has, on_cpu = _processor_flags(), all(spec.device_type == "CPU" for spec in specs)
+    if precision == "float32" or not on_cpu or not has or "avx512f" in has:
+        return ""
+    return (
+        f"--precision={precision}: this processor has no AVX-512 and emulates it; a run with --precision=float32 takes "
+        "about 0.3 of the time here, and rounds otherwise"
+    )
 
 
 def has_driver() -> bool:
@@ -118,13 +131,17 @@ def _remedy() -> str:
 
 def _instructions() -> str:
     """The widest vectors of this processor, or its architecture."""
-    known = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX"}
+    known, has = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX"}, _processor_flags()
+    return next((name for flag, name in known.items() if flag in has), platform.machine())
+
+
+def _processor_flags() -> list[str]:
+    """What an x86 processor can do, as Linux names it; empty elsewhere."""
     try:
-        with open("/proc/cpuinfo") as file:
-            flags = next((line.split() for line in file if line.startswith("flags")), [])
+        with open(_CPUINFO) as file:
+            return next((line.split() for line in file if line.startswith("flags")), [])
     except OSError:
-        flags = []
-    return next((name for flag, name in known.items() if flag in flags), platform.machine())
+        return []
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS
 # Flags that name a place. Of the first ones the last part of the path is compared, the others do not count.
 NAMED = ("dataset", "pictures", "encoder", "initial_encoder")
 PLACES = ("module", "workdir", "output", "data_dir")
+GIVEN = ("--encoder=", "--initial_encoder=", "--module=")  # of a command: modules, whose values count
 
 Command = Sequence[str]  # module and flags
 Steps = Sequence[tuple]  # of (Command, file that the command writes last)
@@ -102,7 +103,7 @@ def weights(steps: Steps) -> dict[str, str]:
     """{name: digest of the values} of the modules that a run is given; not of those that its steps export."""
     made = [os.path.dirname(file) for _, file in steps]
     words = [word for command, _ in steps for word in command]
-    given = [word.partition("=")[2] for word in words if word.startswith(("--encoder=", "--initial_encoder="))]
+    given = [word.partition("=")[2] for word in words if word.startswith(GIVEN)]
     found = {}
     for place in given:
         folder = place.rpartition(":")[2]

@@ -29,7 +29,17 @@ from studies import records
 from studies.records import Command
 
 # Each is a folder with a study.py, which has `runs(places)`, `table(records)` and perhaps `keep` (see `carry_out`).
-STUDIES = ("label_curve", "choices", "detection", "ladder", "augmentation", "causes", "health")
+STUDIES = (
+    "label_curve",
+    "propagation",
+    "choices",
+    "detection",
+    "ladder",
+    "augmentation",
+    "causes",
+    "health",
+    "release",
+)
 MODULE = "modules/imagenette_128px"
 
 
@@ -71,10 +81,10 @@ def pretrained(folder: str, preset: str, more: Command) -> list[tuple[Command, s
     return [(pretrain, f"{folder}/pretrain/result.json"), (export, f"{folder}/hub/encoder.json")]
 
 
-def linear(folder: str, more: Command) -> tuple[Command, str]:
-    """The step that classifies on the SavedModel in FOLDER/hub, without baselines."""
-    command = ["cpc_tf.linear", *more, "--nobaselines", f"--encoder=graph:{folder}/hub", f"--workdir={folder}/linear"]
-    return command, f"{folder}/linear/result.json"
+def linear(folder: str, more: Command, name: str = "linear") -> tuple[Command, str]:
+    """The step that classifies on the SavedModel in FOLDER/hub, without baselines, in FOLDER/NAME."""
+    command = ["cpc_tf.linear", *more, "--nobaselines", f"--encoder=graph:{folder}/hub", f"--workdir={folder}/{name}"]
+    return command, f"{folder}/{name}/result.json"
 
 
 class Slot(NamedTuple):

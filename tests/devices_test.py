@@ -80,6 +80,32 @@ def test_a_driver_that_is_not_used_is_a_warning(tmp_path, machine, caplog, monke
     assert "this machine has an NVIDIA driver, but TensorFlow finds no GPU and computes on the CPU: " in caplog.text
 
 
+@pytest.mark.parametrize(("flags", "kind", "precision", "warned"), [
+    ("fpu avx avx2", "CPU", "bfloat16", True),
+    ("fpu avx avx2", "CPU", "float16", True),
+    ("fpu avx avx2", "CPU", "float32", False),
+    ("fpu avx avx2 avx512f", "CPU", "bfloat16", False),
+    ("fpu avx avx2", "GPU", "bfloat16", False),
+    ("fpu avx avx2", "TPU", "bfloat16", False),
+    (None, "CPU", "bfloat16", False),  # not x86, or not Linux
+])  # fmt: skip
+def test_the_warning_of_a_precision_that_the_processor_emulates(flags, kind, precision, warned, tmp_path, monkeypatch):
+    if flags:
+        (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: {flags}\n")
+    monkeypatch.setattr(devices, "_CPUINFO", f"{tmp_path}/cpuinfo")
+    warning = devices.slow_precision(strategy(kind, 1), precision)
+    assert warning.startswith(f"--precision={precision}: this processor has no AVX-512") is warned
+    assert bool(warning) is warned
+
+
+def test_a_run_warns_of_its_precision(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(devices, "_processor_flags", lambda: ["avx2"])
+    config = unflatten(PretrainConfig, {"workdir": f"{tmp_path}/run", "strategy": "single", "precision": "float16"})
+    with open_run(config, "pretrain"):
+        pass
+    assert caplog.text.count("a run with --precision=float32 takes about 0.3 of the time") == 1
+
+
 @pytest.mark.parametrize(("names", "driver", "hidden", "warned"), [
     ((), True, None, True),
     ((), True, "0", True),
@@ -145,15 +171,17 @@ def test_the_set_up_tries_each_gpu_or_says_what_to_do(machine, monkeypatch, caps
         devices.main()
 
 
-def test_our_processes_take_memory_of_a_gpu_as_they_need_it(tmp_path):
-    """And the processes that they start, unless someone sets it otherwise."""
+def test_our_processes_set_up_tensorflow(tmp_path):
+    """And the processes that they start, unless someone sets it otherwise: a GPU's memory as needed, oneDNN on x86."""
     (tmp_path / "tensorflow.py").write_text("")
-    code = "import cpc_tf, os; print(os.environ['TF_FORCE_GPU_ALLOW_GROWTH'])"
-    environment = {name: value for name, value in os.environ.items() if name != "TF_FORCE_GPU_ALLOW_GROWTH"}
-    for more, wanted in (({}, "true\n"), ({"TF_FORCE_GPU_ALLOW_GROWTH": "false"}, "false\n")):
-        environment = {**environment, "PYTHONPATH": f"{tmp_path}:{ROOT}", **more}
+    names = ("TF_FORCE_GPU_ALLOW_GROWTH", "TF_ENABLE_ONEDNN_OPTS")
+    code = f"import cpc_tf, os; print(*map(os.environ.get, {names}))"
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    for values in (("true", "1"), ("false", "0")):
+        changed = dict(zip(names, values)) if values[1] == "0" else {}
+        environment = {**environment, "PYTHONPATH": f"{tmp_path}:{ROOT}", **changed}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-        assert done.stdout == wanted
+        assert done.stdout.split() == list(values)
 
 
 def test_the_line_reads_real_strategies(two_replicas):

@@ -140,6 +140,19 @@ def test_the_demo_runs_one_process_a_gpu(machine, tmp_path, installed, gpus, arg
         assert len(re.findall(rf'(?<!"){venv}/bin/python -m (?!cpc_tf.report)', dry)) == 9
 
 
+@pytest.mark.parametrize(("flags", "gpus", "float32"), [
+    ("flags : fpu avx2", 0, True),
+    ("flags : fpu avx2 avx512f", 0, False),
+    ("flags : fpu avx2", 1, False),
+    ("Features : fp asimd", 0, False),  # not x86
+])  # fmt: skip
+def test_the_demo_does_not_emulate_bfloat16(machine, tmp_path, flags, gpus, float32):
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}\n")
+    (tmp_path / "installed").write_text("classic gpu")
+    dry = machine("make", f"VENV={tmp_path}", f"CPUINFO={tmp_path}/cpuinfo", "-n", "demo", gpus=gpus).stdout
+    assert ("flags/photos/pretrain.flags --precision=float32" in dry) is float32
+
+
 @pytest.mark.slow
 def test_a_command_has_a_gpu_to_itself(machine, tmp_path):
     """Four commands on two GPUs: `mkdir` fails if another has the same."""

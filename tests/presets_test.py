@@ -23,7 +23,19 @@ LADDER = {
     "5_rc": {"augment": "colour_drop"},
     "6_hp": {"directions": 4},
     "7_lp": {"image_size": 64, "patch_size": 16, "patch_stride": 12},
-    "8_pa": {"augment": "small_patches"},
+    "8_pa": {"augment": "full"},
+    "9_small_patches": {"augment": "small_patches"},  # ours
+}
+# The same on ImageNet. The larger patches need other offsets; --recompute changes memory alone.
+IMAGENET_LADDER = {
+    "1_v1": {},
+    "2_mc": {"encoder": "resnet161"},
+    "3_bu": {"directions": 2},
+    "4_ln": {"norm": "layer", "recompute": True},
+    "5_rc": {"augment": "colour_drop"},
+    "6_hp": {"directions": 4},
+    "7_lp": {"image_size": 260, "patch_size": 80, "patch_stride": 36, "steps_to_ignore": 2, "steps_to_predict": 3},
+    "8_pa": {"augment": "full"},
 }
 
 
@@ -56,15 +68,17 @@ CPC_V1 = flags("""
 """)
 # Appendix B.
 LINEAR = flags("""
-    --dataset=imagenet2012 --split=train --test_split=validation --geometry_from=encoder --augment=full --mirror=false
-    --learning_rate=0.0005 --batch_size=512 --cached_views=0
+    --dataset=imagenet2012 --split=train --test_split=validation --geometry_from=encoder --augment=encoder
+    --mirror=false --learning_rate=0.0005 --batch_size=512 --cached_views=0
 """)
 # Appendix C.
 EFFICIENT = flags("""
     --dataset=imagenet2012 --image_size=224 --augment=full --augment_changes= --endpoint=feature_map --head_blocks=11
     --head_width=4096 --search_rates=0.05,0.1,0.2 --search_decays=1e-5,1e-2 --search_dropouts=0,1
-    --batch_size=512 --search_batches=1,2
+    --batch_size=512 --search_multiples=1,2 --encoder_adam=paper
 """)
+# Appendix C.1: four depths, a linear layer behind the network's last mean.
+PIXELS = flags("--backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2 --norm=batch --head_blocks=0")
 # Sec. 4.3, Doersch et al. 2015, and the public C4 recipe.
 DETECT = flags("""
     --dataset=voc/2007 --split=train+validation --test_split=test --canvas_colour_drop=0.5 --smallest_area=150000
@@ -81,7 +95,8 @@ WANTED = {
     "flags/imagenet/linear.flags": LINEAR,
     "flags/imagenet/efficient.flags": EFFICIENT,
     "flags/voc/detect.flags": DETECT,
-    "flags/imagenet/efficient_pixels.flags": {**EFFICIENT, "backbone": "resnet200_v2"},
+    "flags/imagenet/efficient_pixels.flags": {**EFFICIENT, **PIXELS},
+    "flags/imagenet/efficient_pixels_resnet161.flags": {**EFFICIENT, "backbone": "resnet161", "norm": "batch"},
     "flags/imagenet/linear_bigbigan.flags": {
         **LINEAR,
         **BIGBIGAN,
@@ -99,8 +114,8 @@ def in_root(monkeypatch):
 
 
 def task_of(path):
-    """The task that a flag file is for: its name begins with the task's."""
-    name = pathlib.Path(path).stem
+    """The task that a flag file is for: its name begins with the task's. A release is a pre-training."""
+    name = pathlib.Path(path).stem.replace("release", "pretrain")
     kinds = [kind for kind in TASKS if name == kind or name.startswith(f"{kind}_")]
     assert len(kinds) == 1, f"{path}: which binary is this for? Known names begin with {', '.join(TASKS)}"
     return TASKS[kinds[0]]
@@ -171,17 +186,17 @@ def test_the_header_gives_the_command_and_marked_expectations(path):
 @pytest.mark.parametrize("path", FILES)
 def test_runs_are_named_by_data_encoder_and_task(path):
     """runs/DATA/ENCODER/TASK: what stands on an encoder has its name, and efficient its fraction of the labels."""
-    task, folder = task_of(path).name, pathlib.Path(path).parent.name
+    folder = pathlib.Path(path).parent.name
     data = "photos" if folder == "ablation" else folder.removesuffix("_ladder")
-    found = re.findall(r"python -m (?!export)\S+ (.*)", header(path).text)
-    for given in map(flags_of, found):
-        place = re.fullmatch(rf"runs/{data}/(\w+)/{task}{'_0.01' if task == 'efficient' else ''}", given["workdir"])
-        assert place, given["workdir"]
+    for place in re.findall(r"runs/\S+", header(path).text):
+        assert re.fullmatch(r"runs/\w+/\w+/(pretrain|hub|linear|efficient_[\d.]+|detect)", place), place
+    for task, command in re.findall(rf"python -m cpc_tf\.(\w+) (.*{path}.*)", header(path).text):
+        given = flags_of(command)
+        _, own, encoder_name, kind = given["workdir"].split("/")
+        assert (own, kind.partition("_")[0]) == (data, task)
         encoder = given.get("encoder", "") if task != "pretrain" else ""
         name = encoder.removesuffix("/hub").rpartition("/")[2]
-        assert place[1].startswith(name) if encoder == "pixels" else name in ("", place[1]), given
-    for place in re.findall(r"runs/\S+", header(path).text):
-        assert re.fullmatch(r"runs/\w+/\w+/(pretrain|hub|linear|efficient_0\.01|detect)", place), place
+        assert encoder_name.startswith(name) if encoder == "pixels" else name in ("", encoder_name), command
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -212,23 +227,55 @@ def test_the_papers_values(path):
         assert set(WANTED[path]) - constants - {"augment_changes", "train_steps", "mirror"} <= written
 
 
+def test_the_papers_presets_do_not_mirror():
+    """The paper mentions no mirroring; van den Oord et al. 2018 do."""
+    for path in FILES:
+        if path.startswith(("flags/imagenet/", "flags/voc/")):
+            found = values(parsed(path))
+            mirrored = found.get("mirror", found.get("canvas_mirror"))
+            assert mirrored == ("true" if "cpc_v1" in path else "false"), path
+
+
 def _changed(one, other):
     one, other = flatten(one), flatten(other)
     return {name: other[name] for name in one if one[name] != other[name]}
 
 
-def test_the_ladder_adds_one_change_a_rung():
-    rungs = {name: f"flags/ablation/pretrain_{name}.flags" for name in LADDER}
-    assert {path for path in FILES if "ablation/" in path} == set(rungs.values())
+@pytest.mark.parametrize(("folder", "ladder"), [("ablation", LADDER), ("imagenet_ladder", IMAGENET_LADDER)])
+def test_the_ladder_adds_one_change_a_rung(folder, ladder):
+    rungs = {name: f"flags/{folder}/pretrain_{name}.flags" for name in ladder}
+    assert {path for path in FILES if f"/{folder}/pretrain_" in path} == set(rungs.values())
     before = parsed(rungs["1_v1"])
-    wanted = {"encoder": "tiny", "norm": "batch", "directions": 1, "augment": "v1"}
+    wanted = {"norm": "batch", "directions": 1, "augment": "v1"}
     assert {name: flatten(before)[name] for name in wanted} == wanted
-    for name, changes in LADDER.items():
+    for name, changes in ladder.items():
         now = parsed(rungs[name])
         assert _changed(before, now) == changes, name
         before = now
+
+
+def test_where_the_ladders_begin_and_end():
+    begin = parsed("flags/imagenet_ladder/pretrain_1_v1.flags")
+    on_all_rungs = {"split": "train[10000:]", "learning_rate": 0.0004, "mirror": False}  # the last two are v2's
+    assert _changed(parsed("flags/imagenet/pretrain_cpc_v1.flags"), begin) == on_all_rungs
+    end = parsed("flags/imagenet_ladder/pretrain_8_pa.flags")
+    last = _changed(parsed("flags/imagenet/pretrain_resnet161.flags"), end)
+    assert {**last, "checkpoint_every": 0} == {"split": "train[10000:]", "checkpoint_every": 0}
     length_and_probe = {"train_steps", "train_epochs", "probe_every", "probe_split"}
-    assert set(_changed(before, parsed("flags/photos/pretrain.flags"))) <= length_and_probe  # it ends at the demo's
+    ours = parsed("flags/ablation/pretrain_9_small_patches.flags")
+    assert set(_changed(ours, parsed("flags/photos/pretrain.flags"))) <= length_and_probe
+
+
+def test_the_ladder_is_tested_on_images_that_nothing_learned_from():
+    linear, encoder = parsed("flags/imagenet_ladder/linear.flags"), parsed("flags/imagenet_ladder/pretrain_8_pa.flags")
+    assert linear.data.split == encoder.data.split == "train[10000:]"
+    assert linear.probe.test_split == "train[:10000]"
+    assert set(_changed(parsed("flags/imagenet/linear.flags"), linear)) == {"split", "test_split"}
+
+
+def test_the_release_is_the_modules_recipe_in_one_run():
+    one, whole = (parsed(f"flags/imagenette/{name}.flags") for name in ("pretrain_128px_longer", "release"))
+    assert _changed(one, whole) == {"train_epochs": 50 + 3 * 40, "checkpoint_every": 1000, "probe_every": 0}
 
 
 def test_the_papers_grids():

@@ -354,7 +354,7 @@ def test_what_does_not_exist_is_refused_in_a_line(tmp_path, given):
     given(work="W", pictures="P", boxes="B", only=["rung=x"], cores=0)
     with pytest.raises(SystemExit, match="^'laddr' is none of the studies label_curve, .*$"):
         command.main(["studies", "laddr"])
-    with pytest.raises(SystemExit, match="^--only=rung=x: no run of ladder has these; fields: rung, seed$"):
+    with pytest.raises(SystemExit, match="^--only=rung=x: no run of ladder has these; fields: rung, classifier, seed$"):
         command.main(["studies", "ladder"])
 
 

@@ -138,6 +138,24 @@ def open_pair(data: DataConfig, test_split: str) -> Pair:
     return Pair(*sources, summarized(data, used, [*_in_both(*sources), *lines]))
 
 
+def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
+    """Returns the pictures that a classifier may learn from without their labels: of --split and of --unlabelled.
+
+    Args:
+      data: the settings of the run.
+      source: the pictures of --split.
+
+    Raises:
+      ConfigError: --unlabelled leads nowhere.
+    """
+    if not data.folders:
+        return source
+    with _naming("split"):
+        found = pool.open_pool(data, data.split)
+    found.levels = source.levels or found.levels  # the classifier sees all pictures alike
+    return found
+
+
 def summarized(data: DataConfig, used: Sequence[summary.Used], lines: Sequence[str] = ()) -> str:
     """Returns what the start of a run says of its data: see `summary.summary`."""
     flags, lines = [data.flag], [*lines]

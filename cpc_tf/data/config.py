@@ -11,6 +11,8 @@ RANGE, FULL = "range", "full"
 ASK, CLASSES, LEFT_OUT = "ask", "classes", "left_out"
 # How an image becomes the square that is cropped: see `views.geometry.fit`.
 SQUASH, CROP, PAD = "squash", "crop", "pad"
+# Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
+PARTS = {"imagenet2012_subset/1pct": ("imagenet2012", 0.01), "imagenet2012_subset/10pct": ("imagenet2012", 0.1)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +136,22 @@ class LabelledPicturesConfig(PicturesConfig):
             raise ConfigError(
                 f"--unlabelled={self.unlabelled}: a classifier learns from pictures with labels only; pre-train on "
                 "these with python -m cpc_tf.pretrain"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class PartlyLabelledPicturesConfig(PicturesConfig):
+    """Where the images of a classifier come from that may learn from pictures without labels, too."""
+
+    unlabelled: str = setting(
+        "", "Folders of pictures for --propagation, with commas between them, beside those of --labelled"
+    )
+
+    def check(self):
+        super().check()
+        if self.unlabelled and not self.labelled:
+            raise ConfigError(
+                f"--unlabelled={self.unlabelled}: goes with a folder of pictures with labels, --labelled=FOLDER"
             )
 
 

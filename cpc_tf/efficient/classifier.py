@@ -38,7 +38,7 @@ class ResNetClassifier(keras.Model):
     Args:
       num_classes: number of logits.
       config: blocks, widths and dropout.
-      norm: 'batch' or 'none'.
+      norm: of the blocks and after them, as `make_norm` has it.
       precision: of the blocks, as `Network` has it; statistics, logits and parameters are float32.
     """
 
@@ -56,7 +56,7 @@ class ResNetClassifier(keras.Model):
                 dtype=dtype,
                 name=f"block{i + 1}",
             )
-            for i in range(config.head_blocks)
+            for i in range(config.blocks)
         ]
         self.norm = make_norm(norm, dtype, "norm")
         self.rate = config.dropout
@@ -86,11 +86,13 @@ class ResNetClassifier(keras.Model):
 def build_classifier(config: EfficientConfig, phase: str, encoder: LoadedEncoder, num_classes: int) -> ResNetClassifier:
     """Returns the classifier that a phase trains on the maps of an encoder, with all its variables.
 
-    A supervised phase ends in a linear layer, whatever the flags are. Fine-tuning has the frozen phase's classifier.
+    Fine-tuning has the frozen phase's classifier. A supervised network ends with a norm of its own, so without blocks
+    only a linear layer follows.
     """
-    side, supervised = config.images.image_size, phase == SUPERVISED
-    head = replace(config.classifier, head_blocks=0) if supervised else config.classifier
-    classifier = ResNetClassifier(num_classes, head, "none" if supervised else "batch", config.numerics.precision)
+    side, chosen = config.images.image_size, config.classifier
+    norm = "batch" if chosen.norm == "auto" else chosen.norm
+    norm = "none" if phase == SUPERVISED and not chosen.blocks else norm
+    classifier = ResNetClassifier(num_classes, chosen, norm, config.numerics.precision)
     maps = tf.function(encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
     classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
     return classifier
@@ -104,9 +106,11 @@ class Classification(Trainee):
       classifier: feature maps -> logits, built.
       phase: 'supervised', 'frozen' or 'fine-tuned'.
       config: of this phase.
-      cosine_steps: step at which a cosine of the rates ends; 0: they are constant.
+      train_steps: length of the phase; the longest that may be chosen, if one is to be.
       strategy: where it runs.
       kind: whether pictures have one label or several.
+      cosine: whether the rates are a cosine that ends at `train_steps`; else they are constant.
+      drop_step: step from which on they are a tenth; 0: nowhere.
 
     Raises:
       ConfigError: if the batch cannot be divided among the replicas.
@@ -118,9 +122,11 @@ class Classification(Trainee):
         classifier: ResNetClassifier,
         phase: str,
         config: EfficientConfig,
-        cosine_steps: int,
+        train_steps: int,
         strategy: tf.distribute.Strategy,
         kind: LabelKind = label_kinds.ONE,
+        cosine: bool = True,
+        drop_step: int = 0,
     ):
         self.kind, self.metric_names = kind, kind.metric_names
         numerics = config.numerics if encoder.compiles else replace(config.numerics, xla="off")
@@ -139,7 +145,11 @@ class Classification(Trainee):
             self.rates, peaks = ("finetune_rate", "encoder_rate"), (sgd.finetune_rate, sgd.encoder_rate)
         else:
             peaks = (sgd.learning_rate,)
-        rates = [Schedule(peak, cosine_steps=cosine_steps) for peak in peaks]
+        cosine_steps, drops = train_steps if cosine else 0, [drop_step] if drop_step else []
+        with strategy.scope():
+            # What `drop_rates` lowers while it trains. Not saved: the evaluations so far say it.
+            self._factor = tf.Variable(1.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+        rates = [Schedule(peak, cosine_steps=cosine_steps, drops=drops, factor=self._factor) for peak in peaks]
         # Details of the encoder's Adam; None: Keras' defaults.
         paper = OptimizerConfig() if phase == FINE_TUNED and sgd.encoder_adam == "paper" else None
         self._clipped = (len(by_sgd), paper.clip_norm) if paper else None
@@ -158,6 +168,10 @@ class Classification(Trainee):
         encode = functools.partial(self._maps, training=phase != FROZEN)
         self._encode = self.compiled(encode) if self.exchanges and not encoder_exchanges else encode
         self._logits = on_replicas(lambda x: classifier(self._maps(x)), strategy, ENCODED, numerics.xla)
+
+    def drop_rates(self, dropped: bool) -> None:
+        """Makes the rates of the following steps a tenth of what they would be, or not."""
+        self._factor.assign(0.1 if dropped else 1.0)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
         """Returns images or latents, labels and, with label propagation, pictures without labels.

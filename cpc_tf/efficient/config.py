@@ -3,11 +3,11 @@
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import ImageConfig, LabelledPicturesConfig
+from cpc_tf.data.config import ImageConfig, PartlyLabelledPicturesConfig
 from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
+from cpc_tf.settings import LARGEST, MOST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
 from cpc_tf.training.config import NumericsConfig, TrainingConfig
 
 
@@ -56,14 +56,26 @@ class ClassifierConfig(Settings):
     )
     backbone: str = setting(
         "resnet200_v2",
-        "Architecture of the encoder if --encoder is 'pixels' or 'random'",
+        "Architecture of the encoder if --encoder is 'pixels' or 'random'. For 'pixels' it may be several with commas "
+        "between them: the search draws from these and tries the first one first",
         source="App. C.1",
-        choices=tuple(NETWORKS),
+    )
+    norm: str = setting(
+        "auto",
+        "Norm of --backbone and of the classifier's blocks; auto: batch norm, but if --encoder is 'random' its "
+        "backbone has the norm of pre-training",
+        choices=("auto", "layer", "channel", "batch", "none"),
     )
     recompute: bool = setting(
         False, "Recompute the encoder's activations in the backward pass: less memory, a third more time"
     )
-    head_blocks: int = setting(11, "Residual blocks of the classifier", source="App. C.2", minimum=0, maximum=1000)
+    head_blocks: int = setting(
+        -1,
+        "Residual blocks of the classifier; -1: 11, and none if --encoder is 'pixels'",
+        source="App. C.2",
+        minimum=-1,
+        maximum=1000,
+    )
     head_width: int = setting(
         4096,
         "Channels of a block of the classifier; inside it a quarter of these",
@@ -73,12 +85,35 @@ class ClassifierConfig(Settings):
     )
     dropout: float = setting(0.5, "Dropout before the last layer", source="App. C", minimum=0, maximum=0.99)
 
+    def check(self):
+        for backbone in self.backbones:
+            if backbone not in NETWORKS:
+                raise ConfigError(f"--backbone={self.backbone}: must be of {', '.join(NETWORKS)}")
+        if len(self.backbones) > 1 and self.encoder not in ("", PIXELS):  # a preset alone names no encoder
+            raise ConfigError(
+                f"--backbone={self.backbone}: several are for --encoder={PIXELS}, the supervised baseline; name one"
+            )
+
+    @property
+    def backbones(self) -> list[str]:
+        """The architectures of --backbone."""
+        return self.backbone.split(",")
+
+    @property
+    def blocks(self) -> int:
+        """The number of residual blocks of the classifier."""
+        return self.head_blocks if self.head_blocks >= 0 else 0 if self.encoder == PIXELS else 11
+
 
 @dataclasses.dataclass(frozen=True)
 class SgdConfig(Settings):
     """How it is trained: appendix C."""
 
-    learning_rate: float = rate(0.1, "Learning rate of SGD at the start of its cosine", source="App. C: 0.05, 0.1, 0.2")
+    learning_rate: float = rate(
+        0.1,
+        "Learning rate of SGD at the start; it falls as a cosine, or see --patience",
+        source="App. C: 0.05, 0.1, 0.2",
+    )
     momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
     weight_decay: float = setting(
         1e-4,
@@ -93,13 +128,22 @@ class SgdConfig(Settings):
     finetune_rate: float = rate(0.01, "Learning rate of the classifier's SGD while fine-tuning")
     encoder_rate: float = rate(1e-4, "Learning rate of the encoder's Adam while fine-tuning")
     encoder_adam: str = setting(
-        "keras",
-        "Details of the encoder's Adam while fine-tuning. 'keras': Keras' defaults; 'paper': the paper's of "
-        "pre-training, with clipped gradients and averaged weights",
+        "paper",
+        "Details of the encoder's Adam while fine-tuning. 'paper': those of pre-training, with clipped gradients and "
+        "averaged weights; 'keras': Keras' defaults",
         source="App. C.2: the same as previously",
-        choices=("keras", "paper"),
+        choices=("paper", "keras"),
     )
-    looks: int = constant(4, "Evaluations while fine-tuning: lengths to select from", minimum=1, maximum=100)
+    patience: int = count(
+        0,
+        "Evaluations in a row without a better held-out score after which the rate drops to a tenth, and after as many "
+        "more the phase ends; fine-tuning ends at once. The longest training is --train_steps. 0: lengths as given",
+        source="Sec. 4.2: till convergence",
+        minimum=0,
+        maximum=1000,
+    )
+    look_steps: int = constant(500, "Least steps between evaluations on held-out labels", minimum=1, maximum=MOST)
+    least_looks: int = constant(4, "Least evaluations on held-out labels in a phase", minimum=1, maximum=1000)
     cached_views: int = count(
         0, "Views of each image that the frozen phase encodes once; 0: encode at each step", minimum=0, maximum=10_000
     )
@@ -126,7 +170,7 @@ class SearchConfig(Settings):
     search_dropouts: str = fraction(
         "0,1", "Least and largest dropout of the search", source="App. C.1", listed=float, flag=False
     )
-    search_batches: str = count(
+    search_multiples: str = count(
         "1,2",
         "Batch sizes that the search draws from, as multiples of --batch_size",
         source="App. C.1: 16, 32 a worker",
@@ -150,7 +194,7 @@ class EfficientConfig(Settings):
     """All settings of `python -m cpc_tf.efficient`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
-    data: LabelledPicturesConfig = LabelledPicturesConfig()
+    data: PartlyLabelledPicturesConfig = PartlyLabelledPicturesConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()
     augment: AugmentConfig = AugmentConfig()
@@ -162,13 +206,25 @@ class EfficientConfig(Settings):
     numerics: NumericsConfig = NumericsConfig()
 
     def check(self):
+        if self.sgd.patience and not self.labels.held_out:
+            raise ConfigError(f"--patience={self.sgd.patience}: needs held-out labels, --held_out is 0")
         chosen = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
+            if self.data.unlabelled:
+                raise ConfigError(
+                    f"--unlabelled={self.data.unlabelled}: a classifier learns from pictures without labels only with "
+                    "--propagation; pre-train on these with python -m cpc_tf.pretrain"
+                )
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
             raise ConfigError(
                 f"{chosen}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
                 "train all with --encoder=pixels"
+            )
+        if self.propagation.propagation == "pseudo_labels" and self.sgd.patience:
+            raise ConfigError(
+                f"{chosen}: their weight rises with the part of the training that is done, which is not known with "
+                f"--patience={self.sgd.patience}; use --patience=0"
             )
         if self.propagation.propagation == "uda" and not self.augment.policy.used:
             raise ConfigError(f"{chosen}: needs the transformations of --augment, which is {self.augment.title}")

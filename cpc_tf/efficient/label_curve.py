@@ -65,8 +65,9 @@ def curves(runs: Sequence[Run]) -> Curves:
     for method in methods(runs):
         at = sorted(set(map(fraction, method.runs)))
         found.append({f: method._replace(runs=[run for run in method.runs if fraction(run) == f]) for f in at})
-    ours = [curve for curve in found if method_of(curve).pretrained]
-    pixels = [curve for curve in found if method_of(curve).trained_by == "pixels"]
+    alone = [curve for curve in found if not method_of(curve).propagation]  # from labels alone, as in the paper
+    ours = [curve for curve in alone if method_of(curve).pretrained]
+    pixels = [curve for curve in alone if method_of(curve).trained_by == "pixels"]
     return Curves(found, max(ours, key=len, default={}), max(pixels, key=len, default={}))
 
 
@@ -83,6 +84,8 @@ def labels_of(point: Method) -> int:
 def doubt(point: Method) -> str:
     """Returns why the runs at a fraction may be too short to claim a gain, or ''."""
     run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
+    if any(trial.get("chosen") is True and trial.get("converged") is True for trial in run.get("search", [])):
+        return ""
     preset, steps = presets.own_preset(run["dataset"], *names, "efficient"), first_steps(run)
     short = presets.remark([presets.shorter(EfficientConfig, preset, steps, labels_of(point))])
     return short or ("" if preset else "no preset for this dataset") or ("" if steps else "unknown number of steps")

@@ -16,7 +16,10 @@ from cpc_tf.results.methods import fraction, methods
 from cpc_tf.results.runs import Run, is_number
 
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
-TRIED = {"Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size", "Steps": "steps"}
+TRIED = {
+    **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},
+    **{"Steps": "steps", "Drop": "drop_step"},
+}
 MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
 PAIRS = 8  # classes in the table of confusions
 
@@ -53,7 +56,8 @@ def table_2(found: Curves, dataset: str) -> Table:
         for curve in found.all[::-1]:
             method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
             pixels = f"{method.architecture or 'classifier'} trained on {method.title}"
-            name = pixels if method.trained_by == "pixels" else f"trained on {method.title} features"
+            features = method.title if method.propagation else f"trained on {method.title} features"
+            name = pixels if method.trained_by == "pixels" else features
             lines.append((group, name, "measured", values))
         for name, rule in label_curve.RULES.items():
             lines.append((group, name, "gain", {f: found.gain(f, metric, rule) for f in found.ours}))
@@ -88,6 +92,8 @@ def _phases(found: Curves, group: str, metric: str) -> Lines:
     lines: Lines = []
     for curve in found.all[::-1]:
         for phase, name in PHASES.items():
+            if phase == "frozen" and method_of(curve).propagation:
+                continue  # learns from labels alone
             stated = {f: [r.get("phases", {}).get(phase, {}).get(metric) for r in p.runs] for f, p in curve.items()}
             values = {f: spread(v for v in own if is_number(v) and 0 <= v <= 1) for f, own in stated.items()}
             lines += [(group, method_of(curve).title + name, "measured", values)] if any(values.values()) else []
@@ -118,7 +124,10 @@ def search(runs: Sequence[Run]) -> list[Block]:
             right = spread([right]) if is_number(right) else None
             name = f"{title}, {percent(fraction(run))}, seed {run.get('seed', 0)}"
             rows.append(Row([name, trial.get("phase"), rate, *map(trial.get, TRIED.values()), right, same_phase]))
-    note = "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. All trials: report.json."
+    note = (
+        "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. Drop: the step after "
+        "which the rate was a tenth, at a plateau; 0: none. All trials: report.json."
+    )
     columns = ["Run", "Phase", "Rate", *TRIED, "Held-out top-1, %", "Tried"]
     table = Table("search", "Chosen settings", columns, rows, note)
     return [Details("The settings that the held-out labels chose", [table])] if rows else []

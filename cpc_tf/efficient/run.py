@@ -7,20 +7,21 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.data import catalog
+from cpc_tf.data.config import PARTS
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels
-from cpc_tf.efficient.phases import Evaluated, Inputs, Phases, fine_tuning, first_phase, folder
+from cpc_tf.efficient.phases import Evaluated, Phases, fine_tuning, first_phase, folder, load_encoder
 from cpc_tf.efficient.propagation.config import NONE
-from cpc_tf.efficient.selection import Selection, select
+from cpc_tf.efficient.selection import Selection, as_given, select
 from cpc_tf.encoders.card import PIXELS
-from cpc_tf.encoders.load import load_feature_maps
 from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
-from cpc_tf.settings import ConfigError
-from cpc_tf.training.strategy import is_chief, wants_xla
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
 
@@ -53,28 +54,17 @@ def _is_whole(result: dict[str, Any]) -> bool:
 
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
     """Opens the data and prints a summary, chooses the labels and loads the encoder. Raises ConfigError."""
-    seed, chosen = config.training.seed, config.classifier
-    source, test_source, summary = catalog.open_pair(config.data, config.labels.test_split)
+    source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
     if is_chief(config.training):
         print(summary, flush=True)
-    labels = choose_labels(source.labels(), source.class_names, config.labels, seed)
+    labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
     propagated = config.propagation.propagation
     if propagated != NONE and source.several_labels:
         raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
-    with strategy.scope():
-        encoder = load_feature_maps(
-            chosen.encoder,
-            chosen.endpoint,
-            config.images.image_size,
-            backbone=chosen.backbone,
-            signature=chosen.signature,
-            trained=bool(fine_tuning(config)),
-            seed=seed,
-            precision=config.numerics.precision,
-            recompute=chosen.recompute,
-            xla=wants_xla(config.numerics.xla, strategy),
-        )
-    unlabelled = None if propagated == NONE else source
+    encoder = load_encoder(config, strategy)
+    unlabelled = None if propagated == NONE else catalog.open_unlabelled(config.data, source)
+    if unlabelled and is_chief(config.training):
+        print(f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used", flush=True)
     inputs = Inputs(config, encoder, source, test_source, labels, strategy, unlabelled)
     return labels, Phases(encoder, inputs, strategy)
 
@@ -86,10 +76,10 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
-    with fetching(*phases.inputs.sources):
+    with fetching(*phases.inputs.sources, *filter(None, [phases.inputs.unlabelled])):
         if labels.held_out is None:
             print("nothing is held out: settings and lengths as given", flush=True)
-            selection = Selection([], config, fine_tuning(config))
+            selection = as_given(config)._replace(finetune_steps=fine_tuning(config))
         else:
             selection = select(config, phases)
         tested, results = _train(selection, phases)
@@ -98,15 +88,16 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
     workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, kind))
     _draw(phases, workdir)
     held_out = len(labels.held_out) if selection.records else 0
+    dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))
     return workdir.finish(
         {
             "encoder": config.classifier.encoder,
             "identity": phases.encoder.identity.to_json(),
-            "backbone": config.classifier.backbone,
-            "dataset": config.data.origin,
+            "backbone": selection.config.classifier.backbone,
+            "dataset": dataset,
             "num_classes": len(names),
             "class_names": names,
-            "label_fraction": labels.fraction,
+            "label_fraction": part * labels.fraction,
             "num_train_labels": len(labels.chosen),
             "levels": levels,
             "seed": config.training.seed,
@@ -140,7 +131,7 @@ def _train(selection: Selection, phases: Phases) -> tuple[Evaluated, dict[str, d
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
     config, steps = selection.config, selection.finetune_steps
     first = first_phase(config)
-    trainee = phases.first(folder(config, first), "chosen")
+    trainee = phases.first(folder(config, first), "chosen", selection.length)
     tested = phases.test(config, trainee)
     results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):

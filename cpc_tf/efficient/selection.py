@@ -9,6 +9,7 @@ import numpy as np
 from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase, folder
+from cpc_tf.efficient.plateau import Length
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
@@ -22,7 +23,8 @@ class Selection(NamedTuple):
 
     records: list[dict[str, Any]]  # of all trials; empty if there was nothing to choose
     config: EfficientConfig  # the run's settings with the best of these
-    finetune_steps: int  # length of fine-tuning; 0 if there is none, or if none was best
+    length: Length | None = None  # of the first phase, if it was found; None: as given
+    finetune_steps: int = 0  # length of fine-tuning; 0 if there is none, or if none was best
 
     @property
     def temperature(self) -> float | None:
@@ -40,14 +42,13 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
       Diverged: all settings diverge. If only some do, they are recorded and not chosen.
     """
     phase, tried = first_phase(config), trials(config)
-    if len(tried) == 1 and phase == SUPERVISED:  # only for the temperature it would take as long again
-        return Selection([], config, 0)
+    if len(tried) == 1 and phase == SUPERVISED and not config.sgd.patience:
+        return as_given(config)  # only for the temperature it would take as long again
     records, divergence = [], None
     for number, settings in enumerate(tried):
         trial = replace(folder(config, "search", phase, str(number)), **settings)
         try:
-            trainee = phases.first(trial, "fit")
-            found = {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
+            found = _converged(trial, phases) if config.sgd.patience else _trained(trial, phases)
         except loop.Diverged as error:
             divergence, found = error, DIVERGED
         records.append({"phase": phase, **settings, **found, "chosen": False})
@@ -56,16 +57,37 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
         raise divergence
     chosen = best(records)
     records[chosen]["chosen"] = True
-    selection = Selection(records, replace(config, **tried[chosen]), 0)
+    length = Length(records[chosen]["steps"], records[chosen]["drop_step"]) if config.sgd.patience else None
+    selection = Selection(records, replace(config, **tried[chosen]), length)
     if not fine_tuning(config):
         return selection
-    return _with_length(selection, folder(selection.config, "search", phase, str(chosen)), phases)
+    # Found lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
+    names = ["search", phase, str(chosen), *(["best"] if length else [])]
+    return _with_length(selection, folder(selection.config, *names), phases)
+
+
+def as_given(config: EfficientConfig) -> Selection:
+    """Returns the settings as they are given, where there is nothing to choose."""
+    return Selection([], replace(config, **trials(config)[0]))
+
+
+def _trained(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
+    """Returns what a trial of the given length found."""
+    trainee = phases.first(trial, "fit")
+    return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
+
+
+def _converged(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
+    """Returns what a trial found that trains until the held-out score stays; see `plateau`."""
+    found = phases.converge(trial)
+    scores = {name: value for name, value in found.best.items() if name.startswith("held_out_")}
+    return {**scores, **found.length._asdict(), "converged": found.ended}
 
 
 def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
     """Adds rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
     config = selection.config
-    start = phases.first(first, "fit")  # finished before: only restored
+    start = phases.first(first, "fit", selection.length)  # of a given length: finished before, only restored
     weights = start.classifier.get_weights()
     none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
     records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
@@ -86,24 +108,24 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
     chosen = records[best(records)]
     chosen["chosen"] = True
     tuned = replace(config, encoder_rate=chosen["encoder_rate"] or rates[0])
-    return Selection([*selection.records, *records], tuned, chosen["steps"])
+    return Selection([*selection.records, *records], tuned, selection.length, chosen["steps"])
 
 
 def trials(config: EfficientConfig) -> list[dict[str, Any]]:
     """Returns the settings to try in the first phase, {flag: value}: the given ones, then random ones.
 
-    Rates and multiples of the batch are drawn from their lists, weight decay uniformly on the log scale, dropout
-    uniformly.
-    A function of the seed: trial n is the same whatever the number of trials.
+    Rates, multiples of the batch and several backbones are drawn from their lists, weight decay uniformly on the log
+    scale, dropout uniformly. A function of the seed: trial n is the same whatever the number of trials.
     """
-    search = config.search
+    search, backbones = config.search, config.classifier.backbones
     given = {
         "learning_rate": config.sgd.learning_rate,
         "weight_decay": config.sgd.weight_decay,
         "dropout": config.classifier.dropout,
         "batch_size": config.training.batch_size,
     }
-    tried = [given]
+    several = len(backbones) > 1
+    tried = [{**given, **({"backbone": backbones[0]} if several else {})}]
     for number in range(1, search.search_trials):
         random = np.random.default_rng([config.training.seed, number])
         decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
@@ -112,7 +134,8 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
                 "learning_rate": float(random.choice(search.numbers("search_rates") or [given["learning_rate"]])),
                 "weight_decay": float(f"{decay:.3g}"),
                 "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
-                "batch_size": given["batch_size"] * int(random.choice(search.numbers("search_batches"))),
+                "batch_size": given["batch_size"] * int(random.choice(search.numbers("search_multiples"))),
+                **({"backbone": str(random.choice(backbones))} if several else {}),
             }
         )
     return tried

@@ -16,7 +16,7 @@ TASK = Task(
         "label_fraction": "a positive number",
         **dict.fromkeys(METRICS, "a fraction from 0 to 1"),
     },
-    optional={"phases": "records by name", "search": "a list of records"},
+    optional={"propagation": "a text", "phases": "records by name", "search": "a list of records"},
     report=report,
     required_of_several={
         "num_train_labels": "a positive integer",

@@ -90,6 +90,7 @@ def load_feature_maps(
     vectors: bool = True,
     update_statistics: bool = True,
     recompute: bool = False,
+    norm: str = "auto",
     xla: bool = False,
 ) -> LoadedEncoder:
     """Returns the encoder that --encoder names, with all its variables; call it in a strategy's scope.
@@ -107,6 +108,7 @@ def load_feature_maps(
       vectors: whether the output may be vectors, which become maps of a single cell.
       update_statistics: see `LoadedEncoder`.
       recompute: whether a network recomputes activations in the backward pass. Its card keeps the setting it has.
+      norm: of 'random' and 'pixels'; 'auto': what is usual for it.
       xla: whether training shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
 
     Raises:
@@ -117,7 +119,7 @@ def load_feature_maps(
     endpoint = "feature_map" if name.kind == PIXELS else endpoint
     keras.utils.set_random_seed(seed)
     card = _card(name, signature)
-    encoder = _network(name, card, backbone, precision)
+    encoder = _network(name, card, backbone, precision, norm)
     if encoder is None:
         _warn_of_precision(precision, text)
         if recompute:
@@ -172,10 +174,13 @@ def _card(name: EncoderName, signature: str = "") -> EncoderCard | None:
     return card
 
 
-def _network(name: EncoderName, card: EncoderCard | None, backbone: str, precision: str) -> Network | None:
+def _network(
+    name: EncoderName, card: EncoderCard | None, backbone: str, precision: str, norm: str = "auto"
+) -> Network | None:
     """A network, new or with the values of our module; None if the SavedModel itself is used."""
     if name.kind in (PIXELS, NEW):
         options = NETWORKS[backbone].FROM_LABELS if name.kind == PIXELS else {}
+        options = options if norm == "auto" else {**options, "norm": norm}
         return make_encoder(EncoderConfig(encoder=backbone, **options), precision)
     if name.kind == COPY:
         return make_encoder(card.encoder, precision)

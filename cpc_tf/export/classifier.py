@@ -19,7 +19,7 @@ from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.patches import patch_grid
 from cpc_tf.export import readme
 from cpc_tf.export.classifier_module import Classifying, HubClassifier, save
-from cpc_tf.export.encoder import original_maps, restore_maps
+from cpc_tf.export.encoder import classifier_of, original_maps, restore_maps
 from cpc_tf.export.module import Export
 from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of_ended
 from cpc_tf.export.verify import classifier_reference
@@ -79,7 +79,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     folder, names = os.path.join(workdir, phase), _class_names(result, workdir)
     chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
-    maps = original_maps(run, workdir)
+    maps = original_maps(chosen, workdir)
     if phase == FROZEN:  # whose checkpoints have no encoder, since it does not change it
         _refuse_another(maps, result, workdir)
     classifier = build_classifier(chosen, phase, maps, len(names))
@@ -97,9 +97,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         class_names=names,
         **_measured(result),
     )
-    blocks = f"{chosen.classifier.head_blocks} residual blocks on endpoint `{chosen.classifier.endpoint}`"
-    head = "a linear layer" if phase == SUPERVISED else blocks
-    trained = f"{head}, phase `{phase}`, {chosen.training.batch_size} images a batch"
+    trained = f"{classifier_of(chosen)}, phase `{phase}`, {chosen.training.batch_size} images a batch"
     return _export(model, result, run, workdir, step, trained, result["phases"][phase]["steps"])
 
 
@@ -164,7 +162,7 @@ def _export(
         "geometry": flatten(geometry) if is_grid else None,
         "levels": model.levels,
         "encoder": result["identity"],
-        "dataset": readme.dataset_name(run.data.origin),
+        "dataset": readme.dataset_name(result.get("dataset", run.data.origin)),
         "run": os.path.basename(workdir.rstrip("/")),
         "step": step,
         "figures": figures,

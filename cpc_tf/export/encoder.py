@@ -13,7 +13,7 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.card import EncoderCard, Training, module_name
+from cpc_tf.encoders.card import PIXELS, EncoderCard, Training, module_name
 from cpc_tf.encoders.foreign import LATENTS
 from cpc_tf.encoders.load import load_feature_maps, with_values
 from cpc_tf.encoders.loaded import EncoderName, LoadedEncoder
@@ -90,9 +90,10 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         before = None if name.is_new else name.card()
     folder = os.path.join(workdir, phase)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
-    encoder, step = _load_trained(run, before, folder, step, averaged)
+    chosen = read_config(folder, EfficientConfig)  # the phase has settings of its own: the search chose them
+    encoder, step = _load_trained(chosen, before, folder, step, averaged)
     training = Training(
-        dataset=readme.dataset_name(run.data.origin),
+        dataset=readme.dataset_name(result.get("dataset", run.data.origin)),
         augment=run.augment.augment,
         augment_changes=run.augment.augment_changes or None,
         seed=run.training.seed,
@@ -104,7 +105,6 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         label_fraction=result["label_fraction"],
         began_as=dataclasses.replace(before.training, module=module_name(name.module), phase=None) if before else None,
     )
-    chosen = read_config(folder, EfficientConfig)  # the phase has settings of its own: the search chose them
     images, endpoint, found = chosen.images, chosen.classifier.endpoint, result["phases"][phase]
     side, size = images.image_size, f"{images.image_size} x {images.image_size} px"
     if before:
@@ -117,7 +117,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
             resize=images.resize, image_size=side, patch_size=side, patch_stride=side, mirror=images.mirror
         )
         seen = f"It saw whole images, {size}: the grid is a single patch."
-    head = f"{chosen.classifier.head_blocks} residual blocks on endpoint `{endpoint}`"
+    head = classifier_of(chosen)
     titles = label_kinds.of_result(result).score_names
     where = f"on split `{chosen.labels.test_split}`, {result['num_classes']} classes"
     trained = "fine-tuned" if before else "trained"
@@ -135,8 +135,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
             ("images", f"`{training.dataset}`, split `{chosen.data.split}`, {readme.labels_of(training)}"),
             ("began as", f"module `{training.began_as.module}`" if before else "random weights"),
             ("image augmentation", f"`{chosen.augment.title}`, crops of at least {100 * images.crop_area:.3g} %"),
-            # The supervised phase ends in a linear layer, whatever the flags are.
-            ("classifier", f"{'a linear layer' if phase == SUPERVISED else head}; not part of this module"),
+            ("classifier", f"{head}; not part of this module"),
             readme.run_row(training, chosen.training.batch_size),
         ],
         figures=readme.table(
@@ -169,7 +168,15 @@ def original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
             backbone=chosen.backbone,
             seed=seed,
             signature=chosen.signature,
+            norm=chosen.norm,
         )
+
+
+def classifier_of(run: EfficientConfig) -> str:
+    """Returns what the classifier of a phase with these settings is."""
+    chosen = run.classifier
+    linear = chosen.encoder == PIXELS and not chosen.blocks
+    return "a linear layer" if linear else f"{chosen.blocks} residual blocks on endpoint `{chosen.endpoint}`"
 
 
 def restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:

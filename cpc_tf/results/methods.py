@@ -15,6 +15,8 @@ from cpc_tf.results.runs import Run, is_number
 # In the order of tables, after the objectives.
 BASELINES = {UNKNOWN: "encoder of others", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
+# Label propagation beside any of these, by the name in --propagation.
+PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "uda": "unsup. data aug."}
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
 LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
 # Flags that change no result, that `Identity` stands for, or that runs of one method may differ in.
@@ -27,12 +29,13 @@ IRRELEVANT = {
 
 
 class Method(NamedTuple):
-    """Runs that differ only in their seeds. `trained_by` is that of `Identity`."""
+    """Runs that differ only in their seeds. `trained_by` is that of `Identity`, `propagation` the flag's or ''."""
 
     title: str
     trained_by: str
     architecture: str
     runs: list[Run]
+    propagation: str = ""
 
     @property
     def pretrained(self) -> bool:
@@ -61,9 +64,8 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         began_with = known.began_with and f"from {known.began_with}"
         module = known.module if known.trained_by == UNKNOWN else ""
         dataset = known.dataset.rpartition(":")[2]
-        alike.setdefault((known.trained_by, architecture(known.architecture), dataset, began_with, module), []).append(
-            run
-        )
+        encoder = known.trained_by, architecture(known.architecture), dataset, began_with, module
+        alike.setdefault((*encoder, run.get("propagation", "")), []).append(run)
     found: dict[tuple[str, ...], list[Run]] = {}
     for key, own in alike.items():
         trained = {(run["encoder"], _seed(run)) for run in own}
@@ -74,7 +76,7 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         for encoder, same in encoders.items():
             found |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
     ranked = sorted(found, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
-    return [Method(_title(key, ranked), *key[:2], found[key]) for key in ranked]
+    return [Method(_title(key, ranked), *key[:2], found[key], key[5]) for key in ranked]
 
 
 def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -112,8 +114,13 @@ def _settings(run: Run) -> dict[str, object]:
         module, *_ = line.split() or [""]
         flags = _flags(line, IRRELEVANT - LENGTH)
         found |= {f"{module.rpartition('.')[2]} {name}": value for name, value in flags.items()}
-    steps = {"": first_steps(run), "encoder_steps": identity(run).steps}
-    return {**found, **_flags(own, IRRELEVANT), **{name: known for name, known in steps.items() if known}}
+    flags = _flags(own, IRRELEVANT - LENGTH)
+    if flags.get("patience", "0") != "0":  # the steps were found: no setting, but the most that are allowed is one
+        steps = {"encoder_steps": identity(run).steps}
+    else:
+        flags = {name: value for name, value in flags.items() if name not in LENGTH}
+        steps = {"": first_steps(run), "encoder_steps": identity(run).steps}
+    return {**found, **flags, **{name: known for name, known in steps.items() if known}}
 
 
 def _flags(line: str, but: set[str]) -> dict[str, str]:
@@ -138,10 +145,11 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     named = key[0] == UNKNOWN and key[4]  # an encoder of others: under its own name
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
     title = _own_name(key[4]) if named else title
-    same = [other for other in others if other[0] == key[0] and (not named or other[4] == key[4])]
+    same = [x for x in others if (x[0], x[5]) == (key[0], key[5]) and (not named or x[4] == key[4])]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
     telling = ", ".join(telling) or ("" if named else key[4])
-    return f"{title}{' and labels' if labels else ''}{f' ({telling})' if telling else ''}"
+    propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""
+    return f"{title}{' and labels' if labels else ''}{propagation}{f' ({telling})' if telling else ''}"
 
 
 def _own_name(module: str) -> str:

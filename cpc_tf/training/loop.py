@@ -48,6 +48,7 @@ def train(
     watch: Callable[[int, Record], str | None] = lambda step, record: None,
     evaluate: Callable[[], Record] | None = None,
     evaluate_every: int = 0,
+    ended: Callable[[Sequence[Record]], bool] = lambda records: False,
 ) -> Outcome:
     """Trains up to `train_steps`, from the newest whole checkpoint of the run if it has one.
 
@@ -55,6 +56,7 @@ def train(
       make_dataset: (first step, input context) -> infinite per-replica batches from that step on.
       watch: called with each record; may return a warning to print.
       evaluate: called every `evaluate_every` steps (0: never) and at the end; its metrics join the record.
+      ended: called with all records, at the start and after each; whether the training ends before `train_steps`.
 
     Raises:
       Diverged: the message names the last good checkpoint.
@@ -65,7 +67,7 @@ def train(
     step = resume(trainee, checkpoints, records, train_steps, workdir)
     records = [record for record in records if record["step"] <= step]
     seconds = records[-1].get("wall_seconds", 0.0) if records else 0.0
-    if step >= train_steps:
+    if ended(records) or step >= train_steps:
         if workdir.chief:
             print(f"{workdir.path}: already at step {step} of {train_steps}", flush=True)
         last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
@@ -101,6 +103,7 @@ def train(
                 record.update(evaluate())
             records.append(workdir.rounded(step, record))
             workdir.record(step, record)
+            finished = ended(records) or step == train_steps
             if workdir.chief:
                 _show(progress, record, warning)
                 # Not of the first loop, in which the input begins and the step is compiled.
@@ -109,7 +112,7 @@ def train(
                     shown = True
             # A signal to one process stops all, after the same step.
             stopped = cluster.total(trainee.strategy, stop.number)
-            if stopped or step == train_steps or step % config.checkpoint_every == 0:
+            if stopped or finished or step % config.checkpoint_every == 0:
                 for variable in trainee.trained:
                     # A norm that is not finite: the weights are not, or too large to be squared.
                     if variable.dtype.is_floating and not math.isfinite(tf.norm(tf.cast(variable, tf.float32))):
@@ -118,6 +121,8 @@ def train(
             if stopped:
                 cluster.total(trainee.strategy, 1)  # none ends before all have saved
                 raise Stopped(stop.number or signal.SIGTERM, f"saved step {step} in {workdir.path}")
+            if finished:
+                break
     return Outcome(step, records[-1], records, records[-1]["wall_seconds"])
 
 

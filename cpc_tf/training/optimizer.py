@@ -19,10 +19,19 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       warmup_steps: the length of the warm-up.
       cosine_steps: the step at which a cosine reaches zero; 0: no cosine.
       drops: steps from which on the rate is a tenth of what it was.
+      factor: a variable that multiplies the rate; not part of the configuration.
     """
 
-    def __init__(self, rate: float, warmup_steps: int = 0, cosine_steps: int = 0, drops: Sequence[float] = ()):
+    def __init__(
+        self,
+        rate: float,
+        warmup_steps: int = 0,
+        cosine_steps: int = 0,
+        drops: Sequence[float] = (),
+        factor: tf.Variable | None = None,
+    ):
         super().__init__()
+        self._factor = factor
         self.rate, self.warmup_steps, self.cosine_steps, self.drops = rate, warmup_steps, cosine_steps, list(drops)
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
@@ -36,7 +45,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
             rate *= tf.where(step >= drop, 0.1, 1.0)
         if self.warmup_steps:
             rate *= tf.minimum(1.0, (step + 1.0) / self.warmup_steps)
-        return rate
+        return rate if self._factor is None else rate * self._factor
 
     def __str__(self) -> str:
         """Returns its shape after the warm-up, as a noun phrase."""

@@ -62,7 +62,10 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             strategy, flags = strategy_of(config.training), flatten(config)
             if workdir.chief:
                 xla = wants_xla(flags.get("xla", "off"), strategy)
-                print(devices.describe(strategy, flags.get("precision", "float32"), xla), flush=True)
+                precision = flags.get("precision", "float32")
+                print(devices.describe(strategy, precision, xla), flush=True)
+                if warning := devices.slow_precision(strategy, precision):
+                    _warn_once(warning)
             if warning := devices.unused_gpu():
                 _warn_once(warning)
             yield workdir, strategy

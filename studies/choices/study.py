@@ -3,8 +3,8 @@
     python -m studies.thirds ../shared/data/imagenette-224 runs/thirds
     python -m studies choices --only=labels=0.1 --only=features=pixels
 
-The encoder has as many trials as the baseline. There are as many labels as studies/label_curve has for the same
-fraction, of a seed that it does not use.
+The encoder has as many trials as the baseline, which then tries other networks. There are as many labels as
+studies/label_curve has for the same fraction, of a seed that it does not use.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ SEED = 100
 KEPT = 2 / 3  # of the training images have labels here, the others are tested on
 SIDES = {"CPC": "efficient_128px", "pixels": "efficient_pixels_128px"}  # preset
 SHORT = "--finetune_steps=500"
+NAMES = {"base_deep": "a deeper", "base_wide": "a wider"}
 VIEWS = "--cached_views=8"  # maps of 16 would take 4 GB
 # Fraction of the labels -> (features, what is changed, flags after the preset), the presets first, both sides in turn.
 CHOICES = {
@@ -53,9 +54,17 @@ CHOICES = {
 }
 
 
+# The paper compares the best network of each class, so the baseline may have another one than the encoder has. These
+# have the steps and the augmentation that the trials above chose.
+NETWORKS = {
+    part: [("pixels", f"{what} network ({name})", [*flags, f"--backbone={name}"]) for name, what in NAMES.items()]
+    for part, flags in {0.01: ["--train_steps=6000", "--augment=full"], 0.1: ["--train_steps=12000"]}.items()
+}
+
+
 def runs(places: runner.Places) -> list[runner.Run]:
     """The trials, fewer labels first."""
-    return [_run(places.work, part, *choice) for part, choices in CHOICES.items() for choice in choices]
+    return [_run(places.work, part, *choice) for part in CHOICES for choice in (*CHOICES[part], *NETWORKS[part])]
 
 
 def _run(work: str, part: float, side: str, choice: str, more: list[str]) -> runner.Run:

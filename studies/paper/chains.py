@@ -54,15 +54,30 @@ def _on(before: list[str], command: str) -> str:
 
 ALL = paper.FRACTIONS
 _161, _LINEAR, _EFFICIENT = "imagenet/pretrain_resnet161", "imagenet/linear", "imagenet/efficient"
+_RUNGS = {f"rung_{rung}": f"{number}_{rung.lower()}" for number, rung in enumerate(paper.LADDER, 1)}
 
 # Key -> chain, in the order of the page.
 CHAINS = {
     "linear": Chain("Linear, ResNet-161", (_161, _LINEAR)),
     "linear_50": Chain("Linear, ResNet-50", ("imagenet/pretrain_resnet50", _LINEAR)),
-    "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", _LINEAR)),
+    "linear_v1": Chain("Linear, CPC v1", ("imagenet/pretrain_cpc_v1", "imagenet/linear_cpc_v1")),
+    "linear_rotation": Chain("Linear, rotation", ("imagenet/pretrain_rotation", _LINEAR)),
+    "linear_instance": Chain("Linear, instance discrimination", ("imagenet/pretrain_instance", _LINEAR)),
+    **{
+        key: Chain(f"Fig. 3, {name}", (f"imagenet_ladder/pretrain_{name}", "imagenet_ladder/linear"))
+        for key, name in _RUNGS.items()
+    },
     "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=ALL),
     "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels",), fractions=ALL),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
+}
+
+# What of a rung of Fig. 3 is ours.
+_OF_RUNGS = {
+    "rung_v1": "the custom validation set; v2's rate and no mirroring on all rungs",
+    "rung_RC": "as the rung before; from here on the test is in colour",
+    "rung_LP": "as the rung before; with the patches the offsets become v2's",
+    "rung_PA": "as the rung before; instead of colour dropping and jitter, which appendix A does not list",
 }
 
 # Preset -> what of it is ours, since the paper does not say; with the place where the reasons are.
@@ -73,6 +88,11 @@ OURS = {
     "imagenet/pretrain_cpc_v1": "batch norm, and no prediction of the next row ([decisions](decisions.md#cpc-v1)); "
     "what v1 leaves open is as in v2",
     _LINEAR: "90 epochs ([decisions](decisions.md#linear-protocol))",
+    "imagenet/linear_cpc_v1": "as with CPC v2; the test is grey ([decisions](decisions.md#patch-augmentation))",
+    "imagenet/pretrain_rotation": "all but the objective; not the architecture of the row",
+    "imagenet/pretrain_instance": "optimizer, batch; two views instead of the row's memory bank",
+    **{f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before") for key, name in _RUNGS.items()},
+    "imagenet_ladder/linear": "which images are the custom validation set: the first 10,000 of train",
     _EFFICIENT: "which labels, how many are held out, momentum and schedule of SGD, number of trials, lengths, "
     "rates of fine-tuning ([decisions](decisions.md#few-labels))",
     "imagenet/efficient_pixels": "as with CPC",

@@ -4,10 +4,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, Classification, ResNetClassifier
+from cpc_tf.efficient.classifier import (
+    FINE_TUNED,
+    FROZEN,
+    SUPERVISED,
+    Classification,
+    ResNetClassifier,
+    build_classifier,
+)
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
+from cpc_tf.efficient.phases import first_phase, load_encoder
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import load_feature_maps
+from cpc_tf.encoders.norm import BatchNorm, Identity, LayerNorm
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
@@ -68,6 +77,31 @@ def test_without_blocks_and_norm_it_is_a_linear_layer_on_the_mean():
     assert len(classifier.trainable_variables) == 2
 
 
+@pytest.mark.parametrize(
+    ("flags", "blocks", "norm"),
+    [
+        ({"encoder": "pixels"}, 0, Identity),  # the network's own norm is its last
+        ({"encoder": "pixels", "head_blocks": 1}, 1, BatchNorm),
+        ({"encoder": "pixels", "head_blocks": 1, "norm": "layer"}, 1, LayerNorm),
+        ({"encoder": "random", "head_blocks": 0}, 0, BatchNorm),
+        ({"encoder": "random", "head_blocks": 1, "norm": "none"}, 1, Identity),
+    ],
+)
+def test_head_and_norm_of_networks_that_begin_anew(flags, blocks, norm):
+    config = replace(EfficientConfig(), backbone="tiny", head_width=8, image_size=16, **flags)
+    encoder = load_encoder(config, make_strategy("single"))
+    classifier = build_classifier(config, first_phase(config), encoder, 3)
+    assert len(classifier.blocks) == blocks
+    assert type(classifier.norm) is norm
+    pretrained = flags["encoder"] == "random" and "norm" not in flags
+    assert encoder.encoder.config.norm == ("layer" if pretrained else flags.get("norm", "batch"))
+
+
+def test_the_paper_has_eleven_blocks():
+    assert ClassifierConfig(encoder="hub").blocks == 11
+    assert ClassifierConfig(encoder="pixels").blocks == 0
+
+
 def test_dropout_is_a_function_of_its_key_and_off_in_tests():
     classifier = ResNetClassifier(5, LITTLE)
     x = maps(16)
@@ -95,7 +129,7 @@ BATCH = {
 SGD = {"learning_rate": 0.1, "momentum": 0.0, "weight_decay": 0.0, "finetune_rate": 0.1, "encoder_rate": 0.01}
 
 
-def make(phase, *, blocks=0, norm="none", strategy=None, cosine_steps=0, **settings):
+def make(phase, *, blocks=0, norm="none", strategy=None, cosine=False, drop_step=0, **settings):
     strategy = strategy or make_strategy("single")
     with strategy.scope():
         head = {"head_blocks": blocks, "head_width": 8, "dropout": 0.0}
@@ -104,7 +138,7 @@ def make(phase, *, blocks=0, norm="none", strategy=None, cosine_steps=0, **setti
         tf.random.set_seed(1)
         classifier = ResNetClassifier(3, config.classifier, norm)
         classifier.build([None, 1, 1, 128])
-        return Classification(encoder, classifier, phase, config, cosine_steps, strategy)
+        return Classification(encoder, classifier, phase, config, 10, strategy, cosine=cosine, drop_step=drop_step)
 
 
 def step(trainee, batch=BATCH):
@@ -221,10 +255,29 @@ def test_logits_of_batches():
     np.testing.assert_allclose(logits[4:], logits[:2], atol=1e-5)
 
 
+def test_rates_drop_at_a_given_step_and_when_told_alike():
+    """Both ways to a tenth of the rate from step 2 on, each step of SGD by hand from the gradient."""
+    ends = []
+    for told in (False, True):
+        trainee = make(FROZEN, drop_step=0 if told else 2)
+        update = tf.function(trainee.train_step, autograph=False)
+        for number, rate in enumerate((0.1, 0.1, 0.01, 0.01)):
+            if told and number == 2:
+                trainee.drop_rates(True)
+            gradients, _ = trainee.gradients(Rows(tf.constant(0), trainee.step), *trainee.inputs(BATCH))
+            wanted = [v.numpy() - rate * g.numpy() for v, g in zip(trainee.trained, gradients)]
+            trainee.strategy.run(update, (BATCH,))
+            for variable, value in zip(trainee.trained, wanted):
+                np.testing.assert_allclose(variable, value, atol=1e-6)
+        ends.append(values(trainee.trained))
+    for one, other in zip(*ends):
+        np.testing.assert_allclose(one, other, atol=1e-7)
+
+
 def test_a_cosine_ends_fine_tuning_gently():
     moved = {}
-    for schedule, steps in (("constant", 0), ("cosine", 10)):
-        trainee = make(FINE_TUNED, cosine_steps=steps)
+    for schedule in ("constant", "cosine"):
+        trainee = make(FINE_TUNED, cosine=schedule == "cosine")
         weights = [*trainee.encoder.trainable_variables, *trainee.classifier.trainable_variables]
         moved[schedule], update = [], tf.function(trainee.train_step, autograph=False)
         for _ in range(11):

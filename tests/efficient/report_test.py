@@ -72,6 +72,20 @@ def test_table_3_has_both_phases(runs):
     assert samples.rows(table, "paper")["CPC v2 (fixed)"] == ["77.1", "90.5", "96.2"]
 
 
+def test_label_propagation_has_rows_of_its_own_and_is_neither_the_baseline_nor_ours():
+    runs = [_run(top1=0.5), _run("pixels", top1=0.4)]
+    runs += [_run("pixels", 0.1, 0.45, seed, propagation="uda") for seed in (0, 1)]
+    runs += [_run("pixels", f, 0.46, propagation="vat") for f in (0.01, 0.1)] + [_run(top1=0.6, propagation="vat")]
+    found = curves(runs)
+    assert found.ours[0.1].spread("top1").mean == 0.5
+    assert [point.spread("top1").mean for point in found.pixels.values()] == [0.4]
+    shown = {block.name: block for block in samples.blocks(report(runs, "photos"), "labels") if hasattr(block, "name")}
+    assert set(samples.rows(shown["table3"], "measured")) == {
+        *("pixels", "CPC v2 (fixed)", "CPC v2 (fine-tuned)", "CPC v2 + VAT + entropy min. (fine-tuned)"),
+        *("pixels + unsup. data aug.", "pixels + VAT + entropy min."),
+    }
+
+
 def test_a_short_run_is_no_seed_of_a_longer_one():
     """A page with the demo's runs and the study's shows the study's."""
     study = [_run("pixels", 0.01, 0.7, seed=seed, steps=1500) for seed in (0, 1)]

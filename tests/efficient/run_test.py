@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.data.config import PARTS
 from cpc_tf.efficient import selection
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
@@ -150,6 +151,45 @@ def test_pixels_learn_by_themselves(folder, tmp_path):
     assert result["top1"] > 0.6
 
 
+def test_a_search_over_networks_till_convergence_goes_on_after_a_kill(folder, tmp_path, monkeypatch):
+    flags = ["--backbone=tiny,small", "--patience=1", "--train_steps=8", "--search_trials=2"]
+    settings = [config(folder, tmp_path / name, "pixels", *flags) for name in ("whole", "killed")]
+    networks = [trial["backbone"] for trial in selection.trials(settings[0])]
+    assert networks == ["tiny", "small"]
+    whole = efficient(settings[0])
+    score, calls = scores.score, []
+
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) == 5:  # the first network is looked at three or four times
+            raise KeyboardInterrupt
+        return score(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scores, "score", killed)
+        with pytest.raises(KeyboardInterrupt):
+            efficient(settings[1])
+    assert (tmp_path / "killed/search/supervised/1/run.flags").exists()
+    assert without_time(efficient(settings[1])) == without_time(whole)
+    assert [record["backbone"] for record in whole["search"]] == networks
+    (chosen,) = [record for record in whole["search"] if record["chosen"]]
+    assert whole["phases"]["supervised"]["steps"] == chosen["steps"]
+    assert whole["backbone"] == whole["identity"]["architecture"] == chosen["backbone"]
+
+
+def test_a_classifier_till_convergence_is_fine_tuned_from_its_best_evaluation(folder, hub_dir, tmp_path):
+    result = efficient(config(folder, tmp_path, hub_dir, "--patience=1", "--search_trials=1", "--train_steps=12"))
+    frozen, start, *_ = result["search"]
+    every = 3  # a quarter of the longest training
+    assert frozen["steps"] % every == 0
+    assert result["phases"]["frozen"]["steps"] == frozen["steps"]
+    looks = [json.loads(line) for line in (tmp_path / "search/frozen/0/metrics.jsonl").read_text().splitlines()]
+    looks = {look["step"]: look["held_out_top1"] for look in looks if "held_out_top1" in look}
+    assert looks[frozen["steps"]] == max(looks.values())
+    # What fine-tuning starts from is that classifier again, not the last one of the search.
+    assert start["held_out_loss"] == pytest.approx(frozen["held_out_loss"], abs=1e-5)
+
+
 def test_an_encoder_of_others_with_vectors(folder, tmp_path):
     model = keras.Sequential([keras.layers.Conv2D(4, 4, 4), keras.layers.GlobalAveragePooling2D()])
     model.build([None, None, None, 3])
@@ -168,11 +208,13 @@ def test_an_encoder_of_others_that_xla_cannot_compile(folder, tmp_path, caplog):
     assert caplog.text.count("--xla: not used") == 1
 
 
-def test_one_label_a_class_takes_the_settings_as_they_are(folder, hub_dir, tmp_path, capsys):
+def test_one_label_a_class_takes_the_settings_as_they_are(folder, hub_dir, tmp_path, capsys, monkeypatch):
+    """The dataset is known as a tenth of another one here, as TFDS has subsets of ImageNet."""
+    monkeypatch.setitem(PARTS, "folder", ("whole", 0.1))
     result = efficient(config(folder, tmp_path, hub_dir, "--labels_per_class=1"))
     assert result["search"] == []
     assert result["num_train_labels"] == 3
-    assert result["label_fraction"] == 3 / 36
+    assert (result["dataset"], result["label_fraction"]) == ("whole", pytest.approx(0.1 * 3 / 36))
     assert result["phases"]["fine-tuned"]["steps"] == 4
     assert "nothing is held out" in capsys.readouterr().out
 

@@ -37,11 +37,32 @@ def test_a_draw_depends_on_seed_and_number_alone():
     assert len({str(trial) for trial in searched()}) == 200
 
 
+def test_the_backbone_is_drawn_if_there_are_several():
+    names = ["resnet200_v2", "resnet50_v2", "resnet101_v2"]
+    drawn = searched(encoder="pixels", backbone=",".join(names))
+    assert drawn[0] == {**GIVEN, "backbone": "resnet200_v2"}
+    assert {trial["backbone"] for trial in drawn} == set(names)
+    # The other draws are those of a search with one backbone.
+    assert [{name: trial[name] for name in GIVEN} for trial in drawn] == searched()
+
+
 def test_the_best_has_most_right_and_among_equals_the_least_loss():
     found = [(0.5, 0.1), (0.7, 0.9), (0.7, 0.8), (0.6, 0.0)]
     records = [{"held_out_top1": top1, "held_out_loss": loss} for top1, loss in found]
     assert best(records) == 2
     assert best([DIVERGED, *records, DIVERGED]) == 3
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "why"),
+    [
+        ("backbone", "resnet50_v2,resnet", "must be of .*resnet50_v2"),
+        ("backbone", "small,tiny", "several are for --encoder=pixels"),
+    ],
+)
+def test_backbones_that_are_none_or_too_many_are_refused(flag, value, why):
+    with pytest.raises(ConfigError, match=f"--{flag}={value}: {why}"):
+        replace(EfficientConfig(), encoder="random", **{flag: value})
 
 
 @pytest.mark.parametrize(
@@ -51,8 +72,8 @@ def test_the_best_has_most_right_and_among_equals_the_least_loss():
         ("search_decays", "0,1e-2"),
         ("search_decays", "1e-5"),
         ("search_dropouts", "1,0"),
-        ("search_batches", "many"),
-        ("search_batches", "16,0"),
+        ("search_multiples", "many"),
+        ("search_multiples", "16,0"),
         ("search_encoder_rates", "x"),
     ],
 )

@@ -5,7 +5,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from tensorflow_datasets.object_detection import voc
 
-from cpc_tf.data.sources import photos
+from cpc_tf.data.sources import photos, tfds_builder
 
 CLASSES, SIDE = 4, 80
 
@@ -59,4 +59,5 @@ def _jpeg(image):
 
 
 def _store(name, version, features, splits, data_dir, config=None):
-    tfds.dataset_builders.store_as_tfds_dataset(name, version, features, splits, config, data_dir)
+    with tfds_builder.quiet():
+        tfds.dataset_builders.store_as_tfds_dataset(name, version, features, splits, config, data_dir)

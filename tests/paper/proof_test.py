@@ -6,6 +6,7 @@ Other rows: CPC_TF_SEED=7 python -m pytest tests/paper/proof_test.py
 import csv
 import os
 import random
+import re
 import shlex
 import subprocess
 import sys
@@ -36,6 +37,8 @@ def small(command, data_dir):
     python, m, module, *words = shlex.split(command)
     assert (python, m) == ("python", "-m"), command
     more = [f"--flagfile={SMALL[module]}", f"--data_dir={data_dir}"] if module in SMALL else []
+    if re.search("pretrain_(rotation|instance)", command):
+        more.append("--patch_size=65")  # whole images: a grid of one patch
     return [sys.executable, m, module, *words, *more]
 
 

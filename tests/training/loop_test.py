@@ -91,6 +91,17 @@ def test_a_finished_run_is_not_run_again(tmp_path, capsys):
     assert "already at step 5" in capsys.readouterr().out
 
 
+def test_a_training_that_has_ended_early_is_saved_and_not_run_again(tmp_path):
+    def ended(records):
+        return any(record["step"] >= 8 for record in records)
+
+    for _ in range(2):
+        adder, outcome = _train(_config(tmp_path), 31, ended=ended)
+        assert int(adder.total) == _wanted(8)
+        assert outcome.step == outcome.last["step"] == 8
+        assert Checkpoints(str(tmp_path / "run"), adder.checkpoint).steps() == [8]
+
+
 def test_sigterm_saves_and_stops_and_the_run_goes_on(tmp_path):
     config = _config(tmp_path)
 

@@ -24,7 +24,7 @@ class Propagation:
       config: of a run with --propagation.
       encoder: pictures -> feature maps, trained.
       classifier: feature maps -> logits, a `ResNetClassifier`.
-      train_steps: length of the training.
+      train_steps: most steps of the training.
     """
 
     def __init__(self, config: Settings, encoder: LoadedEncoder, classifier: keras.Model, train_steps: int):

@@ -42,10 +42,10 @@ def _resnet(*blocks: int) -> Architecture:
     return Architecture(tuple(Stack(count, *size) for count, size in zip(blocks, sizes)))
 
 
-def _base(width: int = 1024, stem_stride: int = 4) -> Architecture:
-    return Architecture(
-        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 128, width, 2)), stem_stride=stem_stride, stem_pool=False
-    )
+def _base(width: int = 1024, stem_stride: int = 4, blocks: int = 2, widening: int = 1) -> Architecture:
+    sizes = ((16, 64, 1), (32, 128, 2), (128, width, 2))
+    stacks = (Stack(blocks, widening * bottleneck, *size) for bottleneck, *size in sizes)
+    return Architecture(tuple(stacks), stem_stride=stem_stride, stem_pool=False)
 
 
 ARCHITECTURES = {
@@ -75,6 +75,10 @@ ARCHITECTURES = {
     "base_16px": _base(stem_stride=2),
     "base_512": _base(width=512),
     "base_256": _base(width=256),
+    # Supervised baselines at 128 px: twice the blocks, or twice as wide inside, as Wide ResNet-50-2 (Zagoruyko and
+    # Komodakis 2016). studies/choices compares them.
+    "base_deep": _base(blocks=4),
+    "base_wide": _base(widening=2),
 }
 # An alias: App. C.1's name of the same network.
 ARCHITECTURES["resnet50_v2"] = ARCHITECTURES["resnet50"]

@@ -142,7 +142,7 @@ def test_a_class_whose_files_are_all_broken_is_refused(tmp_path):
     root = write(tmp_path / "x", TWO, 100)
     write(root, ["train/emu", "val/emu"], 1)
     (root / "train/emu/0.png").write_bytes(b"")
-    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels", "--geometry_from=flags"
+    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels", "--geometry_from=flags", "--augment=none"
     config = cli.parse(LinearConfig, flags(tmp_path, *more))
     with pytest.raises(ConfigError, match=r"images of 1 class that --split=train has none of, .*: emu \(1\)"):
         linear(config)
