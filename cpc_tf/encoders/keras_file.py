@@ -33,7 +33,7 @@ def open_file(module: str, endpoint: str, text: str, flag: str, trainable: bool)
       trainable: whether all its layers are to be trained; else none is.
 
     Returns:
-      A layer that maps images, in the range that the model takes, to one tensor, and that has the model's name.
+      A layer with the model's name: images, in the range that the model takes -> its output, or {endpoint: output}.
 
     Raises:
       ConfigError: if it cannot be read here, or has no such layer.
@@ -44,9 +44,8 @@ def open_file(module: str, endpoint: str, text: str, flag: str, trainable: bool)
         library = _keras_3() if is_keras_3 else keras
     if library is None:
         raise ConfigError(
-            f"--encoder={shown(text)}: was written by Keras {writer}, which this environment does not have "
-            f"(Keras {keras.__version__}); there, model.export('DIRECTORY') writes a SavedModel for "
-            "--signature=serving_default"
+            f"--encoder={shown(text)}: was written by Keras {writer}, and this environment has Keras 2; "
+            "model.export('DIRECTORY') of Keras 3 writes a SavedModel for --signature=serving_default"
         )
     with refused(text, "cannot be loaded as a Keras model file"):
         model = library.models.load_model(module, compile=False)
@@ -79,7 +78,7 @@ def _up_to(library: Any, model: Any, endpoint: str, text: str, flag: str) -> Any
     if endpoint not in fitting:
         has = f"layers with feature maps or vectors: {listed(fitting[::-1])}" if fitting else "no layer to choose"
         raise ConfigError(f"--{flag}={shown(endpoint)}: --encoder={shown(text)} has {has}")
-    return library.Model(model.inputs, found[endpoint], name=model.name)
+    return library.Model(model.inputs, {endpoint: found[endpoint]}, name=model.name)
 
 
 def _output(layer: Any) -> Any:
@@ -100,5 +99,5 @@ class _Keras3Layer(keras.layers.Layer):
         self._forward = model.__call__  # a model would be tracked; a method is not
 
     def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Images [N, H, W, 3] -> the model's output."""
+        """Images [N, H, W, 3] -> what the model makes of them."""
         return self._forward(images, training=training)

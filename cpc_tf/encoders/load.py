@@ -125,7 +125,8 @@ def load_feature_maps(
         if recompute:
             logging.warning("--recompute: not used by --encoder=%s, which computes as exported", text)
         encoder = third_party.open_encoder(name, signature, endpoint, image_size, flag, trainable=True)
-        if update_statistics and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        several = tf.distribute.get_strategy().num_replicas_in_sync > 1
+        if update_statistics and encoder.trainable_variables and several:
             logging.warning(
                 "--encoder=%s: if it has batch norm and is fine-tuned, each device uses the statistics of its own "
                 "images, so the figures depend on the number of devices; --strategy=single uses one",

@@ -145,7 +145,7 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     named = key[0] == UNKNOWN and key[4]  # an encoder of others: under its own name
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
     title = _own_name(key[4]) if named else title
-    same = [other for other in others if (other[0], other[5]) == (key[0], key[5]) and (not named or other[4] == key[4])]
+    same = [x for x in others if (x[0], x[5]) == (key[0], key[5]) and (not named or x[4] == key[4])]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
     telling = ", ".join(telling) or ("" if named else key[4])
     propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""
