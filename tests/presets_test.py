@@ -218,12 +218,12 @@ def test_the_papers_values(path):
 
 
 def test_the_papers_presets_do_not_mirror():
-    """The paper mentions no mirroring; van den Oord et al. 2018 do."""
-    for path in FILES:
-        if path.startswith(("flags/imagenet/", "flags/voc/")):
-            found = values(parsed(path))
-            mirrored = found.get("mirror", found.get("canvas_mirror"))
-            assert mirrored == ("true" if "cpc_v1" in path else "false"), path
+    """The paper mentions no mirroring; the papers of CPC v1 and of the other objectives do."""
+    folders = ("flags/imagenet/", "flags/imagenet_ladder/", "flags/voc/")
+    found = {path: values(parsed(path)) for path in FILES if path.startswith(folders)}
+    found = {path for path, flags in found.items() if "true" in (flags.get("mirror"), flags.get("canvas_mirror"))}
+    others = ("pretrain_cpc_v1", "linear_cpc_v1", "pretrain_instance", "pretrain_rotation")
+    assert found == {f"flags/imagenet/{name}.flags" for name in others}
 
 
 def _changed(one, other):
