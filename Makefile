@@ -25,10 +25,13 @@ ONE_GPU = $(if $(filter gpu,$(shell cat $(VENV)/installed)),./one_gpu.sh)
 beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
 # One process for each folder of tests, and for each file at the top level: TensorFlow keeps the graphs that a process has
-# traced until it ends.
-TESTS := $(wildcard tests/*_test.py) $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+# traced until it ends. LIGHT ones trace next to none and share one process, since a start takes 12 s of a slow core.
+LIGHT := $(patsubst %,tests/%_test.py,cli devices environments gpu_setup layering notices pictures presets program project \
+  restart settings site tasks termination xla)
+# Folders come first: they take longest, and two processes run at a time.
+FILES := $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/*_test.py)
 
-.PHONY: demo test setup native site clean-demo $(TESTS)
+.PHONY: demo test setup native site clean-demo light_tests $(FILES)
 .DELETE_ON_ERROR:
 
 demo: $(RUN)/report/report.html
@@ -44,11 +47,14 @@ test: $(VENV)/installed
 ifdef FAST
 	$(PY) -m pytest -n 2 --dist loadfile -m "not slow"
 else
-	@$(MAKE) --no-print-directory --keep-going $(TESTS)
+	@$(MAKE) --no-print-directory --keep-going light_tests $(filter-out $(LIGHT),$(FILES))
 endif
 
-$(TESTS): | $(VENV)/installed
+$(FILES): | $(VENV)/installed
 	$(call beside,$@,pytest $@)
+
+light_tests: | $(VENV)/installed
+	$(call beside,$@,pytest $(LIGHT))
 
 setup: $(VENV)/installed
 

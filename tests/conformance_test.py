@@ -32,6 +32,7 @@ ROUNDING = 1e-4  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
 CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
 CASES["efficient-pixels"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny"])
+CASES["detect-two-phases"] = (TASKS["detect"], ["--frozen_epochs=0.5", "--held_out=0"])
 CASES["efficient-vat"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny", "--propagation=vat"])
 for name, objective in OBJECTIVES.items():
     one_patch = ["--patch_size=32"] if objective.VIEW.whole else []

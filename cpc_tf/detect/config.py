@@ -58,7 +58,7 @@ class AnchorConfig(Settings):
         above=0,
         maximum=10_000,
     )
-    anchor_ratios: str = setting(
+    anchor_ratios: str = constant(
         "0.5,1,2", "Aspect ratios of the anchors, height over width", listed=float, minimum=0.001, maximum=1000
     )
 
@@ -101,7 +101,10 @@ class HeadConfig(Settings):
     region_points: int = constant(2, "Sampling points per bin and axis", minimum=1, maximum=100)
     region_chunk: int = constant(128, "Regions pooled at a time, for memory; 0: all", minimum=0, maximum=MOST)
     region_head: str = setting(
-        "residual", "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers", choices=("residual", "mlp")
+        "residual",
+        "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers; 'encoder': the encoder's own stacks "
+        "after --backbone_endpoint and a mean",
+        choices=("residual", "mlp", "encoder"),
     )
     region_blocks: int = setting(3, "Number of blocks or layers of the region head", minimum=0, maximum=1000)
     region_width: int = width(2048, "Width of the blocks or layers of the region head")
@@ -139,20 +142,44 @@ class DetectorSgdConfig(Settings):
         16, "Batch size that --learning_rate is for; others scale it in proportion; 0: none does", minimum=0
     )
     encoder_rate_factor: float = setting(
-        0.1, "Encoder's learning rate, as a factor on the detector's", minimum=0, maximum=LARGEST
+        0.1,
+        "Encoder's learning rate, as a factor on the detector's; with --frozen_epochs both have it in the second phase",
+        minimum=0,
+        maximum=LARGEST,
     )
     momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
     weight_decay: float = constant(1e-4, "Factor on half the squared norm of the kernels", minimum=0, maximum=LARGEST)
     clip_norm: float = setting(0.0, "Largest global norm of the gradient; 0: no clipping", minimum=0, maximum=LARGEST)
     warmup_steps: int = count(100, "Length of the linear warm-up of the learning rates", unit="steps", minimum=0)
-    rate_drops: str = setting(
+    rate_drops: str = constant(
         "0.75,0.9167",
-        "Parts of the run after which learning rates fall to a tenth; empty: never",
+        "Parts of a phase after which learning rates fall to a tenth; empty: never",
         source="C4: 18k and 22k of 24k steps",
         listed=float,
         above=0,
         maximum=0.9999,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class PhasesConfig(Settings):
+    """Training in two phases: the detector on the frozen encoder, then both at a smaller rate (Sec. 2.2)."""
+
+    frozen_epochs: float = setting(
+        0.0,
+        "Length of a first phase that trains the detector alone; the rest of the run trains both; 0: no such phase",
+        unit="epochs",
+        minimum=0,
+        maximum=1e6,
+    )
+    held_out: float = setting(
+        0.1,
+        "Part of the training images that the length of the second phase is chosen on; 0: it is as given",
+        minimum=0,
+        maximum=0.9,
+    )
+    looks: int = constant(10, "Tests on held-out images in the second phase", minimum=1, maximum=10_000)
+    patience: int = constant(4, "Tests after the best one that end the choice of a length", minimum=1, maximum=10_000)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +203,7 @@ class DetectConfig(Settings):
     canvas: CanvasConfig = CanvasConfig()
     detector: DetectorConfig = DetectorConfig()
     sgd: DetectorSgdConfig = DetectorSgdConfig()
+    phases: PhasesConfig = PhasesConfig()
     scoring: ScoringConfig = ScoringConfig()
     training: TrainingConfig = TrainingConfig()
     numerics: AccumulatingConfig = AccumulatingConfig()

@@ -16,6 +16,7 @@ from cpc_tf.encoders.norm import has_batch_norm, make_norm
 from cpc_tf.keras import keras, policy
 
 PROBE = 128  # side of the image from which stride and channels of a backbone are read
+Rest = Callable[[tf.Tensor, bool], tf.Tensor]  # (a map [N, h, w, C], training) -> a map [N, h', w', D], float32
 
 
 class RegionProposalNetwork(keras.layers.Layer):
@@ -46,17 +47,26 @@ class RegionHead(keras.layers.Layer):
       num_classes: without the background.
       channels: of the features.
       dtype: Keras policy of the network; the outputs are float32.
+      rest: for --region_head=encoder, see `FasterRCNN`; its variables are not the head's.
     """
 
-    def __init__(self, num_classes: int, channels: int, config: HeadConfig, dtype: str = "float32", name: str = "head"):
+    def __init__(
+        self,
+        num_classes: int,
+        channels: int,
+        config: HeadConfig,
+        dtype: str = "float32",
+        rest: Rest | None = None,
+        name: str = "head",
+    ):
         super().__init__(dtype=dtype, name=name)
-        self.config, self.num_classes = config, num_classes
-        wide = config.region_reduce and channels > config.region_reduce
+        self.config, self.num_classes, self._rest = config, num_classes, rest
+        wide = not rest and config.region_reduce and channels > config.region_reduce
         self.reduce = conv(config.region_reduce, 1, dtype=dtype, name="reduce") if wide else None
         self.residual = config.region_head == "residual"
         make = self._block if self.residual else self._linear
         channels = config.region_reduce if wide else channels
-        self.layers = [make(index, channels, dtype) for index in range(config.region_blocks)]
+        self.layers = [] if rest else [make(index, channels, dtype) for index in range(config.region_blocks)]
         self.norm = make_norm(config.region_norm, dtype, "norm") if self.residual else None
         dense = keras.layers.Dense
         self.classes = dense(num_classes + 1, kernel_initializer=_normal(0.01), dtype="float32", name="classes")
@@ -95,7 +105,9 @@ class RegionHead(keras.layers.Layer):
         features = self.reduce(features) if self.reduce else tf.cast(features, self.compute_dtype)
         x = roi_align(features, boxes, stride, config.region_pool, config.region_points, config.region_chunk)
         x = tf.reshape(x, [-1, *x.shape[2:]])  # [B*K, P, P, C]
-        if self.residual:
+        if self._rest:
+            x = tf.reduce_mean(self._rest(x, training), [1, 2])  # [B*K, D]
+        elif self.residual:
             for block in self.layers:
                 x = block(x, training=training)
             x = tf.nn.relu(self.norm(x, training=training))
@@ -119,23 +131,30 @@ class FasterRCNN(keras.Model):
       num_classes: without the background.
       precision: of the layers after the backbone, as `Network` has it; parameters, boxes, logits and losses are
         float32.
+      rest: for --region_head=encoder, what follows the feature map in the encoder. Its variables are the backbone's.
 
     Raises:
       ValueError: the backbone's output is not a feature map.
     """
 
     def __init__(
-        self, backbone: Callable[..., tf.Tensor], num_classes: int, config: DetectorConfig, precision: str = "float32"
+        self,
+        backbone: Callable[..., tf.Tensor],
+        num_classes: int,
+        config: DetectorConfig,
+        precision: str = "float32",
+        rest: Rest | None = None,
     ):
         super().__init__(name="faster_rcnn")
         dtype = policy(precision)
         self.config, self.backbone, self.num_classes = config, backbone, num_classes
+        self._is_divided = rest is not None
         self.stride, self.channels = _probe(backbone)
         sizes, ratios = config.anchors.numbers("anchor_sizes"), config.anchors.numbers("anchor_ratios")
         self._anchors = lambda rows, columns: anchor_grid(rows, columns, self.stride, sizes, ratios)
         self.norm = make_norm(config.backbone.backbone_norm, "float32", "backbone_norm")
         self.rpn = RegionProposalNetwork(config.rpn.rpn_width, len(sizes) * len(ratios), dtype)
-        self.head = RegionHead(num_classes, self.channels, config.head, dtype)
+        self.head = RegionHead(num_classes, self.channels, config.head, dtype, rest)
         features = self.norm(tf.zeros([1, 4, 4, self.channels]))
         self.rpn(features)
         self.head(features, tf.zeros([1, 1, 4]), self.stride)
@@ -169,7 +188,7 @@ class FasterRCNN(keras.Model):
           draws: random numbers, new ones at each step: determine which anchors and regions are sampled.
         """
         rpn, objects = self.config.rpn, make_objects(boxes, labels)
-        features, anchors = self._features(images, training=True)
+        features, pooled, anchors = self._features(images, training=True)
         objectness, deltas = self.rpn(features)
         of_anchors, of_regions = draws.split()
         samples = anchor_samples(anchors, inside(anchors, sizes), objects, rpn, of_anchors)
@@ -178,29 +197,37 @@ class FasterRCNN(keras.Model):
             objectness, deltas, anchors, sizes, rpn.rpn_train_candidates, rpn.rpn_train_proposals, rpn.rpn_nms_iou
         )
         regions, samples = region_samples(proposals, valid, objects, self.config.head, of_regions)
-        losses.update(region_losses(*self.head(features, regions, self.stride, training=True), samples))
+        losses.update(region_losses(*self.head(pooled, regions, self.stride, training=True), samples))
         return {**losses, "loss": tf.add_n(list(losses.values()))}
 
     def call(self, images: tf.Tensor, sizes: tf.Tensor, least_score: tf.Tensor | None = None) -> Detections:
         """Finds objects; images and sizes as in `training_losses`, `least_score` overrides the `detection_score`."""
         rpn = self.config.rpn
-        features, anchors = self._features(images, training=False)
+        features, pooled, anchors = self._features(images, training=False)
         objectness, deltas = self.rpn(features)
         proposals, valid = propose(
             objectness, deltas, anchors, sizes, rpn.rpn_test_candidates, rpn.rpn_test_proposals, rpn.rpn_nms_iou
         )
-        logits, deltas = self.head(features, proposals, self.stride)
+        logits, deltas = self.head(pooled, proposals, self.stride)
         return detect(logits, deltas, proposals, valid, sizes, self.config.inference, least_score)
 
-    def _features(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the feature map [B, H/stride, W/stride, C] and its anchors [N, 4]."""
+    def find(self, images: tf.Tensor, sizes: tf.Tensor) -> Detections:
+        """Finds objects in images uint8 [B, H, W, 3] of heights and widths [B, 2]."""
+        return self(tf.image.convert_image_dtype(images, tf.float32), sizes)
+
+    def _features(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns the feature map [B, H/stride, W/stride, C], the one that regions are pooled from, and anchors [N, 4].
+
+        What follows in the encoder takes the map as it is; all else takes it with the norm.
+        """
         height, width = images.shape[1:3]
         if height is None or width is None or height % self.stride or width % self.stride:
             raise ValueError(f"images of {height}x{width} px: both must be multiples of the stride, {self.stride}")
         rows, columns = height // self.stride, width // self.stride
         # A TF-Hub module does not know the size of its output until it runs.
         features = tf.ensure_shape(self.backbone(images, training=training), [None, rows, columns, self.channels])
-        return self.norm(features, training=training), tf.constant(self._anchors(rows, columns))
+        normalized = self.norm(features, training=training)
+        return normalized, features if self._is_divided else normalized, tf.constant(self._anchors(rows, columns))
 
 
 def _normal(deviation):

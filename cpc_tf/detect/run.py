@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import copy
-import functools
 import json
 import os
-import time
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import catalog
-from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources import classes, summary
 from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.detect.trainee import CLASS_NAMES, DetectorTraining
+from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
+from cpc_tf.detect.trainee import CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
 from cpc_tf.settings import ConfigError
-from cpc_tf.training import loop
-from cpc_tf.training.strategy import replica_batches
-from cpc_tf.training.workdir import open_run
+from cpc_tf.training.workdir import Workdir, open_run
 
 
 def detect(config: DetectConfig) -> dict[str, Any]:
@@ -39,22 +35,19 @@ def detect(config: DetectConfig) -> dict[str, Any]:
         names = source.class_names
         if workdir.chief:
             print(lines, flush=True)
-        train_steps = training.steps(source.num_examples)
-        trainee = DetectorTraining(config, len(names), strategy, train_steps)
+        length, held_out = lengths(config, source.num_examples), config.phases.held_out
+        parts = divided(source, held_out, training.seed) if length.first and held_out else None
+        phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
         workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
-        batches = replica_batches(training, functools.partial(detection_pipeline.batches, source, config.canvas))
         with fetching(source, test_source):
-            outcome = loop.train(trainee, batches, training, train_steps, workdir, watch=LeftOut())
-
-            start = time.monotonic()
-            scenes = scoring.find(test_source, config.canvas, trainee.detect, strategy, scoring_config.test_batch_size)
-            scores = scoring.score(scenes, len(names), scoring_config.detection_iou)
+            tested, told = _train(phases, workdir, source, test_source, length, parts)
+            scores = tested.scores
             if workdir.chief:
-                _write_detections(workdir, config, scenes, scores, test_source)
+                _write_detections(workdir, config, tested.scenes, scores, test_source)
         result = workdir.finish(
             {
                 "encoder": config.detector.backbone.encoder,
-                "identity": trainee.model.backbone.identity.to_json(),
+                "identity": phases.model.backbone.identity.to_json(),
                 "backbone": config.detector.backbone.backbone,
                 "dataset": config.data.dataset,
                 "split": config.data.split,
@@ -69,12 +62,43 @@ def detect(config: DetectConfig) -> dict[str, Any]:
                 "boxes": objects,
                 "test_images": test_source.num_examples,
                 "test_boxes": test_objects,
-                "steps": outcome.step,
-                "wall_seconds": outcome.seconds + time.monotonic() - start,
+                **told,
+                "wall_seconds": phases.seconds + tested.seconds,
             }
         )
         print(f"\n{scoring.table(scores, names)}\n\nresults and pictures: {workdir.path}")
     return result
+
+
+def _train(
+    phases: Phases,
+    workdir: Workdir,
+    source: DetectionSource,
+    test_source: DetectionSource,
+    length: Lengths,
+    parts: Parts | None,
+) -> tuple[Tested, dict[str, Any]]:
+    """Trains on all images; returns the test of the last phase, and what the result says of the phases."""
+    if not length.first:
+        steps = phases.whole(workdir, source, length.second)
+        return phases.test(test_source), {"steps": steps}
+    workdir.begin(0)
+    search, steps = [], length.second
+    if parts:
+        search = best_length(phases, parts, length)
+        steps = next(record["steps"] for record in search if record["chosen"])
+        print(f"{FINE_TUNED}: {steps} of {length.second} steps are best on held-out images", flush=True)
+    phases.first(source, length.first)
+    tested = phases.test(test_source)
+    results = {FROZEN: {**tested.scores.means, "steps": length.first}}
+    if steps:
+        phases.second(source, length, steps)
+        tested = phases.test(test_source)
+    results[FINE_TUNED] = {**tested.scores.means, "steps": steps}
+    for phase, found in results.items():
+        print(f"{phase:12} mAP {100 * found['map11']:.1f} % over 11 points", flush=True)
+    of_all = {"steps": length.first + steps, "most_steps": length.first + length.second}
+    return tested, {"phases": results, "search": search, **of_all}
 
 
 class LeftOut:

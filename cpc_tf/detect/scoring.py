@@ -37,15 +37,22 @@ class Scores(NamedTuple):
     eleven: list[float]  # over 11 points, as in VOC 2007
     every: list[float]  # over all points, as in VOC from 2010 on
 
+    @property
+    def means(self) -> dict[str, float]:
+        """The means over the classes, 'map11' and 'map_all'; nan if no class has an object to find."""
+        return {
+            "map11": ap.mean_average_precision(self.eleven),
+            "map_all": ap.mean_average_precision(self.every),
+        }
+
     def result(self, class_names: Sequence[str]) -> dict[str, object]:
-        """Returns the means 'map11' and 'map_all', and 'ap11' and 'ap_all' of each class that has an object to find."""
+        """Returns the `means`, and 'ap11' and 'ap_all' of each class that has an object to find."""
 
         def known(values: Sequence[float]) -> dict[str, float]:
             return {name: value for name, value in zip(class_names, values) if not np.isnan(value)}
 
         return {
-            "map11": ap.mean_average_precision(self.eleven),
-            "map_all": ap.mean_average_precision(self.every),
+            **self.means,
             "ap11": known(self.eleven),
             "ap_all": known(self.every),
         }
@@ -60,30 +67,36 @@ def objects_of_classes(source: DetectionSource) -> np.ndarray:
     return counts
 
 
-def find(
-    source: DetectionSource,
+def finder(
     canvas: CanvasConfig,
     detector: Callable[[tf.Tensor, tf.Tensor], Detections],
     strategy: tf.distribute.Strategy,
     batch_size: int,
-) -> list[Scene]:
-    """Runs a detector on every image of a source, in order.
+    xla: str = "off",
+) -> Callable[[DetectionSource], list[Scene]]:
+    """Returns a function that runs a detector on every image of a source, in order; it is traced once.
 
     Args:
       detector: images uint8 [B, H, W, 3] and their sizes on the canvas [B, 2] -> detections; called in replica context,
         always with `batch_size` images.
       strategy: its replicas share the work.
       batch_size: images of a replica at a time.
+      xla: 'auto', 'on' or 'off': whether XLA compiles the detector, as --xla.
     """
-    run, progress, scenes = on_replicas(detector, strategy, batch_size, fixed=True), Progress(source.num_examples), []
-    for batch in detection_pipeline.plain_batches(source, canvas, batch_size * strategy.num_replicas_in_sync):
-        detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
-        before = len(scenes)
-        scenes += _scenes({name: values.numpy() for name, values in batch.items()}, detections)
-        progress.update(len(scenes))
-        if len(scenes) == source.num_examples or before // _PRINT_EVERY < len(scenes) // _PRINT_EVERY:
-            print(f"testing  {progress}", flush=True)
-    return scenes
+    run = on_replicas(detector, strategy, batch_size, xla, fixed=True)
+
+    def find(source: DetectionSource) -> list[Scene]:
+        progress, scenes = Progress(source.num_examples), []
+        for batch in detection_pipeline.plain_batches(source, canvas, batch_size * strategy.num_replicas_in_sync):
+            detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
+            before = len(scenes)
+            scenes += _scenes({name: values.numpy() for name, values in batch.items()}, detections)
+            progress.update(len(scenes))
+            if len(scenes) == source.num_examples or before // _PRINT_EVERY < len(scenes) // _PRINT_EVERY:
+                print(f"testing  {progress}", flush=True)
+        return scenes
+
+    return find
 
 
 def _scenes(batch: dict[str, np.ndarray], detections: Detections) -> Iterator[Scene]:

@@ -5,27 +5,32 @@ from __future__ import annotations
 import tensorflow as tf
 
 from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
-from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN
-from cpc_tf.detect.suppression import Detections
+from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN, Rest
 from cpc_tf.detect.targets import Draws
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.encoders.network import restore_kernel_norms
+from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.network import Network, restore_kernel_norms
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import Schedule, sgd
+from cpc_tf.training.strategy import wants_xla
 from cpc_tf.training.trainee import Rows, Trainee
 
+# Phases; each has a folder of its name in the run's, but for a run that has one.
+WHOLE, FROZEN, FINE_TUNED = "", "frozen", "fine-tuned"
 CLASS_NAMES = "class_names.json"  # file of a run: the names of its classes, a JSON list
 LOSSES = ("loss", "rpn_class", "rpn_box", "region_class", "region_box")
 
 
-def build_detector(config: DetectConfig, num_classes: int, xla: bool = False) -> FasterRCNN:
+def build_detector(
+    config: DetectConfig, num_classes: int, strategy: tf.distribute.Strategy | None = None
+) -> FasterRCNN:
     """Returns the detector with all its variables: the encoder's as loaded, the others drawn from --seed.
 
     Args:
       config: of the run.
       num_classes: without the background.
-      xla: see `load_feature_maps`.
+      strategy: where its variables are; None: on one device.
 
     Raises:
       ConfigError: the encoder cannot be loaded, or does not fit.
@@ -35,6 +40,13 @@ def build_detector(config: DetectConfig, num_classes: int, xla: bool = False) ->
         raise ConfigError(
             "--encoder=pixels: a detector needs an encoder; --encoder=random trains a new --backbone from the pixels on"
         )
+    strategy = strategy or tf.distribute.get_strategy()
+    with strategy.scope():
+        return _build(config, num_classes, wants_xla(config.numerics.xla, strategy))
+
+
+def _build(config: DetectConfig, num_classes: int, xla: bool) -> FasterRCNN:
+    backbone = config.detector.backbone
     features = load_feature_maps(  # sets the random seed
         backbone.encoder,
         backbone.backbone_endpoint,
@@ -50,8 +62,9 @@ def build_detector(config: DetectConfig, num_classes: int, xla: bool = False) ->
     )
     if backbone.restore_kernel_norms and features.is_rebuilt:
         restore_kernel_norms(features.encoder)
+    rest = _rest(config, features) if config.detector.head.region_head == "encoder" else None
     try:
-        model = FasterRCNN(features, num_classes, config.detector, config.numerics.precision)
+        model = FasterRCNN(features, num_classes, config.detector, config.numerics.precision, rest)
     except ValueError as error:
         flags = f"--encoder={backbone.encoder} --backbone_endpoint={backbone.backbone_endpoint}"
         raise ConfigError(f"{flags}: {' '.join(str(error).split())[:500]}") from error
@@ -65,41 +78,73 @@ def build_detector(config: DetectConfig, num_classes: int, xla: bool = False) ->
     return model
 
 
-def rate_of(config: DetectorSgdConfig, batch_size: int, train_steps: int) -> Schedule:
-    """Returns the learning rate: proportional to the batch, divided by ten after each of the --rate_drops."""
+def _rest(config: DetectConfig, features: LoadedEncoder) -> Rest:
+    """Returns what follows --backbone_endpoint in the encoder. Raises ConfigError if nothing does."""
+    backbone, encoder = config.detector.backbone, features.encoder
+    rest = encoder.after(backbone.backbone_endpoint) if isinstance(encoder, Network) else None
+    if not rest:
+        raise ConfigError(
+            f"--region_head=encoder: nothing is known to follow --backbone_endpoint={backbone.backbone_endpoint} in "
+            f"--encoder={backbone.encoder}; it must be a stack of a module of ours with another behind it, e.g. stack3 "
+            "of a ResNet-152"
+        )
+    # Its batch norm does as that of the rest of the encoder.
+    return lambda x, training: rest(x, training and backbone.backbone_statistics)
+
+
+def rate_of(config: DetectorSgdConfig, batch_size: int, train_steps: int, phase: str = WHOLE) -> Schedule:
+    """Returns the detector's learning rate: proportional to the batch, a tenth after each of the `rate_drops`.
+
+    In the second of two phases it is the encoder's, without a warm-up.
+    """
     rate = config.learning_rate * (batch_size / config.rate_batch if config.rate_batch else 1.0)
-    return Schedule(rate, config.warmup_steps, drops=[part * train_steps for part in config.numbers("rate_drops")])
+    drops = [part * train_steps for part in config.numbers("rate_drops")]
+    if phase == FINE_TUNED:
+        return Schedule(rate * config.encoder_rate_factor, drops=drops)
+    return Schedule(rate, config.warmup_steps, drops=drops)
 
 
 class DetectorTraining(Trainee):
-    """The detector with its optimizer, and one step of training.
+    """A detector with its optimizer, and one step of training.
 
-    One SGD trains everything. The encoder's gradients are multiplied by --encoder_rate_factor, which for SGD with
-    momentum is the same as a smaller learning rate.
+    One SGD trains everything. In a run of one phase the encoder's gradients are multiplied by --encoder_rate_factor,
+    which for SGD with momentum is the same as a smaller learning rate.
+
+    Args:
+      config: of the run.
+      model: the detector; phases share it.
+      strategy: where the model is.
+      train_steps: length of the phase, for its learning rate.
+      phase: FROZEN trains all but the encoder.
 
     Raises:
-      ConfigError: the encoder does not fit, or the batch cannot be divided among the replicas.
+      ConfigError: the batch cannot be divided among the replicas.
     """
 
     # 'left_out': objects per image that are not learned from, since they are too small or too many.
     metric_names = (*LOSSES, "gradient_norm", "left_out")
 
-    def __init__(self, config: DetectConfig, num_classes: int, strategy: tf.distribute.Strategy, train_steps: int):
+    def __init__(
+        self,
+        config: DetectConfig,
+        model: FasterRCNN,
+        strategy: tf.distribute.Strategy,
+        train_steps: int,
+        phase: str = WHOLE,
+    ):
         batch_size = config.training.batch_size
         super().__init__(strategy, batch_size, config.numerics)
-        self.config = config
+        self.config, self.model, self._xla = config, model, self._xla and model.backbone.compiles
         with strategy.scope():
-            self.model = build_detector(config, num_classes, self._xla)
-            self._xla = self._xla and self.model.backbone.compiles
-            self.optimizer = sgd(rate_of(config.sgd, batch_size, train_steps), config.sgd.momentum)
-        variables = [*self.model.encoder_variables, *self.model.detector_variables]
+            self.optimizer = sgd(rate_of(config.sgd, batch_size, train_steps, phase), config.sgd.momentum)
+        encoder = [] if phase == FROZEN else model.encoder_variables
+        self._at_smaller_rate = len(encoder) if phase == WHOLE else 0  # of the variables, the first ones
         self.set_up(
-            {"optimizer": (self.optimizer, variables)},
+            {"optimizer": (self.optimizer, [*encoder, *model.detector_variables])},
             config.sgd.clip_norm,
-            of_whole_batch="batch norm's statistics" if self.model.has_batch_norm else "",
-            model=self.model,
+            of_whole_batch="batch norm's statistics" if model.has_batch_norm else "",
+            model=model,
         )
-        self.detect = self.compiled(self.detect)
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
         """Returns the arguments of `losses`, from a batch of `detection_pipeline.batches`."""
@@ -115,14 +160,9 @@ class DetectorTraining(Trainee):
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Adds the weight decay, and scales the encoder's gradients to its own rate."""
-        sgd, encoder = self.config.sgd, len(self.model.encoder_variables)
-        scaled = []
+        sgd, scaled = self.config.sgd, []
         for index, (gradient, variable) in enumerate(zip(gradients, self.trained)):
             if variable.shape.rank > 1:
                 gradient += sgd.weight_decay * variable
-            scaled.append(gradient * sgd.encoder_rate_factor if index < encoder else gradient)
+            scaled.append(gradient * sgd.encoder_rate_factor if index < self._at_smaller_rate else gradient)
         return scaled
-
-    def detect(self, images: tf.Tensor, sizes: tf.Tensor) -> Detections:
-        """Detects objects in images uint8 [B, H, W, 3] of heights and widths [B, 2]."""
-        return self.model(tf.image.convert_image_dtype(images, tf.float32), sizes)

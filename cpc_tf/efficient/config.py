@@ -42,11 +42,17 @@ class ClassifierConfig(Settings):
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
         "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
-        "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32",
+        "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. One of "
+        "others, or a Keras file (.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also "
+        "'0..255:', 'torch:', 'caffe:'",
         path=True,
     )
+    signature: str = setting(
+        "", "Signature of a SavedModel of others, as 'encode', to classify on frozen; empty: its call"
+    )
     endpoint: str = setting(
-        "feature_map", "Output of the module to classify, e.g. 'feature_map', 'stack2' or 'latents'"
+        "feature_map",
+        "Output of the module to classify, e.g. 'feature_map', 'stack2' or 'latents'; a layer of a Keras file",
     )
     backbone: str = setting(
         "resnet200_v2",

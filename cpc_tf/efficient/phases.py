@@ -49,6 +49,8 @@ def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> L
             chosen.endpoint,
             config.images.image_size,
             backbone=chosen.backbones[0],
+            signature=chosen.signature,
+            trained=bool(fine_tuning(config)),
             seed=config.training.seed,
             precision=config.numerics.precision,
             recompute=chosen.recompute,

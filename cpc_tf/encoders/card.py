@@ -46,8 +46,14 @@ class Identity:
 
 
 def module_name(module: str) -> str:
-    """A module's handle, or the last component of its path: results name no folders of this machine."""
-    return module if "://" in module and not module.startswith("gs://") else os.path.basename(module.rstrip("/"))
+    """A module's handle, or the last component of its path: results name no folders of this machine.
+
+    The last but one belongs to it if the last is a version, as in 'bigbigan-resnet50/1'.
+    """
+    if "://" in module and not module.startswith("gs://"):
+        return module
+    *_, folder, name = ("", *module.rstrip("/").split("/"))
+    return f"{folder}/{name}" if name.isdigit() and folder else name
 
 
 FILE = "encoder.json"

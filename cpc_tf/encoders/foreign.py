@@ -1,4 +1,4 @@
-"""Loads SavedModels, mostly of others, and checks them before anything is built on them."""
+"""Checks encoders, mostly of others, before anything is built on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_hub as hub
 from absl import logging
 
 from cpc_tf.files import reason
@@ -31,33 +30,6 @@ def refused(text: str, what: str) -> Iterator[None]:
     # TensorFlow documents no types: IndexError, KeyError, AttributeError, protobuf's DecodeError and others occur.
     except Exception as error:
         raise ConfigError(f"--encoder={shown(text)}: {what} ({_last_line(error)})") from error
-
-
-def load_module(module: str, text: str) -> Any:
-    """A TF-Hub module by directory or handle; TEXT is the value of --encoder. Raises ConfigError."""
-    with refused(text, "cannot be loaded as a TF-Hub module"):
-        return hub.load(module)
-
-
-def as_layer(module: Any, text: str, **options: Any) -> hub.KerasLayer:
-    """A module as a layer. Raises ConfigError."""
-    with refused(text, "cannot be called with images, as a TF-Hub module of images can"):
-        return hub.KerasLayer(module, **options)
-
-
-def trainable_layer(module: str, endpoint: str, image_size: int, text: str, flag: str) -> hub.KerasLayer:
-    """A TF-Hub module as a layer that may be fine-tuned, with all its endpoints if it has some. Raises ConfigError."""
-    loaded = load_module(module, text)
-    if endpoint == LATENTS:
-        if not hasattr(loaded, "patched"):
-            raise ConfigError(f"--{flag}={LATENTS}: --encoder={text} is no module of ours, it has no patch grid")
-        return as_layer(loaded.patched, text, trainable=True)
-    if endpoint:
-        layer = as_layer(loaded, text, trainable=True, arguments={"return_endpoints": True})
-        with contextlib.suppress(Exception):  # a module without endpoints may raise anything: its only output is used
-            trace(layer, image_size)
-            return layer
-    return as_layer(loaded, text, trainable=True)
 
 
 def trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:

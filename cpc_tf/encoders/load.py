@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.encoders import foreign
+from cpc_tf.encoders import foreign, third_party
 from cpc_tf.encoders.card import PIXELS, EncoderCard, find_card
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.loaded import COPY, GRAPH, NEW, EncoderName, LoadedEncoder
@@ -22,7 +22,14 @@ from cpc_tf.texts import shown
 
 
 def load_patch_encoder(
-    text: str, seed: int = 0, patch_size: int = 64, precision: str = "float32", xla: bool = False
+    text: str,
+    seed: int = 0,
+    patch_size: int = 64,
+    precision: str = "float32",
+    xla: bool = False,
+    *,
+    signature: str = "",
+    endpoint: str = "",
 ) -> LoadedEncoder:
     """Returns the frozen encoder of patches that --encoder names.
 
@@ -32,6 +39,8 @@ def load_patch_encoder(
       patch_size: side of the patches, px.
       precision: of a network; a SavedModel computes as it was exported.
       xla: whether it shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
+      signature: of a SavedModel of others; '': its call.
+      endpoint: which output, pooled if it is a map; '': the default one.
 
     Raises:
       ConfigError: if there is no such encoder, or it does not return features of such patches.
@@ -42,21 +51,23 @@ def load_patch_encoder(
             f"--encoder={text}: there is no --backbone here; --encoder=random:MODULE is the untrained copy of a module"
         )
     keras.utils.set_random_seed(seed)
+    card = _card(name, signature)
     if name.kind == PIXELS:
         return LoadedEncoder(None, name, seed=seed)
-    card = _card(name)
     encoder = _network(name, card, "", precision)
     if encoder is None:
         _warn_of_precision(precision, text)
-        encoder = foreign.as_layer(foreign.load_module(name.module, text), text, trainable=False)
-    loaded = LoadedEncoder(encoder, name, card, seed=seed)
-    outputs = foreign.outputs(encoder, patch_size, text)
-    default = outputs.get("default") if isinstance(outputs, dict) else outputs
+        encoder = third_party.open_encoder(name, signature, endpoint, patch_size, "endpoint", trainable=False)
+    loaded = LoadedEncoder(encoder, name, card, seed=seed, endpoint=endpoint)
+    outputs = foreign.outputs(loaded.outputs if endpoint else encoder, patch_size, text)
+    if endpoint:
+        foreign.check_endpoint(outputs, endpoint, text, "endpoint", vectors=True)
+    default = outputs.get(endpoint or "default") if isinstance(outputs, dict) else outputs
     if not foreign.fits(default, (2, 4)):
         has = f"outputs named {', '.join(map(str, outputs))}" if default is None else foreign.described(default)
         raise ConfigError(
-            f"--encoder={shown(text)}: gives {has}; what is needed is one output, or one named 'default', of vectors "
-            "or feature maps"
+            f"--encoder={shown(text)}: gives {has}; what is needed is one output, or one named 'default' or by "
+            "--endpoint, of vectors or feature maps"
         )
     if not name.is_new:
         foreign.try_out(loaded.vectors, patch_size, text)
@@ -73,6 +84,8 @@ def load_feature_maps(
     backbone: str,
     seed: int = 0,
     precision: str = "float32",
+    signature: str = "",
+    trained: bool = False,
     flag: str = "endpoint",
     vectors: bool = True,
     update_statistics: bool = True,
@@ -80,7 +93,7 @@ def load_feature_maps(
     norm: str = "auto",
     xla: bool = False,
 ) -> LoadedEncoder:
-    """Returns the encoder that --encoder names, to be trained, with all its variables; call it in a strategy's scope.
+    """Returns the encoder that --encoder names, with all its variables; call it in a strategy's scope.
 
     Args:
       text: any value of --encoder.
@@ -89,6 +102,8 @@ def load_feature_maps(
       backbone: architecture of 'random' and 'pixels'.
       seed: of new weights.
       precision: of a network; a SavedModel computes as it was exported.
+      signature: of a SavedModel of others; '': its call.
+      trained: whether it will be trained: one that cannot be is refused.
       flag: that names the endpoint, for messages.
       vectors: whether the output may be vectors, which become maps of a single cell.
       update_statistics: see `LoadedEncoder`.
@@ -97,20 +112,21 @@ def load_feature_maps(
       xla: whether training shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
 
     Raises:
-      ConfigError: if there is no such encoder or endpoint, it does not take images of this size, or it cannot recompute
-        activations.
+      ConfigError: if there is no such encoder or endpoint, it does not take images of this size, or it cannot be
+        trained or recompute activations as asked for.
     """
     name = EncoderName.parse(text)
     endpoint = "feature_map" if name.kind == PIXELS else endpoint
     keras.utils.set_random_seed(seed)
-    card = _card(name)
+    card = _card(name, signature)
     encoder = _network(name, card, backbone, precision, norm)
     if encoder is None:
         _warn_of_precision(precision, text)
         if recompute:
             logging.warning("--recompute: not used by --encoder=%s, which computes as exported", text)
-        encoder = foreign.trainable_layer(name.module, endpoint, image_size, text, flag)
-        if update_statistics and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        encoder = third_party.open_encoder(name, signature, endpoint, image_size, flag, trainable=True)
+        several = tf.distribute.get_strategy().num_replicas_in_sync > 1
+        if update_statistics and encoder.trainable_variables and several:
             logging.warning(
                 "--encoder=%s: if it has batch norm and is fine-tuned, each device uses the statistics of its own "
                 "images, so the figures depend on the number of devices; --strategy=single uses one",
@@ -129,6 +145,11 @@ def load_feature_maps(
     foreign.check_endpoint(foreign.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)
     if not name.is_new:
         foreign.try_out(loaded.call, image_size, text)
+    if trained and not encoder.trainable_variables:
+        raise ConfigError(
+            f"--encoder={shown(text)}: cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; train "
+            "a classifier on it as it is (--finetune_steps=0)"
+        )
     if xla and not isinstance(encoder, Network):
         train = functools.partial(loaded, training=True)
         loaded.compiles = foreign.compiles(train, loaded.trainable_variables, image_size, text)
@@ -140,11 +161,17 @@ def _warn_of_precision(precision: str, text: str) -> None:
         logging.warning("--precision=%s: not used by --encoder=%s, which computes as exported", precision, text)
 
 
-def _card(name: EncoderName) -> EncoderCard | None:
+def _card(name: EncoderName, signature: str = "") -> EncoderCard | None:
     """The card of the module, if there is one. It is read first: a damaged one is refused before training."""
     if name.kind == COPY:
-        return name.card("--encoder=random --backbone=NAME is a new network")
-    return find_card(name.module) if name.module else None
+        card = name.card("--encoder=random --backbone=NAME is a new network")
+    else:
+        card = find_card(name.module) if name.module else None
+    if signature and (card or name.is_new):
+        raise ConfigError(f"--signature={signature}: is for modules of others, not for --encoder={shown(name.text)}")
+    if card and name.pixels:
+        raise ConfigError(f"--encoder={shown(name.text)}: is one of ours, which takes [0, 1]; leave out {name.pixels}:")
+    return card
 
 
 def _network(

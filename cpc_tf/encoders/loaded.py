@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,11 +16,13 @@ from cpc_tf.encoders.foreign import LATENTS
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.encoders.patches import encode_grid, patch_grid, pixel_grid
+from cpc_tf.encoders.pixels import RANGES, UNIT
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 
 # Kinds of encoders beside PIXELS. Those that end with a colon are prefixes of the value.
 MODULE, NEW, COPY, GRAPH = "module", "random", "random:", "graph:"
+_OF_RANGES = {f"{name}:": name for name in RANGES}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,23 +35,25 @@ class EncoderName:
         untrained copy of one of our modules. MODULE: a TF-Hub module; one of ours becomes a network, which computes in
         --precision. GRAPH: a TF-Hub module as its SavedModel, which computes as it was exported.
       module: directory or handle, '' if there is none.
+      pixels: the range of pixels that it takes, a key of RANGES that is written before it; '' if none is: [0, 1].
     """
 
     text: str
     kind: str
     module: str = ""
+    pixels: str = ""
 
     @classmethod
     def parse(cls, text: str) -> EncoderName:
         """Parses a value of --encoder. Raises ConfigError if it is empty."""
         if text in (PIXELS, NEW):
             return cls(text, text)
-        kind = next((kind for kind in (COPY, GRAPH) if text.startswith(kind)), MODULE)
-        module = text if kind == MODULE else text[len(kind) :]
+        before = next((prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), "")
+        kind, module = before if before in (COPY, GRAPH) else MODULE, text.removeprefix(before)
         if not module:
             example = f"--encoder={text}runs/photos/small/hub"
             raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. {example}")
-        return cls(text, kind, module)
+        return cls(text, kind, module, _OF_RANGES.get(before, ""))
 
     @property
     def is_new(self) -> bool:
@@ -123,7 +128,7 @@ class LoadedEncoder(keras.layers.Layer):
         new = name.kind in (NEW, COPY)
         return Identity(
             trained_by=PIXELS if name.kind == PIXELS else UNTRAINED if new else UNKNOWN,
-            architecture=card.encoder.encoder if card else backbone if name.is_new else "",
+            architecture=card.encoder.encoder if card else backbone if name.is_new else _own_name(self.encoder),
             seed=seed if new else None,
             parameters=counted or None,
             module=module_name(name.module),
@@ -138,7 +143,11 @@ class LoadedEncoder(keras.layers.Layer):
                 patches = patch_grid(images, card.geometry.patch_size, card.geometry.patch_stride)
                 return encode_grid(lambda flat: self.encoder.endpoints(flat, training)["features"], patches)
             return self.encoder.endpoints(images, training)
-        return self.encoder(images, training=training)
+        return self.encoder(self._seen(images), training=training)
+
+    def _seen(self, images: tf.Tensor) -> tf.Tensor:
+        """Images in [0, 1] -> in the range that the encoder takes."""
+        return RANGES[self._origin[0].pixels or UNIT](images)
 
     def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
         features = self.outputs(images, training)
@@ -165,13 +174,29 @@ class LoadedEncoder(keras.layers.Layer):
 
     def vectors(self, images: tf.Tensor) -> tf.Tensor:
         """Images float32 [N, H, W, 3] -> the encoder's default output, pooled to float32 [N, D]."""
-        features = self.encoder(images)
+        features = self.outputs(images) if self.endpoint else self.encoder(self._seen(images))
         if isinstance(features, dict):
-            features = features["default"]
+            features = features[self.endpoint or "default"]
         features = tf.cast(features, tf.float32)
         return tf.reduce_mean(features, [1, 2]) if features.shape.rank == 4 else features
+
+    @property
+    def held(self) -> list[tf.Variable | tf.Module]:
+        """What a SavedModel that calls it must hold. A SavedModel of others may have tables, too."""
+        saved_model = _saved_model(self.encoder)
+        return list(self.variables) if saved_model is None else [saved_model]
 
     def saved(self) -> tf.train.Checkpoint:
         """Its variables, under their names in the checkpoints of runs on few labels."""
         network = isinstance(self.encoder, Network)
         return tf.train.Checkpoint(layer=tf.train.Checkpoint(encoder=self.encoder) if network else self.encoder)
+
+
+def _saved_model(encoder: keras.layers.Layer | None) -> Any:
+    """The SavedModel of others that a layer calls, if it calls one."""
+    return getattr(encoder, "resolved_object", None)
+
+
+def _own_name(encoder: keras.layers.Layer) -> str:
+    """The name that others gave a Keras model; SavedModels keep none."""
+    return encoder.name if _saved_model(encoder) is None else ""

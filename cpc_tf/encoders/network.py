@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -59,6 +60,10 @@ class Network(keras.Model):
           At least 'feature_map', [N, h, w, feature_dim], and its mean 'features', [N, feature_dim]. All float32.
         """
         raise NotImplementedError
+
+    def after(self, endpoint: str) -> Callable[..., tf.Tensor] | None:
+        """Returns what follows an endpoint: (its map [N, h, w, C], training) -> 'feature_map'; None if nothing does."""
+        return None
 
     def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32."""

@@ -16,7 +16,6 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, Identity
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import LoadedEncoder
-from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.patches import patch_grid
 from cpc_tf.export import readme
 from cpc_tf.export.classifier_module import Classifying, HubClassifier, save
@@ -39,7 +38,13 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
     result = result_of_ended(workdir, "linear")
     with needed(workdir):
         geometry, policy = geometry_of(run), augment_of(run).policy
-        encoder = load_patch_encoder(run.probe.encoder, run.training.seed, geometry.patch_size)
+        encoder = load_patch_encoder(
+            run.probe.encoder,
+            run.training.seed,
+            geometry.patch_size,
+            signature=run.probe.signature,
+            endpoint=run.probe.endpoint,
+        )
     _refuse_another(encoder, result, workdir)
     patch, stride, grid = geometry.patch_size, geometry.patch_stride, geometry.grid
 
@@ -129,9 +134,7 @@ def _measured(result: dict[str, Any]) -> dict[str, Any]:
 
 def _held(encoder: LoadedEncoder, classifier: keras.Model) -> list[tf.Variable | tf.Module]:
     """Returns what is saved with the module. A Keras model is not: TensorFlow would save it layer by layer."""
-    if encoder.encoder is None or isinstance(encoder.encoder, Network):
-        return [*encoder.variables, *classifier.variables]
-    return [encoder.encoder.resolved_object, *classifier.variables]  # of others: it may have tables, too
+    return [*encoder.held, *classifier.variables]
 
 
 def _export(

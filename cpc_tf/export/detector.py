@@ -12,11 +12,11 @@ from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.views import canvas
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.detect.trainee import CLASS_NAMES, build_detector
+from cpc_tf.detect.trainee import CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
 from cpc_tf.encoders.card import module_name
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, or_black
-from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of
+from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of, result_of_ended
 from cpc_tf.export.verify import detector_reference
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError, flatten, replace
@@ -83,9 +83,10 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
     if not tf.io.gfile.exists(path):
         raise ConfigError(f"--workdir={workdir}: has no {CLASS_NAMES}, its training never began")
     names = read_json(path, list)
+    phase, figures = _last_phase(run, workdir)
     with needed(workdir):
-        model = build_detector(replace(run, precision="float32", recompute=False), len(names))
-    step = read_checkpoint(workdir, step, lambda path: restore(path, model=model))
+        model = build_detector(replace(run, precision="float32", recompute=False, xla="off"), len(names))
+    step = read_checkpoint(os.path.join(workdir, phase), step, lambda path: restore(path, model=model))
     levels = os.path.join(workdir, "levels.json")  # of the run's pictures of more than 8 bits
     card = {
         "class_names": names,
@@ -108,7 +109,7 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         "test_area": round(run.canvas.test_area * run.canvas.area_scale),
         "batch_size": run.training.batch_size,
         "versions": readme.software(card["versions"]),
-        "figures": _figures(result_of(workdir), step),
+        "figures": _figures(figures, step),
     }
     return Export(
         kind="detector",
@@ -122,6 +123,19 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
             "{detections} detections, {same:.1%} of them the same"
         ),
     )
+
+
+def _last_phase(run: DetectConfig, workdir: str) -> tuple[str, dict[str, Any]]:
+    """Returns the phase that made the detector, and the result with its steps; of one phase it may not have ended.
+
+    Raises:
+      ConfigError: a run of two phases has not ended.
+    """
+    if not run.phases.frozen_epochs:
+        return WHOLE, result_of(workdir)
+    result = result_of_ended(workdir, "detect")
+    phase = FINE_TUNED if result["phases"][FINE_TUNED]["steps"] else FROZEN
+    return phase, {**result, "steps": result["phases"][phase]["steps"]}
 
 
 def _figures(result: dict[str, Any], step: int) -> str:

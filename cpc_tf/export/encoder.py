@@ -168,6 +168,7 @@ def original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
             backbone=chosen.backbone,
             seed=seed,
             norm=chosen.norm,
+            signature=chosen.signature,
         )
 
 

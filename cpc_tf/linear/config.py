@@ -16,9 +16,12 @@ class ProbeConfig(Settings):
     encoder: str = setting(
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
-        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none",
+        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others, or a Keras file "
+        "(.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
     )
+    signature: str = setting("", "Signature of a SavedModel of others, as 'encode'; empty: its call")
+    endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its default output")
     geometry_from: str = setting(
         "encoder",
         "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror counts either way",
@@ -34,6 +37,8 @@ class ProbeConfig(Settings):
     def check(self):
         if self.encoder == "pixels" and self.geometry_from == "encoder":
             raise ConfigError("--encoder=pixels: has no geometry of its own; add --geometry_from=flags")
+        if self.endpoint == "latents":
+            raise ConfigError("--endpoint=latents: the classifier is on the patch grid already; leave it out")
 
 
 @dataclasses.dataclass(frozen=True)

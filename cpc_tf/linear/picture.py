@@ -20,6 +20,7 @@ from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import normalized
+from cpc_tf.linear.config import ProbeConfig
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results import map as embedding_map
 
@@ -37,12 +38,15 @@ class Neighbours(NamedTuple):
     features: np.ndarray  # float32 [Q, D], mean latents of the test images
 
 
-def neighbours(encoder: str, seed: int, geometry: GeometryConfig, policy: Policy, data: catalog.Pair) -> Neighbours:
-    """Finds the neighbours of evenly spaced images by cosine similarity of the mean latents of an --encoder.
+def neighbours(
+    probe: ProbeConfig, seed: int, geometry: GeometryConfig, policy: Policy, data: catalog.Pair
+) -> Neighbours:
+    """Finds the neighbours of evenly spaced images by cosine similarity of the mean latents of an encoder.
 
     The encoder sees the images as the classifier's test shows them after training with `policy`.
     """
-    encode = load_patch_encoder(encoder, seed, geometry.patch_size).patch_latents
+    output = {"signature": probe.signature, "endpoint": probe.endpoint}
+    encode = load_patch_encoder(probe.encoder, seed, geometry.patch_size, **output).patch_latents
 
     def encoded(source: Source, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         every = max(1, source.num_examples // most)

@@ -67,9 +67,7 @@ def linear(config: LinearConfig) -> dict[str, Any]:
         results[title] = train_and_test(settings, data)
     if chief:
         shown = {
-            title: picture.neighbours(
-                own.probe.encoder, own.training.seed, geometry_of(own), augmentation.policy, data()
-            )
+            title: picture.neighbours(own.probe, own.training.seed, geometry_of(own), augmentation.policy, data())
             for title, own in classifiers(config).items()
             if title != PIXELS
         }
@@ -113,6 +111,8 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
                 geometry.patch_size,
                 config.numerics.precision,
                 wants_xla(config.numerics.xla, strategy),
+                signature=config.probe.signature,
+                endpoint=config.probe.endpoint,
             )
         encode, patch, grid = encoder.patch_latents, geometry.patch_size, geometry.grid
         patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)

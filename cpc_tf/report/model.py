@@ -75,8 +75,14 @@ def _commands(run: Run) -> list[tuple[str, str]]:
     return [
         ("Put everything that a prediction takes into one model", export),
         (f"Predict {what} for each picture of a folder", predict),
-        *([] if encoder in (PIXELS, NEW) else [("Features of the pictures, and a map of them", embed)]),
+        *([("Features of the pictures, and a map of them", embed)] if _can_embed(run) else []),
     ]
+
+
+def _can_embed(run: Run) -> bool:
+    """Whether `embed` takes the encoder: a module that is called, not one of its signatures."""
+    named = [line for line in run.lines("run.flags") if line.startswith("--signature=")]
+    return run["encoder"] not in (PIXELS, NEW) and named in ([], ["--signature="])
 
 
 def _encoder_alone(run: Run) -> list[Block]:

@@ -13,7 +13,7 @@ from cpc_tf.results.blocks import Spread, spread
 from cpc_tf.results.runs import Run, is_number
 
 # In the order of tables, after the objectives.
-BASELINES = {UNKNOWN: "module", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
+BASELINES = {UNKNOWN: "encoder of others", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 # Label propagation beside any of these, by the name in --propagation.
 PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "uda": "unsup. data aug."}
@@ -142,12 +142,19 @@ def _seed(run: Run) -> int:
 
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     objective, _, labels = key[0].partition("+")
+    named = key[0] == UNKNOWN and key[4]  # an encoder of others: under its own name
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
-    same = [other for other in others if (other[0], other[5]) == (key[0], key[5])]
+    title = _own_name(key[4]) if named else title
+    same = [x for x in others if (x[0], x[5]) == (key[0], key[5]) and (not named or x[4] == key[4])]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
-    telling = ", ".join(telling) or key[4]
+    telling = ", ".join(telling) or ("" if named else key[4])
     propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""
     return f"{title}{' and labels' if labels else ''}{propagation}{f' ({telling})' if telling else ''}"
+
+
+def _own_name(module: str) -> str:
+    """Returns a module's name; of a handle on the web the part after the host, such as 'publisher/name/1'."""
+    return module.partition("://")[2].partition("/")[2] or module
 
 
 def fraction(run: Run) -> float:

@@ -34,6 +34,21 @@ class Rows(NamedTuple):
     step: tf.Tensor  # int64 scalar: the step, from 0
 
 
+def rows_of(strategy: tf.distribute.Strategy, batch_size: int, numerics: NumericsConfig) -> int:
+    """Returns how many images of a batch a replica has. Raises ConfigError if they or their parts would be unequal."""
+    replicas, parts = strategy.num_replicas_in_sync, numerics.accumulate
+    if batch_size % replicas:
+        raise ConfigError(f"--batch_size={batch_size}: not a multiple of the {replicas} replicas of --strategy")
+    rows = batch_size // replicas
+    if rows % parts:
+        fitting = [n for n in range(1, rows + 1) if rows % n == 0]
+        raise ConfigError(
+            f"--accumulate={parts}: the {rows} images that a device has of --batch_size={batch_size} cannot "
+            f"be divided into so many parts; {', '.join(map(str, fitting))} would do"
+        )
+    return rows
+
+
 class Trainee(tf.Module, abc.ABC):
     """What the loop trains. A subclass makes its model, calls `set_up`, and implements `inputs` and `losses`.
 
@@ -62,17 +77,8 @@ class Trainee(tf.Module, abc.ABC):
 
     def __init__(self, strategy: tf.distribute.Strategy, batch_size: int, numerics: NumericsConfig = NOT_COMPILED):
         super().__init__()
-        replicas, parts = strategy.num_replicas_in_sync, numerics.accumulate
-        if batch_size % replicas:
-            raise ConfigError(f"--batch_size={batch_size}: not a multiple of the {replicas} replicas of --strategy")
         self.strategy, self.batch_size, self.numerics = strategy, batch_size, numerics
-        self.rows = batch_size // replicas
-        if self.rows % parts:
-            fitting = [n for n in range(1, self.rows + 1) if self.rows % n == 0]
-            raise ConfigError(
-                f"--accumulate={parts}: the {self.rows} images that a device has of --batch_size={batch_size} cannot "
-                f"be divided into so many parts; {', '.join(map(str, fitting))} would do"
-            )
+        self.rows = rows_of(strategy, batch_size, numerics)
         self._xla = wants_xla(numerics.xla, strategy)
         with strategy.scope():
             self.loss_scale = LossScale() if numerics.precision == "float16" else None

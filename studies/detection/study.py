@@ -6,7 +6,8 @@
 Encoders learn from the images of `photos` (for collages) or of imagenette-224 (the others). At half the size they are
 those of studies/label_curve. At 128 px a seed is that of the detector alone, and one encoder trained on labels is
 compared. 'CPC, adapted' is the module after more pre-training, without labels, on the crops of `photos` or the images
-of bccd-voc. Beside the encoders a run takes five minutes on a core, at 128 px a quarter to half an hour.
+of bccd-voc. 'CPC, two phases' trains the detector for half of the same epochs on the frozen encoder, then both.
+Beside the encoders a run takes five minutes on a core, at 128 px a quarter to half an hour.
 """
 
 from __future__ import annotations
@@ -27,17 +28,20 @@ SETTINGS = {
 ENCODERS = ("CPC", "supervised", "random")
 ADAPTED = "CPC, adapted"
 ADAPTING = {"collages-128px": "photos/pretrain_128px", "bccd-voc-128px": "bccd/pretrain_128px"}  # its preset
+TWO_PHASES = "CPC, two phases"
+FROZEN_EPOCHS = {"collages": 3, "bccd-voc": 5, "collages-128px": 9, "bccd-voc-128px": 10}  # half of the preset's
 LABEL_STEPS = 12_000  # that encoders learn from all labels at 128 px
 
 
 def runs(places: runner.Places) -> list[runner.Run]:
-    """All encoders of a dataset with the first seed, then with the others."""
+    """All encoders of a dataset with the first seed, then with the others; then what two phases need beside these."""
     found = []
     for dataset in SETTINGS:
         encoders = [*ENCODERS, ADAPTED] if dataset in ADAPTING else ENCODERS
         seeds = range(1 if dataset == "bccd-voc" else 3)
-        found += [_run(places, dataset, encoder, seed) for seed in seeds for encoder in encoders]
-    return found
+        found += [(dataset, encoder, seed) for seed in seeds for encoder in encoders]
+    found += [(dataset, encoder, seed) for dataset in SETTINGS for seed in range(3) for encoder in ("CPC", TWO_PHASES)]
+    return [_run(places, *each) for each in dict.fromkeys(found)]
 
 
 def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner.Run:
@@ -48,9 +52,9 @@ def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner
     workdir = f"{places.work}/detection/{dataset}/{seed}/{''.join(c if c.isalnum() else '_' for c in encoder.lower())}"
     images = [f"--dataset=voc:{places.boxes}"] if dataset.startswith("bccd") else []
     given, before = "random", []
-    if encoder == "CPC" and large:
+    if encoder in ("CPC", TWO_PHASES) and large:
         given = runner.MODULE
-    elif encoder == "CPC":
+    elif encoder in ("CPC", TWO_PHASES):
         given = f"graph:{folder}/hub"
         before = runner.pretrained(folder, *label_curve.pretraining(source, places.pictures, own))
     elif encoder == ADAPTED:
@@ -64,6 +68,7 @@ def _run(places: runner.Places, dataset: str, encoder: str, seed: int) -> runner
         export = ["export", f"--workdir={os.path.dirname(learning[-1][1])}", f"--output={hub}"]
         given, before = hub if large else f"graph:{hub}", [*learning, (export, f"{hub}/encoder.json")]
     more = [f"--flagfile=flags/{preset}.flags", *images, f"--encoder={given}", f"--seed={seed}"]
+    more += [f"--frozen_epochs={FROZEN_EPOCHS[dataset]}"] if encoder == TWO_PHASES else []
     last = (["cpc_tf.detect", *more, f"--workdir={workdir}"], f"{workdir}/result.json")
     return runner.Run({"dataset": dataset, "features": encoder, "seed": seed}, [*before, last])
 

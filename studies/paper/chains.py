@@ -16,7 +16,8 @@ class Chain(NamedTuple):
 
     Attributes:
       title: a heading of the page.
-      steps: a preset each; words behind its name choose the commands of its header that have them.
+      steps: a preset each. Behind its name '--flag=value' sets a flag of its command, and any other word chooses the
+        commands of its header that have it.
       runs: the folder that the report reads.
       fractions: of the labels, a run each; the header's command has the first.
     """
@@ -37,12 +38,20 @@ class Chain(NamedTuple):
         found: list[str] = []
         for step in self.steps:
             name, *words = step.split()
+            wanted = [word for word in words if not word.startswith("--")]
             lines = [" ".join(line.split()) for line in COMMAND.findall(presets.header(name).text)]
-            lines = [line for line in lines if all(word in line for word in words)]
+            lines = [line for line in lines if all(word in line for word in wanted)]
             if not lines:
                 raise ValueError(f"{step}: no command of this preset's header has these words")
-            found += [_on(found, line) for line in lines]
+            settings = [word for word in words if word not in wanted]
+            found += [_on(found, _with(settings, line) if name in line else line) for line in lines]
         return [*dict.fromkeys(found), f"python -m cpc_tf.report --runs={self.runs} --output={self.runs}/report"]
+
+
+def _with(settings: list[str], command: str) -> str:
+    """A command with these flags in place of its own."""
+    names = tuple(f"{setting.partition('=')[0]}=" for setting in settings)
+    return " ".join([*(word for word in command.split() if not word.startswith(names)), *settings])
 
 
 def _on(before: list[str], command: str) -> str:
@@ -52,8 +61,10 @@ def _on(before: list[str], command: str) -> str:
     return command.replace(f"/{named[1]}/", f"/{trained[1]}/") if trained and named else command
 
 
-ALL = paper.FRACTIONS
 _161, _LINEAR, _EFFICIENT = "imagenet/pretrain_resnet161", "imagenet/linear", "imagenet/efficient"
+_ON_ROTATION = (
+    "imagenet/efficient --label_fraction=0.1 --propagation=vat --workdir=runs/imagenet/rotation_vat/efficient_0.1"
+)
 _RUNGS = {f"rung_{rung}": f"{number}_{rung.lower()}" for number, rung in enumerate(paper.LADDER, 1)}
 
 # Key -> chain, in the order of the page.
@@ -67,9 +78,21 @@ CHAINS = {
         key: Chain(f"Fig. 3, {name}", (f"imagenet_ladder/pretrain_{name}", "imagenet_ladder/linear"))
         for key, name in _RUNGS.items()
     },
-    "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=ALL),
-    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels",), fractions=ALL),
+    "efficient": Chain("Few labels, CPC", (_161, _EFFICIENT), fractions=paper.FRACTIONS),
+    "pixels": Chain("Few labels, pixels", ("imagenet/efficient_pixels imagenet/pixels/",), fractions=paper.FRACTIONS),
+    "rotation": Chain("Few labels, rotation", ("imagenet/pretrain_rotation", _EFFICIENT), fractions=(0.01, 0.1)),
+    "instance": Chain(
+        "Few labels, instance discrimination", ("imagenet/pretrain_instance", _EFFICIENT), fractions=(0.01, 0.1)
+    ),
+    "pseudo_labels": Chain("Pseudo-labels", ("imagenet/efficient_pseudo_labels",), fractions=(0.01, 0.1)),
+    "vat": Chain("VAT", ("imagenet/efficient_vat",), fractions=(0.01, 0.1)),
+    "uda": Chain("UDA", ("imagenet/efficient_uda",)),
+    "rotation_vat": Chain("Rotation and VAT", ("imagenet/pretrain_rotation", _ON_ROTATION), fractions=(0.1, 1.0)),
+    "pixels_161": Chain("All labels, ResNet-161 + ResNet-33", ("imagenet/efficient_pixels_resnet161",)),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
+    "detect_supervised": Chain(
+        "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
+    ),
 }
 
 # What of a rung of Fig. 3 is ours.
@@ -93,9 +116,14 @@ OURS = {
     "imagenet/pretrain_instance": "optimizer, batch; two views instead of the row's memory bank",
     **{f"imagenet_ladder/pretrain_{name}": _OF_RUNGS.get(key, "as the rung before") for key, name in _RUNGS.items()},
     "imagenet_ladder/linear": "which images are the custom validation set: the first 10,000 of train",
-    _EFFICIENT: "which labels, how many are held out, momentum and schedule of SGD, number of trials, lengths, "
-    "rates of fine-tuning ([decisions](decisions.md#few-labels))",
-    "imagenet/efficient_pixels": "as with CPC",
-    "voc/detect": "all but the architecture, the data, colour dropping and scales: the public C4 recipe "
-    "([decisions](decisions.md#detection))",
+    _EFFICIENT: "which labels, how many are held out, momentum and schedule of SGD, number of trials, the rule of "
+    "convergence, rates of fine-tuning ([decisions](decisions.md#few-labels))",
+    "imagenet/efficient_pixels": "as with CPC; 24 trials over four depths",
+    "imagenet/efficient_pixels_resnet161": "as with CPC",
+    "imagenet/efficient_pseudo_labels": "one unlabelled picture for each labelled; labels made while it trains",
+    "imagenet/efficient_vat": "one unlabelled picture for each labelled; size of the disturbance",
+    "imagenet/efficient_uda": "one unlabelled picture for each labelled; the paper's own augmentation",
+    "voc/detect": "all but the architecture, the data, colour dropping, scales and two phases: the public C4 recipe; "
+    "lengths and rates of the phases ([decisions](decisions.md#detection))",
+    "voc/detect_supervised": "as with CPC; the trained fourth stack is the regions' head",
 }

@@ -47,8 +47,10 @@ def block(chain: Chain) -> str:
     """A heading with the commands."""
     *lines, report = map(wrapped, chain.commands)
     if chain.fractions:
-        others = ", ".join(f"{part:g}" for part in chain.fractions[1:])
-        lines.append(f"# The same with {others} in place of 0.01, for rows with several parts of the labels.")
+        first, *others = (f"{part:g}" for part in chain.fractions)
+        lines.append(
+            f"# The same with {', '.join(others)} in place of {first}, for rows with several parts of the labels."
+        )
     return "\n".join([f"### {chain.title}\n\n```bash", *lines, report, "```"])
 
 

@@ -51,6 +51,11 @@ _161, _CPC33, _PIXELS = ("linear",), ("efficient",), ("pixels",)
 _PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
 _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))
+_PROPAGATION = "short trials: [notebook](notebook/2026-11-25-label-propagation.md)"
+_INSTANCE = "as contrast of two views, without the row's memory bank"
+_ROTATION = "on ResNet-50, another architecture of 24 M parameters"
+_AMDIM = State(NOT, "its weights are published for PyTorch")
+_BIGBIGAN = State(NOT, "its module has the format of TensorFlow 1")
 _SMALL = "[linear](results.md#linear)"
 
 
@@ -91,7 +96,7 @@ INTRODUCTION = [
     Row("1 % of the labels: top-5; above pixels; above Zhai et al. 2019", "78; 34; 20", _BOTH, HERE, _CURVE),
     Row("All labels: top-1 above pixels", "3.2", _BOTH, HERE, _CURVE),
     Row("Part of the labels that matches pixels with all; 1 % matches", "half; 5 times as many", _BOTH, HERE, _GAIN),
-    Row("VOC 2007, mAP; above supervised pre-training", "76.6; 2", ("detect",), HERE, _DETECTION),
+    Row("VOC 2007, mAP; above supervised pre-training", "76.6; 2", ("detect", "detect_supervised"), HERE, _DETECTION),
     Row("Fig. 1: accuracy over labels; the report draws it as figure 1", "Table 2's", _BOTH, HERE, _CURVE),
 ]
 SETUP = [
@@ -103,6 +108,8 @@ SETUP = [
     Row("Efficient: blocks, channels of maps and bottlenecks", "11; 4096; 1024", _CPC33, RUNS,
         holds="imagenet/efficient head_blocks=11 head_width=4096"),
     Row("Efficient: parts of the labels, %", _PARTS, _BOTH, RUNS),
+    Row("Efficient and transfer: then fine-tuned, at a smaller rate with early stopping", "2 phases",
+        ("efficient", "detect"), RUNS, holds="voc/detect encoder_rate_factor=0.1 held_out=0.1"),
     Row("Transfer: labelled images; colour dropping, scales of Doersch et al. 2015", "5011", ("detect",), RUNS,
         holds="voc/detect dataset=voc/2007 split=train+validation smallest_area=150000 largest_area=450000"),
 ]  # fmt: skip
@@ -110,6 +117,9 @@ LADDER = [
     Row("ResNet-101's third stack becomes ResNet-161's: blocks; channels; bottleneck",
         "23 to 46; 1024 to 4096; 256 to 512", _V1_V2, RUNS, holds=f"{_PRETRAIN} encoder=resnet161"),
     Row("Larger patches, px", "64 to 80", _V1_V2, RUNS, holds=f"{_PRETRAIN} patch_size=80"),
+    Row("Colour dropping: channels that are dropped", "2 of 3", ("rung_RC",), RUNS,
+        holds="imagenet_ladder/pretrain_5_rc augment=colour_drop"),
+    Row("Networks of others: BigBiGAN; CMC; Momentum Contrast", "RevNet-50 x4; ResNet-50 x2; x4", (), *OTHERS[:2]),
     Row("Directions of prediction", "4", _161, RUNS, holds=f"{_PRETRAIN} directions=4"),
     Row("Linear top-1: CPC v2; CPC v1; CPC v2 with ResNet-50", "71.5; 48.7; 63.8", ("linear", "linear_v1", "linear_50"),
         RUNS),
@@ -119,15 +129,16 @@ TABLE_1 = _table(
     {
         "CPC v2 - ResNet-50": State(RUNS, "", ("linear_50",)),
         "CPC v1": State(RUNS, "", ("linear_v1",)),
-        "Instance Discr.": State(RUNS, "as contrast of two views, without the row's memory bank", ("linear_instance",)),
-        "Rotation": State(RUNS, "on ResNet-50, another architecture of 24 M parameters", ("linear_rotation",)),
         "CPC v2 - ResNet-161": State(RUNS, f"in small: {_SMALL}", ("linear",)),
-        "AMDIM": State(NOT, "its weights are published for PyTorch only"),
+        "Instance Discr.": State(RUNS, _INSTANCE, ("linear_instance",)),
+        "Rotation": State(RUNS, _ROTATION, ("linear_rotation",)),
+        "BigBiGAN": _BIGBIGAN,
+        "AMDIM": _AMDIM,
     },
 )
 EFFICIENT = [
     Row("Baselines: depths compared; the best", "50, 101, 152, 200; 200", _PIXELS, RUNS,
-        holds="imagenet/efficient_pixels backbone=resnet200_v2"),
+        holds="imagenet/efficient_pixels backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2"),
     Row("Baseline with 1 % and all labels, top-5", "44.1; 95.2", _PIXELS, HERE, _CURVE),
     Row("The classifier's input: a grid of latents", "14x14", _CPC33, RUNS,
         holds="imagenet/efficient image_size=224 endpoint=feature_map"),
@@ -138,11 +149,12 @@ EFFICIENT = [
     Row("Half of the labels match pixels with all; 1 % match 5 %", "2; 5 times", _BOTH, HERE, _GAIN),
     Row("Millions of parameters: ResNet-200; ResNet-161 + ResNet-33", "60; over 500", _BOTH, RUNS,
         "the report shows them"),
-    Row("ResNet-161 + ResNet-33 from labels alone, batch norm throughout, top-1 / top-5", "80.3 / 95.2", (), NOT,
-        "no preset yet"),
-    Row("Rotation with 1 % of the labels, top-5", "57.5", (), NOT, "quoted: Zhai et al. 2019"),
+    Row("ResNet-161 + ResNet-33 from labels alone, batch norm throughout, top-1 / top-5", "80.3 / 95.2",
+        ("pixels_161",), RUNS, holds="imagenet/efficient_pixels_resnet161 backbone=resnet161 norm=batch"),
+    Row("Rotation with 1 % of the labels, top-5", "57.5", ("rotation",), RUNS, _ROTATION),
     Row("1 % of the labels, top-5: fixed; fine-tuned", "77.1; 78.3", _CPC33, HERE, _CURVE),
-    Row("1 % of the labels, top-5: BigBiGAN; AMDIM", "55.2; 67.4", (), NOT, "no preset yet"),
+    Row("1 % of the labels, top-5: BigBiGAN", "55.2", (), *_BIGBIGAN[:2]),
+    Row("1 % of the labels, top-5: AMDIM", "67.4", (), *_AMDIM[:2]),
 ]  # fmt: skip
 TABLE_2 = _table_2()
 TABLE_3 = _table(
@@ -151,16 +163,31 @@ TABLE_3 = _table(
         "Supervised baseline": _BASELINE,
         "CPC v2 (fixed)": _CPC,
         "CPC v2 (fine-tuned)": _CPC,
-        "AMDIM (fixed)": State(NOT, "its weights are published for PyTorch only"),
+        "Pseudolabeling": State(RUNS, _PROPAGATION, ("pseudo_labels",)),
+        "VAT + Entropy Min.": State(RUNS, _PROPAGATION, ("vat",)),
+        "Unsup. Data Aug.": State(RUNS, _PROPAGATION, ("uda",)),
+        "Rot. + VAT + Ent. Min.": State(
+            RUNS, "one after the other, where Zhai et al. 2019 train both", ("rotation_vat",)
+        ),
+        "Instance Discr.": State(RUNS, _INSTANCE, ("instance",)),
+        "Rotation": State(RUNS, _ROTATION, ("rotation",)),
+        "BigBiGAN (fixed)": _BIGBIGAN,
+        "AMDIM (fixed)": _AMDIM,
     },
 )
 TRANSFER = [
     Row("Labelled images of VOC 2007", "5011", ("detect",), RUNS, holds="voc/detect split=train+validation"),
-    Row("mAP: supervised ResNet-152; CPC", "74.7; 76.6", ("detect",), HERE, _DETECTION),
+    Row("mAP: supervised ResNet-152; CPC", "74.7; 76.6", ("detect_supervised", "detect"), HERE, _DETECTION),
     Row("mAP of Momentum Contrast", "74.9", (), NOT, "quoted: He et al. 2019"),
 ]
 _WITH_MAP = {heading: [line[:3] for line in lines] for heading, lines in paper.TABLE_4.items()}
-TABLE_4 = _table(_WITH_MAP, {"CPC v2": State(HERE, _DETECTION, ("detect",))})
+TABLE_4 = _table(
+    _WITH_MAP,
+    {
+        "Supervised baseline": State(RUNS, "in small: [detection](results.md#detection)", ("detect_supervised",)),
+        "CPC v2": State(HERE, _DETECTION, ("detect",)),
+    },
+)
 APPENDIX_A = [
     Row("Patches, stride and crop, px; grid", "80; 36; 260; 6x6", _161, RUNS,
         holds=f"{_PRETRAIN} patch_size=80 patch_stride=36 image_size=260"),
@@ -181,25 +208,25 @@ APPENDIX_A = [
 ]  # fmt: skip
 APPENDIX_B = [
     Row("Grid of features; classes; batch norm without scale, 1x1 convolution, mean of the logits", "6x6 of 4096; 1000",
-        _161, RUNS, holds="imagenet/linear geometry_from=encoder augment=full"),
+        _161, RUNS, holds="imagenet/linear geometry_from=encoder augment=encoder"),
     Row("Adam: rate; batch; workers", "0.0005; 512; 16", _161, RUNS,
         holds="imagenet/linear learning_rate=0.0005 batch_size=512"),
 ]  # fmt: skip
 APPENDIX_C = [
     Row("C.1, networks: ResNet v2, dropout before the last layer", "50, 101, 152, 200", _PIXELS, RUNS,
-        holds="imagenet/efficient_pixels backbone=resnet200_v2"),
+        holds="imagenet/efficient_pixels backbone=resnet200_v2,resnet50_v2,resnet101_v2,resnet152_v2"),
     Row("C.1, images: random crops as Szegedy et al. 2014, then steps 1 to 4", "4 steps", _PIXELS, RUNS,
         holds="imagenet/efficient_pixels crop_area=0.08 augment=full"),
     Row("C.1, search: rates; weight decays; dropout; batch of a worker", "0.05, 0.1, 0.2; 1e-5 to 1e-2; 0 to 1; 16, 32",
         _PIXELS, RUNS, "ours: 32 workers, as in pre-training", "imagenet/efficient_pixels "
-        "search_rates=0.05,0.1,0.2 search_decays=1e-5,1e-2 search_dropouts=0,1 search_batches=512,1024"),
+        "search_rates=0.05,0.1,0.2 search_decays=1e-5,1e-2 search_dropouts=0,1 batch_size=512 search_multiples=1,2"),
     Row("C.1, images held out to choose", "about 10k", _PIXELS, RUNS,
         "ours: a part of the labels, since 10k exceed 1 %",
         "imagenet/efficient_pixels held_out=0.1"),
     Row("C.2, network: grid; blocks; hidden layers; bottlenecks", "14x14; 11; 4096; 1024", _CPC33, RUNS,
         holds="imagenet/efficient head_blocks=11 head_width=4096"),
     Row("C.2, training: fixed features till convergence, then all: SGD and Adam", "2 phases", _CPC33, RUNS,
-        holds="imagenet/efficient encoder_rate=4e-05"),
+        holds="imagenet/efficient patience=5 encoder_adam=paper"),
 ]  # fmt: skip
 
 

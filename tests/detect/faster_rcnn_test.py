@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.trainee import build_detector
 from cpc_tf.keras import keras
-from tests.detect.samples import DRAWS, ORDINARY, SIDE, TINY, batch, training_step
+from cpc_tf.settings import ConfigError, replace
+from tests.detect.samples import DRAWS, ORDINARY, SIDE, SMALL, TINY, batch, training_step
 
 PARTS = ["rpn_class", "rpn_box", "region_class", "region_box"]
 
@@ -114,6 +116,32 @@ def test_normalized_backbone():
     model.norm.scale.assign(0 * model.norm.scale)
     assert model.training_losses(*ORDINARY, DRAWS)["loss"] != losses["loss"]
     assert len(model.detector_variables) == len(make().detector_variables) + 2
+
+
+def test_the_encoders_own_stack_is_the_head():
+    """Of a region that is the whole map, pooled cell by cell, it makes the encoder's own features."""
+    head = {"region_head": "encoder", "region_pool": 8, "region_points": 1, "region_reduce": 6}
+    config = replace(SMALL, encoder="random", backbone_endpoint="stack2", backbone_norm="layer", **head)
+    model = build_detector(config, 3)
+    images = tf.random.stateless_uniform([2, 32, 32, 3], [1, 2])
+    wanted = model.backbone.encoder(images)  # [2, D]
+    pooled = model.backbone(images)  # [2, 8, 8, C]
+    logits, _ = model.head(pooled, tf.tile([[[0.0, 0, 32, 32]]], [2, 1, 1]), model.stride)
+    np.testing.assert_allclose(logits[:, 0], model.head.classes(wanted), rtol=1e-4, atol=1e-6)
+    assert len(model.head.trainable_variables) == 4  # the two last layers: the stack is the encoder's
+    losses, gradients = training_step(model)(*ORDINARY)
+    assert np.isfinite(losses["loss"])
+    of = {id(v): gradient for v, gradient in zip(model.trainable_variables, gradients)}
+    assert all(np.any(of[id(v)]) for v in model.backbone.encoder.stacks[-1][0].trainable_variables)
+
+
+@pytest.mark.parametrize("endpoint", ["feature_map", "stack3"])
+def test_a_head_of_nothing_is_refused(endpoint):
+    config = replace(SMALL, region_head="encoder", backbone_endpoint=endpoint)
+    with pytest.raises(
+        ConfigError, match=f"nothing is known to follow --backbone_endpoint={endpoint} in --encoder=random"
+    ):
+        build_detector(config, 3)
 
 
 @pytest.mark.parametrize("shape", [(60, 64), (64, 100)])

@@ -19,6 +19,18 @@ def test_table_4_has_ours_beside_the_papers():
     assert part.findings == [Finding("detection, mAP", {"CPC v2": "50.0"})]
 
 
+def test_the_first_of_two_phases_has_a_row_and_early_stopping_is_not_short():
+    phases = {"frozen": {"map11": 0.4, "steps": 300}, "fine-tuned": {"map11": 0.5, "steps": 90}}
+    runs = [_detect(dataset="collages", phases=phases, steps=390, most_steps=450, images=600)]
+    (part,) = report(runs, "collages")
+    wanted = {
+        "CPC v2 (fixed)": ["small ResNet", "40.0", "\N{EN DASH}"],
+        "CPC v2": ["small ResNet", "50.0", "\N{EN DASH}"],
+    }
+    assert samples.rows(part.blocks[0], "measured") == wanted
+    assert part.findings == [Finding("detection, mAP", {"CPC v2": "50.0"})]
+
+
 def test_the_sheet_of_boxes_and_the_curves_of_a_run_are_shown(tmp_path):
     samples.write(tmp_path / "run", samples.detect())
     for name in ("sheet", "curves"):

@@ -6,6 +6,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.targets import Draws
+from cpc_tf.detect.trainee import WHOLE, DetectorTraining, build_detector
 from cpc_tf.settings import replace
 
 SIDE = 64
@@ -67,6 +68,12 @@ def batch(*images, places=101):
 
 
 ORDINARY = batch(([[8, 8, 30, 28], [40, 30, 60, 60]], [0, 2]), ([[20, 5, 36, 21]], [1]))
+
+
+def detector_training(config, strategy=None, classes=3, steps=10, phase=WHOLE):
+    """A detector and its training."""
+    strategy = strategy or tf.distribute.get_strategy()
+    return DetectorTraining(config, build_detector(config, classes, strategy), strategy, steps, phase)
 
 
 def training_step(model, jit=False):

@@ -49,7 +49,7 @@ def test_boxes_come_back_to_the_images_own_pixels(batch):
         seen.append(images.shape)
         return whole_image(images, sizes)
 
-    scenes = scoring.find(Images(EXAMPLES), CANVAS, detector, make_strategy("single"), batch)
+    scenes = scoring.finder(CANVAS, detector, make_strategy("single"), batch)(Images(EXAMPLES))
     assert set(seen) == {tf.TensorShape([batch, 60, 80, 3])}, "one shape, whatever is left over"
     assert [scene.name for scene in scenes] == [f"image{i}" for i in range(7)]
     shapes = [shape for shape, _ in RECTANGLES] + [(50, 30), (40, 60)]
@@ -64,7 +64,7 @@ def test_boxes_come_back_to_the_images_own_pixels(batch):
 @pytest.mark.slow
 def test_two_replicas_share_the_work(two_replicas, capsys):
     one, two = (
-        scoring.find(Images(EXAMPLES), CANVAS, whole_image, strategy, 2)
+        scoring.finder(CANVAS, whole_image, strategy, 2)(Images(EXAMPLES))
         for strategy in (make_strategy("single"), two_replicas)
     )
     assert [scene.name for scene in one] == [scene.name for scene in two]

@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.detect.config import DetectorSgdConfig
-from cpc_tf.detect.trainee import LOSSES, DetectorTraining, build_detector, rate_of
+from cpc_tf.detect.trainee import FINE_TUNED, FROZEN, LOSSES, WHOLE, build_detector, rate_of
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.settings import replace
 from tests.data.samples import RECTANGLES, Images, rectangle
-from tests.detect.samples import SMALL
+from tests.detect.samples import SMALL, detector_training
 from tests.export.conftest import GEOMETRY
 from tests.modules import NotForXla, write_module
 
@@ -23,9 +23,9 @@ def batch_of(source, count=2, config=SMALL):
     return next(iter(detection_pipeline.batches(source, config.canvas, global_batch=count, seed=0)))
 
 
-def one_step(config, batch=None, strategy=None):
+def one_step(config, batch=None, strategy=None, phase=WHOLE):
     """(metrics, the trainee after a step, its variables before)."""
-    training = DetectorTraining(config, 3, strategy or tf.distribute.get_strategy(), 10)
+    training = detector_training(config, strategy, phase=phase)
     before = [variable.numpy() for variable in training.trained]
     metrics = training.train_step(batch or batch_of(SOURCE))
     return {name: float(value) for name, value in metrics.items()}, training, before
@@ -99,6 +99,18 @@ def test_the_encoder_has_a_smaller_rate(steps):
         np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-4 * np.abs(whole).max())
 
 
+def test_one_phase_keeps_the_encoder_and_the_other_has_its_rate_for_all(steps):
+    config = replace(SMALL, encoder_rate_factor=0.25, weight_decay=0.0)
+    frozen, tuned = (one_step(config, phase=phase)[1] for phase in (FROZEN, FINE_TUNED))
+    whole = [change for _, change in moved(steps["plain"])]
+    count = len(tuned.model.encoder_variables)
+    assert [v.shape for v in frozen.trained] == [v.shape for v in tuned.trained[count:]]
+    for change, wanted in zip(frozen.optimizer.momentums, whole[count:]):
+        np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
+    for change, wanted in zip(tuned.optimizer.momentums, whole):
+        np.testing.assert_allclose(change, 0.25 * wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
+
+
 def test_kernels_decay_and_nothing_else(steps):
     for (variable, change), (_, without), old in zip(moved(steps["decay"]), moved(steps["plain"]), steps["decay"][2]):
         decay = -0.01 * 0.1 * old if variable.shape.rank > 1 else 0 * old
@@ -124,10 +136,7 @@ def hub_dir(tmp_path_factory):
 
 
 def test_the_whole_step_and_inference_compile_to_the_same(hub_dir):
-    plain, compiled = (
-        DetectorTraining(replace(SMALL, xla=xla, encoder=hub_dir), 3, tf.distribute.get_strategy(), 10)
-        for xla in ("off", "on")
-    )
+    plain, compiled = (detector_training(replace(SMALL, xla=xla, encoder=hub_dir)) for xla in ("off", "on"))
     batch = batch_of(SOURCE)
     step = tf.function(compiled.train_step, autograph=False, jit_compile=True)
     for _ in range(2):
@@ -138,21 +147,22 @@ def test_the_whole_step_and_inference_compile_to_the_same(hub_dir):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
     for ours, theirs in zip(compiled.model.variables, plain.model.variables):
         ours.assign(theirs)
-    for one, other in zip(compiled.detect(batch["image"], batch["size"]), plain.detect(batch["image"], batch["size"])):
+    images = batch["image"], batch["size"]
+    for one, other in zip(compiled.compiled(compiled.model.find)(*images), plain.model.find(*images)):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_an_encoder_that_xla_cannot_compile_is_trained_without(tmp_path):
     tf.saved_model.save(NotForXla(), str(tmp_path))
-    training = DetectorTraining(replace(SMALL, xla="on", encoder=str(tmp_path)), 3, tf.distribute.get_strategy(), 10)
+    training = detector_training(replace(SMALL, xla="on", encoder=str(tmp_path)))
     batch = batch_of(SOURCE)
     for _ in range(2):
         assert np.isfinite(tf.function(training.train_step, autograph=False)(batch)["loss"])
-    assert training.detect(batch["image"], batch["size"]).boxes.shape[0] == 2
+    assert training.model.find(batch["image"], batch["size"]).boxes.shape[0] == 2
 
 
 def test_two_replicas_fine_tune_a_module_together(hub_dir, two_replicas):
-    training = DetectorTraining(replace(SMALL, encoder=hub_dir, batch_size=4), 3, two_replicas, 10)
+    training = detector_training(replace(SMALL, encoder=hub_dir, batch_size=4), two_replicas)
     step = tf.autograph.experimental.do_not_convert(training.train_step)
     before = [v.numpy() for v in training.model.encoder_variables]
     halves = [{name: x[i : i + 2] for name, x in batch_of(SOURCE, 4).items()} for i in (0, 2)]

@@ -134,6 +134,7 @@ def test_a_later_versions_keys_are_left_out():
         ("/home/someone/runs/photos/small/hub/", "hub"),
         ("gs://bucket/runs/hub", "hub"),
         ("https://tfhub.dev/google/bit/m-r50x1/1", "https://tfhub.dev/google/bit/m-r50x1/1"),
+        ("/home/someone/bigbigan-resnet50/1/", "bigbigan-resnet50/1"),
         ("", ""),
     ],
 )

@@ -6,7 +6,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders import foreign
+from cpc_tf.encoders import third_party
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
 from cpc_tf.settings import ConfigError
 from tests import modules
@@ -79,7 +79,7 @@ def test_whatever_loading_raises_is_one_line(monkeypatch, error):
     def load(handle):
         raise error
 
-    monkeypatch.setattr(foreign.hub, "load", load)
+    monkeypatch.setattr(third_party.hub, "load", load)
     for function in (maps, latents):
         assert "cannot be loaded as a TF-Hub module (" in refusal(function, "/a/module")
 

@@ -11,14 +11,13 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.detect.trainee import DetectorTraining
 from cpc_tf.export import check_module, verify
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from tests.data.samples import Images, encode
-from tests.detect.samples import SMALL
+from tests.detect.samples import SMALL, detector_training
 from tests.export.conftest import made, read
 from tests.snippets import python_of
 
@@ -33,7 +32,7 @@ RESULT = {"kind": "detect", "steps": 9, "map11": 0.25, "map_all": 0.5, "test_spl
 def run(tmp_path_factory):
     """(path, trainee) of a run with a checkpoint, made without training."""
     path = str(tmp_path_factory.mktemp("somewhere") / "first_run")
-    training = DetectorTraining(CONFIG, len(NAMES), tf.distribute.get_strategy(), 9)
+    training = detector_training(CONFIG, classes=len(NAMES), steps=9)
     draw = np.random.default_rng(0)
     for variable in training.model.detector_variables:  # as if trained: sure of what it sees
         variable.assign(variable + draw.normal(0, 0.1, variable.shape))

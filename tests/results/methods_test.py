@@ -31,8 +31,11 @@ def test_encoders_of_one_seed_are_not_seeds():
 
 def test_modules_of_others_are_not_called_cpc_and_stay_apart():
     theirs = [_linear(name, trained_by="unknown") for name in ("x/mobile", "y/efficient")]
-    assert _names(theirs) == ["module (efficient)", "module (mobile)"]
-    assert _names(theirs[:1]) == ["module (mobile)"]
+    assert _names(theirs) == ["efficient", "mobile"]
+    assert _names(theirs[:1]) == ["mobile"]
+    theirs += [_linear("z/mobile", trained_by="unknown"), _linear("https://host/publisher/net/1", trained_by="unknown")]
+    theirs[-1]["identity"]["module"] = "https://host/publisher/net/1"
+    assert _names(theirs) == ["efficient", "publisher/net/1", "mobile (x/mobile)", "mobile (z/mobile)"]
 
 
 def test_other_objectives_have_their_own_name():

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.detect.trainee import DetectorTraining
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
@@ -14,7 +13,7 @@ from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import make_strategy
 from tests.data.samples import RECTANGLES, Images, rectangle
-from tests.detect.samples import SMALL
+from tests.detect.samples import SMALL, detector_training
 from tests.efficient import classifier_test as efficient
 from tests.pretrain.tiny import TINY
 
@@ -48,7 +47,7 @@ def detector(strategy, **settings):
     config = replace(SMALL, **{"batch_size": 4, **settings})
     source = Images([rectangle(*example) for example in RECTANGLES[:4]])
     batch = next(iter(detection_pipeline.batches(source, config.canvas, global_batch=4, seed=0)))
-    return DetectorTraining(config, 3, strategy, 10), batch
+    return detector_training(config, strategy), batch
 
 
 # Name -> (strategy, settings) -> (trainee, a batch of 4).

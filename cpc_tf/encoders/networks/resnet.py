@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import ClassVar
 
 import tensorflow as tf
@@ -188,8 +189,21 @@ class ResNet(Network):
             x = norm_relu(self.stem_norm, x, training)
         if self.pool:
             x = max_pool(x)
+        return self._from_stack(0, x, training)
+
+    def after(self, endpoint: str) -> Callable[..., tf.Tensor] | None:
+        """See `Network`; something follows 'stack1', 'stack2', ..., but the last one."""
+        first = next((i for i in range(1, len(self.stacks)) if endpoint == f"stack{i}"), 0)
+        if not first:
+            return None
+        return lambda x, training=False: self._from_stack(first, tf.cast(x, self.compute_dtype), training)[
+            "feature_map"
+        ]
+
+    def _from_stack(self, first: int, x: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
+        """Returns the endpoints of the stacks from index `first` on, whose input is x."""
         maps = {}
-        for i, blocks in enumerate(self.stacks):
+        for i, blocks in enumerate(self.stacks[first:], first):
             for block in blocks:
                 x = self._run(block, x, training)
             maps[f"stack{i + 1}"] = tf.cast(x, tf.float32)

@@ -1,0 +1,125 @@
+"""Two phases: their lengths, what is held out, the chosen length. A killed run resumes in conformance_test.py."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.data.sources.named import Named, image_names
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.phases import Lengths, best_length, divided, is_over, lengths
+from cpc_tf.detect.run import detect
+from cpc_tf.detect.trainee import build_detector
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.settings import ConfigError, replace
+from tests import modules, samples
+from tests.data.samples import RECTANGLES, Images, rectangle
+from tests.detect.samples import SMALL
+from tests.export.conftest import GEOMETRY
+
+SOURCE = Images([rectangle(*RECTANGLES[i % 4]) for i in range(10)])
+
+
+def test_lengths_are_of_all_images():
+    config = replace(SMALL, batch_size=4, train_steps=0, train_epochs=6.0, frozen_epochs=2.0)
+    assert lengths(config, 10) == Lengths(5, 10)
+    assert lengths(replace(config, frozen_epochs=0.0), 10) == Lengths(0, 15)
+    with pytest.raises(
+        ConfigError, match=r"--frozen_epochs=6.0: 15 steps of 10 images are the whole run, which has 15"
+    ):
+        lengths(replace(config, frozen_epochs=6.0), 10)
+
+
+def test_every_image_is_in_one_part():
+    fit, held_out = divided(SOURCE, 0.2, seed=0)
+    assert (fit.num_examples, held_out.num_examples) == (8, 2)
+    assert sorted(image_names(fit) + image_names(held_out)) == sorted(image_names(SOURCE))
+    assert image_names(divided(SOURCE, 0.2, seed=0).held_out) == image_names(held_out)
+    assert any(image_names(divided(SOURCE, 0.2, seed).held_out) != image_names(held_out) for seed in (1, 2))
+
+
+def test_a_part_without_objects_is_refused():
+    encoded, *_ = rectangle(*RECTANGLES[0])
+    with pytest.raises(
+        ConfigError, match="--held_out=0.5: of 2 training images it makes 1 to train on and 1 to choose"
+    ):
+        divided(Images([rectangle(*RECTANGLES[0]), (encoded, [], [], [])]), 0.5, seed=0)
+
+
+def test_some_images_are_read_from_any_step_on():
+    """Each once in an epoch; a later start goes on with the same."""
+    some = Named(SOURCE, [f"image{i}" for i in (1, 2, 5)])
+    found = [(int(e["counter"]), e["name"].numpy().decode()) for e in some.stream(0).take(9)]
+    assert [counter for counter, _ in found] == list(range(9))
+    assert all({name for _, name in found[i : i + 3]} == {"image1", "image2", "image5"} for i in (0, 3, 6))
+    for start in (2, 3, 7):
+        again = some.stream(0, start, select=lambda counter: counter % 2 == 0).take(1)
+        assert [(int(e["counter"]), e["name"].numpy().decode()) for e in again] == [found[start + start % 2]]
+
+
+class Looks:
+    """Phases whose looks at the held-out images find this."""
+
+    def __init__(self, *found):
+        self.found = [{"step": 3 * i, "held_out_map_all": x, "held_out_map11": 0.0} for i, x in enumerate(found)]
+
+    def first(self, source, steps, *folders):
+        assert (steps, folders) == (7, ("search",))
+
+    def held_out(self, source):
+        return {name: value for name, value in self.found[0].items() if name != "step"}
+
+    def second(self, source, length, steps, *folders, held_out):
+        return [{"step": 1, "loss": 2.0}, *self.found[1:]]
+
+
+@pytest.mark.parametrize(
+    ("found", "steps"), [((0.1, 0.3, 0.2), 3), ((0.1, 0.3, 0.3), 3), ((0.4, 0.3, 0.4), 0), ((0.1, 0.2, 0.5), 6)]
+)
+def test_the_best_look_is_chosen_and_of_equals_the_earliest(found, steps):
+    records = best_length(Looks(*found), divided(SOURCE, 0.2, seed=0), Lengths(7, 6))
+    assert [record["steps"] for record in records] == [0, 3, 6]
+    assert [record["steps"] for record in records if record["chosen"]] == [steps]
+
+
+def test_the_search_ends_when_no_look_gets_better():
+    looks = [{"step": i, "held_out_map_all": x} for i, x in enumerate((0.1, 0.3, 0.2, 0.3, 0.4, 0.1, 0.4))]
+    ended = [is_over([{"step": 0, "loss": 1.0}, *looks[:count]], patience=2) for count in range(8)]
+    assert ended == [False, False, False, False, True, False, False, True]
+
+
+def checkpoint(folder):
+    """{name: value} of the detector in the last checkpoint of a phase."""
+    reader = tf.train.load_checkpoint(str(max(folder.glob("checkpoints/*.index"))).removesuffix(".index"))
+    names = [name for name in reader.get_variable_to_shape_map() if name.startswith("model/")]
+    return {name: reader.get_tensor(name) for name in names}
+
+
+@pytest.mark.slow
+def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_path):
+    """With a rate of zero in the second phase its detector is that of the first: no look is better than none."""
+    lines = pathlib.Path(__file__).with_name("tiny.flags").read_text().splitlines()
+    boxes, module = samples.write_boxes(tmp_path / "boxes", count=6), tmp_path / "module"
+    modules.write_module(module, EncoderConfig(encoder="tiny"), GEOMETRY)
+    flags = [line.replace("BOXES", boxes).replace("MODULE", str(module)) for line in lines if line.startswith("--")]
+    flags += ["--batch_size=4", "--train_steps=4", "--frozen_epochs=1", "--held_out=0.3", "--encoder_rate_factor=0"]
+    flags += [f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run", "--strategy=single", "--steps_per_loop=1"]
+    config = cli.parse(DetectConfig, flags, recorded=True)
+    result, given = detect(config), build_detector(config, 2).encoder_variables
+    first, second = (checkpoint(tmp_path / "run/search" / phase) for phase in ("frozen", "fine-tuned"))
+    kept = [value for name, value in first.items() if "backbone/encoder" in name]
+    assert len(kept) == len(given) > 10
+    for variable in given:
+        assert any(np.array_equal(variable.numpy(), value) for value in kept), variable.name
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(second[name], value, err_msg=name)
+    assert {name: (phase["steps"], phase["map11"]) for name, phase in result["phases"].items()} == {
+        "frozen": (2, result["map11"]),
+        "fine-tuned": (0, result["map11"]),
+    }
+    assert [(look["steps"], look["chosen"]) for look in result["search"]] == [(0, True), (1, False), (2, False)]
+    assert (result["steps"], result["most_steps"]) == (2, 4)
+    assert not (tmp_path / "run/fine-tuned").exists()

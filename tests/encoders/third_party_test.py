@@ -1,0 +1,181 @@
+"""Encoders that no one here made, in each format, give what their authors compute, through all binaries."""
+
+import csv
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf import cli
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.run import efficient
+from cpc_tf.encoders import third_party
+from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
+from cpc_tf.encoders.loaded import EncoderName
+from cpc_tf.encoders.pixels import RANGES
+from cpc_tf.export.run import ExportConfig, export
+from cpc_tf.keras import keras
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.run import linear
+from cpc_tf.report import page
+from cpc_tf.report.config import ReportConfig
+from cpc_tf.settings import ConfigError
+from tests import samples
+
+pytestmark = pytest.mark.slow
+SCRIPT = pathlib.Path(__file__).parent / "third_party/write.py"
+# Encoder with {} for its folder, signature, output, side of the images, and the author's values of that output.
+ENCODERS = [
+    ("-1..1:{}/call", "", "", 16, "call/"),
+    ("0..255:{}/bytes", "embed", "map", 16, "bytes/map"),
+    ("0..255:{}/bytes", "embed", "vector", 16, "bytes/vector"),
+    ("-1..1:{}/tf1", "encode", "bn_crelu_feat", 16, "tf1/bn_crelu_feat"),
+    ("-1..1:{}/net.h5", "", "", 32, "net.h5/"),
+    ("-1..1:{}/net.keras", "", "conv1_relu", 32, "net.keras/conv1_relu"),
+]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The folder that the script wrote, in a process that imports nothing of this project."""
+    path = tmp_path_factory.mktemp("theirs")
+    subprocess.run([sys.executable, SCRIPT, path], check=True, capture_output=True, timeout=300)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return samples.write_pictures(tmp_path_factory.mktemp("pictures") / "pictures", {"train": 4, "val": 2}, side=32)
+
+
+def images(written, side):
+    found = np.load(written / "reference.npz")["images"]
+    return tf.image.convert_image_dtype(np.repeat(np.repeat(found, side // 16, 1), side // 16, 2), tf.float32)
+
+
+@pytest.mark.parametrize(("encoder", "signature", "output", "side", "wanted"), ENCODERS)
+def test_outputs_are_those_that_the_author_computes(written, encoder, signature, output, side, wanted):
+    text, seen = encoder.format(written), images(written, side)
+    wanted = np.load(written / "reference.npz")[wanted]
+    maps = load_feature_maps(text, output, side, backbone="tiny", signature=signature)(seen)
+    np.testing.assert_allclose(np.reshape(maps, wanted.shape), wanted, rtol=1e-4, atol=1e-4)
+    frozen = load_patch_encoder(text, patch_size=side, signature=signature, endpoint=output)
+    pooled = wanted.mean((1, 2)) if wanted.ndim == 4 else wanted
+    np.testing.assert_allclose(frozen.vectors(seen), pooled, rtol=1e-4, atol=1e-4)
+    assert frozen.trainable_variables == []
+
+
+@pytest.mark.parametrize(("name", "mode"), [("-1..1", "tf"), ("torch", "torch"), ("caffe", "caffe")])
+def test_ranges_are_those_of_keras_applications(name, mode):
+    pixels = np.random.default_rng(0).integers(0, 256, [2, 5, 4, 3]).astype(np.float32)
+    wanted = keras.applications.imagenet_utils.preprocess_input(pixels.copy(), mode=mode)
+    np.testing.assert_allclose(RANGES[name](tf.constant(pixels / 255)), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "signature", "output", "said"),
+    [
+        ("{}/bytes", "", "map", "name one of its signatures, embed, generate: --signature=embed$"),
+        ("{}/bytes", "encode", "map", "^--signature=encode: .* has the signatures embed, generate$"),
+        ("{}/call", "encode", "", "^--signature=encode: .* has no signatures$"),
+        ("{}/bytes", "generate", "image", r"signature generate takes z float32 \(None, 20\), no batch of images"),
+        ("{}/bytes", "embed", "map", "signature embed takes uint8, whole numbers: --encoder=0..255:/"),
+        ("0..255:{}/bytes", "embed", "count", "--endpoint=count: .* maps or vectors map, vector, but int32"),
+        ("-1..1:{}/tf1", "encode", "feature_map", "has the feature maps or vectors avepool_feat, bn_crelu_feat, def"),
+        ("{}/net.h5", "", "", "name that of this one, one of 0..1, -1..1, 0..255, torch, caffe: e.g. --encoder=-1"),
+        ("0..1:{}/net.h5", "x", "", "--signature=x: .* is a Keras file, which has none"),
+        (
+            "0..1:{}/net.h5",
+            "",
+            "stack2",
+            "--endpoint=stack2: .* has layers .*: pooled, conv2_relu, conv2_bn, conv2, conv1_relu",
+        ),
+        ("0..1:{}/reference.npz.h5", "", "", "cannot be loaded as a Keras model file"),
+        ("0..1:{}/nothing.keras", "", "", "cannot be loaded as a Keras model file"),
+        ("random", "encode", "", "--signature=encode: is for modules of others, not for --encoder=random"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(written, encoder, signature, output, said):
+    (written / "reference.npz.h5").write_bytes((written / "reference.npz").read_bytes())
+    with pytest.raises(ConfigError, match=said) as error:
+        load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature)
+    assert "\n" not in str(error.value)
+
+
+def test_another_size_than_the_signatures_is_refused(written):
+    with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
+        load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
+
+
+def test_a_keras_file_of_another_keras_says_which(written, monkeypatch):
+    monkeypatch.setattr(third_party.keras_file, "_version", lambda module: "3.9.0")
+    monkeypatch.setattr(third_party.keras_file, "_keras_3", lambda: None)
+    with pytest.raises(ConfigError, match=r"was written by Keras 3\.9\.0, .* Keras 2; model\.export"):
+        load_feature_maps(f"-1..1:{written}/net.keras", "", 32, backbone="tiny")
+
+
+@pytest.mark.parametrize(
+    ("encoder", "signature", "output", "said"),
+    [
+        ("-1..1:{}/tf1", "encode", "avepool_feat", "a module of TF1 format computes as it was exported"),
+        ("0..255:{}/bytes", "embed", "vector", "a signature computes as it was exported"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_if_it_shall_be(written, encoder, signature, output, said):
+    with pytest.raises(ConfigError, match=f"cannot be fine-tuned, since {said}: it has no mode for training; train a"):
+        load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature, trained=True)
+
+
+@pytest.mark.parametrize("encoder", ["call", "net.h5"])
+def test_training_reaches_kernels_and_statistics(written, encoder):
+    maps = load_feature_maps(f"-1..1:{written}/{encoder}", "", 32, backbone="tiny", trained=True)
+    before = [variable.numpy() for variable in maps.non_trainable_variables]
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(maps(images(written, 32), training=True) ** 2)
+    assert all(np.any(gradient) for gradient in tape.gradient(loss, maps.trainable_variables))
+    assert all(np.any(old != new.numpy()) for old, new in zip(before, maps.non_trainable_variables))
+
+
+def test_the_prefix_is_no_part_of_the_module(written):
+    name = EncoderName.parse(f"-1..1:{written}/tf1")
+    assert (name.kind, name.pixels, name.module) == ("module", "-1..1", f"{written}/tf1")
+    maps = load_feature_maps(f"-1..1:{written}/net.h5", "", 32, backbone="tiny")
+    assert (maps.identity.trained_by, maps.identity.module) == ("unknown", "net.h5")
+    assert maps.identity.architecture == "small_net"
+
+
+EFFICIENT = """
+    --crop_area=0.5 --augment=none --head_blocks=0 --batch_size=4 --train_steps=2 --steps_per_loop=2 --held_out=0.25
+    --strategy=single --precision=float32 --xla=off
+""".split()
+LINEAR = """
+    --geometry_from=flags --nobaselines --resize=16 --image_size=16 --patch_size=16 --patch_stride=16 --augment=none
+    --batch_size=4 --train_steps=2 --steps_per_loop=2 --strategy=single --xla=off
+""".split()
+
+
+def test_from_linear_and_few_labels_to_the_report_and_an_exported_classifier(written, pictures, tmp_path, undrawn):
+    data = [f"--dataset=folder:{pictures}", "--test_split=val", f"--data_dir={tmp_path}/cache"]
+    bigbigan = [f"--encoder=-1..1:{written}/tf1", "--signature=encode", "--endpoint=bn_crelu_feat"]
+    net = [f"--encoder=-1..1:{written}/net.h5", "--endpoint=conv1_relu", "--finetune_steps=2"]
+
+    probed = linear(cli.parse(LinearConfig, [*LINEAR, *data, *bigbigan, f"--workdir={tmp_path}/runs/linear"]))
+    assert probed["identity"]["module"] == "tf1"
+    sizes = {16: ["--resize=16", "--image_size=16"], 32: ["--resize=32", "--image_size=32"]}
+    few = [*EFFICIENT, *data, *sizes[16], *bigbigan]
+    with pytest.raises(ConfigError, match=r"cannot be fine-tuned, .*\(--finetune_steps=0\)"):
+        efficient(cli.parse(EfficientConfig, [*few, "--finetune_steps=2", f"--workdir={tmp_path}/refused"]))
+    frozen = efficient(cli.parse(EfficientConfig, [*few, f"--workdir={tmp_path}/runs/frozen"]))
+    assert set(frozen["phases"]) == {"frozen"}
+    tuned = cli.parse(EfficientConfig, [*EFFICIENT, *data, *sizes[32], *net, f"--workdir={tmp_path}/runs/tuned"])
+    assert set(efficient(tuned)["phases"]) == {"frozen", "fine-tuned"}
+
+    page.report(cli.parse(ReportConfig, [f"--runs={tmp_path}/runs", f"--output={tmp_path}/report"]))
+    tables = [path.read_text().splitlines() for path in (tmp_path / "report").glob("*-table[13].csv")]
+    shown = {cell for rows in tables for row in csv.reader(rows) for cell in row}
+    assert shown >= {"tf1", "tf1 (fixed)", "net.h5 (fixed)", "net.h5 (fine-tuned)"}
+
+    export(cli.parse(ExportConfig, [f"--workdir={tmp_path}/runs/frozen", f"--output={tmp_path}/classifier"]))
