@@ -115,7 +115,7 @@ ONLY_IN = {
     "tensorflow.keras": "",
     "tf.keras": "keras.py",
     "tf_keras": "keras.py",
-    "keras": "keras3.py check_runtime.py",  # Keras 3: what writes a model of it, and the script that runs one apart
+    "keras": "keras3.py check_runtime.py keras_file.py",  # Keras 3: what writes a model, runs one apart, reads a file
 }
 
 

@@ -208,7 +208,7 @@ def test_the_header_gives_the_export_before_a_classifier(path):
         r"python -m cpc_tf.(?:pretrain|efficient) --flagfile=(\S+) .*--workdir=(\S+)",
         "\n".join(header(file).text for file in FILES),
     )
-    exports = dict(re.findall(r"python -m export --workdir=(\S+) --output=(\S+)", text))
+    exports = dict(re.findall(r"python -m export --workdir=(\S+) (?:--part=encoder )?--output=(\S+)", text))
     for encoder in re.findall(r"--(?:initial_)?encoder=(runs/\S+)", text):
         assert encoder in exports.values(), f"no export to {encoder}"
         presets = re.findall(r"after (flags/\S+\.flags)", text)
