@@ -35,8 +35,8 @@ def open_file(module: str, endpoint: str, text: str, flag: str, trainable: bool)
     """
     if module.endswith(".keras"):
         raise ConfigError(
-            f"--encoder={shown(text)}: values of .keras files were not all restored in trials; save it as .h5, or write "
-            "a SavedModel by model.export('DIRECTORY') for --signature=serving_default"
+            f"--encoder={shown(text)}: not all values of .keras files were restored in trials; save it as .h5, or "
+            "write a SavedModel by model.export('DIRECTORY') for --signature=serving_default"
         )
     with refused(text, "cannot be loaded as a Keras model file"):
         model = keras.models.load_model(module, compile=False)
