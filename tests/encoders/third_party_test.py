@@ -12,7 +12,6 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
-from cpc_tf.encoders import third_party
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
 from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.encoders.pixels import RANGES
@@ -34,7 +33,7 @@ ENCODERS = [
     ("0..255:{}/bytes", "embed", "vector", 16, "bytes/vector"),
     ("-1..1:{}/tf1", "encode", "bn_crelu_feat", 16, "tf1/bn_crelu_feat"),
     ("-1..1:{}/net.h5", "", "", 32, "net.h5/"),
-    ("-1..1:{}/net.keras", "", "conv1_relu", 32, "net.keras/conv1_relu"),
+    ("-1..1:{}/net.h5", "", "conv1_relu", 32, "net.h5/conv1_relu"),
 ]
 
 
@@ -94,7 +93,7 @@ def test_ranges_are_those_of_keras_applications(name, mode):
             "--endpoint=stack2: .* has layers .*: pooled, conv2_relu, conv2_bn, conv2, conv1_relu",
         ),
         ("0..1:{}/reference.npz.h5", "", "", "cannot be loaded as a Keras model file"),
-        ("0..1:{}/nothing.keras", "", "", "cannot be loaded as a Keras model file"),
+        ("0..1:{}/net.keras", "", "", "restored in trials; save it as .h5"),
         ("random", "encode", "", "--signature=encode: is for modules of others, not for --encoder=random"),
     ],
 )
@@ -108,13 +107,6 @@ def test_what_cannot_be_is_said_in_one_line(written, encoder, signature, output,
 def test_another_size_than_the_signatures_is_refused(written):
     with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
         load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
-
-
-def test_a_keras_file_of_another_keras_says_which(written, monkeypatch):
-    monkeypatch.setattr(third_party.keras_file, "_version", lambda module: "3.9.0")
-    monkeypatch.setattr(third_party.keras_file, "_keras_3", lambda: None)
-    with pytest.raises(ConfigError, match=r"was written by Keras 3\.9\.0, .* Keras 2; model\.export"):
-        load_feature_maps(f"-1..1:{written}/net.keras", "", 32, backbone="tiny")
 
 
 @pytest.mark.parametrize(

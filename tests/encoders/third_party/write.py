@@ -118,7 +118,6 @@ if __name__ == "__main__":
         "bytes": write_bytes,
         "tf1": write_tf1,
         "net.h5": write_keras,
-        "net.keras": write_keras,
     }.items():
         found = write(str(out / name))
         reference.update({f"{name}/{output}": value for output, value in found.items()})
