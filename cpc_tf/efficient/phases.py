@@ -50,7 +50,7 @@ def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> L
             config.images.image_size,
             backbone=chosen.backbones[0],
             signature=chosen.signature,
-            trained=bool(fine_tuning(config)),
+            frozen_by="--finetune_steps=0" if fine_tuning(config) else "",
             seed=config.training.seed,
             precision=config.numerics.precision,
             recompute=chosen.recompute,

@@ -85,7 +85,7 @@ def load_feature_maps(
     seed: int = 0,
     precision: str = "float32",
     signature: str = "",
-    trained: bool = False,
+    frozen_by: str = "",
     flag: str = "endpoint",
     vectors: bool = True,
     update_statistics: bool = True,
@@ -103,7 +103,7 @@ def load_feature_maps(
       seed: of new weights.
       precision: of a network; a SavedModel computes as it was exported.
       signature: of a SavedModel of others; '': its call.
-      trained: whether it will be trained: one that cannot be is refused.
+      frozen_by: if it will be trained, the flag that would leave it as it is: one that cannot be trained is refused.
       flag: that names the endpoint, for messages.
       vectors: whether the output may be vectors, which become maps of a single cell.
       update_statistics: see `LoadedEncoder`.
@@ -145,10 +145,10 @@ def load_feature_maps(
     foreign.check_endpoint(foreign.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)
     if not name.is_new:
         foreign.try_out(loaded.call, image_size, text)
-    if trained and not encoder.trainable_variables:
+    if frozen_by and not encoder.trainable_variables:
         raise ConfigError(
             f"--encoder={shown(text)}: cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; "
-            "cpc_tf.efficient trains a classifier on it as it is (--finetune_steps=0)"
+            f"train on it as it is ({frozen_by})"
         )
     if xla and not isinstance(encoder, Network):
         train = functools.partial(loaded, training=True)

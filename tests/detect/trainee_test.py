@@ -154,7 +154,7 @@ def test_the_whole_step_and_inference_compile_to_the_same(hub_dir):
 
 def test_an_encoder_that_xla_cannot_compile_is_trained_without(tmp_path):
     tf.saved_model.save(NotForXla(), str(tmp_path))
-    training = detector_training(replace(SMALL, xla="on", encoder=str(tmp_path)))
+    training = detector_training(replace(SMALL, xla="on", encoder=str(tmp_path), encoder_rate_factor=0.0))
     batch = batch_of(SOURCE)
     for _ in range(2):
         assert np.isfinite(tf.function(training.train_step, autograph=False)(batch)["loss"])
@@ -167,7 +167,9 @@ def test_an_encoder_that_cannot_be_trained_is_refused_but_for_a_rate_of_zero(tmp
         lambda images: tf.nn.avg_pool2d(images, 4, 4, "VALID"), [tf.TensorSpec([None, None, None, 3])], autograph=False
     )
     tf.saved_model.save(module, str(tmp_path))
-    with pytest.raises(ConfigError, match="cannot be fine-tuned, since it has no trainable variables; cpc_tf.effic"):
+    with pytest.raises(
+        ConfigError, match="cannot be fine-tuned, since it has no trainable variables; train on .*rate_factor=0"
+    ):
         build_detector(replace(SMALL, encoder=str(tmp_path)), 3)
     assert not build_detector(replace(SMALL, encoder=str(tmp_path), encoder_rate_factor=0.0), 3).encoder_variables
 

@@ -131,13 +131,13 @@ def test_another_size_than_the_signatures_is_refused(written):
     ],
 )
 def test_what_cannot_be_trained_is_refused_if_it_shall_be(written, encoder, signature, output, said):
-    with pytest.raises(ConfigError, match=f"cannot be fine-tuned, since {said}: it has no mode for training; cpc"):
-        load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature, trained=True)
+    with pytest.raises(ConfigError, match=f"cannot be fine-tuned, since {said}: it has no mode for training; train on"):
+        load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature, frozen_by="x")
 
 
 @pytest.mark.parametrize("encoder", ["call", "net.h5", "net.keras"])
 def test_training_reaches_kernels_and_statistics(written, encoder):
-    maps = load_feature_maps(f"-1..1:{written}/{encoder}", "", 32, backbone="tiny", trained=True)
+    maps = load_feature_maps(f"-1..1:{written}/{encoder}", "", 32, backbone="tiny", frozen_by="x")
     before = [variable.numpy() for variable in maps.non_trainable_variables]
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(maps(images(written, 32), training=True) ** 2)
