@@ -17,6 +17,7 @@ from absl import app, flags
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.pipeline import pipeline
@@ -37,14 +38,17 @@ Labelled = tuple[np.ndarray, np.ndarray]  # features [N, D] and labels [N]
 
 def mean_latents(module: str, pictures: str, split: str, whole: bool = False) -> Labelled:
     """Each image's label and the mean of its patch grid's latents, or of the map of the whole image."""
-    geometry = read_card(module, "").geometry
+    card = read_card(module, "")
+    geometry, trained = card.geometry, card.training
+    policy = AugmentConfig(trained.augment or "none", trained.augment_changes or "").policy  # grey if it saw grey alone
     encode = load_patch_encoder(module, 0, geometry.patch_size).patch_latents
     source = catalog.open_labelled(DataConfig(dataset=f"folder:{pictures}", split=split), split, "split")
     if whole:  # a grid of one patch
-        images = pipeline.plain_images(source, geometry, 64)
+        images = pipeline.plain_images(source, geometry, 64, policy=policy)
         found = encode_dataset(images, lambda x: encode(x[:, None, None]), source.num_examples, split, "image")
     else:
-        found = encode_dataset(pipeline.plain_patches(source, geometry, 64), encode, source.num_examples, split)
+        patches = pipeline.plain_patches(source, geometry, 64, policy=policy)
+        found = encode_dataset(patches, encode, source.num_examples, split)
     return found.latents.mean((1, 2)), found.labels
 
 

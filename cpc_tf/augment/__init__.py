@@ -13,7 +13,7 @@ from cpc_tf.augment.policies import Policy
 from cpc_tf.augment.recipe import Recipe, draw, idle
 from cpc_tf.native import BuildError, Library
 
-__all__ = ["Recipe", "apply", "at_test", "draw", "idle"]
+__all__ = ["Recipe", "apply", "at_test", "draw", "grey", "idle"]
 
 LIBRARY = Library("augment", pathlib.Path(__file__).parent)  # the native engine: op.cc, patch.h
 
@@ -35,7 +35,12 @@ def at_test(images: tf.Tensor, policy: Policy) -> tf.Tensor:
 
     "None at test time" (Sec. 4.1) is said of what is random. A policy that makes all images grey keeps them grey.
     """
-    return OPERATIONS["grey"].function(images) if policy.always_grey else images
+    return grey(images) if policy.always_grey else images
+
+
+def grey(images: tf.Tensor) -> tf.Tensor:
+    """Returns grey images with three equal channels, uint8 [..., 3] -> uint8 [..., 3]."""
+    return OPERATIONS["grey"].function(images)
 
 
 @functools.cache  # 'auto' decides, and warns, once

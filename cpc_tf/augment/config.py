@@ -1,6 +1,10 @@
 """Settings of the patch augmentation."""
 
+from __future__ import annotations
+
 import dataclasses
+
+from absl import logging
 
 from cpc_tf.augment import policies
 from cpc_tf.settings import ConfigError, Settings, setting
@@ -64,3 +68,14 @@ class AugmentConfig(Settings):
     @property
     def _not_native(self) -> list[str]:
         return [operation.name for operation in self.policy.used if not operation.native]
+
+
+def knows_no_colour(augment: str | None, augment_changes: str | None) -> bool:
+    """Returns whether an encoder learned on grey images alone, by these entries of its encoder.json; None: unknown."""
+    return augment in policies.POLICIES and AugmentConfig(augment, augment_changes or "").policy.always_grey
+
+
+def warn_of_colour(encoder: str, augment: str | None, augment_changes: str | None) -> None:
+    """Logs a line if an encoder with these entries of its encoder.json knows no colour, for runs that show it some."""
+    if knows_no_colour(augment, augment_changes):
+        logging.warning("--encoder=%s: learned on grey images alone, and sees colours here", encoder)

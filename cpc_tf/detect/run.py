@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources import classes, summary
@@ -38,6 +39,8 @@ def detect(config: DetectConfig) -> dict[str, Any]:
         length, held_out = lengths(config, source.num_examples), config.phases.held_out
         parts = divided(source, held_out, training.seed) if length.first and held_out else None
         phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
+        encoder = phases.model.backbone
+        warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
         workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
         with fetching(source, test_source):
             tested, told = _train(phases, workdir, source, test_source, length, parts)

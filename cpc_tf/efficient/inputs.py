@@ -100,7 +100,7 @@ class Inputs:
     def in_order(self, phase: str, part: str) -> Iterable[dict[str, tf.Tensor]]:
         """Returns the images of a part in order, as `Classification.logits` takes them."""
         source = self._source(part)
-        images = pipeline.plain_images(source, self.config.images, self._batch)
+        images = self._plain(source)
         if not self._is_cached(phase):
             return images
         if part not in self._encoded:
@@ -114,10 +114,14 @@ class Inputs:
         """Returns at most `most` evenly spaced images of a part, uint8 [n, S, S, 3], and their mean features [n, D]."""
         source = self._source(part)
         every = -(-source.num_examples // most)
-        images = pipeline.plain_images(source, self.config.images, self._batch, every=every)
+        images = self._plain(source, every)
         pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
         encode = functools.partial(_mean_features, self._encode)
         return pixels, encode_dataset(images, encode, len(pixels), field="image")
+
+    def _plain(self, source: Source, every: int = 1) -> tf.data.Dataset:
+        policy = self.config.augment.policy
+        return pipeline.plain_images(source, self.config.images, self._batch, every=every, policy=policy)
 
     @functools.cached_property
     def _views(self) -> Features:

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.config import PARTS
 from cpc_tf.data.pipeline.fetch import fetching
@@ -57,11 +58,18 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
     source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
     if is_chief(config.training):
         print(summary, flush=True)
+        if config.classifier.encoder == PIXELS and config.classifier.blocks:
+            blocks = config.classifier.head_blocks
+            print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
     propagated = config.propagation.propagation
     if propagated != NONE and source.several_labels:
         raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
     encoder = load_encoder(config, strategy)
+    if not config.augment.policy.always_grey:
+        warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
+    elif is_chief(config.training):
+        print(f"--augment={config.augment.title}: images are grey, in the test, too", flush=True)
     unlabelled = None if propagated == NONE else catalog.open_unlabelled(config.data, source)
     if unlabelled and is_chief(config.training):
         print(f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used", flush=True)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf import pictures
+from cpc_tf import augment, pictures
+from cpc_tf.augment.config import knows_no_colour
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.encoders.card import find_card
 from cpc_tf.encoders.load import load_patch_encoder
@@ -68,20 +69,20 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
             least_side=image_size,
             what=f"the module's output for whole pictures, resized to {image_size} x {image_size} px",
         )
-    geometry = card.geometry
+    geometry, grey = card.geometry, knows_no_colour(card.training.augment, card.training.augment_changes)
 
     def latents(images: tf.Tensor) -> tf.Tensor:
         patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
         return loaded.patch_latents(patches)
 
     return Encoder(
-        prepare=lambda image: geo.plain(image, geometry),
+        prepare=lambda image: augment.grey(geo.plain(image, geometry)) if grey else geo.plain(image, geometry),
         encode=_compiled(lambda images: tf.reduce_mean(latents(images), [1, 2]), geometry.image_size),
         latents=_compiled(latents, geometry.image_size),
         least_side=geometry.resize,
         what=(
             f"mean latents of {geometry.grid} x {geometry.grid} patches of {geometry.patch_size} px, cut from pictures "
-            f"of {geometry.image_size} x {geometry.image_size} px"
+            f"of {geometry.image_size} x {geometry.image_size} px{', grey as in its training' if grey else ''}"
         ),
     )
 

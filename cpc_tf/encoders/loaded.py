@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, EncoderCard, Identity, module_name, read_card
+from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, EncoderCard, Identity, Training, module_name, read_card
 from cpc_tf.encoders.foreign import LATENTS
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import has_batch_norm
@@ -116,6 +116,12 @@ class LoadedEncoder(keras.layers.Layer):
     def has_batch_norm(self) -> bool:
         """Whether a network of ours exchanges statistics of the batch in training. Modules of others never do."""
         return self._update_statistics and isinstance(self.encoder, Network) and has_batch_norm(self.encoder)
+
+    @property
+    def learned(self) -> Training:
+        """How its values were trained before this run, as far as is known."""
+        name, card, *_ = self._origin
+        return card.training if card and not name.is_new else Training()
 
     @property
     def identity(self) -> Identity:

@@ -90,8 +90,13 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         restore(path, classifier=classifier)
 
     step = read_checkpoint(folder, step, read)
+
+    def logits(images: tf.Tensor) -> tf.Tensor:
+        shown = augment.at_test(images, chosen.augment.policy)
+        return classifier(maps(tf.image.convert_image_dtype(shown, tf.float32)))
+
     model = Classifying(
-        logits=lambda images: classifier(maps(tf.image.convert_image_dtype(images, tf.float32))),
+        logits=logits,
         held=_held(maps, classifier),
         geometry=chosen.images,
         class_names=names,

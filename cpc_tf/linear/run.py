@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.augment.config import AugmentConfig, warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
@@ -60,7 +60,7 @@ def linear(config: LinearConfig) -> dict[str, Any]:
         if config.augment.augment == AS_ENCODER:
             print(f"--augment=encoder: {augmentation.title}, as in the encoder's pre-training", flush=True)
         if augmentation.policy.always_grey:
-            print("the encoder sees grey images, in the test, too", flush=True)
+            print("images are grey, in the test, too", flush=True)
     for title, settings in classifiers(config).items():
         if chief:
             print(f"linear classifier on {title}", flush=True)
@@ -114,6 +114,8 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
                 signature=config.probe.signature,
                 endpoint=config.probe.endpoint,
             )
+        if not augmentation.policy.always_grey:
+            warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
         encode, patch, grid = encoder.patch_latents, geometry.patch_size, geometry.grid
         patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]

@@ -94,6 +94,11 @@ CHAINS = {
         "Few labels, BigBiGAN", ("imagenet/efficient_bigbigan",), fractions=paper.TABLE_3_FRACTIONS
     ),
     "detect": Chain("Detection, CPC", (_161, "voc/detect"), runs="runs/voc"),
+    "detect_instance": Chain(
+        "Detection, instance discrimination",
+        ("imagenet/pretrain_instance", "voc/detect --backbone_endpoint=stack3 --backbone_norm=layer"),
+        runs="runs/voc",
+    ),
     "detect_supervised": Chain(
         "Detection, supervised", ("imagenet/efficient_pixels resnet152_v2", "voc/detect_supervised"), runs="runs/voc"
     ),

@@ -51,7 +51,7 @@ _161, _CPC33, _PIXELS = ("linear",), ("efficient",), ("pixels",)
 _PARTS = " / ".join(f"{100 * part:g}" for part in paper.FRACTIONS)
 _BASELINE = State(HERE, _CURVE, ("pixels",))
 _CPC = State(HERE, _CURVE, ("efficient",))
-_PROPAGATION = "short trials: [notebook](notebook/2026-11-25-label-propagation.md)"
+_PROPAGATION = "what is ours: [notebook](notebook/2026-11-25-label-propagation.md)"
 _INSTANCE = "as contrast of two views, without the row's memory bank"
 _ROTATION = "on ResNet-50, another architecture of 24 M parameters"
 _AMDIM = State(NOT, "its weights are published for PyTorch; as a SavedModel they would run with `--signature`")
@@ -119,7 +119,8 @@ LADDER = [
     Row("Larger patches, px", "64 to 80", _V1_V2, RUNS, holds=f"{_PRETRAIN} patch_size=80"),
     Row("Colour dropping: channels that are dropped", "2 of 3", ("rung_RC",), RUNS,
         holds="imagenet_ladder/pretrain_5_rc augment=colour_drop"),
-    Row("Networks of others: BigBiGAN; CMC; Momentum Contrast", "RevNet-50 x4; ResNet-50 x2; x4", (), *OTHERS[:2]),
+    Row("Networks of others: BigBiGAN; CMC; Momentum Contrast", "RevNet-50 x4; ResNet-50 x2; x4", (), NOT,
+        "quoted; BigBiGAN's own module can be taken: [table 1](#table-1)"),
     Row("Directions of prediction", "4", _161, RUNS, holds=f"{_PRETRAIN} directions=4"),
     Row("Linear top-1: CPC v2; CPC v1; CPC v2 with ResNet-50", "71.5; 48.7; 63.8", ("linear", "linear_v1", "linear_50"),
         RUNS),
@@ -152,6 +153,7 @@ EFFICIENT = [
     Row("ResNet-161 + ResNet-33 from labels alone, batch norm throughout, top-1 / top-5", "80.3 / 95.2",
         ("pixels_161",), RUNS, holds="imagenet/efficient_pixels_resnet161 backbone=resnet161 norm=batch"),
     Row("Rotation with 1 % of the labels, top-5", "57.5", ("rotation",), RUNS, _ROTATION),
+    Row("Networks of Zhai et al. 2019: rotation; label propagation", "ResNet-152 x2; ResNet-50 x4", (), NOT, "quoted"),
     Row("1 % of the labels, top-5: fixed; fine-tuned", "77.1; 78.3", _CPC33, HERE, _CURVE),
     Row("1 % of the labels, top-5: BigBiGAN", "55.2", ("efficient_bigbigan",), RUNS, _DOWNLOAD),
     Row("1 % of the labels, top-5: AMDIM", "67.4", (), *_AMDIM[:2]),
@@ -185,6 +187,10 @@ TABLE_4 = _table(
     _WITH_MAP,
     {
         "Supervised baseline": State(RUNS, "in small: [detection](results.md#detection)", ("detect_supervised",)),
+        "Instance Discr.": State(RUNS, _INSTANCE, ("detect_instance",)),
+        "Relative Pos.": State(
+            NOT, "quoted; here it is an objective for small networks: `photos/pretrain_relative_position`"
+        ),
         "CPC v2": State(HERE, _DETECTION, ("detect",)),
     },
 )

@@ -111,7 +111,8 @@ def efficient_run(root, encoder, phase, *flags):
     write_file(f"{path}/{phase}/run.flags", to_flagfile(config))
     found = {"identity": maps.identity.to_json(), "phases": {phase: {"steps": 2}}}
     write_run(config, "efficient", found)
-    return path, lambda source: trainee.logits(pipeline.plain_images(source, config.images, 2))[0]
+    policy = config.augment.policy
+    return path, lambda source: trainee.logits(pipeline.plain_images(source, config.images, 2, policy=policy))[0]
 
 
 def linear_run(root, encoder, *flags):
@@ -152,7 +153,7 @@ def check(module, files, wanted):
     ("encoder", "phase", "flags"),
     [
         ("ours", FROZEN, ["--resize_mode=pad"]),
-        ("random:ours", FROZEN, ["--endpoint=latents"]),
+        ("random:ours", FROZEN, ["--endpoint=latents", "--augment=v1"]),
         ("graph:ours", FINE_TUNED, []),
         ("ours", FINE_TUNED, ["--encoder_adam=paper", "--resize_mode=crop"]),
         ("pixels", "supervised", []),

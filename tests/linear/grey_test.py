@@ -8,6 +8,10 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.run import efficient
+from cpc_tf.embed.config import EmbedConfig
+from cpc_tf.embed.run import embed
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.linear import run
 from cpc_tf.linear.config import LinearConfig
@@ -25,6 +29,10 @@ LINEAR = (
     "--test_split=val", "--batch_size=4", "--train_steps=3", "--cached_views=1", "--strategy=single", "--xla=off",
     "--nobaselines",
 )  # fmt: skip
+EFFICIENT = (
+    "--resize=16", "--image_size=16", "--endpoint=latents", "--head_blocks=0", "--batch_size=4", "--train_steps=2",
+    "--finetune_steps=0", "--held_out=0", "--test_split=val", "--strategy=single", "--xla=off",
+)  # fmt: skip
 
 
 def made_grey(folder):
@@ -39,7 +47,13 @@ def made_grey(folder):
     return str(there)
 
 
-def test_pictures_in_colour_and_in_grey_are_the_same_to_it(tmp_path, capsys, monkeypatch):
+def predicted(workdir):
+    """The rows of predictions.csv but for the names of files."""
+    rows = csv.DictReader((workdir / "predictions.csv").read_text().splitlines())
+    return [{**row, "file": None} for row in rows]
+
+
+def test_pictures_in_colour_and_in_grey_are_the_same_to_it(tmp_path, capsys, caplog, monkeypatch):
     mapped = []  # features in the run's pictures
     monkeypatch.setattr(run.embedding_map, "write", lambda _, features, *__: mapped.append(features))
     colour = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
@@ -51,8 +65,7 @@ def test_pictures_in_colour_and_in_grey_are_the_same_to_it(tmp_path, capsys, mon
     for name, folder in folders.items():
         places = [f"--dataset=folder:{folder}", f"--encoder={tmp_path}/hub", f"--workdir={tmp_path}/{name}"]
         run.linear(cli.parse(LinearConfig, [*LINEAR, cache, *places]))
-        rows = csv.DictReader((tmp_path / name / "predictions.csv").read_text().splitlines())
-        said[name] = [{**row, "file": None} for row in rows]
+        said[name] = predicted(tmp_path / name)
     assert "--augment=encoder: v1, as in the encoder's pre-training" in capsys.readouterr().out
     assert said["colour"] == said["grey"]
     np.testing.assert_array_equal(*mapped)
@@ -65,3 +78,18 @@ def test_pictures_in_colour_and_in_grey_are_the_same_to_it(tmp_path, capsys, mon
         for folder in folders.values()
     ]
     np.testing.assert_array_equal(*logits)
+
+    found = [embed(EmbedConfig(encoder=f"{tmp_path}/hub", pictures=f"{folder}/val")) for folder in folders.values()]
+    np.testing.assert_array_equal(found[0].features, found[1].features)
+    assert "grey as in its training" in found[0].what
+
+    caplog.clear()
+    few = [*EFFICIENT, cache, f"--encoder={tmp_path}/hub"]
+    for name, folder in folders.items():
+        places = [f"--dataset=folder:{folder}", f"--workdir={tmp_path}/few_{name}"]
+        efficient(cli.parse(EfficientConfig, [*few, "--augment=v1", *places]))
+    assert predicted(tmp_path / "few_colour") == predicted(tmp_path / "few_grey")
+    assert "learned on grey images alone" not in caplog.text
+    places = [f"--dataset=folder:{colour}", f"--workdir={tmp_path}/colours"]
+    efficient(cli.parse(EfficientConfig, [*few, "--augment=none", *places]))
+    assert caplog.text.count("learned on grey images alone, and sees colours here") == 1

@@ -101,14 +101,24 @@ def plain_patches(
 
 
 def plain_images(
-    source: Source, geometry: GeometryConfig | ImageConfig, batch_size: int, every: int = 1
+    source: Source,
+    geometry: GeometryConfig | ImageConfig,
+    batch_size: int,
+    every: int = 1,
+    policy: Policy | None = None,
 ) -> tf.data.Dataset:
     """Returns the centre crop of each image (or each `every`-th), in order, without augmentation.
+
+    They are grey after training with a `policy` that makes all images grey, as in `plain_patches`.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
     """
-    return _plain(source, geometry, batch_size, every, "image", tf.identity)
+
+    def shown(image):
+        return augment.at_test(image, policy) if policy else image
+
+    return _plain(source, geometry, batch_size, every, "image", shown)
 
 
 def _plain(source, geometry, batch_size, every, key, cut):

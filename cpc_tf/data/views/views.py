@@ -105,7 +105,8 @@ class PlainAndAugmented(View):
 
     def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
         crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, levels, [[counter]])
-        return tf.concat([crop, _augmented(crop, augmentation, seed, counter)], 0)[:, 0]  # [2, 1, S, S, 3]
+        plain = augment.at_test(crop, augmentation.policy)
+        return tf.concat([plain, _augmented(crop, augmentation, seed, counter)], 0)[:, 0]  # [2, 1, S, S, 3]
 
 
 class SeveralCrops(View):
