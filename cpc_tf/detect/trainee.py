@@ -54,6 +54,7 @@ def _build(config: DetectConfig, num_classes: int, xla: bool) -> FasterRCNN:
         backbone=backbone.backbone,
         seed=config.training.seed,
         precision=config.numerics.precision,
+        trained=config.sgd.encoder_rate_factor > 0,
         flag="backbone_endpoint",
         vectors=False,
         update_statistics=backbone.backbone_statistics,

@@ -58,6 +58,9 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
     source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
     if is_chief(config.training):
         print(summary, flush=True)
+        if config.classifier.encoder == PIXELS and config.classifier.blocks:
+            blocks = config.classifier.head_blocks
+            print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
     propagated = config.propagation.propagation
     if propagated != NONE and source.several_labels:

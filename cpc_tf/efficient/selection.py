@@ -50,7 +50,7 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
         try:
             found = _converged(trial, phases) if config.sgd.patience else _trained(trial, phases)
         except loop.Diverged as error:
-            divergence, found = error, DIVERGED
+            divergence, found = error.with_traceback(None), DIVERGED  # whose frames hold a network
         records.append({"phase": phase, **settings, **found, "chosen": False})
         _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1])
     if divergence and all(record.get("diverged") for record in records):

@@ -1,8 +1,14 @@
-"""Keras model files (.h5) of others as encoders: their output, or the output of a layer by its name."""
+"""Keras model files (.keras, .h5) of others as encoders: their output, or the output of a layer by its name."""
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
+import zipfile
 from typing import Any
+
+import h5py
 
 from cpc_tf.encoders.foreign import refused
 from cpc_tf.keras import keras
@@ -33,17 +39,46 @@ def open_file(module: str, endpoint: str, text: str, flag: str, trainable: bool)
     Raises:
       ConfigError: if it cannot be read here, or has no such layer.
     """
-    if module.endswith(".keras"):
-        raise ConfigError(
-            f"--encoder={shown(text)}: not all values of .keras files were restored in trials; save it as .h5, or "
-            "write a SavedModel by model.export('DIRECTORY') for --signature=serving_default"
-        )
     with refused(text, "cannot be loaded as a Keras model file"):
-        model = keras.models.load_model(module, compile=False)
+        writer = _version(module)
+        model = _load(module) if writer.startswith("2.") else None
+    if model is None:
+        raise ConfigError(
+            f"--encoder={shown(text)}: was written by Keras {writer}, and Keras 2 reads it here; there, "
+            "model.export('DIRECTORY') writes a SavedModel for --signature=serving_default"
+        )
+    if not all(isinstance(layer, keras.layers.Layer) for layer in model.layers):
+        raise ConfigError(f"--encoder={shown(text)}: has layers that are not of Keras 2, whose values would be lost")
     if endpoint not in ("", "feature_map"):
         model = _up_to(model, endpoint, text, flag)
     model.trainable = trainable
     return model
+
+
+def _version(module: str) -> str:
+    """The version of Keras that wrote a file."""
+    if zipfile.is_zipfile(module):
+        with zipfile.ZipFile(module) as archive:
+            return json.loads(archive.read("metadata.json"))["keras_version"]
+    with h5py.File(module) as file:
+        return str(file.attrs.get("keras_version", "2."))  # the oldest files name none
+
+
+def _load(module: str) -> Any:
+    """The model in a file of Keras 2.
+
+    Files of the package tf_keras name its classes. tf.keras would build the model of them and restore none of its
+    values, without a word; so they get the names that tf.keras writes, which tf_keras takes, too.
+    """
+    if not zipfile.is_zipfile(module):
+        return keras.models.load_model(module, compile=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.keras")
+        with zipfile.ZipFile(module) as archive, zipfile.ZipFile(path, "w") as copy:
+            for name in archive.namelist():
+                content = archive.read(name)
+                copy.writestr(name, content.replace(b'"tf_keras.', b'"keras.') if name == "config.json" else content)
+        return keras.models.load_model(path, compile=False)
 
 
 def _up_to(model: Any, endpoint: str, text: str, flag: str) -> Any:

@@ -147,8 +147,8 @@ def load_feature_maps(
         foreign.try_out(loaded.call, image_size, text)
     if trained and not encoder.trainable_variables:
         raise ConfigError(
-            f"--encoder={shown(text)}: cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; train "
-            "a classifier on it as it is (--finetune_steps=0)"
+            f"--encoder={shown(text)}: cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; "
+            "cpc_tf.efficient trains a classifier on it as it is (--finetune_steps=0)"
         )
     if xla and not isinstance(encoder, Network):
         train = functools.partial(loaded, training=True)

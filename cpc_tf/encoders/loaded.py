@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_hub as hub
 
 from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, EncoderCard, Identity, Training, module_name, read_card
 from cpc_tf.encoders.foreign import LATENTS
@@ -77,7 +76,7 @@ class LoadedEncoder(keras.layers.Layer):
     Vectors become maps of a single cell.
 
     Args:
-      encoder: a network of ours or a hub.KerasLayer; None for pixels.
+      encoder: a network of ours, or what `third_party.open_encoder` returns; None for pixels.
       name: its value of --encoder.
       card: of its module, None if it has none.
       backbone, seed: architecture and seed of a new network.
@@ -91,7 +90,7 @@ class LoadedEncoder(keras.layers.Layer):
 
     def __init__(
         self,
-        encoder: Network | hub.KerasLayer | None,
+        encoder: keras.layers.Layer | None,
         name: EncoderName,
         card: EncoderCard | None = None,
         backbone: str = "",

@@ -17,7 +17,7 @@ class ProbeConfig(Settings):
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
         "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others, or a Keras file "
-        "(.h5), may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        "(.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
     )
     signature: str = setting("", "Signature of a SavedModel of others, as 'encode'; empty: its call")

@@ -17,6 +17,7 @@ BASELINES = {UNKNOWN: "encoder of others", LABELS: "supervised encoder", UNTRAIN
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 # Label propagation beside any of these, by the name in --propagation.
 PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "uda": "unsup. data aug."}
+SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
 LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
 # Flags that change no result, that `Identity` stands for, or that runs of one method may differ in.
@@ -64,7 +65,7 @@ def methods(runs: Iterable[Run]) -> list[Method]:
         began_with = known.began_with and f"from {known.began_with}"
         module = known.module if known.trained_by == UNKNOWN else ""
         dataset = known.dataset.rpartition(":")[2]
-        encoder = known.trained_by, architecture(known.architecture), dataset, began_with, module
+        encoder = known.trained_by, _network(run, known), dataset, began_with, module
         alike.setdefault((*encoder, run.get("propagation", "")), []).append(run)
     found: dict[tuple[str, ...], list[Run]] = {}
     for key, own in alike.items():
@@ -155,6 +156,12 @@ def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
 def _own_name(module: str) -> str:
     """Returns a module's name; of a handle on the web the part after the host, such as 'publisher/name/1'."""
     return module.partition("://")[2].partition("/")[2] or module
+
+
+def _network(run: Run, known: Identity) -> str:
+    """Returns the architecture; of a search over several it may be another one in each run of a method."""
+    searched = any("backbone" in trial for trial in run.get("search", []))
+    return SEARCHED if searched else architecture(known.architecture)
 
 
 def fraction(run: Run) -> float:

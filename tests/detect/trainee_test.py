@@ -9,7 +9,7 @@ from cpc_tf.detect.config import DetectorSgdConfig
 from cpc_tf.detect.trainee import FINE_TUNED, FROZEN, LOSSES, WHOLE, build_detector, rate_of
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.export.module import HubEncoder, save
-from cpc_tf.settings import replace
+from cpc_tf.settings import ConfigError, replace
 from tests.data.samples import RECTANGLES, Images, rectangle
 from tests.detect.samples import SMALL, detector_training
 from tests.export.conftest import GEOMETRY
@@ -159,6 +159,17 @@ def test_an_encoder_that_xla_cannot_compile_is_trained_without(tmp_path):
     for _ in range(2):
         assert np.isfinite(tf.function(training.train_step, autograph=False)(batch)["loss"])
     assert training.model.find(batch["image"], batch["size"]).boxes.shape[0] == 2
+
+
+def test_an_encoder_that_cannot_be_trained_is_refused_but_for_a_rate_of_zero(tmp_path):
+    module = tf.Module()
+    module.__call__ = tf.function(
+        lambda images: tf.nn.avg_pool2d(images, 4, 4, "VALID"), [tf.TensorSpec([None, None, None, 3])], autograph=False
+    )
+    tf.saved_model.save(module, str(tmp_path))
+    with pytest.raises(ConfigError, match="cannot be fine-tuned, since it has no trainable variables; cpc_tf.effic"):
+        build_detector(replace(SMALL, encoder=str(tmp_path)), 3)
+    assert not build_detector(replace(SMALL, encoder=str(tmp_path), encoder_rate_factor=0.0), 3).encoder_variables
 
 
 def test_two_replicas_fine_tune_a_module_together(hub_dir, two_replicas):

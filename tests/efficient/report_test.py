@@ -64,6 +64,19 @@ def test_baselines_of_one_name_are_both_in_table_2():
     assert sorted(row.values[4].mean for row in ours) == [0.3, 0.4]
 
 
+def test_a_search_over_networks_is_one_baseline_whatever_it_chose():
+    """Each fraction's choice was a baseline of its own once, so the gain came from a part of the curve."""
+    runs = []
+    for fraction, name in ((0.01, "resnet50_v2"), (0.1, "resnet200_v2")):
+        trial = {"phase": "supervised", "backbone": name, "chosen": True}
+        identity = {**samples.identity("pixels"), "architecture": name}
+        runs.append(_run("pixels", fraction, fraction, identity=identity, search=[trial]))
+    found = curves(runs)
+    assert list(found.pixels) == [0.01, 0.1]
+    ours = samples.rows(table_2(found, "photos"), "measured")
+    assert ours["best of several networks trained on pixels"] == ["1.0", *[NO] * 2, "10.0", *[NO] * 3]
+
+
 def test_table_3_has_both_phases(runs):
     table = _shown(runs)["table3"]
     ours = samples.rows(table, "measured")

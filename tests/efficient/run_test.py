@@ -152,7 +152,7 @@ def test_pixels_learn_by_themselves(folder, tmp_path):
 
 
 def test_a_search_over_networks_till_convergence_goes_on_after_a_kill(folder, tmp_path, monkeypatch):
-    flags = ["--backbone=tiny,small", "--patience=1", "--train_steps=8", "--search_trials=2"]
+    flags = ["--backbone=tiny,small", "--patience=1", "--train_steps=8", "--search_trials=2", "--seed=1"]
     settings = [config(folder, tmp_path / name, "pixels", *flags) for name in ("whole", "killed")]
     networks = [trial["backbone"] for trial in selection.trials(settings[0])]
     assert networks == ["tiny", "small"]

@@ -34,6 +34,8 @@ ENCODERS = [
     ("-1..1:{}/tf1", "encode", "bn_crelu_feat", 16, "tf1/bn_crelu_feat"),
     ("-1..1:{}/net.h5", "", "", 32, "net.h5/"),
     ("-1..1:{}/net.h5", "", "conv1_relu", 32, "net.h5/conv1_relu"),
+    ("-1..1:{}/net.keras", "", "", 32, "net.keras/"),
+    ("-1..1:{}/net.keras", "", "conv1_relu", 32, "net.keras/conv1_relu"),
 ]
 
 
@@ -93,7 +95,7 @@ def test_ranges_are_those_of_keras_applications(name, mode):
             "--endpoint=stack2: .* has layers .*: pooled, conv2_relu, conv2_bn, conv2, conv1_relu",
         ),
         ("0..1:{}/reference.npz.h5", "", "", "cannot be loaded as a Keras model file"),
-        ("0..1:{}/net.keras", "", "", "restored in trials; save it as .h5"),
+        ("0..1:{}/nothing.keras", "", "", "cannot be loaded as a Keras model file"),
         ("random", "encode", "", "--signature=encode: is for modules of others, not for --encoder=random"),
     ],
 )
@@ -102,6 +104,18 @@ def test_what_cannot_be_is_said_in_one_line(written, encoder, signature, output,
     with pytest.raises(ConfigError, match=said) as error:
         load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature)
     assert "\n" not in str(error.value)
+
+
+def test_a_keras_file_of_tf_dot_keras_is_read_or_says_who_wrote_it(written):
+    """`net.keras` is of the package tf_keras, this one of tf.keras."""
+    text = f"-1..1:{written}/own.keras"
+    if keras is not tf.keras:
+        with pytest.raises(ConfigError, match=r"was written by Keras 3\..*, and Keras 2 reads it here; there, model"):
+            load_feature_maps(text, "", 32, backbone="tiny")
+        return
+    wanted = np.load(written / "reference.npz")["own.keras/"]
+    maps = load_feature_maps(text, "", 32, backbone="tiny")(images(written, 32))
+    np.testing.assert_allclose(maps[:, 0, 0], wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_another_size_than_the_signatures_is_refused(written):
@@ -117,11 +131,11 @@ def test_another_size_than_the_signatures_is_refused(written):
     ],
 )
 def test_what_cannot_be_trained_is_refused_if_it_shall_be(written, encoder, signature, output, said):
-    with pytest.raises(ConfigError, match=f"cannot be fine-tuned, since {said}: it has no mode for training; train a"):
+    with pytest.raises(ConfigError, match=f"cannot be fine-tuned, since {said}: it has no mode for training; cpc"):
         load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature, trained=True)
 
 
-@pytest.mark.parametrize("encoder", ["call", "net.h5"])
+@pytest.mark.parametrize("encoder", ["call", "net.h5", "net.keras"])
 def test_training_reaches_kernels_and_statistics(written, encoder):
     maps = load_feature_maps(f"-1..1:{written}/{encoder}", "", 32, backbone="tiny", trained=True)
     before = [variable.numpy() for variable in maps.non_trainable_variables]

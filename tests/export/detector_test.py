@@ -14,6 +14,8 @@ from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.export import check_module, verify
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.files import write_file
+from cpc_tf.predict.config import PredictConfig
+from cpc_tf.predict.run import predict
 from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training.checkpoint import Checkpoints
 from tests.data.samples import Images, encode
@@ -28,21 +30,26 @@ CONFIG = replace(SMALL, dataset="voc:/home/someone/insects", rpn_test_proposals=
 RESULT = {"kind": "detect", "steps": 9, "map11": 0.25, "map_all": 0.5, "test_split": "test", "iou": 0.5}
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """(path, trainee) of a run with a checkpoint, made without training."""
-    path = str(tmp_path_factory.mktemp("somewhere") / "first_run")
-    training = detector_training(CONFIG, classes=len(NAMES), steps=9)
+def write_run(path, config):
+    """Writes a run with a checkpoint, made without training; returns its trainee."""
+    training = detector_training(config, classes=len(NAMES), steps=9)
     draw = np.random.default_rng(0)
     for variable in training.model.detector_variables:  # as if trained: sure of what it sees
         variable.assign(variable + draw.normal(0, 0.1, variable.shape))
     Checkpoints(path, training.checkpoint).save(9)
-    write_file(f"{path}/run.flags", to_flagfile(CONFIG))
+    write_file(f"{path}/run.flags", to_flagfile(config))
     write_file(f"{path}/run.json", json.dumps({"task": "detect"}))
     write_file(f"{path}/class_names.json", json.dumps(NAMES))
     write_file(f"{path}/levels.json", json.dumps({"levels": [3.0, 900.0]}))
     write_file(f"{path}/result.json", json.dumps(RESULT))
-    return path, training
+    return training
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """(path, trainee) of a run with a checkpoint."""
+    path = str(tmp_path_factory.mktemp("somewhere") / "first_run")
+    return path, write_run(path, CONFIG)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +84,7 @@ def test_it_is_checked_in_a_fresh_process(exported):
 def test_finds_what_the_run_finds_on_images_of_any_size(run, module, shape):
     pixels = np.random.default_rng(1).integers(0, 256, [*shape, 3], np.uint8).repeat(4, 0).repeat(4, 1)
     (batch,) = detection_pipeline.plain_batches(Images([(encode(pixels), [], [], [])]), CONFIG.canvas, 1)
-    wanted = run[1].detect(batch["image"], batch["size"])
+    wanted = run[1].model.find(batch["image"], batch["size"])
     found = module(pixels[None])
     assert int(found["count"][0]) == int(wanted.count[0])
     np.testing.assert_allclose(found["scores"], wanted.scores, atol=1e-5)
@@ -89,6 +96,27 @@ def test_finds_what_the_run_finds_on_images_of_any_size(run, module, shape):
         NAMES[i] for i in found["labels"][0, :count]
     ]
     assert set(found["names"][0, count:].numpy()) <= {b""}
+
+
+def test_a_detector_whose_head_is_the_encoders_own_stack(tmp_path, in_process):
+    """It is exported with the stack as it was trained, and `python -m cpc_tf.predict` finds what the run finds."""
+    config = replace(CONFIG, backbone_endpoint="stack2", backbone_norm="layer", region_head="encoder", dataset="voc:x")
+    training = write_run(f"{tmp_path}/run", config)
+    for variable in training.model.encoder_variables:  # as if trained, too
+        variable.assign(1.1 * variable)
+    Checkpoints(f"{tmp_path}/run", training.checkpoint).save(10)
+    export(ExportConfig(workdir=f"{tmp_path}/run", output=f"{tmp_path}/detector"))
+    pixels = np.random.default_rng(1).integers(0, 256, [10, 15, 3], np.uint8).repeat(4, 0).repeat(4, 1)
+    (tmp_path / "picture.png").write_bytes(encode(pixels))
+    (batch,) = detection_pipeline.plain_batches(Images([(encode(pixels), [], [], [])]), config.canvas, 1)
+    wanted = training.model.find(batch["image"], batch["size"])
+    count = int(wanted.count[0])
+    assert count > 1
+    (record,) = predict(PredictConfig(f"{tmp_path}/detector", f"{tmp_path}/picture.png", least_score=0.2))
+    assert [box.label for box in record.boxes] == [NAMES[label] for label in wanted.labels[0, :count]]
+    np.testing.assert_allclose([box.score for box in record.boxes], wanted.scores[0, :count], atol=1e-3)
+    boxes = wanted.boxes[0, :count] / tf.tile(batch["scale"], [1, 2])
+    np.testing.assert_allclose([box[2:] for box in record.boxes], boxes, atol=1)  # whole pixels
 
 
 def test_another_threshold_and_the_names(module):

@@ -111,3 +111,15 @@ def test_architectures_have_readable_names():
     names = {"base_24px": "base 24px ResNet", "small": "small ResNet", "smaller_vit": "smaller_vit"}
     assert {name: methods.architecture(name) for name in names} == names
     assert methods.architecture("resnet200_v2") == "ResNet-200 v2"
+
+
+def test_lengths_that_a_plateau_found_are_no_settings_but_the_longest_is():
+    def names(*lengths, more=""):
+        lines = [f"cpc_tf.efficient --train_steps={most}{more}" for _, most in lengths]
+        found = [samples.efficient(seed=n, steps=steps) for n, (steps, _) in enumerate(lengths)]
+        return _names(samples.run({**each, "settings": [line]}) for each, line in zip(found, lines))
+
+    given, found = ((1500, 9000), (2500, 9000)), " --patience=5"
+    assert names(*given) == ["CPC v2", "CPC v2 (1,500 steps)"]
+    assert names(*given, more=found) == ["CPC v2"]
+    assert names(*given, (500, 600), more=found) == ["CPC v2", "CPC v2 (train_steps=600)"]

@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-if hasattr(tf.keras, "version"):  # Keras 2
-    keras = tf.keras
-else:
-    import tf_keras as keras
+try:
+    import tf_keras
+except ImportError:  # before TensorFlow 2.16 it need not be there
+    tf_keras = tf.keras
 
 RANDOM = np.random.default_rng(0)
 KERNEL = RANDOM.normal(size=[4, 4, 3, 6]).astype(np.float32)
@@ -96,7 +96,7 @@ def write_tf1(path):
     return found
 
 
-def write_keras(path):
+def write_keras(path, keras=tf_keras):
     """A model of layers as keras.applications has them, trained for a step, so its statistics are not the first."""
     keras.utils.set_random_seed(0)
     layers, x = keras.layers, (inputs := keras.Input([32, 32, 3]))
@@ -111,6 +111,11 @@ def write_keras(path):
     return {"": model(LARGE, training=False).numpy(), "conv1_relu": layer(LARGE, training=False).numpy()}
 
 
+def write_tf_dot_keras(path):
+    """The same by tf.keras, which is Keras 3 from TensorFlow 2.16 on."""
+    return write_keras(path, tf.keras)
+
+
 if __name__ == "__main__":
     out, reference = pathlib.Path(sys.argv[1]), {"images": IMAGES}
     for name, write in {
@@ -118,6 +123,8 @@ if __name__ == "__main__":
         "bytes": write_bytes,
         "tf1": write_tf1,
         "net.h5": write_keras,
+        "net.keras": write_keras,
+        "own.keras": write_tf_dot_keras,
     }.items():
         found = write(str(out / name))
         reference.update({f"{name}/{output}": value for output, value in found.items()})
