@@ -33,7 +33,10 @@ CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
 CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
 CASES["efficient-pixels"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny"])
 CASES["detect-two-phases"] = (TASKS["detect"], ["--frozen_epochs=0.5", "--held_out=0"])
-CASES["efficient-vat"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny", "--propagation=vat"])
+CASES["efficient-uda"] = (
+    TASKS["efficient"],
+    ["--encoder=pixels", "--backbone=tiny", "--propagation=uda", "--augment=full"],
+)
 for name, objective in OBJECTIVES.items():
     one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
     CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch])

@@ -109,7 +109,7 @@ def test_what_cannot_be_is_said_in_one_line(written, encoder, signature, output,
 def test_a_keras_file_of_tf_dot_keras_is_read_or_says_who_wrote_it(written):
     """`net.keras` is of the package tf_keras, this one of tf.keras."""
     text = f"-1..1:{written}/own.keras"
-    if keras is not tf.keras:
+    if tf.__version__ >= "2.16":  # whose tf.keras is Keras 3
         with pytest.raises(ConfigError, match=r"was written by Keras 3\..*, and Keras 2 reads it here; there, model"):
             load_feature_maps(text, "", 32, backbone="tiny")
         return

@@ -62,7 +62,7 @@ def module(tmp_path_factory):
 
 
 def settings(workdir, encoder, *more, folder="/home/someone/birds"):
-    here = [f"--dataset=folder:{folder}", f"--encoder={encoder}", f"--workdir={workdir}"]
+    here = [f"--dataset=folder:{folder}", f"--encoder={encoder}", f"--workdir={workdir}", "--encoder_adam=keras"]
     return cli.parse(EfficientConfig, [*FLAGS, *here, *more])
 
 
