@@ -34,7 +34,15 @@ FLAGS = (
     "--batch_size=2", "--train_steps=2", "--finetune_steps=2", "--steps_per_loop=2", "--labels_per_class=1",
     "--encoder_rate=0.01", "--strategy=single", "--test_split=val",
 )  # fmt: skip
-CARD = {"objective": "cpc", "dataset": "photos", "seed": 4, "run": "pretrain", "step": 7, "weights": "averaged"}
+CARD = {
+    "objective": "cpc",
+    "dataset": "photos",
+    "augment": "full",
+    "seed": 4,
+    "run": "pretrain",
+    "step": 7,
+    "weights": "averaged",
+}
 SETTINGS = EncoderConfig(encoder="small", norm="batch", recompute=True)
 PIXELS = np.random.default_rng(1).integers(0, 256, [2, 16, 16, 3], np.uint8)
 IMAGES = tf.image.convert_image_dtype(PIXELS, tf.float32)
