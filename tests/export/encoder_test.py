@@ -237,7 +237,7 @@ FROZEN, TUNED = {"frozen": {"steps": 2}}, {"fine-tuned": {"steps": 2}}
         ("random", ["--finetune_steps=0"], FROZEN, "there is nothing to export"),
         ("https://else.where/hub", [], TUNED, "--encoder=https://else.where/hub: no enc"),
         ("/nowhere/theirs", [], TUNED, "--encoder=/nowhere/theirs: there is no such directory"),
-        ("pixels", [], {"supervised": {"steps": 2}}, "supervised: has no checkpoint"),
+        ("pixels", [], {"supervised": {"steps": 2}}, "supervised: holds no run"),
         ("pixels", [], None, "has no result.json; let `python -m cpc_tf.efficient` end"),
     ],
 )
