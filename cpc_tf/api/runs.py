@@ -109,8 +109,8 @@ def classify(
     Example:
 
         >>> import cpc_tf
-        >>> encoder = "modules/imagenette_128px"
-        >>> model = cpc_tf.classify("my_pictures", encoder=encoder, steps=20, workdir="runs/mine/small/efficient")
+        >>> encoder, workdir = "modules/imagenette_128px", "runs/mine/imagenette_128px/efficient"
+        >>> model = cpc_tf.classify("my_pictures", encoder=encoder, steps=20, workdir=workdir)
         >>> model.class_names
         ['blue', 'green', 'red']
         >>> [one] = model.predict("my_pictures/red/3.png")

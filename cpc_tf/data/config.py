@@ -11,8 +11,6 @@ RANGE, FULL = "range", "full"
 ASK, CLASSES, LEFT_OUT = "ask", "classes", "left_out"
 # How an image becomes the square that is cropped: see `views.geometry.fit`.
 SQUASH, CROP, PAD = "squash", "crop", "pad"
-# Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
-PARTS = {"imagenet2012_subset/1pct": ("imagenet2012", 0.01), "imagenet2012_subset/10pct": ("imagenet2012", 0.1)}
 
 
 @dataclasses.dataclass(frozen=True)

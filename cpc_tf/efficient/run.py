@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
-from cpc_tf.data.config import PARTS
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
@@ -24,6 +23,13 @@ from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
+
+# Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
+# Without a name of its part the first one is TFDS' default.
+PARTS = {
+    **dict.fromkeys(("imagenet2012_subset", "imagenet2012_subset/1pct"), ("imagenet2012", 0.01)),
+    "imagenet2012_subset/10pct": ("imagenet2012", 0.1),
+}
 
 
 def efficient(config: EfficientConfig) -> dict[str, Any]:

@@ -8,10 +8,9 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.data.config import PARTS
 from cpc_tf.efficient import selection
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.run import efficient
+from cpc_tf.efficient.run import PARTS, efficient
 from cpc_tf.evaluation import scores
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
