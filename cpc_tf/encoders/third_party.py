@@ -51,7 +51,11 @@ def open_encoder(
     if signature or is_tf1_hub(module):
         layer = Signature(module, signature or "default", text, side, name.pixels)
         if not name.pixels:
-            logging.info("--encoder=%s: signature %s is given pixels in [0, 1]", text, layer.name)
+            logging.warning(
+                "--encoder=%s: signature %s is given pixels in [0, 1]; name its range if it is another, as "
+                "--encoder=-1..1:%s, or 0..1: to say that it is this one",
+                *(text, layer.name, name.module),
+            )
         return layer
     if not callable(module) and (names := _signatures(module)):
         raise ConfigError(

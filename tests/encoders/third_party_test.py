@@ -118,6 +118,13 @@ def test_a_keras_file_of_tf_dot_keras_is_read_or_says_who_wrote_it(written):
     np.testing.assert_allclose(maps[:, 0, 0], wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
+    for encoder in (f"0..1:{written}/tf1", f"{written}/tf1"):
+        assert "is given pixels" not in caplog.text
+        load_patch_encoder(encoder, patch_size=16, signature="encode", endpoint="avepool_feat")
+    assert f"is given pixels in [0, 1]; name its range if it is another, as --encoder=-1..1:{written}" in caplog.text
+
+
 def test_another_size_than_the_signatures_is_refused(written):
     with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
         load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
