@@ -12,11 +12,16 @@ from cpc_tf.data.decoding import bmp, exif, pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
 _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
+
+# Traced once in a process for each choice of arguments that are no tensors: tracing takes a second of a slow core, and
+# a run makes many datasets.
+_traced_once = functools.partial(tf.function, autograph=False)
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
 Levels = tuple[float, float]
 
 
+@_traced_once
 def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None, portable: bool = False) -> tf.Tensor:
     """Decodes a JPEG, PNG, BMP, GIF, WebP or TIFF (first frame or page), turned as its EXIF orientation says.
 
@@ -48,14 +53,13 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
         )
 
     image = _by_format(
-        encoded,
-        jpeg=lambda: _turn(_decode_jpeg(encoded, least_side), exif.orientation(encoded, _JPEG_EXIF)),
-        png=lambda: _turn(_decode_png(encoded, levels), exif.orientation(encoded, _PNG_EXIF)),
-        other=other,
+        encoded, jpeg=lambda: _decode_jpeg(encoded, least_side), png=lambda: _decode_png(encoded, levels), other=other
     )
+    image = _turn(image, _exif_orientation(encoded, lambda: tf.constant(1)))  # what Pillow decodes it turns itself
     return tf.ensure_shape(image, [None, None, 3])
 
 
+@_traced_once
 def values(encoded: tf.Tensor) -> tf.Tensor:
     """Returns the stored values of a PNG or TIFF of more than 8 bits, float32 [H, W, 3]. Raises as `decode`."""
     return _by_format(
@@ -81,14 +85,10 @@ def stored_size(encoded: tf.Tensor) -> tf.Tensor:
     return header(encoded).size
 
 
+@_traced_once
 def orientation(encoded: tf.Tensor) -> tf.Tensor:
     """Returns how `decode` turns the stored image, by EXIF's numbers: int32 scalar, 1 (not at all) to 8."""
-    return _by_format(
-        encoded,
-        jpeg=lambda: exif.orientation(encoded, _JPEG_EXIF),
-        png=lambda: exif.orientation(encoded, _PNG_EXIF),
-        other=lambda: _by_pillow(pillow.orientation, encoded, tf.int32, []),
-    )
+    return _exif_orientation(encoded, lambda: _by_pillow(pillow.orientation, encoded, tf.int32, []))
 
 
 class Header(NamedTuple):
@@ -100,6 +100,7 @@ class Header(NamedTuple):
     several: tf.Tensor  # bool scalar: whether more frames or pages follow the first, which is decoded
 
 
+@_traced_once
 def header(encoded: tf.Tensor) -> Header:
     """Reads the header of an encoded file, a string scalar, without decoding its pixels.
 
@@ -126,14 +127,20 @@ def header(encoded: tf.Tensor) -> Header:
 
 def _by_format(encoded: tf.Tensor, jpeg: Callable, png: Callable, other: Callable) -> tf.Tensor:
     """Calls the function for the format of a file. Most files are JPEGs: other formats are a function of their own."""
+    return tf.cond(tf.io.is_jpeg(encoded), jpeg, lambda: tf.cond(_is_png(encoded), png, other))
 
-    def not_jpeg():
-        # Long enough to read the header: past the end, `substr` raises an error with all bytes of the file, which
-        # Python cannot turn into text.
-        is_png = tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG) & (tf.strings.length(encoded) >= 25)
-        return tf.cond(is_png, png, other)
 
-    return tf.cond(tf.io.is_jpeg(encoded), jpeg, not_jpeg)
+def _exif_orientation(encoded: tf.Tensor, other: Callable) -> tf.Tensor:
+    """Returns the orientation of a JPEG or PNG, or what the function returns for other formats."""
+    is_jpeg, is_png = tf.io.is_jpeg(encoded), _is_png(encoded)
+    lead = tf.where(is_jpeg, _JPEG_EXIF, _PNG_EXIF)
+    return tf.cond(is_jpeg | is_png, lambda: exif.orientation(encoded, lead), other)
+
+
+def _is_png(encoded: tf.Tensor) -> tf.Tensor:
+    # Long enough to read the header: past the end, `substr` raises an error with all bytes of the file, which Python
+    # cannot turn into text.
+    return tf.equal(tf.strings.substr(encoded, 0, len(_PNG)), _PNG) & (tf.strings.length(encoded) >= 25)
 
 
 def _by_pillow(function: Callable, encoded: tf.Tensor, dtype: tf.DType, shape: list) -> tf.Tensor:

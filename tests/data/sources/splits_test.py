@@ -165,7 +165,7 @@ def test_efficient_compares_and_says_too(tmp_path, monkeypatch, capsys):
     with pytest.raises(ConfigError, match=r"--test_split=val: images of 1 class .*: emu \(2\)"):
         efficient.efficient(config)
     shutil.rmtree(root / "val/emu")
-    monkeypatch.setattr(efficient, "load_feature_maps", mock.Mock(side_effect=Seen))
+    monkeypatch.setattr(efficient, "select", mock.Mock(side_effect=Seen))
     with pytest.raises(Seen):
         efficient.efficient(config)
     assert 'one class: "CAT" is "cat" in val' in capsys.readouterr().out
