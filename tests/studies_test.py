@@ -22,6 +22,8 @@ from studies.runner import Places, Run
 from studies.tables import table
 from tests import modules
 
+pytestmark = pytest.mark.drawn
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 

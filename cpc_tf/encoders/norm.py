@@ -105,11 +105,12 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, training: bool = False, relu: bool = False) -> tf.Tensor:
         """Feature map [N, H, W, C] -> [N, H, W, C], normalized; then ReLU if `relu`."""
-        shape = tf.shape(x)
-        flat_shape = [shape[0], shape[1] * shape[2]] if self.over_space else [tf.reduce_prod(shape[:3]), 1]
-        flat = tf.reshape(x, [*flat_shape, x.shape[-1]])  # [N, H*W, C] or [N*H*W, 1, C]
+        # Known sizes are numbers: a network has many of these layers, and each operation less is traced sooner.
+        height, width = (x.shape[axis] or tf.shape(x)[axis] for axis in (1, 2))
+        # [N, H*W, C] or [N*H*W, 1, C]
+        flat = tf.reshape(x, [-1, height * width if self.over_space else 1, x.shape[-1]])
         y = normalize(flat, tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.offset), relu)
-        return tf.ensure_shape(tf.reshape(y, shape), x.shape)
+        return tf.ensure_shape(tf.reshape(y, [-1, height, width, x.shape[-1]]), x.shape)
 
 
 _UPDATED = contextvars.ContextVar("updated", default=True)

@@ -13,6 +13,8 @@ from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.average_precision import Found, Truth
 from cpc_tf.detect.scoring import Scene
 
+pytestmark = pytest.mark.drawn
+
 HERE, THERE, ELSEWHERE = [10, 10, 60, 60], [10, 80, 60, 140], [70, 20, 95, 120]
 NAMES = ("car", "cost $ & <dog>")
 BLACK = np.zeros([100, 150, 3], np.uint8)

@@ -14,7 +14,7 @@ from cpc_tf.detect.run import LeftOut, detect
 from cpc_tf.settings import ConfigError
 from tests import modules
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 # Four collages without a random view, at less than half of their side.
 FLAGS = """

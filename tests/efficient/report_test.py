@@ -8,7 +8,6 @@ from cpc_tf.results.runs import Run, collect
 from cpc_tf.tasks import TASKS
 from tests.results import samples
 
-pytestmark = pytest.mark.usefixtures("undrawn")
 NO = "\N{EN DASH}"
 
 

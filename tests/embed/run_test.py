@@ -20,7 +20,7 @@ from cpc_tf.settings import ConfigError
 from tests.modules import GEOMETRY, write_card, write_module
 from tests.samples import write_pictures
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 
 @pytest.fixture(scope="module")

@@ -170,7 +170,7 @@ LINEAR = """
 """.split()
 
 
-def test_from_linear_and_few_labels_to_the_report_and_an_exported_classifier(written, pictures, tmp_path, undrawn):
+def test_from_linear_and_few_labels_to_the_report_and_an_exported_classifier(written, pictures, tmp_path):
     data = [f"--dataset=folder:{pictures}", "--test_split=val", f"--data_dir={tmp_path}/cache"]
     bigbigan = [f"--encoder=-1..1:{written}/tf1", "--signature=encode", "--endpoint=bn_crelu_feat"]
     net = [f"--encoder=-1..1:{written}/net.h5", "--endpoint=conv1_relu", "--finetune_steps=2"]

@@ -1,9 +1,12 @@
 import io
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from cpc_tf.linear import picture
+
+pytestmark = pytest.mark.drawn
 
 
 def test_titles_stand_on_the_picture_as_a_whole():

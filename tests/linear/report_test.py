@@ -1,12 +1,9 @@
 """Table 1 beside the paper's, and what the summary says of the best encoder."""
 
-import pytest
-
 from cpc_tf.linear.report import report
 from cpc_tf.results.blocks import Finding
 from tests.results import samples
 
-pytestmark = pytest.mark.usefixtures("undrawn")
 NO = "\N{EN DASH}"
 
 

@@ -1,14 +1,11 @@
 """What is shown of pre-training: a table, curves, health, patches."""
 
-import pytest
-
 from cpc_tf.pretrain.report import report
 from cpc_tf.results import plots
 from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
 from tests.results import samples
 
-pytestmark = pytest.mark.usefixtures("undrawn")
 PNG = b"\x89PNG\r\n"
 
 

@@ -2,8 +2,6 @@
 
 import shlex
 
-import pytest
-
 from cpc_tf import cli
 from cpc_tf.report.model import model
 from cpc_tf.results.runs import collect
@@ -11,7 +9,6 @@ from cpc_tf.tasks import TASKS
 from tests import binaries
 from tests.results import samples
 
-pytestmark = pytest.mark.usefixtures("undrawn")
 PNG = b"\x89PNG\r\n"
 
 

@@ -19,6 +19,8 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from tests.results import samples
 
+pytestmark = pytest.mark.drawn
+
 
 def _report(runs, output):
     return page.report(cli.parse(ReportConfig, [f"--runs={runs}", f"--output={output}"]))

@@ -9,6 +9,8 @@ from matplotlib import font_manager
 
 from cpc_tf.results import glyphs, plots
 
+pytestmark = pytest.mark.drawn
+
 CHINESE, ARABIC, GREEK = "\u7ea2\u7ec6\u80de", "\u0643\u0644\u0628", "\u03b1\u03b2"
 HINDI, EMOJI = "\u0939\u093f\u0928\u094d\u0926\u0940", "\U0001f415\u200d\U0001f9ba"
 

@@ -9,6 +9,8 @@ from PIL import Image
 from cpc_tf.results import map as embedding_map
 from cpc_tf.settings import ConfigError
 
+pytestmark = pytest.mark.drawn
+
 
 def clusters(count=60):
     """Features of two kinds of pictures, red and blue, far apart; thumbnails in their colours; labels."""

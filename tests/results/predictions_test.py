@@ -13,6 +13,8 @@ from cpc_tf.results.predictions import Predictions
 from cpc_tf.results.runs import Run
 from tests import samples
 
+pytestmark = pytest.mark.drawn
+
 GOOD = "file,label,prediction,probability\na/1.png,1,2,0.9031\na/2.png,0,0,0.4\n"
 
 
