@@ -31,8 +31,6 @@ TIMES = ("wall_seconds", "images_per_second", "waiting")  # of a result
 ROUNDING = 1e-4  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
 CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
-CASES["efficient-pixels"] = (TASKS["efficient"], ["--encoder=pixels", "--backbone=tiny"])
-CASES["detect-two-phases"] = (TASKS["detect"], ["--frozen_epochs=0.5", "--held_out=0"])
 CASES["efficient-uda"] = (
     TASKS["efficient"],
     ["--encoder=pixels", "--backbone=tiny", "--propagation=uda", "--augment=full"],
