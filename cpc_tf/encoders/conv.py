@@ -23,10 +23,10 @@ class Conv(keras.layers.Conv2D):
         places = _places(inputs)
         # Maps of unknown size occur in exported modules, mostly for patches.
         if (*self.kernel_size, *self.strides) == (1, 1, 1, 1) and (places is None or places <= 64):
-            sizes = tf.shape(inputs)
+            height, width = (inputs.shape[axis] or tf.shape(inputs)[axis] for axis in (1, 2))
             flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
             product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
-            return tf.reshape(product, [sizes[0], sizes[1], sizes[2], self.filters])
+            return tf.reshape(product, [-1, height, width, self.filters])
         if is_usable(inputs) and _pays(inputs, self.strides[0]):
             return convolve_by_rows(inputs, kernel, self.strides[0], self.padding.upper())
         return super().convolution_op(inputs, kernel)
