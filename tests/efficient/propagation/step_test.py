@@ -138,10 +138,10 @@ def test_labels_that_were_not_chosen_are_not_read(monkeypatch, tmp_path):
     wrong = np.full(len(TRUE), -1)
     wrong[labels.chosen] = TRUE[labels.chosen]
     right, other = (
-        efficient(run(monkeypatch, tmp_path / name, "--propagation=vat", labels=own))
+        efficient(run(monkeypatch, tmp_path / name, "--propagation=pseudo_labels", labels=own))
         for name, own in (("right", TRUE), ("wrong", wrong))
     )
-    assert right["propagation"] == "vat"
+    assert right["propagation"] == "pseudo_labels"
     assert right["loss"] == other["loss"]
 
 
