@@ -8,21 +8,21 @@ from cpc_tf import cli
 from cpc_tf.efficient import phases
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
-from tests import modules, samples
+from tests import samples
 
 pytestmark = pytest.mark.slow
 FLAGS = """
-    --test_split=val --resize=16 --image_size=16 --augment=none --head_blocks=0 --endpoint=latents --batch_size=4
-    --cached_views=1 --train_steps=1 --finetune_steps=2 --encoder_adam=paper --held_out=0 --strategy=single
+    --test_split=val --resize=16 --image_size=16 --augment=none --encoder=random --backbone=tiny --head_blocks=0
+    --batch_size=4 --cached_views=1 --train_steps=1 --finetune_steps=2 --encoder_adam=paper --held_out=0
+    --strategy=single
 """.split()
 
 
 @pytest.fixture
 def run(tmp_path):
-    """(settings, phases, the trained first phase) on a module of ours."""
-    modules.write_module(tmp_path / "hub")
+    """(settings, phases, the trained first phase) on a new network."""
     folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
-    here = [f"--dataset=folder:{folder}", f"--encoder={tmp_path}/hub", f"--workdir={tmp_path}/run"]
+    here = [f"--dataset=folder:{folder}", f"--workdir={tmp_path}/run"]
     config = cli.parse(EfficientConfig, [*FLAGS, *here, f"--data_dir={tmp_path}/cache"])
     made = prepare(config, tf.distribute.get_strategy())[1]
     return config, made, made.first(phases.folder(config, "frozen"), "chosen")

@@ -1,7 +1,9 @@
 """The few-label protocol from pictures in a folder to result.json."""
 
+import contextlib
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.efficient import selection
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.run import PARTS, efficient
+from cpc_tf.efficient.run import PARTS, efficient, prepare
 from cpc_tf.evaluation import scores
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
@@ -47,11 +49,28 @@ def without_time(result):
     return {name: value for name, value in result.items() if name != "wall_seconds"}
 
 
+@contextlib.contextmanager
+def copied(workdir, number):
+    """Copies a run's folder at its `number`-th evaluation to 'killed' beside it: what a kill there would have left."""
+    score, calls = scores.score, []
+
+    def copying(*arguments):
+        calls.append(arguments)
+        if len(calls) == number:
+            shutil.copytree(workdir, workdir.with_name("killed"))
+        return score(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores, "score", copying)
+        yield
+
+
 @pytest.fixture(scope="module")
 def finished(folder, hub_dir, tmp_path_factory):
     """(workdir, result) of a run on our module."""
     workdir = tmp_path_factory.mktemp("run") / "efficient"
-    return workdir, efficient(config(folder, workdir, hub_dir))
+    with copied(workdir, 6):  # two settings, the start, three evaluations of fine-tuning
+        return workdir, efficient(config(folder, workdir, hub_dir))
 
 
 def test_result(finished):
@@ -87,11 +106,14 @@ def test_the_chosen_classifier_was_calibrated_on_the_held_out_labels(finished):
     assert calibration["fitted"] == (chosen[-1]["held_out_top1"] < 1)
 
 
-def test_a_single_frozen_classifier_is_calibrated_too(folder, hub_dir, tmp_path):
-    flags = ["--search_trials=1", "--finetune_steps=0", "--train_steps=2", "--learning_rate=0.001"]
-    result = efficient(config(folder, tmp_path, hub_dir, *flags))
-    assert [(record["phase"], record["chosen"]) for record in result["search"]] == [("frozen", True)]
-    assert result["calibration"]["temperature"] == result["search"][0]["held_out_temperature"]
+def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_train_longer(folder, hub_dir, tmp_path):
+    flags = ["--search_trials=1", "--finetune_steps=0", "--learning_rate=0.001"]
+    short = efficient(config(folder, tmp_path, hub_dir, *flags, "--train_steps=2"))
+    assert [(record["phase"], record["chosen"]) for record in short["search"]] == [("frozen", True)]
+    assert short["calibration"]["temperature"] == short["search"][0]["held_out_temperature"]
+    assert short["steps"] == 2
+    longer = efficient(config(folder, tmp_path, hub_dir, *flags, "--train_steps=4"))
+    assert longer["steps"] == 4
 
 
 def test_pictures_of_the_test_are_left_for_the_report(finished):
@@ -115,32 +137,14 @@ def test_the_same_command_again_reads_the_result(finished, folder, hub_dir, monk
         assert efficient(config(folder, workdir, hub_dir)) == json.loads(json.dumps(result))
 
 
-def test_a_finished_run_goes_on_if_it_is_to_train_longer(folder, hub_dir, tmp_path):
-    short = efficient(config(folder, tmp_path, hub_dir, "--search_trials=1", "--finetune_steps=0"))
-    assert short["steps"] == 6
-    longer = efficient(config(folder, tmp_path, hub_dir, "--search_trials=1", "--finetune_steps=0", "--train_steps=8"))
-    assert longer["steps"] == 8
-
-
-def test_killed_while_fine_tuning_it_goes_on_to_the_same_end(finished, folder, hub_dir, tmp_path, monkeypatch):
-    score, calls = scores.score, []
-
-    def killed(*arguments):
-        calls.append(arguments)
-        if len(calls) == 6:  # two settings, the start, three evaluations of fine-tuning
-            raise KeyboardInterrupt
-        return score(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(scores, "score", killed)
-        with pytest.raises(KeyboardInterrupt):
-            efficient(config(folder, tmp_path, hub_dir))
-    assert sorted(path.name for path in tmp_path.glob("search/*/*")) == ["0", "0.0001", "1"]
-    assert not (tmp_path / "result.json").exists()
-    result = efficient(config(folder, tmp_path, hub_dir))
+def test_killed_while_fine_tuning_it_goes_on_to_the_same_end(finished, folder, hub_dir):
+    killed = finished[0].with_name("killed")
+    assert sorted(path.name for path in killed.glob("search/*/*")) == ["0", "0.0001", "1"]
+    assert not (killed / "result.json").exists()
+    result = efficient(config(folder, killed, hub_dir))
     assert without_time(result) == without_time(finished[1])
     # The time of both sessions: each phase has noted its own.
-    spent = [json.loads(file.read_text().splitlines()[-1])["wall_seconds"] for file in tmp_path.rglob("metrics.jsonl")]
+    spent = [json.loads(file.read_text().splitlines()[-1])["wall_seconds"] for file in killed.rglob("metrics.jsonl")]
     assert result["wall_seconds"] == pytest.approx(sum(spent), abs=1e-4)
 
 
@@ -150,24 +154,13 @@ def test_pixels_learn_by_themselves(folder, tmp_path):
     assert result["top1"] > 0.6
 
 
-def test_a_search_over_networks_till_convergence_goes_on_after_a_kill(folder, tmp_path, monkeypatch):
+def test_a_search_over_networks_till_convergence_goes_on_after_a_kill(folder, tmp_path):
     flags = ["--backbone=tiny,small", "--patience=1", "--train_steps=8", "--search_trials=2", "--seed=1"]
     settings = [config(folder, tmp_path / name, "pixels", *flags) for name in ("whole", "killed")]
     networks = [trial["backbone"] for trial in selection.trials(settings[0])]
     assert networks == ["tiny", "small"]
-    whole = efficient(settings[0])
-    score, calls = scores.score, []
-
-    def killed(*arguments):
-        calls.append(arguments)
-        if len(calls) == 5:  # the first network is looked at three or four times
-            raise KeyboardInterrupt
-        return score(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(scores, "score", killed)
-        with pytest.raises(KeyboardInterrupt):
-            efficient(settings[1])
+    with copied(tmp_path / "whole", 5):  # the first network is looked at three or four times
+        whole = efficient(settings[0])
     assert (tmp_path / "killed/search/supervised/1/run.flags").exists()
     assert without_time(efficient(settings[1])) == without_time(whole)
     assert [record["backbone"] for record in whole["search"]] == networks
@@ -177,11 +170,13 @@ def test_a_search_over_networks_till_convergence_goes_on_after_a_kill(folder, tm
 
 
 def test_a_classifier_till_convergence_is_fine_tuned_from_its_best_evaluation(folder, hub_dir, tmp_path):
-    result = efficient(config(folder, tmp_path, hub_dir, "--patience=1", "--search_trials=1", "--train_steps=12"))
-    frozen, start, *_ = result["search"]
+    settings = config(folder, tmp_path, hub_dir, "--patience=1", "--search_trials=1", "--train_steps=12")
+    # Without the training after it, whose length the search over networks shows.
+    selected = selection.select(settings, prepare(settings, tf.distribute.get_strategy())[1])
+    frozen, start, *_ = selected.records
     every = 3  # a quarter of the longest training
     assert frozen["steps"] % every == 0
-    assert result["phases"]["frozen"]["steps"] == frozen["steps"]
+    assert selected.length.steps == frozen["steps"]
     looks = [json.loads(line) for line in (tmp_path / "search/frozen/0/metrics.jsonl").read_text().splitlines()]
     looks = {look["step"]: look["held_out_top1"] for look in looks if "held_out_top1" in look}
     assert looks[frozen["steps"]] == max(looks.values())
@@ -193,7 +188,7 @@ def test_an_encoder_of_others_with_vectors(folder, tmp_path):
     model = keras.Sequential([keras.layers.Conv2D(4, 4, 4), keras.layers.GlobalAveragePooling2D()])
     model.build([None, None, None, 3])
     tf.saved_model.save(model, str(tmp_path / "theirs"))
-    flags = ["--endpoint=feature_map", "--head_blocks=1", "--head_width=8", "--cached_views=0"]
+    flags = ["--endpoint=feature_map", "--head_blocks=1", "--head_width=8", "--cached_views=0", "--held_out=0"]
     result = efficient(config(folder, tmp_path / "run", tmp_path / "theirs", *flags))
     assert set(result["phases"]) == {"frozen", "fine-tuned"}
     assert 0 <= result["top1"] <= 1
@@ -202,7 +197,7 @@ def test_an_encoder_of_others_with_vectors(folder, tmp_path):
 def test_an_encoder_of_others_that_xla_cannot_compile(folder, tmp_path, caplog):
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "theirs"))
     # It has no variables to fine-tune.
-    flags = ["--endpoint=feature_map", "--xla=on", "--cached_views=0", "--search_trials=1", "--finetune_steps=0"]
+    flags = ["--endpoint=feature_map", "--xla=on", "--cached_views=0", "--held_out=0", "--finetune_steps=0"]
     result = efficient(config(folder, tmp_path / "run", tmp_path / "theirs", *flags))
     assert result["phases"]["frozen"]["steps"] > 0
     assert caplog.text.count("--xla: not used") == 1
@@ -251,6 +246,12 @@ def test_a_trial_that_diverges_is_recorded_and_not_chosen(folder, hub_dir, tmp_p
     ]
     assert result["phases"]["fine-tuned"]["steps"] == 0
     assert "frozen, settings 1 of 2: diverged\n" in capsys.readouterr().out
-    monkeypatch.setattr(selection, "trials", lambda _: [diverges] * 2)
-    with pytest.raises(loop.Diverged):
-        efficient(config(folder, tmp_path / "all", hub_dir))
+
+
+def test_where_all_trials_diverge_there_is_no_result(folder, tmp_path):
+    class Diverging:
+        def first(self, *_):
+            raise loop.Diverged("this one")
+
+    with pytest.raises(loop.Diverged, match="this one"):
+        selection.select(config(folder, tmp_path, "hub"), Diverging())

@@ -11,7 +11,7 @@ from cpc_tf.data import catalog
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
 from cpc_tf.evaluation import several_labels
-from tests import modules, samples
+from tests import samples
 from tests.efficient.run_test import FLAGS
 
 pytestmark = pytest.mark.slow
@@ -21,8 +21,9 @@ pytestmark = pytest.mark.slow
 def config(tmp_path, monkeypatch):
     """Settings of a run in a folder, on pictures in memory."""
     monkeypatch.setattr(catalog, "open_pair", samples.SeveralLabels.pair)
-    modules.write_module(tmp_path / "hub")
-    return cli.parse(EfficientConfig, [*FLAGS, f"--encoder={tmp_path}/hub", f"--workdir={tmp_path}/run"])
+    return cli.parse(
+        EfficientConfig, [*FLAGS, "--encoder=random", "--endpoint=feature_map", f"--workdir={tmp_path}/run"]
+    )
 
 
 def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monkeypatch):
