@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.encoders.patches import patch_grid
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
@@ -71,8 +72,11 @@ class HubEncoder(Reusable):
     """
 
     def __init__(self, encoder: Network, geometry: GeometryConfig):
-        # One graph with and one without training, which all others call: the large encoders take long to trace.
-        graphs = [_graph(encoder, training) for training in (False, True)]
+        # One graph with and one without training, which all others call: the large encoders take long to trace. Only
+        # batch norm tells them apart (`Network.endpoints`).
+        graphs = [_graph(encoder, training=False)] * 2
+        if has_batch_norm(encoder):
+            graphs[True] = _graph(encoder, training=True)
 
         def endpoints(images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
             return graphs[training](images)

@@ -1,16 +1,19 @@
 """Any encoder, ours, others' or new: as patch latents and as feature maps that can be trained."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders import load
+from cpc_tf.encoders import load, third_party
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.patches import encode_grid, pixel_grid
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
+from tests.conftest import make_tiny
 from tests.modules import write_card, write_module
 
 pytestmark = pytest.mark.slow
@@ -18,6 +21,13 @@ pytestmark = pytest.mark.slow
 IMAGES = tf.random.stateless_uniform([2, 32, 32, 3], [0, 0])
 PATCHES = tf.cast(tf.random.stateless_uniform([2, 3, 4, 16, 16, 3], [0, 0], maxval=256), tf.uint8)
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tiny():
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        yield
 
 
 def maps_of(name, endpoint="feature_map", **options):
@@ -28,7 +38,18 @@ def maps_of(name, endpoint="feature_map", **options):
 def ours(tmp_path_factory):
     """(directory, network) of a module as `python -m export` writes it; with batch norm, for its statistics."""
     path = tmp_path_factory.mktemp("hub")
-    return str(path), write_module(path, EncoderConfig(encoder="tiny", norm="batch"), GEOMETRY)
+    return str(path), write_module(path, EncoderConfig(encoder="small", norm="batch"), GEOMETRY)
+
+
+@pytest.fixture(scope="module")
+def _kept():
+    return functools.cache(third_party.hub.load)
+
+
+@pytest.fixture
+def loaded_once(monkeypatch, _kept):
+    """Each SavedModel is loaded once for the tests that change no variable of it."""
+    monkeypatch.setattr(third_party.hub, "load", _kept)
 
 
 class Plain(tf.Module):
@@ -63,9 +84,10 @@ def keras_model(pooled):
 # Patch latents.
 
 
-@pytest.mark.parametrize("pooled", [False, True])
-@pytest.mark.parametrize("make", [Plain, Default, keras_model])
-def test_modules_of_others_give_latents(tmp_path, make, pooled):
+@pytest.mark.parametrize(
+    ("make", "pooled"), [(Plain, False), (Plain, True), (Default, False), (keras_model, False), (keras_model, True)]
+)
+def test_modules_of_others_give_latents_and_vectors_or_maps(tmp_path, make, pooled):
     model = make(pooled)
     tf.saved_model.save(model, str(tmp_path / "theirs"))
     encoder = load.load_patch_encoder(str(tmp_path / "theirs"))
@@ -75,6 +97,22 @@ def test_modules_of_others_give_latents(tmp_path, make, pooled):
     np.testing.assert_allclose(encoder.patch_latents(PATCHES), tf.reshape(wanted, [2, 3, 4, 6]), atol=1e-5)
     assert encoder.trainable_variables == []
     assert encoder.identity == Identity("unknown", module="theirs")
+
+    if make is Default:
+        assert maps_of(tmp_path / "theirs", "default")(IMAGES).shape == [2, 8, 8, 6]
+        with pytest.raises(ConfigError, match="--endpoint=feature_map: .* has the feature maps or vectors default"):
+            maps_of(tmp_path / "theirs")
+        return
+    maps = maps_of(tmp_path / "theirs")
+    assert maps(IMAGES).shape == ([2, 1, 1, 6] if pooled else [2, 8, 8, 6])
+    wanted = model(IMAGES)
+    np.testing.assert_allclose(tf.reshape(maps(IMAGES), wanted.shape), wanted, atol=1e-5)
+    assert (maps.identity.trained_by, maps.identity.module) == ("unknown", "theirs")
+    if make is Plain and not pooled:
+        with pytest.raises(
+            ConfigError, match="--endpoint=stack3: .* one output, without a name; --endpoint=feature_map"
+        ):
+            maps_of(tmp_path / "theirs", "stack3")
 
 
 def test_each_patch_is_encoded_on_its_own():
@@ -96,17 +134,18 @@ def test_pixels_are_all_patches_shrunk():
 
 
 def test_the_untrained_copy_is_the_same_for_a_seed_and_has_the_modules_shape(tmp_path):
-    write_card(tmp_path, EncoderConfig(encoder="small", output_stack=2))
+    write_card(tmp_path, EncoderConfig(encoder="small", output_stack=1))
     encoders = [load.load_patch_encoder(f"random:{tmp_path}", seed) for seed in (1, 1, 2)]
     first, again, other = (encoder.patch_latents(PATCHES) for encoder in encoders)
-    assert first.shape == [2, 3, 4, 128]
+    assert first.shape == [2, 3, 4, 8]
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0.01
-    assert encoders[2].identity == Identity("untrained", "small", "", 2, 52_672, tmp_path.name)
+    assert encoders[2].identity == Identity("untrained", "small", "", 2, 472, tmp_path.name)
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_patches_are_encoded_in_the_precision_asked_for(tmp_path, ours, caplog):
-    write_card(tmp_path, EncoderConfig(encoder="small", output_stack=2))
+    write_card(tmp_path, EncoderConfig(encoder="small", output_stack=1))
     full, half = (
         load.load_patch_encoder(f"random:{tmp_path}", 1, precision=precision).patch_latents(PATCHES)
         for precision in ("float32", "bfloat16")
@@ -118,17 +157,18 @@ def test_patches_are_encoded_in_the_precision_asked_for(tmp_path, ours, caplog):
     assert f"--precision=bfloat16: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_our_modules_latents_are_those_of_its_network(ours):
     path, network = ours
     encoder = load.load_patch_encoder(path)
     wanted = encode_grid(network, PATCHES)
     np.testing.assert_allclose(encoder.patch_latents(PATCHES), wanted, atol=1e-4)
     np.testing.assert_allclose(load.load_patch_encoder(f"graph:{path}").patch_latents(PATCHES), wanted, atol=1e-4)
-    assert encoder.identity == Identity("cpc", "tiny", "photos", 4, 5, path.split("/")[-1], steps=7)
+    assert encoder.identity == Identity("cpc", "small", "photos", 4, 5, path.split("/")[-1], steps=7)
 
 
 def test_variables_of_new_weights_are_made_in_the_strategys_scope(tmp_path, two_replicas):
-    write_card(tmp_path, EncoderConfig(encoder="tiny"))
+    write_card(tmp_path, EncoderConfig(encoder="small"))
     with two_replicas.scope():
         encoder = load.load_patch_encoder(f"random:{tmp_path}")
         maps = maps_of("random")
@@ -159,6 +199,7 @@ def test_patches_need_no_backbone():
 # Feature maps.
 
 
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize("kind", ["", "graph:"])
 @pytest.mark.parametrize("endpoint", ["feature_map", "stack2", "features", "latents"])
 def test_endpoints_of_our_module(ours, endpoint, kind):
@@ -166,7 +207,7 @@ def test_endpoints_of_our_module(ours, endpoint, kind):
     maps = maps_of(kind + path, endpoint)(IMAGES)
     if endpoint == "latents":
         patches = [IMAGES[:, y : y + 16, x : x + 16] for y in (0, 8, 16) for x in (0, 8, 16)]
-        wanted = tf.reshape(tf.stack([network(patch) for patch in patches], 1), [2, 3, 3, 128])
+        wanted = tf.reshape(tf.stack([network(patch) for patch in patches], 1), [2, 3, 3, 16])
     else:
         wanted = network.endpoints(IMAGES)[endpoint]
     wanted = wanted[:, None, None] if endpoint == "features" else wanted
@@ -174,33 +215,35 @@ def test_endpoints_of_our_module(ours, endpoint, kind):
 
 
 @pytest.mark.parametrize("kind", ["", "graph:"])
-@pytest.mark.parametrize("endpoint", ["feature_map", "latents"])
-def test_gradients_reach_every_variable_of_our_module(ours, endpoint, kind):
-    maps = maps_of(kind + ours[0], endpoint)
+@pytest.mark.parametrize(
+    ("endpoint", "update"), [("feature_map", True), ("feature_map", False), ("latents", True)], ids=str
+)
+def test_gradients_reach_every_variable_of_our_module_and_its_statistics_move_on_demand(ours, endpoint, update, kind):
+    maps = maps_of(kind + ours[0], endpoint, update_statistics=update)
     assert len(maps.trainable_variables) == len(ours[1].trainable_variables)
+    before = [v.numpy() for v in maps.non_trainable_variables]
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(maps(IMAGES, training=True) ** 2)
     gradients = tape.gradient(loss, maps.trainable_variables)
     assert all(gradient is not None and np.abs(gradient).max() > 0 for gradient in gradients)
-
-
-@pytest.mark.parametrize("name", ["MODULE", "graph:MODULE"])
-@pytest.mark.parametrize("update", [False, True])
-def test_statistics_of_batch_norm_move_on_demand(ours, name, update):
-    maps = maps_of(name.replace("MODULE", ours[0]), update_statistics=update)
-    before = [v.numpy() for v in maps.non_trainable_variables]
-    maps(IMAGES, training=True)
     moved = [np.any(old != new.numpy()) for old, new in zip(before, maps.non_trainable_variables)]
     assert len(moved) == len(ours[1].variables) - len(ours[1].trainable_variables)
     assert all(moved) if update else not any(moved)
 
 
+@pytest.fixture(scope="module")
+def recomputing(tmp_path_factory):
+    """The directory of a module whose card has recomputation."""
+    path = tmp_path_factory.mktemp("recomputing")
+    write_module(path, EncoderConfig(encoder="small", recompute=True), GEOMETRY)
+    return path
+
+
 @pytest.mark.parametrize("update", [False, True])
-def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(tmp_path, update):
-    write_module(tmp_path, EncoderConfig(encoder="tiny", recompute=True), GEOMETRY)
+def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(recomputing, update):
     convolutions, gradients = [], []
     for recompute in (False, True):
-        maps = maps_of(tmp_path, recompute=recompute, update_statistics=update)
+        maps = maps_of(recomputing, recompute=recompute, update_statistics=update)
         assert maps.encoder.config.recompute  # an export keeps the card's setting
 
         @tf.function(autograph=False)
@@ -217,6 +260,7 @@ def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(tmp_pa
         np.testing.assert_allclose(ours, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_recomputation_is_refused_or_not_used_in_one_line(ours, caplog):
     with pytest.raises(
         ConfigError, match=r"^--recompute: with the batch norm of --encoder=\S+ .* twice; leave it out$"
@@ -227,8 +271,9 @@ def test_recomputation_is_refused_or_not_used_in_one_line(ours, caplog):
     assert f"--recompute: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
 
 
-def test_batch_norm_of_others_depends_on_the_devices_and_a_line_says_so(ours, two_replicas, caplog):
+def test_batch_norm_of_others_depends_on_the_devices_and_a_line_says_so(ours, two_replicas, caplog, monkeypatch):
     said = "each device uses the statistics of its own images"
+    monkeypatch.setattr(third_party.hub, "load", functools.cache(third_party.hub.load))
     with two_replicas.scope():
         maps_of(ours[0])  # ours takes them from all devices
         maps_of(f"graph:{ours[0]}", update_statistics=False)
@@ -238,6 +283,7 @@ def test_batch_norm_of_others_depends_on_the_devices_and_a_line_says_so(ours, tw
     assert said in caplog.text
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_our_module_computes_in_the_precision_asked_for(ours):
     path, network = ours
     exact, rough = maps_of(path), maps_of(path, precision="bfloat16")
@@ -249,40 +295,19 @@ def test_our_module_computes_in_the_precision_asked_for(ours):
     assert rough.identity == maps_of(f"graph:{path}").identity
 
 
-@pytest.mark.parametrize("pooled", [True, False])
-@pytest.mark.parametrize("make", [Plain, keras_model])
-def test_modules_of_others_give_vectors_or_maps(tmp_path, make, pooled):
-    model = make(pooled)
-    tf.saved_model.save(model, str(tmp_path / "theirs"))
-    maps = maps_of(tmp_path / "theirs")
-    assert maps(IMAGES).shape == ([2, 1, 1, 6] if pooled else [2, 8, 8, 6])
-    wanted = model(IMAGES)
-    np.testing.assert_allclose(tf.reshape(maps(IMAGES), wanted.shape), wanted, atol=1e-5)
-    assert (maps.identity.trained_by, maps.identity.module) == ("unknown", "theirs")
-
-
-def test_a_single_output_is_no_other_endpoint(tmp_path):
-    tf.saved_model.save(Plain(False), str(tmp_path))
-    with pytest.raises(ConfigError, match="--endpoint=stack3: .* one output, without a name; --endpoint=feature_map"):
-        maps_of(tmp_path, "stack3")
-    tf.saved_model.save(Default(False), str(tmp_path))
-    assert maps_of(tmp_path, "default")(IMAGES).shape == [2, 8, 8, 6]
-    with pytest.raises(ConfigError, match="--endpoint=feature_map: .* has the feature maps or vectors default"):
-        maps_of(tmp_path)
-
-
 def test_pixels_and_random_are_new_networks(tmp_path):
     pixels, random = maps_of("pixels", "stack1"), maps_of("random", seed=3)
-    assert pixels(IMAGES).shape == random(IMAGES).shape == [2, 4, 4, 256]
+    assert pixels(IMAGES).shape == random(IMAGES).shape == [2, 8, 8, 16]
     names = [{v.name.split("/")[-1] for v in maps.variables} for maps in (pixels, random)]
     assert any("moving_mean" in name for name in names[0])
     assert not any("moving_mean" in name for name in names[1])
     assert (pixels.identity.trained_by, pixels.identity.architecture) == ("pixels", "small")
-    assert random.identity == Identity("untrained", "small", "", 3, 218_048)
-    write_card(tmp_path, EncoderConfig(encoder="tiny"))
-    assert maps_of(f"random:{tmp_path}")(IMAGES).shape == [2, 4, 4, 128]
+    assert random.identity == Identity("untrained", "small", "", 3, 888)
+    write_card(tmp_path, EncoderConfig(encoder="small"))
+    assert maps_of(f"random:{tmp_path}")(IMAGES).shape == [2, 8, 8, 16]
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
     with pytest.raises(ConfigError, match=r"--endpoint=stack9: --encoder=\S+ has .* feature_map, features, stack1"):
         maps_of(ours[0], "stack9")

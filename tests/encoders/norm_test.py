@@ -1,5 +1,6 @@
 """Layer norm, plain and native: numpy's and TensorFlow's answers, whatever the threads; the other kinds of norms."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -122,13 +123,11 @@ np.savez(sys.argv[2], *_run(_inputs((3001, 16, 24)), True, True))
 
 @pytest.mark.slow
 def test_threads_change_no_bit(tmp_path):
-    results = []
-    for threads in (1, 5):
-        path = tmp_path / f"{threads}.npz"
-        root = pathlib.Path(__file__).parents[2]
-        subprocess.run([sys.executable, "-c", _THREADS, str(threads), str(path)], check=True, cwd=root)
-        results.append(list(np.load(path).values()))
-    for a, b in zip(*results):
+    """This process has one for each core; the other has another number."""
+    threads = 5 if len(os.sched_getaffinity(0)) == 1 else 1
+    path, root = tmp_path / "other.npz", pathlib.Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", _THREADS, str(threads), str(path)], check=True, cwd=root)
+    for a, b in zip(np.load(path).values(), _run(_inputs((3001, 16, 24)), True, True)):
         np.testing.assert_array_equal(a, b)
 
 

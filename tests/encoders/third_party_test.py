@@ -1,6 +1,7 @@
 """Encoders that no one here made, in each format, give what their authors compute, through all binaries."""
 
 import csv
+import functools
 import pathlib
 import subprocess
 import sys
@@ -8,10 +9,12 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_hub as hub
 
 from cpc_tf import cli
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
+from cpc_tf.encoders import third_party
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
 from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.encoders.pixels import RANGES
@@ -52,11 +55,23 @@ def pictures(tmp_path_factory):
     return samples.write_pictures(tmp_path_factory.mktemp("pictures") / "pictures", {"train": 4, "val": 2}, side=32)
 
 
+@pytest.fixture(scope="module")
+def _kept():
+    return functools.cache(hub.load)
+
+
+@pytest.fixture
+def loaded_once(monkeypatch, _kept):
+    """Each SavedModel is loaded once for the tests that change no variable of it."""
+    monkeypatch.setattr(third_party.hub, "load", _kept)
+
+
 def images(written, side):
     found = np.load(written / "reference.npz")["images"]
     return tf.image.convert_image_dtype(np.repeat(np.repeat(found, side // 16, 1), side // 16, 2), tf.float32)
 
 
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize(("encoder", "signature", "output", "side", "wanted"), ENCODERS)
 def test_outputs_are_those_that_the_author_computes(written, encoder, signature, output, side, wanted):
     text, seen = encoder.format(written), images(written, side)
@@ -76,6 +91,7 @@ def test_ranges_are_those_of_keras_applications(name, mode):
     np.testing.assert_allclose(RANGES[name](tf.constant(pixels / 255)), wanted, atol=1e-4)
 
 
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize(
     ("encoder", "signature", "output", "said"),
     [
@@ -118,6 +134,7 @@ def test_a_keras_file_of_tf_dot_keras_is_read_or_says_who_wrote_it(written):
     np.testing.assert_allclose(maps[:, 0, 0], wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
     for encoder in (f"0..1:{written}/tf1", f"{written}/tf1"):
         assert "is given pixels" not in caplog.text
@@ -125,11 +142,13 @@ def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
     assert f"is given pixels in [0, 1]; name its range if it is another, as --encoder=-1..1:{written}" in caplog.text
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_another_size_than_the_signatures_is_refused(written):
     with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
         load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
 
 
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize(
     ("encoder", "signature", "output", "said"),
     [

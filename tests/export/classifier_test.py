@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -138,6 +139,14 @@ def write_run(config, task, found):
     write_file(f"{config.workdir}/result.json", json.dumps({"kind": task, **RESULT, **found}))
 
 
+def with_result(path, folder, **changes):
+    """A copy of a run whose result has other values; returns its path."""
+    copy = shutil.copytree(path, folder / "run")
+    result = json.loads(read(path, "result.json"))
+    write_file(f"{copy}/result.json", json.dumps({**result, **changes}))
+    return copy
+
+
 def check(module, files, wanted):
     """Compares a module with the logits of the run's test, on pictures and on their files."""
     each = [module(tf.io.decode_png(file, channels=3)[None]) for file in files]
@@ -176,6 +185,12 @@ def test_it_says_what_the_linear_run_says(root, source, files, encoder, flags):
     found = made(path, part="all")
     check(found.module, files, tested(source))
     assert found.card["geometry"]["patch_size"] == 8
+
+
+@pytest.fixture(scope="module")
+def probed(root):
+    """The path of a linear run on pixels."""
+    return linear_run(root, "pixels", "--nobaselines", *GRID)[0]
 
 
 @pytest.fixture(scope="module")
@@ -223,8 +238,8 @@ def test_the_readmes_code_runs(exported):
     assert 1 / 3 <= float(share) <= 1
 
 
-def test_the_check_finds_what_is_different(root, monkeypatch, in_process):
-    found = made(linear_run(root, "pixels", "--nobaselines", *GRID)[0], part="all")
+def test_the_check_finds_what_is_different(probed, monkeypatch, in_process):
+    found = made(probed, part="all")
     reference = found.reference()
     monkeypatch.setattr(hub, "load", lambda path: found.module)
     found.module.signatures = {"serving_default": found.module.__call__, "bytes": found.module.from_bytes}
@@ -249,21 +264,15 @@ def test_the_check_finds_what_is_different(root, monkeypatch, in_process):
         ({**RESULT["calibration"], "temperature": 1.0, "fitted": False}, "Not calibrated: all 6 held-out labels"),
     ],
 )
-def test_what_is_not_calibrated_says_so(root, tmp_path, calibration, text):
-    path, _ = linear_run(root, "pixels", "--nobaselines", *GRID)
-    result = json.loads(read(path, "result.json"))
-    write_file(f"{path}/result.json", json.dumps({**result, "calibration": calibration}))
-    found = made(path, part="all")
+def test_what_is_not_calibrated_says_so(probed, tmp_path, calibration, text):
+    found = made(with_result(probed, tmp_path, calibration=calibration), part="all")
     assert found.card["temperature"] == 1.0
     assert text in found.readme
 
 
-def test_a_result_of_an_earlier_version_has_no_names(root):
-    path, _ = linear_run(root, "pixels", "--nobaselines", *GRID)
-    result = json.loads(read(path, "result.json"))
-    write_file(f"{path}/result.json", json.dumps({**result, "class_names": []}))
+def test_a_result_of_an_earlier_version_has_no_names(probed, tmp_path):
     with pytest.raises(ConfigError, match="no names of classes"):
-        made(path, part="all")
+        made(with_result(probed, tmp_path, class_names=[]), part="all")
 
 
 def test_a_module_that_was_replaced_is_refused(root):

@@ -96,16 +96,16 @@ def test_fine_tuning_moves_statistics_and_weights_of_both(path, entry):
     assert all(np.any(old != new.numpy()) for old, new in zip(before, loaded.variables))
 
 
-def test_frozen_layer_changes_nothing(path):
-    layer = hub.KerasLayer(path)
+def test_frozen_layer_changes_nothing(loaded):
+    layer = hub.KerasLayer(loaded)
     before = [v.numpy() for v in layer.resolved_object.variables]
     layer(IMAGES, training=True)
     assert layer.trainable_weights == []
     assert all(np.array_equal(old, new.numpy()) for old, new in zip(before, layer.resolved_object.variables))
 
 
-def test_weights_can_be_saved_by_keras(path, tmp_path):
-    model = keras.Sequential([keras.Input([None, None, 3]), hub.KerasLayer(path)])
+def test_weights_can_be_saved_by_keras(loaded, tmp_path):
+    model = keras.Sequential([keras.Input([None, None, 3]), hub.KerasLayer(loaded)])
     wanted = model(IMAGES).numpy()
     model.save_weights(str(tmp_path / "weights.h5"))
     for variable in model.variables:

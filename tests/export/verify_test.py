@@ -31,7 +31,7 @@ def right(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"block_order": "post"}, {"norm": "batch", "block_order": "post"}, {"norm": "none"}],
+    [{"norm": "batch", "block_order": "post"}, {"norm": "none"}],
     ids=str,
 )
 def test_passes_every_kind(settings, tmp_path, in_process):
