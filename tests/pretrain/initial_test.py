@@ -112,8 +112,8 @@ def test_a_resumed_run_goes_on_from_its_own_values(whole, tmp_path):
     assert run.pretrain(replace(config, workdir=f"{tmp_path}/run"))["loss"] == result["loss"]
 
 
-def test_a_wrong_module_leaves_no_workdir(tmp_path):
-    config = replace(TINY, initial_encoder=f"{tmp_path}/none", data_dir=f"{tmp_path}/data", workdir=f"{tmp_path}/run")
+def test_a_wrong_module_leaves_no_workdir(whole, tmp_path):
+    config = replace(whole[0], initial_encoder=f"{tmp_path}/none", workdir=f"{tmp_path}/run")
     with pytest.raises(ConfigError, match=f"--initial_encoder={tmp_path}/none: there is no such directory"):
         run.pretrain(config)
     assert not (tmp_path / "run").exists()
