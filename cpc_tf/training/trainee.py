@@ -185,8 +185,9 @@ class Trainee(tf.Module, abc.ABC):
             found = self.gradients(rows._replace(first=rows.first + part * size), *of_part)
             return part + 1, tf.nest.map_structure(tf.add, sums, found)
 
-        specs = specs_of(self.gradients, rows, *(values[0] for values in divided))
-        zeros = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape), specs)
+        # The shapes of the metrics without the gradients: those are the variables', and take longest to trace.
+        _, specs = specs_of(self.losses, rows, *(values[0] for values in divided))
+        zeros = [tf.zeros(v.shape) for v in self.trained], {name: tf.zeros(spec.shape) for name, spec in specs.items()}
         _, sums = tf.while_loop(lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts)
         gradients, metrics = sums
         metrics = {name: total / parts if total.shape.rank == 0 else total for name, total in metrics.items()}

@@ -5,13 +5,13 @@ import pytest
 from tests.faults.fuzz import TARGETS, Attack
 
 CASES = {
-    "images": 200,
+    "images": 100,
     "annotations": 400,
-    "flags": 100,
+    "flags": 50,
     "checkpoints": 30,
     "cards": 100,
     "runs": 20,
-    "results": 10,
+    "results": 5,
     "modules": 1,
     "folders": 5,
 }

@@ -20,8 +20,8 @@ def test_loss_and_accuracy_are_numpys():
     kernel, bias = (weight.numpy() for weight in rotation.head.trainable_variables)
     losses, correct = [], []
     for image in IMAGES:
-        for turns in range(4):
-            logits = rotation.encode(np.rot90(image, turns)[None].copy()).numpy()[0] @ kernel + bias
+        latents = rotation.encode(np.stack([np.rot90(image, turns) for turns in range(4)])).numpy()
+        for turns, logits in enumerate(latents @ kernel + bias):
             losses.append(np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[turns])
             correct.append(logits.argmax() == turns)
     assert float(output.loss) == pytest.approx(np.mean(losses), rel=1e-4)

@@ -2,9 +2,8 @@
 
 import dataclasses
 import json
-import os
+import pathlib
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.pretrain import run
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import ConfigError, replace
-from cpc_tf.training.loop import Stopped
+from cpc_tf.training.checkpoint import Checkpoints
 from tests.modules import PRETRAINED, write_card, write_module
 from tests.pretrain import tiny
 
@@ -33,6 +32,24 @@ def module(tmp_path_factory):
     network = write_module(path, EncoderConfig(encoder="tiny"), growth=3.0)
     restore_kernel_norms(network)
     return str(path), network
+
+
+@pytest.fixture(scope="module")
+def whole(module, tmp_path_factory):
+    """(settings, result, and what would be left, had it been killed after its first step) of a run."""
+    room, save = tmp_path_factory.mktemp("whole"), Checkpoints.save
+    shutil.copytree(module[0], room / "hub")
+    began = {"initial_encoder": f"{room}/hub", "data_dir": f"{room}/data", "checkpoint_every": 1}
+    config = replace(TINY, **began, workdir=f"{room}/run")
+
+    def saving(checkpoints, *arguments, **options):
+        save(checkpoints, *arguments, **options)
+        if not (room / "killed").exists():
+            shutil.copytree(room / "run", room / "killed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoints, "save", saving)
+        return config, run.pretrain(config), room / "killed"
 
 
 def test_the_encoder_gives_the_modules_features(module):
@@ -88,41 +105,40 @@ def test_replicas_begin_with_the_same_values(module, two_replicas):
             np.testing.assert_array_equal(value, wanted)
 
 
-def test_a_resumed_run_goes_on_from_its_own_values(module, tmp_path, monkeypatch):
-    path, _ = module
-    config = replace(TINY, initial_encoder=path, data_dir=f"{tmp_path}/data")
-    whole, stopped = (replace(config, workdir=f"{tmp_path}/{name}") for name in ("whole", "stopped"))
-    wanted = run.pretrain(whole)
-    with monkeypatch.context() as patched:
-        patched.setattr(run.Health, "warning", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-        with pytest.raises(Stopped, match="saved step 1"):
-            run.pretrain(stopped)
-    assert run.pretrain(stopped)["loss"] == wanted["loss"]
+def test_a_resumed_run_goes_on_from_its_own_values(whole, tmp_path):
+    config, result, killed = whole
+    shutil.copytree(killed, tmp_path / "run")
+    assert [path.name for path in tmp_path.glob("run/checkpoints/*.index")] == ["step_00000001.index"]
+    assert run.pretrain(replace(config, workdir=f"{tmp_path}/run"))["loss"] == result["loss"]
 
 
-def test_a_wrong_module_leaves_no_workdir(tmp_path):
-    config = replace(TINY, initial_encoder=f"{tmp_path}/none", data_dir=f"{tmp_path}/data", workdir=f"{tmp_path}/run")
+def test_a_wrong_module_leaves_no_workdir(whole, tmp_path):
+    config = replace(whole[0], initial_encoder=f"{tmp_path}/none", workdir=f"{tmp_path}/run")
     with pytest.raises(ConfigError, match=f"--initial_encoder={tmp_path}/none: there is no such directory"):
         run.pretrain(config)
     assert not (tmp_path / "run").exists()
 
 
-def test_the_exporter_says_which_module_it_misses(module, tmp_path):
-    moved = shutil.copytree(module[0], tmp_path / "moved")
-    config = replace(TINY, initial_encoder=str(moved), data_dir=f"{tmp_path}/data", workdir=f"{tmp_path}/run")
-    run.pretrain(config)
-    shutil.rmtree(moved)
-    with pytest.raises(ConfigError) as error:
-        export(ExportConfig(workdir=config.workdir, output=f"{tmp_path}/exported"))
+def test_the_exporter_says_which_module_it_misses(whole, tmp_path):
+    config, _, _ = whole
+    shutil.copytree(config.workdir, tmp_path / "run")
+    moved = pathlib.Path(config.initial_encoder)
+    moved.rename(moved.with_name("away"))
+    try:
+        with pytest.raises(ConfigError) as error:
+            export(ExportConfig(workdir=f"{tmp_path}/run", output=f"{tmp_path}/exported"))
+    finally:
+        moved.with_name("away").rename(moved)
     needed = f"--initial_encoder={moved}: there is no such directory"
     assert str(error.value) == f"--workdir={tmp_path}/run: the module that this run began with is needed: {needed}"
     assert not (tmp_path / "exported").exists()
 
 
-def test_the_result_and_the_exported_module_say_what_it_began_with(module, tmp_path):
-    path, _ = module
-    config = replace(TINY, initial_encoder=path, data_dir=f"{tmp_path}/data", workdir=f"{tmp_path}/run")
-    assert run.pretrain(config)["identity"]["began_with"] == "hub"
+def test_the_result_and_the_exported_module_say_what_it_began_with(whole, tmp_path, monkeypatch):
+    config, result, _ = whole
+    assert result["identity"]["began_with"] == "hub"
+    # The check in a process of its own is that of tests/export.
+    monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0})
     export(ExportConfig(workdir=config.workdir, output=f"{tmp_path}/exported"))
     card = json.loads((tmp_path / "exported/encoder.json").read_text())
     assert (card["dataset"], card["step"]) == ("photos/40", 2)

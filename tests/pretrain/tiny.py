@@ -1,4 +1,4 @@
-"""The smallest pre-training run: two steps on photographs of 24 px, a grid of 5x5."""
+"""The smallest pre-training run: two steps in one direction on photographs of 24 px, a grid of 5x5."""
 
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import replace
@@ -14,6 +14,7 @@ TINY = replace(
     encoder="small",
     context_blocks=1,
     context_dim=8,
+    directions=1,
     batch_size=4,
     train_steps=2,
     steps_per_loop=1,

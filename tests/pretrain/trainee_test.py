@@ -1,3 +1,4 @@
+import functools
 import re
 
 import numpy as np
@@ -42,18 +43,23 @@ def test_recomputation_with_batch_norm_is_refused():
         replace(TINY, norm="batch", recompute=True)
 
 
-# (images of a group, parts of a replica's images, replicas)
-GROUPS = [(0, 1, 2), (0, 2, 2), (4, 4, 2), (2, 1, 2), (0, 1, 4), (2, 1, 4)]
+@functools.cache
+def _on_one(group):
+    """What one device makes of eight images, compared with those of their group; 0: with all."""
+    return _one_step(replace(TINY, batch_size=8, negative_images=group), make_strategy("single"), [_patches(8)])
 
 
-@pytest.mark.parametrize("xla", ["off", "on"])
-@pytest.mark.parametrize(("group", "parts", "replicas"), GROUPS)
+# (images of a group, parts of a replica's images, replicas, XLA): what lies between two exchanges is compiled piece by
+# piece, with parts or without; a step without exchanges as a whole.
+GROUPS = [(0, 1, 2, "on"), (0, 2, 2, "off"), (0, 2, 2, "on"), (4, 4, 2, "on"), (2, 1, 2, "on"), (4, 1, 4, "off")]
+
+
+@pytest.mark.parametrize(("group", "parts", "replicas", "xla"), GROUPS)
 def test_negatives_are_of_a_group_wherever_it_is(group, parts, replicas, xla, two_replicas, four_replicas):
     """Groups of several replicas, of several parts of a replica, and within a part."""
     patches, each = _patches(8), 8 // replicas
-    config = replace(TINY, batch_size=8, negative_images=group, directions=1)
-    one, one_gradients, _ = _one_step(config, make_strategy("single"), [patches])
-    config = replace(config, xla=xla, accumulate=parts)
+    one, one_gradients, _ = _on_one(group)
+    config = replace(TINY, batch_size=8, negative_images=group, xla=xla, accumulate=parts)
     shares = [patches[i : i + each] for i in range(0, 8, each)]
     several, gradients, _ = _one_step(config, two_replicas if replicas == 2 else four_replicas, shares)
     assert several.keys() == one.keys()
@@ -65,12 +71,10 @@ def test_negatives_are_of_a_group_wherever_it_is(group, parts, replicas, xla, tw
 
 
 def test_a_group_is_as_a_batch_of_its_own():
-    patches, strategy = _patches(4), make_strategy("single")
-    groups, _, _ = _one_step(replace(TINY, negative_images=2), strategy, [patches])
-    halves = [
-        _one_step(replace(TINY, batch_size=2), strategy, [half])[0]["loss"] for half in (patches[:2], patches[2:])
-    ]
-    assert groups["loss"] == pytest.approx(np.mean(halves), rel=1e-5)
+    patches = _patches(8)
+    model = build_model(TINY)
+    losses = [float(model(patches[i : i + 2], training=True).loss) for i in range(0, 8, 2)]
+    assert _on_one(2)[0]["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +96,7 @@ def test_an_objective_without_negatives_has_no_groups():
 
 def test_what_is_compiled_in_float32_asks_for_full_precision():
     """With bfloat16 these are the logits and their two gradients; statistics are sums and need no product."""
-    training = Pretraining(replace(TINY, xla="on", directions=1, precision="bfloat16"), make_strategy("single"), 10)
+    training = Pretraining(replace(TINY, xla="on", precision="bfloat16"), make_strategy("single"), 10)
     rows = Rows(tf.constant(0), tf.constant(0, tf.int64))
     program = training._gradients.experimental_get_compiler_ir(rows, _patches(4))(stage="hlo")
     products = [line for line in program.splitlines() if re.search(r"= f32\S* dot\(", line)]
@@ -101,14 +105,14 @@ def test_what_is_compiled_in_float32_asks_for_full_precision():
 
 
 def test_the_gradient_is_clipped_and_its_norm_reported():
-    metrics, gradients, _ = _one_step(TINY, make_strategy("single"), [_patches(4)])
+    metrics, gradients, _ = _on_one(0)
     norm = np.sqrt(sum(np.square(g).sum() for g in gradients))
     assert metrics["gradient_norm"] > 0.01
     assert norm == pytest.approx(0.01, rel=1e-3)
 
 
 def test_a_step_with_batch_norm_compiles_with_xla():
-    config = replace(TINY, xla="on", norm="batch", directions=1)
+    config = replace(TINY, xla="on", norm="batch")
     training = Pretraining(config, tf.distribute.get_strategy(), 10)
     compiled = tf.function(training.train_step, autograph=False, jit_compile=True)
     before = training.model.trainable_variables[0].numpy()
@@ -117,9 +121,7 @@ def test_a_step_with_batch_norm_compiles_with_xla():
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_one_others():
-    first, again, other = (
-        Pretraining(replace(TINY, seed=seed), make_strategy("single"), 10).model.get_weights() for seed in (1, 1, 2)
-    )
+    first, again, other = (build_model(replace(TINY, seed=seed)).get_weights() for seed in (1, 1, 2))
     for ours, theirs in zip(first, again):
         np.testing.assert_array_equal(ours, theirs)
     assert any((ours != theirs).any() for ours, theirs in zip(first, other))
@@ -157,12 +159,13 @@ def test_the_native_norm_is_in_the_step_unless_xla_compiles_it(xla):
 
 
 def test_parts_change_no_answer():
-    patches = _patches(5)[:4]
-    results = [_one_step(replace(TINY, parts=parts), make_strategy("single"), [patches]) for parts in (1, 2, 3)]
-    for metrics, gradients, _ in results[1:]:
-        assert metrics == pytest.approx(results[0][0], rel=1e-5, abs=1e-6)
-        for ours, theirs in zip(gradients, results[0][1]):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    """More of them are those of tests/objectives/base_test.py."""
+    assert TINY.numerics.parts == 2
+    metrics, gradients, _ = _on_one(0)
+    whole = _one_step(replace(TINY, batch_size=8, parts=1), make_strategy("single"), [_patches(8)])
+    assert metrics == pytest.approx(whole[0], rel=1e-5, abs=1e-6)
+    for ours, theirs in zip(gradients, whole[1]):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("changes", "parts"), [({}, 2), ({"norm": "batch"}, 1), ({"xla": "on"}, 1)])

@@ -1,5 +1,8 @@
 """What holds for everything that the loop trains: each objective of pre-training, and each task on labels."""
 
+import functools
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -45,9 +48,14 @@ def classification(phase, strategy, **settings):
 
 def detector(strategy, **settings):
     config = replace(SMALL, **{"batch_size": 4, **settings})
+    return detector_training(config, strategy), boxes(config.canvas)
+
+
+@functools.cache
+def boxes(canvas):
+    """A batch with boxes: the pipeline is traced once."""
     source = Images([rectangle(*example) for example in RECTANGLES[:4]])
-    batch = next(iter(detection_pipeline.batches(source, config.canvas, global_batch=4, seed=0)))
-    return detector_training(config, strategy), batch
+    return next(iter(detection_pipeline.batches(source, canvas, global_batch=4, seed=0)))
 
 
 # Name -> (strategy, settings) -> (trainee, a batch of 4).
@@ -61,38 +69,58 @@ TRAINEES = {
     "detect": detector,
 }
 HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
-# All but those that compute something from the whole batch.
-IN_PARTS = ["cpc", "instance", "rotation", FROZEN, FINE_TUNED, SUPERVISED, "detect"]
+# Of each way to compute the gradients of parts: compared with images of other parts, as CPC's are too
+# (tests/pretrain/trainee_test.py), or alone; of the phases of a classifier, the one with two optimizers. The others
+# compute something from the whole batch.
+IN_PARTS = ["instance", "rotation", FINE_TUNED, "detect"]
+
+
+class Steps(NamedTuple):
+    """What some steps on one batch give."""
+
+    losses: list[float]
+    weights: list[list[np.ndarray]]  # after each step
+    averages: list[np.ndarray]
 
 
 def train(trainee, batch, steps=3, jit=False):
-    """The losses of some steps on one batch, which replicas share."""
+    """Trains some steps on one batch, which replicas share."""
     strategy = trainee.strategy
     rows = 4 // strategy.num_replicas_in_sync
     shares = strategy.experimental_distribute_values_from_function(
         lambda context: {name: x[rows * context.replica_id_in_sync_group :][:rows] for name, x in batch.items()}
     )
     step = tf.function(lambda share: strategy.run(trainee.train_step, (share,)), autograph=False, jit_compile=jit)
-    found = [step(shares) for _ in range(steps)]
-    assert set(found[0]) == set(trainee.reported)
-    losses = [{name: float(strategy.reduce("MEAN", x, None)) for name, x in metrics.items()} for metrics in found]
-    assert np.isfinite([[*metrics.values()] for metrics in losses]).all()
-    return [metrics["loss"] for metrics in losses]
+    losses, weights = [], []
+    for _ in range(steps):
+        found = step(shares)
+        assert set(found) == set(trainee.reported)
+        metrics = {name: float(strategy.reduce("MEAN", x, None)) for name, x in found.items()}
+        assert np.isfinite([*metrics.values()]).all()
+        losses.append(metrics["loss"])
+        weights.append([v.numpy() for v in trainee.trained])
+    return Steps(losses, weights, [v.numpy() for v in trainee.average.averages] if trainee.average else [])
+
+
+@functools.cache
+def plain(name):
+    """Three steps of a trainee on one device, not compiled: what all others shall give."""
+    trainee, batch = TRAINEES[name](make_strategy("single"), xla="off")
+    if name in OBJECTIVES:
+        assert set(trainee.metric_names) >= set(OBJECTIVES[name].FIGURES) - {"knn"}
+    return train(trainee, batch)
 
 
 @pytest.mark.parametrize("name", TRAINEES)
 def test_it_learns_and_compiles_as_a_tpu_compiles_it(name):
     """The whole step is one XLA program, with the answer of the step that is not compiled."""
-    results = []
-    for xla in ("off", "on"):
-        trainee, batch = TRAINEES[name](make_strategy("single"), xla=xla)
-        losses = train(trainee, batch, jit=xla == "on")
-        if name in OBJECTIVES:
-            assert set(trainee.metric_names) >= set(OBJECTIVES[name].FIGURES) - {"knn"}
-        assert losses[-1] < losses[0]
-        averages = trainee.average.averages if trainee.average else []
-        results.append([losses, *(v.numpy() for v in (*trainee.trained, *averages))])
-    for one, other in zip(*results):
+    trainee, batch = TRAINEES[name](make_strategy("single"), xla="on")
+    one, other = plain(name), train(trainee, batch, jit=True)
+    assert one.losses[-1] < one.losses[0]
+    assert other.losses[-1] < other.losses[0]
+    assert len(one.averages) == len(other.averages)
+    ours, theirs = ([steps.losses, *steps.weights[-1], *steps.averages] for steps in (one, other))
+    for one, other in zip(ours, theirs):
         np.testing.assert_allclose(one, other, rtol=2e-3, atol=5e-4)
 
 
@@ -105,24 +133,22 @@ def test_half_precision_trains_float32_weights_also_if_activations_are_recompute
     assert all((a != b.numpy()).any() for a, b in zip(before, trainee.trained) if a.ndim > 1)
 
 
-def steps_of(name, strategy, **settings):
-    """Losses and weights of two steps."""
+def assert_equal_steps(name, strategy, **settings):
+    """Two steps give the losses and weights of plain ones."""
     trainee, batch = TRAINEES[name](strategy, **settings)
-    return [train(trainee, batch, steps=2), *(v.numpy() for v in trainee.trained)]
+    ours, theirs = train(trainee, batch, steps=2), plain(name)
+    for one, other in zip([ours.losses, *ours.weights[-1]], [theirs.losses[:2], *theirs.weights[1]]):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", TRAINEES)
 def test_two_replicas_with_xla_take_the_steps_of_one_without(name, two_replicas):
-    one, two = steps_of(name, make_strategy("single")), steps_of(name, two_replicas, xla="on")
-    for ours, theirs in zip(two, one):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
+    assert_equal_steps(name, two_replicas, xla="on")
 
 
 @pytest.mark.parametrize("name", IN_PARTS)
 def test_parts_take_the_steps_of_the_whole_batch(name):
-    whole, parts = (steps_of(name, make_strategy("single"), accumulate=n) for n in (1, 2))
-    for ours, theirs in zip(parts, whole):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
+    assert_equal_steps(name, make_strategy("single"), accumulate=2)
 
 
 @pytest.mark.parametrize("name", TRAINEES)

@@ -16,12 +16,14 @@ import sys
 import tempfile
 
 import numpy as np
+import pytest
 from absl import app, flags
 
 from cpc_tf import cli
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.tasks import TASKS
 from tests import conformance_test as conformance
+from tests.conftest import make_tiny
 
 LENGTH = ["--batch_size=2", "--train_steps=12", "--steps_per_loop=1", "--checkpoint_every=2", "--strategy=single"]
 CUT = 0.2  # the share of a run's files that a loss of power cuts
@@ -31,11 +33,18 @@ SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["tests.training.killed_run"])
 
 
+def prepare(root: pathlib.Path) -> None:
+    """Writes what the runs need, in a child process; their networks are those of tests/conformance_test.py."""
+    make_tiny(pytest.MonkeyPatch())
+    conformance.write_root(root)
+
+
 def once(task: str, root: str, workdir: str) -> None:
     """Runs a task in a child process, which exits with the status of a binary."""
     with open(f"{root}/log", "w") as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
+    make_tiny(pytest.MonkeyPatch())
     lines = [*conformance.tiny_flags(pathlib.Path(root), TASKS[task]), *LENGTH]
     lines += [f"--data_dir={root}/cache", f"--workdir={workdir}"]
     try:
@@ -73,7 +82,7 @@ def kill(task: str, room: pathlib.Path, kills: int, seed: int, power_loss: bool 
       AssertionError: a run failed, or ended with something else than an undisturbed one.
     """
     random, log = np.random.default_rng(seed), room / "log"
-    writer = SERVER.Process(target=conformance.write_root, args=(room,))
+    writer = SERVER.Process(target=prepare, args=(room,))
     writer.start()
     writer.join()
 

@@ -22,7 +22,7 @@ from tests import multiworker_test as multiworker
 from tests import samples
 from tests.training import killed_run
 
-SMALLER = ["--encoder=tiny", "--resize=24", "--image_size=24", "--patch_size=8", "--patch_stride=8"]
+SMALLER = ["--encoder=tiny", "--resize=24", "--image_size=24", "--patch_size=8", "--patch_stride=8", "--directions=1"]
 LENGTH = ["--steps_per_loop=1", "--checkpoint_every=5"]
 LOOP = "import sys; from cpc_tf import restart; sys.exit(restart.run(sys.argv[1:], restarts=1000, pause=0.1))"
 RESTART = [sys.executable, "-c", LOOP]
