@@ -34,7 +34,7 @@ CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
 CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
 CASES["efficient-uda"] = (
     TASKS["efficient"],
-    ["--encoder=pixels", "--backbone=tiny", "--propagation=uda", "--augment=full"],
+    ["--encoder=pixels", "--backbone=small", "--propagation=uda", "--augment=full"],
 )
 for name, objective in OBJECTIVES.items():
     one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
