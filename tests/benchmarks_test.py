@@ -62,7 +62,7 @@ def test_the_table_is_of_ratios_within_rounds(monkeypatch, capsys):
 
 
 def test_a_step_runs_our_operations():
-    step, graph = train_step.make_step("tiny", "bfloat16", ["--batch_size=2"])
+    step, graph = train_step.make_step("tiny", "bfloat16", ["--batch_size=2", "--directions=1", "--context_blocks=1"])
     assert np.isfinite(step())
     assert train_step.arithmetic(graph) > 1e7
     used = {operation.type for operation in graph.get_operations()}
@@ -111,7 +111,7 @@ def test_what_fits_is_the_largest_power_of_two_below_the_line():
 
 def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_encoder):
     words = ["--dataset=photos", "--encoder=tiny", "--image_size=16", "--patch_size=8", "--patch_stride=4"]
-    words += ["--batch_size=6", "--directions=1", "--steps_to_ignore=0", "--steps_to_predict=1"]
+    words += ["--batch_size=6", "--directions=1", "--steps_to_ignore=0", "--steps_to_predict=1", "--context_blocks=1"]
     found = memory.write_program(str(tmp_path / "program"), 2, words)
     assert found["batch"] == 6
     parameters = found["weights"] / 4

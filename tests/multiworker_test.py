@@ -11,10 +11,24 @@ import sys
 
 import pytest
 
+from cpc_tf import cli
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.linear.run import linear
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.run import pretrain
 from tests import modules, samples
 
 pytestmark = pytest.mark.slow
-SHORT = [*samples.PRETRAIN, "--train_steps=4"]
+SMALLER = ["--encoder=tiny", "--resize=24", "--image_size=24", "--patch_size=8", "--patch_stride=8"]
+SHORT = [*samples.PRETRAIN, *SMALLER, "--directions=1", "--split=train", "--train_steps=4"]
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """The flags of a dataset."""
+    root = tmp_path_factory.mktemp("pictures")
+    folder = samples.write_pictures(root / "pictures", {"train": 4, "val": 2})
+    return [f"--dataset=folder:{folder}", f"--data_dir={root}/data"]
 
 
 def start_workers(task, *flags, before=()):
@@ -26,13 +40,10 @@ def start_workers(task, *flags, before=()):
 def start_worker(index, addresses, task, *flags, before=()):
     """One process of a cluster."""
     config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-    return _start(task, {"TF_CONFIG": json.dumps(config)}, "--strategy=multiworker", *flags, before=before)
-
-
-def _start(task, environment, *flags, before=()):
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps(config)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
-    return subprocess.Popen([*before, sys.executable, "-m", task, *flags], env=environment, **pipes)
+    command = [*before, sys.executable, "-m", task, "--strategy=multiworker", *flags]
+    return subprocess.Popen(command, env=environment, **pipes)
 
 
 def _finish(process):
@@ -55,9 +66,9 @@ def _losses(room, name):
     return [json.loads(line)["loss"] for line in pathlib.Path(room, name, "metrics.jsonl").read_text().splitlines()]
 
 
-def test_two_workers_train_as_one(tmp_path):
-    flags = [*SHORT, f"--data_dir={tmp_path}/data"]
-    _finish(_start("cpc_tf.pretrain", {}, *flags, f"--workdir={tmp_path}/one"))
+def test_two_workers_train_as_one(pictures, tmp_path):
+    flags = [*SHORT, *pictures]
+    pretrain(cli.parse(PretrainConfig, [*flags, "--strategy=single", f"--workdir={tmp_path}/one"]))
     workers = start_workers("cpc_tf.pretrain", *flags, f"--workdir={tmp_path}/two")
     outputs = [_finish(process) for process in workers]
     assert _losses(tmp_path, "two") == pytest.approx(_losses(tmp_path, "one"), rel=1e-3)
@@ -66,8 +77,8 @@ def test_two_workers_train_as_one(tmp_path):
     assert sorted(os.listdir(tmp_path / "two" / "checkpoints"))[-1] == "step_00000004.index"
 
 
-def test_a_signal_to_one_of_them_saves_and_ends_both_after_the_same_step(tmp_path):
-    places = [f"--data_dir={tmp_path}/data", f"--workdir={tmp_path}/run"]
+def test_a_signal_to_one_of_them_saves_and_ends_both_after_the_same_step(pictures, tmp_path):
+    places = [*pictures, f"--workdir={tmp_path}/run"]
     workers = start_workers("cpc_tf.pretrain", *SHORT, "--train_steps=4000", "--checkpoint_every=4000", *places)
     while "loss" not in (line := workers[0].stdout.readline()):
         assert line, "ended before it trained"
@@ -79,16 +90,15 @@ def test_a_signal_to_one_of_them_saves_and_ends_both_after_the_same_step(tmp_pat
     assert (steps[0], saved) == (steps[1], [f"step_{steps[0]:08d}.index"])
 
 
-def test_two_workers_train_all_classifiers_of_a_linear_run(tmp_path):
+def test_two_workers_train_all_classifiers_of_a_linear_run(pictures, tmp_path):
     modules.write_module(tmp_path / "hub")
-    folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
     flags = ["--test_split=val", "--batch_size=4", "--train_steps=2", "--cached_views=1", f"--encoder={tmp_path}/hub"]
-    flags += ["--augment=none", f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/data"]
+    flags += ["--augment=none", *pictures]
     outputs = [_finish(process) for process in start_workers("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run")]
     assert [("results and picture:" in output) for output in outputs] == [True, False]
     table = pathlib.Path(tmp_path, "run/table.txt").read_text()
     assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["encoder", "random encoder", "pixels", "chance"]
-    _finish(_start("cpc_tf.linear", {}, *flags, f"--workdir={tmp_path}/one"))
+    linear(cli.parse(LinearConfig, [*flags, "--strategy=single", f"--workdir={tmp_path}/one"]))
     for part in ("", "random", "pixels"):
         results = (json.loads(pathlib.Path(tmp_path, run, part, "result.json").read_text()) for run in ("one", "run"))
         one, two = ({name: result[name] for name in ("top1", "loss")} for result in results)
