@@ -5,13 +5,13 @@ import pytest
 from tests.faults.fuzz import TARGETS, Attack
 
 CASES = {
-    "images": 100,
+    "images": 200,
     "annotations": 400,
-    "flags": 50,
+    "flags": 100,
     "checkpoints": 30,
     "cards": 100,
     "runs": 20,
-    "results": 5,
+    "results": 10,
     "modules": 1,
     "folders": 5,
 }
