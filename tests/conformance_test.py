@@ -1,4 +1,4 @@
-"""Every task, and pre-training with every objective: two steps, resumed on two devices, exported and reported.
+"""Every task, and pre-training with every objective: two steps, resumed on one device and on two, exported, reported.
 
 A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
 needs nothing.
@@ -28,7 +28,6 @@ from tests.conftest import make_tiny
 
 LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
 TIMES = ("wall_seconds", "images_per_second", "waiting")  # of a result
-KILLED = ("pretrain", "efficient")  # go on bit for bit in tests/training/killed_test.py and tests/end_to_end_test.py
 ROUNDING = 1e-4  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
 CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
@@ -108,7 +107,6 @@ def difference(ours, theirs):
 class Whole(NamedTuple):
     """A run from start to end on one device."""
 
-    case: str
     task: Task
     config: Settings
     result: dict[str, Any]
@@ -129,23 +127,22 @@ def whole(request, root, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         make_tiny(patch)
         patch.setattr(Checkpoints, "save", saving)
-        return Whole(request.param, task, config, task.run(config), folder / "killed")
+        return Whole(task, config, task.run(config), folder / "killed")
 
 
 def test_conforms(whole, tmp_path, monkeypatch):
-    case, task, config, result, killed = whole
+    task, config, result, killed = whole
     assert json.loads(pathlib.Path(config.workdir, "result.json").read_text()) == json.loads(json.dumps(result))
     assert result["kind"] == task.name
     assert read_task(config.workdir) is task
     assert read_config(config.workdir, task.config) == config
     assert not (killed / "result.json").exists()
-    if case in TASKS and case not in KILLED:
-        shutil.copytree(killed, tmp_path / "resumed")
-        assert without_time(task.run(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(result)
-        resumed, undisturbed = weights(tmp_path / "resumed"), weights(config.workdir)
-        assert resumed.keys() == undisturbed.keys()
-        for name, value in undisturbed.items():
-            np.testing.assert_array_equal(resumed[name], value, err_msg=str(name))
+    shutil.copytree(killed, tmp_path / "resumed")
+    assert without_time(task.run(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(result)
+    resumed, undisturbed = weights(tmp_path / "resumed"), weights(config.workdir)
+    assert resumed.keys() == undisturbed.keys()
+    for name, value in undisturbed.items():
+        np.testing.assert_array_equal(resumed[name], value, err_msg=str(name))
 
     runs, problems = collect(config.workdir, TASKS)
     assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])

@@ -18,6 +18,7 @@ from tests.binaries import ROOT
 from tests.paper import made_up
 from tests.paper.page import PAGE, commands_of, rows_of
 
+# By default rows without VAT, which takes minutes more.
 SEED = int(os.environ.get("CPC_TF_SEED", "657"))
 KINDS = {"Figure 3": "linear", "Table 1": "linear", "Table 2": "efficient", "Table 3": "efficient", "Table 4": "detect"}
 TABLES = {"Figure 3": "table1", "Table 1": "table1", "Table 2": "table2", "Table 3": "table3", "Table 4": "table4"}
