@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework.config import disable_op_determinism  # public is only the way to enable it
 
 from cpc_tf.encoders.networks import resnet
+from cpc_tf.pretrain import patch_sheet
 from cpc_tf.results import plots
 from cpc_tf.training.strategy import make_strategy
 
@@ -70,6 +71,7 @@ def _figures_are_drawn_where_they_are_looked_at(request):
     with pytest.MonkeyPatch.context() as patch:
         if not request.node.get_closest_marker("drawn"):
             patch.setattr(plots, "png", _no_figure)
+            patch.setattr(patch_sheet, "write_once", lambda *_: None)
         yield
 
 

@@ -97,6 +97,7 @@ def test_result_tells_what_was_run(uninterrupted):
     assert result["images"] == 40
     assert result["dataset"] == "photos/40"
     assert result["parameters"] > 218_048
+    assert pathlib.Path(uninterrupted, "patches.png").read_bytes().startswith(b"\x89PNG")
     assert any(name.startswith("events") for name in os.listdir(f"{uninterrupted}/events"))
 
 

@@ -14,6 +14,8 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import replace
 from tests.augment import samples
 
+pytestmark = pytest.mark.drawn
+
 SMALL = {"resize": 40, "image_size": 32, "patch_size": 16, "patch_stride": 4}
 
 
