@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.encoders import third_party
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
 from cpc_tf.settings import ConfigError
 from tests import modules
@@ -89,7 +90,7 @@ def test_whatever_loading_raises_is_one_line(monkeypatch, error):
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
     path = tmp_path_factory.mktemp("hub")
-    modules.write_module(path)
+    modules.write_module(path, EncoderConfig(encoder="tiny", output_stack=1))
     return path
 
 

@@ -231,19 +231,12 @@ def test_gradients_reach_every_variable_of_our_module_and_its_statistics_move_on
     assert all(moved) if update else not any(moved)
 
 
-@pytest.fixture(scope="module")
-def recomputing(tmp_path_factory):
-    """The directory of a module whose card has recomputation."""
-    path = tmp_path_factory.mktemp("recomputing")
-    write_module(path, EncoderConfig(encoder="small", recompute=True), GEOMETRY)
-    return path
-
-
-@pytest.mark.parametrize("update", [False, True])
-def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(recomputing, update):
+def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(tmp_path):
+    write_card(tmp_path, EncoderConfig(encoder="small", recompute=True), GEOMETRY)
     convolutions, gradients = [], []
-    for recompute in (False, True):
-        maps = maps_of(recomputing, recompute=recompute, update_statistics=update)
+    # Layer norm is the same in both modes, so the gradients of all three are.
+    for recompute, update in ((False, True), (True, True), (True, False)):
+        maps = maps_of(f"random:{tmp_path}", recompute=recompute, update_statistics=update)
         assert maps.encoder.config.recompute  # an export keeps the card's setting
 
         @tf.function(autograph=False)
@@ -255,9 +248,10 @@ def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(recomp
         operations = gradient.get_concrete_function().graph.get_operations()
         convolutions.append(sum(operation.type == "Conv2D" for operation in operations))
         gradients.append(gradient())
-    assert convolutions[1] > 1.5 * convolutions[0]
-    for ours, wanted in zip(*gradients):
-        np.testing.assert_allclose(ours, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
+    assert min(convolutions[1:]) > 1.5 * convolutions[0]
+    for wanted, *others in zip(*gradients):
+        for ours in others:
+            np.testing.assert_allclose(ours, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
 
 
 @pytest.mark.usefixtures("loaded_once")
