@@ -75,7 +75,9 @@ def test_a_signal_reaches_the_command_once_and_ends_both(tmp_path):
 @pytest.mark.slow
 def test_a_signal_in_a_pause_ends_it():
     command = [sys.executable, "-m", "cpc_tf.restart", "--", "sh", "-c", "kill -KILL $$"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # Tests that run in the background may have been told to ignore SIGINT.
+    heeded = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeded)
     assert "starting it again in 5 seconds" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
