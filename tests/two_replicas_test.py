@@ -6,9 +6,11 @@ import math
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
 from tests import modules, samples
+from tests.conftest import make_tiny
 
 pytestmark = pytest.mark.slow
 TRAINING = ["--batch_size=4", "--train_steps=3", "--steps_per_loop=2", "--cached_views=0", "--augment=none"]
@@ -26,8 +28,10 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def hub_dir(tmp_path_factory):
     path = tmp_path_factory.mktemp("hub")
-    modules.write_module(path)
-    return str(path)
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        modules.write_module(path, EncoderConfig(encoder="small"))
+        yield str(path)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.settings import ConfigError, replace
 from tests import modules, samples
 from tests.data.samples import RECTANGLES, Images, rectangle
-from tests.detect.samples import SMALL
+from tests.detect.samples import SMALL, make_tiny
 from tests.export.conftest import GEOMETRY
 
 SOURCE = Images([rectangle(*RECTANGLES[i % 4]) for i in range(10)])
@@ -98,8 +98,9 @@ def checkpoint(folder):
 
 
 @pytest.mark.slow
-def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_path):
+def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_path, monkeypatch):
     """With a rate of zero in the second phase its detector is that of the first: no look is better than none."""
+    make_tiny(monkeypatch)
     lines = pathlib.Path(__file__).with_name("tiny.flags").read_text().splitlines()
     boxes, module = samples.write_boxes(tmp_path / "boxes", count=6), tmp_path / "module"
     modules.write_module(module, EncoderConfig(encoder="tiny"), GEOMETRY)

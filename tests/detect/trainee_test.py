@@ -1,5 +1,7 @@
 """The step of a detector's training: rates, decay, clipping, replicas, the compiler."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,16 +9,20 @@ import tensorflow as tf
 from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.detect.config import DetectorSgdConfig
 from cpc_tf.detect.trainee import FINE_TUNED, FROZEN, LOSSES, WHOLE, build_detector, rate_of
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.settings import ConfigError, replace
 from tests.data.samples import RECTANGLES, Images, rectangle
-from tests.detect.samples import SMALL, detector_training
-from tests.export.conftest import GEOMETRY
+from tests.detect.samples import SMALL, detector_training, make_tiny
 from tests.modules import NotForXla, write_module
 
 pytestmark = pytest.mark.slow
 SOURCE = Images([rectangle(*example) for example in RECTANGLES[:4]])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tiny():
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        yield
 
 
 def batch_of(source, count=2, config=SMALL):
@@ -63,22 +69,25 @@ def moved(step):
     return list(zip(training.trained, (momentum.numpy() for momentum in training.optimizer.momentums)))
 
 
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
+    """(path, network) of a module of ours whose kernels grew."""
+    path = tmp_path_factory.mktemp("grown") / "hub"
+    return path, write_module(path, growth=3.0)
+
+
 @pytest.mark.parametrize(("kind", "factor"), [("", 1 / 3), ("graph:", 1)])
-def test_kernels_that_grew_are_brought_back_in_a_network_of_ours(kind, factor, tmp_path):
-    encoder = write_module(tmp_path / "hub", growth=3.0)
+def test_kernels_that_grew_are_brought_back_in_a_network_of_ours_and_precision_is_not_of_another(
+    kind, factor, grown, caplog
+):
+    path, encoder = grown
     kernels = [layer.kernel for layer, _ in encoder.normalized()]
-    detector = build_detector(replace(SMALL, encoder=f"{kind}{tmp_path / 'hub'}"), 3)
+    detector = build_detector(replace(SMALL, encoder=f"{kind}{path}", precision="bfloat16"), 3)
+    assert ("--precision=bfloat16: not used by --encoder=graph:" in caplog.text) is (kind == "graph:")
     for variable, given in zip(detector.encoder_variables, encoder.trainable_variables):
         shrunk = any(given is kernel for kernel in kernels)
         expected = tf.norm(given) * (factor if shrunk else 1)
         assert float(tf.norm(variable)) == pytest.approx(float(expected), rel=0.3 if shrunk else 1e-6)
-
-
-@pytest.mark.parametrize(("kind", "said"), [("graph:", True), ("", False)])
-def test_only_a_saved_model_does_not_compute_in_the_precision_asked_for(kind, said, tmp_path, caplog):
-    write_module(tmp_path / "hub")
-    build_detector(replace(SMALL, encoder=f"{kind}{tmp_path}/hub", precision="bfloat16"), 3)
-    assert ("--precision=bfloat16: not used by --encoder=graph:" in caplog.text) is said
 
 
 def test_metrics_are_the_losses_and_what_is_left_out(steps):
@@ -126,13 +135,11 @@ def test_the_gradient_is_clipped_on_demand_and_its_norm_reported(steps):
 
 
 @pytest.fixture(scope="module")
-def hub_dir(tmp_path_factory):
+def hub_dir(grown, tmp_path_factory):
     """A module without a card: it is trained as it is."""
-    path = str(tmp_path_factory.mktemp("hub"))
-    encoder = make_encoder(EncoderConfig(encoder="tiny"))
-    encoder(tf.zeros([1, 16, 16, 3]))
-    save(HubEncoder(encoder, GEOMETRY), path)
-    return path
+    path = tmp_path_factory.mktemp("hub") / "hub"
+    shutil.copytree(grown[0], path, ignore=shutil.ignore_patterns("encoder.json"))
+    return str(path)
 
 
 def test_the_whole_step_and_inference_compile_to_the_same(hub_dir):

@@ -17,6 +17,7 @@ from cpc_tf.embed.run import embed
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.settings import ConfigError
+from tests.conftest import make_tiny
 from tests.modules import GEOMETRY, write_card, write_module
 from tests.samples import write_pictures
 
@@ -26,8 +27,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     path = tmp_path_factory.mktemp("module") / "hub"
-    write_module(path)
-    return str(path)
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        write_module(path, EncoderConfig(encoder="small"))
+        yield str(path)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import pytest
 
 from cpc_tf import cli, tasks
 from cpc_tf.data import catalog
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.report import report
 from cpc_tf.linear.run import linear
@@ -12,7 +13,7 @@ from cpc_tf.results.runs import collect
 from tests import modules, samples
 from tests.results.samples import blocks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.usefixtures("tiny_encoder"), pytest.mark.slow]
 FLAGS = """
     --batch_size=8 --train_steps=40 --cached_views=1 --learning_rate=0.03 --augment=none --strategy=single --nobaselines
 """.split()
@@ -20,7 +21,7 @@ FLAGS = """
 
 def test_to_the_report(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(catalog, "open_pair", samples.SeveralLabels.pair)
-    modules.write_module(tmp_path / "hub")
+    modules.write_module(tmp_path / "hub", EncoderConfig(encoder="small"))
     here = [f"--encoder={tmp_path}/hub", f"--workdir={tmp_path}/run"]
     result = linear(cli.parse(LinearConfig, [*FLAGS, *here]))
     assert not {"top1", "top5"} & result.keys()

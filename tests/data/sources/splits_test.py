@@ -160,7 +160,7 @@ def test_a_class_that_is_a_link_counts(opened, tmp_path):
 
 def test_efficient_compares_and_says_too(tmp_path, monkeypatch, capsys):
     root = write(tmp_path / "x", ["train/CAT", "train/dog", "val/cat", "val/dog", "val/emu"])
-    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels"
+    more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels", "--backbone=tiny"
     config = cli.parse(EfficientConfig, flags(tmp_path, *more))
     with pytest.raises(ConfigError, match=r"--test_split=val: images of 1 class .*: emu \(2\)"):
         efficient.efficient(config)
