@@ -28,8 +28,9 @@ beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TER
 # traced until it ends. LIGHT ones trace next to none and share one process, since a start takes 12 s of a slow core.
 LIGHT := $(patsubst %,tests/%_test.py,cli devices environments gpu_setup layering notices pictures presets program project \
   restart settings site tasks termination xla)
-# Folders come first: they take longest, and two processes run at a time.
-FILES := $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/*_test.py)
+# What takes longest comes first, since two processes run at a time: one begun last would run alone at the end.
+LONG := $(patsubst %,tests/%_test.py,conformance multiworker end_to_end) $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+FILES := $(LONG) $(filter-out $(LONG),$(wildcard tests/*_test.py))
 
 .PHONY: demo test setup native site clean-demo light_tests $(FILES)
 .DELETE_ON_ERROR:
