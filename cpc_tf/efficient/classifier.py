@@ -83,18 +83,17 @@ class ResNetClassifier(keras.Model):
         return tf.nn.experimental.stateless_dropout(tf.ones([batch_size, width]), self.rate, key, rng_alg="philox")
 
 
-def build_classifier(config: EfficientConfig, phase: str, encoder: LoadedEncoder, num_classes: int) -> ResNetClassifier:
-    """Returns the classifier that a phase trains on the maps of an encoder, with all its variables.
+def build_classifier(config: EfficientConfig, phase: str, maps: tf.TensorShape, num_classes: int) -> ResNetClassifier:
+    """Returns the classifier that a phase trains on maps [None, H, W, D] of an encoder, with all its variables.
 
     Fine-tuning has the frozen phase's classifier. A supervised network ends with a norm of its own, so without blocks
     only a linear layer follows.
     """
-    side, chosen = config.images.image_size, config.classifier
+    chosen = config.classifier
     norm = "batch" if chosen.norm == "auto" else chosen.norm
     norm = "none" if phase == SUPERVISED and not chosen.blocks else norm
     classifier = ResNetClassifier(num_classes, chosen, norm, config.numerics.precision)
-    maps = tf.function(encoder).get_concrete_function(tf.TensorSpec([1, side, side, 3])).structured_outputs
-    classifier.build(tf.TensorShape([None, *maps.shape[1:]]))
+    classifier.build(maps)
     return classifier
 
 

@@ -67,7 +67,8 @@ class Phases:
 
     def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
         self.encoder, self.inputs, self._strategy = encoder, inputs, strategy
-        self._backbone, self._weights = inputs.config.classifier.backbones[0], encoder.get_weights()
+        self._backbone = inputs.config.classifier.backbones[0]
+        self._remember(inputs.config)
         self._seconds: dict[str, float] = {}  # by folder, since a phase may be restored again
 
     @property
@@ -108,7 +109,7 @@ class Phases:
         self._begin(config)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
-            classifier = build_classifier(config, phase, self.encoder, len(self.inputs.class_names))
+            classifier = build_classifier(config, phase, self._maps, len(self.inputs.class_names))
             return self._classification(classifier, phase, config, longest, cosine, drop_step)
 
     def _begin(self, config: EfficientConfig) -> None:
@@ -118,8 +119,13 @@ class Phases:
             self.encoder = self._weights = None
             gc.collect()  # the network is part of circles; memory may hold no two of them
             self.encoder, self._backbone = load_encoder(config, self._strategy), backbone
-            self._weights = self.encoder.get_weights()
+            self._remember(config)
         self.encoder.set_weights(self._weights)
+
+    def _remember(self, config: EfficientConfig) -> None:
+        """Keeps what the phases have of a new encoder: its weights and, traced once, the shape of its maps."""
+        with self._strategy.scope():
+            self._weights, self._maps = self.encoder.get_weights(), self.encoder.map_shape(config.images.image_size)
 
     def fine_tune(
         self, config: EfficientConfig, start: Classification, part: str, steps: int, evaluated: bool = False

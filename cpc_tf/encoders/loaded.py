@@ -160,6 +160,12 @@ class LoadedEncoder(keras.layers.Layer):
             features = features[self.endpoint]
         return tf.cast(features if features.shape.rank == 4 else features[:, None, None], tf.float32)
 
+    def map_shape(self, side: int) -> tf.TensorShape:
+        """Returns the shape [None, H, W, D] of the maps of images of this side, px; traces the encoder."""
+        one = tf.TensorSpec([1, side, side, 3])  # modules of others may know their sizes for a known batch alone
+        maps = tf.function(self, autograph=False).get_concrete_function(one).structured_outputs
+        return tf.TensorShape([None, *maps.shape[1:]])
+
     # Made on demand: a checkpoint would list a tf.function that is set as an attribute.
     @functools.cached_property
     def encode(self) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -82,7 +82,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     maps = original_maps(chosen, workdir)
     if phase == FROZEN:  # whose checkpoints have no encoder, since it does not change it
         _refuse_another(maps, result, workdir)
-    classifier = build_classifier(chosen, phase, maps, len(names))
+    classifier = build_classifier(chosen, phase, maps.map_shape(chosen.images.image_size), len(names))
 
     def read(path: str) -> None:
         if phase != FROZEN:

@@ -81,7 +81,7 @@ def test_without_blocks_and_norm_it_is_a_linear_layer_on_the_mean():
 def test_head_and_norm_of_networks_that_begin_anew(flags, blocks, norm):
     config = replace(EfficientConfig(), backbone="tiny", head_width=8, image_size=16, **flags)
     encoder = load_encoder(config, make_strategy("single"))
-    classifier = build_classifier(config, first_phase(config), encoder, 3)
+    classifier = build_classifier(config, first_phase(config), encoder.map_shape(config.images.image_size), 3)
     assert len(classifier.blocks) == blocks
     assert type(classifier.norm) is norm
     pretrained = flags["encoder"] == "random" and "norm" not in flags

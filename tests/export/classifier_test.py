@@ -100,7 +100,7 @@ def efficient_run(root, encoder, phase, *flags):
     config = cli.parse(EfficientConfig, [*EFFICIENT, *data, *flags])
     chosen = config.classifier
     maps = load_feature_maps(chosen.encoder, chosen.endpoint, 16, backbone=chosen.backbone, seed=config.training.seed)
-    classifier = build_classifier(config, phase, maps, len(NAMES))
+    classifier = build_classifier(config, phase, maps.map_shape(config.images.image_size), len(NAMES))
     trainee = Classification(maps, classifier, phase, config, 2, tf.distribute.get_strategy())
     if phase == FROZEN:
         changed(classifier.variables)
