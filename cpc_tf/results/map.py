@@ -13,8 +13,6 @@ from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from sklearn.decomposition import PCA
-from sklearn.manifold import TSNE
 
 from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
@@ -103,13 +101,15 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
     of = f"of {features.shape[1]:,} features of {len(features):,} pictures"
     if not np.isfinite(features).all():
         raise ConfigError("some features are not finite, so there is no map of them: is the encoder's training whole?")
+    from sklearn import decomposition, manifold  # here, since it takes a third of the start of a program
+
     count = min(_COMPONENTS, *features.shape)
-    pca = PCA(count, svd_solver="randomized", random_state=seed)
+    pca = decomposition.PCA(count, svd_solver="randomized", random_state=seed)
     with np.errstate(invalid="ignore"):  # of pictures that are all alike: no variance to divide by
         components = pca.fit_transform(features.astype(np.float64))  # [N, count]
     if method == TSNE_MAP and len(features) > 3 and np.ptp(components) > 0:
         perplexity = min(np.clip(len(features) / 40, *_PERPLEXITY), (len(features) - 1) / 3)
-        tsne = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+        tsne = manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed)
         return Places(tsne.fit_transform(components), f"t-SNE {of}")
     kept = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
     where = np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count))))
