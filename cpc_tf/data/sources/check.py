@@ -15,6 +15,7 @@ from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decoding import signatures
 from cpc_tf.data.decoding.decode import Levels, decode, header
 from cpc_tf.data.sources import check_cache, levels
+from cpc_tf.data.sources.source import read_once
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
@@ -111,7 +112,7 @@ def _check(root, names, max_megapixels):
     decoded = files.map(try_decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False).ignore_errors()
     found = {}
     start = reported = time.monotonic()
-    for number, kinds in decoded.as_numpy_iterator():
+    for number, kinds in read_once(decoded).as_numpy_iterator():
         found[int(number)] = kinds
         now = time.monotonic()
         if now - reported > _REPORT_EVERY:

@@ -11,7 +11,7 @@ from cpc_tf.data import boxes as box
 from cpc_tf.data.decoding.decode import image_size, orientation, stored_size
 from cpc_tf.data.sources.annotation import Annotation, Format
 from cpc_tf.data.sources.boxes_layout import warn
-from cpc_tf.data.sources.source import NO_LABEL
+from cpc_tf.data.sources.source import NO_LABEL, read_once
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 
@@ -68,7 +68,7 @@ def _placed(format, root, files, annotations, raw, owner):
     images = images.map(geometry, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     try:
         # (height, width) as decoded and as stored, int32 [images, 2], and EXIF's orientation, int32 [images].
-        shown, stored, tags = (np.stack(values) for values in zip(*images.as_numpy_iterator()))
+        shown, stored, tags = (np.stack(values) for values in zip(*read_once(images).as_numpy_iterator()))
     except tf.errors.OpError as error:
         raise ConfigError(f"{root}: changed while it was read: {reason(error)}") from error
     given = np.array([a.size for a in annotations])
