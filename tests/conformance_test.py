@@ -156,7 +156,7 @@ def test_conforms(whole, tmp_path, monkeypatch):
 
 
 def test_resumed_on_two_devices_it_gives_the_answer_of_one(whole, tmp_path, two_replicas, monkeypatch):
-    """From the start on tests/training/contract_test.py takes the same steps on two replicas."""
+    """tests/training/contract_test.py compares two replicas with one from the first step on."""
     monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
     shutil.copytree(whole.killed, tmp_path / "two")
     result = whole.task.run(replace(whole.config, workdir=str(tmp_path / "two")))

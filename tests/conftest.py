@@ -21,7 +21,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llv
 # On a machine with GPUs the tests show the same as on one without; CUDA_VISIBLE_DEVICES=0 runs them on a GPU.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-# Traced graphs are many objects that stay: looking through them again and again takes a tenth of the time.
+# Traced graphs are many objects that are never freed. Python's garbage collector would take a tenth of the time.
 gc.set_threshold(100_000, 20, 20)
 
 tf.config.set_logical_device_configuration(

@@ -123,7 +123,7 @@ class Phases:
         self.encoder.set_weights(self._weights)
 
     def _remember(self, config: EfficientConfig) -> None:
-        """Keeps what the phases have of a new encoder: its weights and, traced once, the shape of its maps."""
+        """Keeps the weights of a new encoder and the shape of its maps, which is traced only here."""
         with self._strategy.scope():
             self._weights, self._maps = self.encoder.get_weights(), self.encoder.map_shape(config.images.image_size)
 

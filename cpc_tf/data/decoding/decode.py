@@ -12,13 +12,13 @@ from cpc_tf.data.decoding import bmp, exif, pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
 _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
-
-# Traced once in a process for each choice of arguments that are no tensors: tracing takes a second of a slow core, and
-# a run makes many datasets.
-_traced_once = functools.partial(tf.function, autograph=False)
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
 Levels = tuple[float, float]
+
+# Traces a function once in a process for each choice of its Python arguments. Tracing takes a second on a slow core, and
+# a run makes many datasets. The encoded file must be a tensor: Python bytes would be traced anew for each file.
+_traced_once = functools.partial(tf.function, autograph=False)
 
 
 @_traced_once
