@@ -16,8 +16,8 @@ _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
 Levels = tuple[float, float]
 
-# Traces a function once in a process for each choice of its Python arguments. Tracing takes a second on a slow core, and
-# a run makes many datasets. The encoded file must be a tensor: Python bytes would be traced anew for each file.
+# Traces a function once in a process for each choice of its Python arguments: tracing takes a second on a slow core,
+# and a run makes many datasets. The encoded file must be a tensor: Python bytes would be traced anew for each file.
 _traced_once = functools.partial(tf.function, autograph=False)
 
 

@@ -21,7 +21,7 @@ Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
 
 
 def read_once(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the dataset without tf.data's optimization of its graph, which takes longer than reading a small folder."""
+    """Returns the dataset without tf.data's optimizations, which take longer than reading a small folder."""
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     return dataset.with_options(options)
