@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cpc_tf.settings import ConfigError
 from cpc_tf.texts import one_line
 
 # Kind of failure -> pattern in gcloud's message; the first that fits.
@@ -52,30 +51,24 @@ def call(words: Sequence[str], timeout: float = 3600) -> Done:
     Args:
       words: of the command.
       timeout: seconds after which it is ended, as a failure of the kind 'connection'.
-
-    Raises:
-      ConfigError: gcloud is not installed.
     """
-    with started(words, stderr=subprocess.PIPE) as process:
-        try:
+    try:
+        with started(words, stderr=subprocess.PIPE) as process:
             output, messages = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            return Done(124, "", f"no answer within {timeout:g} seconds")
+    except subprocess.TimeoutExpired:
+        return Done(124, "", f"no answer within {timeout:g} seconds")
+    except OSError as error:
+        return Done(127, "", f"cannot be started ({error.strerror})")
     return Done(process.returncode, output.decode(errors="replace"), _reason(messages.decode(errors="replace")))
 
 
 @contextlib.contextmanager
 def started(words: Sequence[str], stderr: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen]:
-    """Yields a process that runs a command, and ends it with all that it started."""
-    try:
-        # A session of its own: Ctrl-C in a terminal must not end the deletion of a TPU.
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
-        )
-    except OSError as error:
-        raise ConfigError(
-            f"{words[0]}: cannot be started ({error.strerror}); install it from https://cloud.google.com/sdk"
-        ) from error
+    """Yields a process that runs a command, and ends it with all that it started. Raises OSError."""
+    # A session of its own: Ctrl-C in a terminal must not end the deletion of a TPU.
+    process = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+    )
     try:
         with process.stdout:
             yield process

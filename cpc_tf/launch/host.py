@@ -105,10 +105,14 @@ class Hosts:
         """Prints the log from byte `position` on until the training ends or the connection breaks; returns its end."""
         self._follows += 1
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        with gcloud.started(commands.follow(self._config, self._follows, position)) as process:
+        # An error of the process is a lost connection; a terminal that is gone is no reason to stop.
+        with (
+            contextlib.suppress(OSError),
+            gcloud.started(commands.follow(self._config, self._follows, position)) as process,
+        ):
             while piece := process.stdout.read1(2**16):
                 position += len(piece)
-                with contextlib.suppress(OSError):  # a terminal that is gone is no reason to stop
+                with contextlib.suppress(OSError):
                     sys.stdout.write(decoder.decode(piece))
                     sys.stdout.flush()
         return position

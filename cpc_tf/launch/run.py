@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 
@@ -13,7 +14,7 @@ from cpc_tf.launch.signals import Signals
 from cpc_tf.launch.tpu import Tpu
 from cpc_tf.launch.training import Training
 from cpc_tf.launch.waiting import Failed, say
-from cpc_tf.settings import RunEnded
+from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.termination import Interrupted
 
 _MEANING = {2: "a setting that cannot work", 3: "it diverged", 5: "out of memory"}
@@ -50,6 +51,8 @@ def launch(config: LaunchConfig, training: Training) -> None:
         archive.write(path, config, training)
         print(commands.script(config, training, path))
         return
+    if not shutil.which("gcloud"):
+        raise ConfigError("gcloud: not installed; see https://cloud.google.com/sdk")
     with Signals() as signals:
         status = _Launch(config, training, signals).run()
         if status:

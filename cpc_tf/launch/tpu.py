@@ -107,7 +107,8 @@ class Tpu:
         if state in _LOST_REQUEST:
             say(f"the request for the TPU {config.name} is {state}: making another")
             self.ours = True
-            gcloud.call(commands.delete_request(config))
+            if (done := gcloud.call(commands.delete_request(config))).status:
+                wait(f"the old request is not deleted yet: {done.why}")
         elif state:
             self.ours = self.seen = True
             wait(f"the request for the TPU {config.name} ({config.accelerator_type}, {config.zone}) is {state}")

@@ -17,8 +17,9 @@ class Failed(RunEnded):
 
 
 def say(message: str) -> None:
-    """Prints a line with the time, beside the log of the training. A terminal that is gone is no error."""
-    with contextlib.suppress(OSError):
+    """Prints a line with the time, beside the log of the training."""
+    # No line is worth a TPU: the terminal may be gone, or another line be half written when a signal comes.
+    with contextlib.suppress(Exception):
         print(f"{time.strftime('%H:%M:%S')} launch: {message}", file=sys.stderr, flush=True)
 
 
