@@ -74,7 +74,8 @@ def start(config: LaunchConfig, training: Training) -> list[str]:
     """Starts the training on the first host, where it goes on without a connection."""
     variables = [each.format(name=config.name) for each in (_POD if config.is_pod else _ONE_HOST)]
     train = ["env", "PYTHONUNBUFFERED=1", *variables, "python3", "-m", "cpc_tf", training.task, "--flagfile=run.flags"]
-    return _first_host(config, "start", str(config.restarts), f"{config.pause:g}", training.title, *train)
+    how = (str(config.restarts), f"{config.pause:g}")
+    return _first_host(config, "start", *how, training.task, training.workdir, *train)
 
 
 def state(config: LaunchConfig) -> list[str]:

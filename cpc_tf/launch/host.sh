@@ -5,20 +5,20 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
 
-running() { ! flock --nonblock lock true; }
+running() { ! flock --shared --nonblock lock true; }
 
 case $1 in
 install)
   python3 -m pip install --quiet --disable-pip-version-check -r requirements.txt
   ;;
 
-# start RESTARTS PAUSE TITLE COMMAND...: starts the command, which then needs no connection. Once more: does nothing.
+# start RESTARTS PAUSE TASK WORKDIR COMMAND...: starts the command, which then needs no connection. If it runs: nothing.
 start)
   exec 9> lock
-  flock --nonblock 9 || exit 0
+  flock --timeout 2 9 || exit 0 # a question whether it runs holds the lock for a moment
   rm -f status
-  echo "$4" > title
-  setsid bash "$here/host.sh" train "$2" "$3" "${@:5}" < /dev/null > /dev/null 2>&1 & # with file 9, the lock
+  echo "$4 $5" > title
+  setsid bash "$here/host.sh" train "$2" "$3" "${@:6}" < /dev/null > /dev/null 2>&1 & # with file 9, the lock
   echo $! > pid
   ;;
 
@@ -70,7 +70,7 @@ follow)
 stop)
   if running; then
     kill -TERM -- "-$(cat pid)"
-    flock --timeout "$2" lock true
+    flock --shared --timeout "$2" lock true
   fi
   ;;
 esac

@@ -46,7 +46,7 @@ class Tpu:
                 self.ours = True  # nothing runs there
                 say(f"the TPU {self._config.name} is {state}: deleting what is left of it")
                 if not self.delete():
-                    raise Failed(f"the TPU {self._config.name} is {state} and cannot be deleted")
+                    wait(f"the TPU {self._config.name} is {state} and not deleted yet")
             elif state:
                 wait(f"the TPU {self._config.name} is {state}")
             elif self._config.queue:

@@ -1,4 +1,4 @@
-"""The program itself: real code trains on a host of the fake cloud, and what a user sees of a refusal and of Ctrl-C."""
+"""The program itself: real code trains on a host of the fake cloud, and Ctrl-C ends the program."""
 
 import json
 import os
@@ -17,10 +17,12 @@ from tests.binaries import ROOT, settings_of
 from tests.docs_test import commands
 from tests.launch.cloud import WORDS
 
+pytestmark = pytest.mark.slow
 LAUNCH = [sys.executable, "-m", "cpc_tf.launch", "--zone=europe-west4-a", "--poll=0.1"]
-# A host has no TPU and no bucket: its training takes the CPU, and a folder.
+# A host has no TPU, no library of it and no bucket: its training takes the CPU, and a folder.
 ON_CPU = f"""
 sed "s|gs://|$FAKE_GCLOUD/bucket/|; /^--strategy=/d; /^--tpu=/d" run.flags > here.flags
+unset TF_PLUGGABLE_DEVICE_LIBRARY_PATH NEXT_PLUGGABLE_DEVICE_USE_C_API
 env HOME={shlex.quote(os.path.expanduser("~"))} {shlex.quote(sys.executable)} -m cpc_tf "$3" --flagfile=here.flags
 """
 
@@ -37,23 +39,27 @@ def started(cloud):
     return start
 
 
-@pytest.mark.slow
 def test_a_real_training_goes_there_and_back(cloud, started):
     cloud.train(ON_CPU)
-    flags = [*samples.PRETRAIN, "--batch_size=8", "--train_steps=2", f"--data_dir={cloud.root}/data"]
-    process = started("--", "pretrain", *flags, "--workdir=gs://bucket/runs/x/pretrain")
+    flags = [*samples.PRETRAIN, "--encoder=tiny", "--directions=1", "--batch_size=8", "--train_steps=2"]
+    process = started(
+        "--restarts=0",
+        "--",
+        "pretrain",
+        f"--data_dir={cloud.root}/data",
+        *flags,
+        "--workdir=gs://bucket/runs/x/pretrain",
+    )
     log, told = process.communicate(timeout=300)
     assert process.returncode == 0, log + told
-    assert re.search(r"^step +2\b", log, re.MULTILINE) or "loss" in log
+    assert re.search("^40 images, 2 steps of 8$", log, re.MULTILINE)
     assert json.loads((cloud.root / "runs/x/pretrain/result.json").read_text())["step"] == 2
     assert not (cloud.root / "runs/x/pretrain/checkpoints").exists()
     assert not cloud.exists
 
 
-@pytest.mark.slow
-def test_a_user_sees_one_line_of_a_refusal_and_of_ctrl_c(cloud, started):
+def test_ctrl_c_deletes_the_tpu_and_is_one_line(cloud, started):
     cloud.train("echo on; sleep 60")
-    refused = started("--", "pretrain", "--batch_size=8", "--workdir=runs/x")
     process = started("--", *WORDS)
     assert process.stdout.readline() == "on\n"
     process.send_signal(signal.SIGINT)
@@ -63,9 +69,6 @@ def test_a_user_sees_one_line_of_a_refusal_and_of_ctrl_c(cloud, started):
         "error: stopped by SIGINT: what was saved before is whole; the same command"
     )
     assert not cloud.exists
-    told = refused.communicate(timeout=60)[1]
-    assert (refused.returncode, told.count("\n")) == (2, 1)
-    assert told.startswith("error: --workdir=runs/x: must be a folder in a bucket")
 
 
 def test_the_commands_of_the_page_run(cloud):

@@ -14,6 +14,7 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.termination import Interrupted
 from tests.launch.cloud import RESULT, TRAINING, WORDS, config_of
 
+pytestmark = pytest.mark.slow
 PREPARED = ["state", "scp", "install", "start", "follow", "state"]
 LOG = "step 1\nstep 2\nstep 3\n"
 STOCKOUT = 'There is no more capacity in the zone "europe-west4-a"; you can try in another zone [EID: 0x1]'
