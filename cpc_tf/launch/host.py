@@ -134,4 +134,4 @@ class Hosts:
             failures += 1
             if failures == _ATTEMPTS:
                 raise Failed(f"a command on the TPU failed {failures} times: {done.why}")
-            wait(f"the TPU does not do this yet: {done.why}")
+            wait(f"a command on the TPU does not succeed yet: {done.why}")

@@ -10,6 +10,7 @@ running() { ! flock --shared --nonblock lock true; }
 case $1 in
 install)
   python3 -m pip install --quiet --disable-pip-version-check -r requirements.txt
+  rm -f log # of an earlier run
   ;;
 
 # start RESTARTS PAUSE TASK WORKDIR COMMAND...: starts the command, which then needs no connection. If it runs: nothing.

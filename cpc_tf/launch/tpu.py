@@ -12,7 +12,7 @@ from cpc_tf.launch.waiting import Failed, Wait, say
 _LOST = ("PREEMPTED", "TERMINATED", "STOPPED", "HIDDEN", "UNKNOWN")  # states that do not become READY by themselves
 _LOST_REQUEST = ("SUSPENDED", "FAILED")
 _DELETIONS = 5  # attempts
-_WHY = {
+_ADVICE = {
     "permission": "log in with `gcloud auth login`, take the right --project, enable the TPU API there, or ask for the "
     "role roles/tpu.admin",
     "quota": "the project's quota does not suffice: ask for more at https://cloud.google.com/tpu/docs/quota, or take "
@@ -83,16 +83,18 @@ class Tpu:
         return shlex.join(make(self._config))
 
     def _delete_once(self) -> gcloud.Done:
-        """Deletes, then looks: 'missing' is the answer that all is gone."""
+        """Deletes, then looks: a 'missing' answer says that all is gone; another one, why it is not."""
         makes = [commands.delete_request, commands.describe_request] if self._config.queue else []
         answers = [gcloud.call(make(self._config)) for make in (*makes, commands.delete, commands.describe)]
         left = [answer for answer in answers[1::2] if answer.kind != "missing"]
         failed = [answer for answer in answers[::2] if answer.status and answer.kind != "missing"]
-        return (failed or left or answers[-1:])[0]
+        return (failed or left)[0] if left else answers[-1]
 
     def _create(self, wait: Wait) -> None:
         config = self._config
-        say(f"creating {'spot ' if config.spot else ''}TPU {config.name} ({config.accelerator_type}) in {config.zone}")
+        if not wait.has_waited:
+            what = f"{'spot ' if config.spot else ''}TPU {config.name} ({config.accelerator_type})"
+            say(f"creating {what} in {config.zone}")
         self.ours = self.seen = self._creating = True
         done = gcloud.call(commands.create(config))
         self._creating = False
@@ -127,8 +129,7 @@ class Tpu:
         elif done.kind in ("connection", "busy", "exists"):
             wait(f"no TPU yet: {done.why}")
         else:
-            more = _WHY.get(done.kind, "")
-            raise Failed(f"no TPU: {done.why}" + (f" ({more})" if more else ""))
+            raise Failed(_with_advice(f"no TPU: {done.why}", done))
 
     def _ask(self, words: list[str]) -> str:
         """Returns what a question prints; '' if there is nothing of this name. Waits while there is no connection."""
@@ -140,7 +141,13 @@ class Tpu:
                 return done.output
             if done.kind == "missing":
                 return ""
-            if done.kind not in ("connection", "busy", "capacity"):
-                more = _WHY.get(done.kind, "")
-                raise Failed(f"{done.why}" + (f" ({more})" if more else ""))
-            wait(f"gcloud does not answer: {done.why}")
+            message = _with_advice(f"gcloud does not answer: {done.why}", done)
+            # A log-in that has expired does not harm a training that runs.
+            if not self.ours and done.kind not in ("connection", "busy", "capacity"):
+                raise Failed(message)
+            wait(message)
+
+
+def _with_advice(message: str, done: gcloud.Done) -> str:
+    """Returns a message with what the user can do, if that is known."""
+    return f"{message} ({_ADVICE[done.kind]})" if done.kind in _ADVICE else message

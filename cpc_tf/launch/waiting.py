@@ -30,6 +30,11 @@ class Wait:
         self._config = config
         self._what, self._since, self._said = "", time.monotonic(), 0.0
 
+    @property
+    def has_waited(self) -> bool:
+        """Whether it was called before."""
+        return bool(self._what)
+
     def __call__(self, what: str) -> None:
         """Waits for --poll seconds. Raises Failed --wait_hours after the start."""
         now = time.monotonic()

@@ -99,6 +99,7 @@ def test_after_a_lost_connection_the_log_goes_on_where_it_was(cloud, capfd):
 def test_a_log_that_ends_while_the_connection_is_lost_is_shown_to_its_end(cloud, capfd):
     cloud.train(after_second("state"))
     cloud.plan(follow=["break"], state=["ok", *["refuse Connection refused"] * 4])
+    cloud.plan(describe=["ok", "ok", "refuse Unable to find the server", "refuse Reauthentication: gcloud auth login"])
     cloud.launch()
     assert capfd.readouterr().out == LOG
 
@@ -116,7 +117,9 @@ def test_without_capacity_it_asks_again(cloud, capfd):
     cloud.plan(create=[f"refuse {STOCKOUT}", "refuse 503 The service is UNAVAILABLE", f"refuse {STOCKOUT}"])
     cloud.launch()
     assert cloud.steps.count("create") == 4
-    assert re.search(r"\d\d:\d\d:\d\d launch: no capacity for v3-8 in europe-west4-a; asking", capfd.readouterr().err)
+    told = capfd.readouterr().err
+    assert re.search(r"\d\d:\d\d:\d\d launch: no capacity for v3-8 in europe-west4-a; asking", told)
+    assert told.count("creating TPU") == 1
 
 
 @pytest.mark.parametrize(
@@ -131,6 +134,7 @@ def test_without_capacity_it_asks_again(cloud, capfd):
 @pytest.mark.parametrize("queue", [False, True])
 def test_a_refusal_is_an_error_with_what_can_be_done(message, more, settings, queue, cloud):
     cloud.plan(create=[f"refuse {message}"], queue_create=[f"refuse {message}"])
+    cloud.plan(delete=[f"refuse {DENIED}"], queue_delete=[f"refuse {DENIED}"])  # there is nothing to delete
     with pytest.raises(Failed, match=re.escape(more or message)):
         cloud.launch(queue=queue, **settings)
     assert cloud.steps.count("create") + cloud.steps.count("queue_create") == 1
@@ -167,7 +171,7 @@ def left_by_another_launch(words=WORDS):
 
 
 def test_a_second_launch_goes_on_with_the_run_that_is_there(cloud, capfd):
-    cloud.train(f"sleep 0.5; {TRAINING}")
+    cloud.train(f"until grep -q 'host.sh follow' $FAKE_GCLOUD/calls; do sleep 0.02; done; {TRAINING}")
     left_by_another_launch()
     before = len(cloud.steps)
     cloud.launch()
@@ -187,7 +191,26 @@ def test_a_tpu_where_another_run_trains_stays(cloud, capfd):
     assert last.endswith("to delete it run: gcloud compute tpus tpu-vm delete cpc --zone=europe-west4-a --quiet")
 
 
-def test_an_old_tpu_where_nothing_runs_is_used(cloud):
+def test_a_signal_before_it_has_used_a_tpu_that_is_there_says_that_it_stays(cloud, capfd):
+    (cloud.root / "tpu").write_text("CREATING")
+    cloud.plan(describe=["ok", "signal SIGINT"])
+    with pytest.raises(Interrupted):
+        cloud.launch()
+    assert "goes on costing money; to delete it run: gcloud" in capfd.readouterr().err.splitlines()[-1]
+    assert "delete" not in cloud.steps
+
+
+def test_a_tpu_where_a_run_has_ended_takes_the_next_one(cloud, capfd):
+    cloud.train("echo error; exit 2")
+    left_by_another_launch()
+    cloud.train(TRAINING)
+    cloud.launch()
+    assert capfd.readouterr().out == LOG
+    assert cloud.steps.count("create") == 1
+    assert not cloud.exists
+
+
+def test_an_old_tpu_that_was_preempted_is_made_anew(cloud):
     (cloud.root / "tpu").write_text("PREEMPTED")
     cloud.launch()
     assert cloud.steps[:4] == ["describe", "delete", "describe", "describe"]
