@@ -14,8 +14,8 @@ from cpc_tf.texts import one_line
 
 # Kind of failure -> pattern in gcloud's message; the first that fits.
 _KINDS = {
-    "permission": r"PERMISSION_DENIED|does not have .*permission|[Ff]orbidden|auth login|credentials|SERVICE_DISABLED|"
-    r"has not been used in project",
+    "permission": r"PERMISSION_DENIED|does not have .*permission|[Ff]orbidden|auth login|credentials|active account|"
+    r"[Rr]eauth|SERVICE_DISABLED|has not been used in project",
     "exists": r"ALREADY_EXISTS|already exists",
     "missing": r"NOT_FOUND|was not found|not found",
     "busy": r"[Rr]ate [Ll]imit|per minute|RATE_LIMIT",
@@ -83,4 +83,4 @@ def _reason(messages: str) -> str:
     """Returns gcloud's error, or else the last line that is not empty."""
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
-    return one_line((errors or lines or ["no message"])[-1])
+    return one_line((errors or lines or ["no message"])[-1].replace("ERROR: ", "", 1))

@@ -141,7 +141,7 @@ class Tpu:
                 return done.output
             if done.kind == "missing":
                 return ""
-            message = _with_advice(f"gcloud does not answer: {done.why}", done)
+            message = _with_advice(f"no answer from gcloud: {done.why}", done)
             # A log-in that has expired does not harm a training that runs.
             if not self.ours and done.kind not in ("connection", "busy", "capacity"):
                 raise Failed(message)

@@ -234,7 +234,7 @@ def test_a_tpu_that_cannot_be_deleted_is_the_last_word(cloud, capfd):
         "the TPU cpc could not be deleted and COSTS MONEY while it exists; run: "
         "gcloud compute tpus tpu-vm delete cpc --zone=europe-west4-a --quiet"
     )
-    assert capfd.readouterr().err.count("is not deleted yet: ERROR: (gcloud.compute.tpus) try later") == 5
+    assert capfd.readouterr().err.count("is not deleted yet: (gcloud.compute.tpus) try later") == 5
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_a_wheel_ships_the_same_requirements(tmp_path, monkeypatch):
         ("Insufficient reserved capacity. Contact customer support to increase your reservation.", "capacity"),
         ("Quota exceeded for quota metric 'Requests' and limit 'Requests per minute' of service 'tpu'", "busy"),
         ("RESOURCE_EXHAUSTED: Quota limit 'TPUV3CoresPerProjectPerZone' has been exceeded.", "quota"),
-        ("You do not currently have an active account selected. Please run: $ gcloud auth login", "permission"),
+        ("ERROR: (gcloud.compute.tpus) You do not currently have an active account selected.", "permission"),
         ("Cloud TPU API has not been used in project 1 before or it is disabled.", "permission"),
         ("NOT_FOUND: Resource 'projects/p/locations/z/nodes/cpc' was not found", "missing"),
         ("gcloud crashed (ConnectionError): Max retries exceeded with url", "connection"),
