@@ -16,8 +16,8 @@ from cpc_tf.launch.training import Training
 from cpc_tf.launch.waiting import Failed, Wait, say
 from cpc_tf.settings import ConfigError
 
-_ATTEMPTS = 5  # to run a command on a TPU that is ready
-_SAVING = 120  # seconds for the training to save its step
+_ATTEMPTS = 5  # to run a command on a TPU that is ready, before the training runs
+_SAVING = 300  # seconds for the training to end its step and save it
 _STOPPED = 143  # status of a training that SIGTERM ended, as when its host is restarted
 
 
@@ -54,7 +54,8 @@ class Hosts:
             state = self._state()
             ended = re.fullmatch(r"ended (\d+) (\d+)", state)
             if ended and int(ended[2]) > position:
-                continue  # it ended while the connection was lost
+                Wait(self._config)("the connection was lost, the training has ended")
+                continue
             if ended and int(ended[1]) != _STOPPED:
                 self.busy = False
                 return int(ended[1])
@@ -132,6 +133,6 @@ class Hosts:
             if (state := self._tpu.state()) != "READY":
                 raise Lost(f"the TPU {self._config.name} is {state or 'gone'}")
             failures += 1
-            if failures == _ATTEMPTS:
+            if failures == _ATTEMPTS and not self.busy:  # a training that runs needs no connection
                 raise Failed(f"a command on the TPU failed {failures} times: {done.why}")
             wait(f"a command on the TPU does not succeed yet: {done.why}")

@@ -98,10 +98,18 @@ def test_after_a_lost_connection_the_log_goes_on_where_it_was(cloud, capfd):
 
 def test_a_log_that_ends_while_the_connection_is_lost_is_shown_to_its_end(cloud, capfd):
     cloud.train(after_second("state"))
-    cloud.plan(follow=["break"], state=["ok", *["refuse Connection refused"] * 4])
+    cloud.plan(follow=["break"], state=["ok", *["refuse Connection refused"] * 6])
     cloud.plan(describe=["ok", "ok", "refuse Unable to find the server", "refuse Reauthentication: gcloud auth login"])
     cloud.launch()
     assert capfd.readouterr().out == LOG
+
+
+def test_a_tpu_that_cannot_be_set_up_is_given_up(cloud):
+    cloud.plan(install=["refuse No space left on device"] * 5)
+    with pytest.raises(Failed, match="a command on the TPU failed 5 times: .* No space left on device"):
+        cloud.launch()
+    assert "start" not in cloud.steps
+    assert not cloud.exists
 
 
 def test_after_a_restart_of_its_host_the_training_starts_again(cloud, capfd):
