@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from cpc_tf.launch import archive, commands
 from cpc_tf.launch.config import LaunchConfig
@@ -45,6 +46,7 @@ class Cloud:
         self.train(TRAINING)
         monkeypatch.setenv("FAKE_GCLOUD", str(root))
         monkeypatch.setenv("PATH", f"{root}/bin", prepend=os.pathsep)
+        monkeypatch.setattr(tempfile, "tempdir", str(root))
         monkeypatch.chdir(root)
 
     def train(self, script):
