@@ -5,5 +5,8 @@ import setuptools
 setuptools.setup(
     packages=[*setuptools.find_packages(include=["cpc_tf", "cpc_tf.*"]), "cpc_tf.flags"],
     package_dir={"cpc_tf.flags": "flags"},
-    package_data={"": ["*.cc", "*.h", "*.md", "*.css", "*.jinja", "py.typed", "*.pyi"], "cpc_tf.flags": ["*/*.flags"]},
+    package_data={
+        "": ["*.cc", "*.h", "*.sh", "*.md", "*.css", "*.jinja", "py.typed", "*.pyi"],
+        "cpc_tf.flags": ["*/*.flags"],
+    },
 )

@@ -23,6 +23,7 @@ COMMANDS = {
     "predict": ("cpc_tf.predict", "say what is on new pictures, with an exported classifier or detector"),
     "embed": ("cpc_tf.embed", "write the features of pictures; map them, find neighbours and duplicates"),
     "report": ("cpc_tf.report", "put all results below a folder on one page"),
+    "launch": ("cpc_tf.launch", "train on a Cloud TPU: create it, follow the training, delete it"),
     "show": ("cpc_tf.show_patches", "draw the patches that an encoder sees"),
 }
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
@@ -39,8 +40,7 @@ Commands:
 {commands}
   presets    list the presets with their cost; `cpc-tf presets NAME` prints one
 
-`cpc-tf COMMAND --help` lists its flags. A run that was stopped goes on with the same command.
-`python -m cpc_tf COMMAND` is the same."""
+`cpc-tf COMMAND --help` lists its flags. A run that was stopped goes on with the same command."""
 
 
 def main() -> int:

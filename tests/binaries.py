@@ -5,6 +5,7 @@ import pathlib
 
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.export.run import ExportConfig
+from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.tasks import TASKS
@@ -17,6 +18,7 @@ SETTINGS = {
     "cpc_tf.predict": PredictConfig,
     "cpc_tf.export": ExportConfig,
     "export": ExportConfig,  # the same in a checkout
+    "cpc_tf.launch": LaunchConfig,  # before the `--`
 }
 OWN_SETTINGS = {"cpc_tf.show_patches": "ShowConfig"}  # defined by the binary itself
 

@@ -1,0 +1,83 @@
+"""Settings of a launch: which TPU, where, and how long to wait for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+
+from cpc_tf.settings import ConfigError, Settings, constant, count, setting
+from cpc_tf.texts import shown
+
+# Kind of TPU -> how many of the units in the second part of --accelerator_type are one device of TensorFlow: v2 and v3
+# are counted in cores, each a device; v4 and v5p in cores, two of which are a device; the others in chips.
+KINDS = {"v2": 1, "v3": 1, "v4": 2, "v5p": 2, "v5litepod": 1, "v6e": 1}
+_ONE_HOST = 8  # units of the largest TPU with one host, whatever its kind
+_TENSORFLOW = "2.15.0"  # of the default image
+
+
+@dataclasses.dataclass(frozen=True)
+class LaunchConfig(Settings):
+    """The settings of `cpc-tf launch` before the `--`."""
+
+    name: str = setting("cpc", "Name of the TPU. If there is one of this name, the launch goes on with it")
+    zone: str = setting("", "Zone of the TPU, e.g. europe-west4-a; the bucket is best in its region")
+    accelerator_type: str = setting("v3-8", "Kind and size of the TPU, e.g. v3-8, v4-32, v5litepod-16")
+    project: str = setting("", "Google Cloud project; empty: that of `gcloud config`")
+    version: str = setting("", "Image of the TPU's hosts, with TensorFlow 2.15; empty: Google's for this size")
+    spot: bool = setting(False, "Spot TPU: cheaper, but preempted at any time; then the launch creates another")
+    queue: bool = setting(False, "Ask for the TPU in Google's queue (queued resources) instead of again and again")
+    create_flags: str = setting("", "Further flags of gcloud for the creation, e.g. '--network=mine --reserved'")
+    ssh_flags: str = setting("", "Further flags of gcloud's ssh and scp, e.g. '--internal-ip'")
+    output: str = setting("", "Folder of this machine for the result; empty: the path of --workdir inside its bucket")
+    wait_hours: float = setting(
+        24.0, "Longest time to wait for a TPU, or for a lost connection", unit="hours", minimum=0, maximum=10_000
+    )
+    poll: float = setting(30.0, "Time between two questions to gcloud", unit="seconds", above=0, maximum=3600)
+    dry_run: bool = setting(False, "Only print the commands, as a script that can be pasted")
+    restarts: int = count(
+        5, "Most restarts of a training that ends with an error within an hour of its start", minimum=0, maximum=1000
+    )
+    pause: float = constant(60.0, "Seconds before such a restart", minimum=0, maximum=3600)
+
+    def check(self):
+        if not re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", self.name):
+            raise ConfigError(f"--name={shown(self.name)}: must be small letters, digits and '-', a letter first")
+        if self.zone and not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+-[a-z]+", self.zone):
+            raise ConfigError(f"--zone={shown(self.zone)}: must be a zone, e.g. europe-west4-a")
+        kind, _, units = self.accelerator_type.partition("-")
+        if kind not in KINDS or not re.fullmatch(r"[1-9][0-9]{0,4}", units):
+            raise ConfigError(
+                f"--accelerator_type={shown(self.accelerator_type)}: must be one of {', '.join(KINDS)} with a size, "
+                "e.g. v3-8"
+            )
+        if not re.search(r"tf-2\.15\.\d+", self.image):
+            raise ConfigError(
+                f"--version={shown(self.version)}: must be an image with TensorFlow 2.15, e.g. tpu-vm-tf-2.15.0-pjrt"
+            )
+        for name in ("create_flags", "ssh_flags"):
+            try:
+                shlex.split(getattr(self, name))
+            except ValueError as error:
+                raise ConfigError(f"--{name}={shown(getattr(self, name))}: {error}") from error
+
+    @property
+    def is_pod(self) -> bool:
+        """Whether the TPU has several hosts."""
+        return int(self.accelerator_type.partition("-")[2]) > _ONE_HOST
+
+    @property
+    def devices(self) -> int:
+        """Devices of TensorFlow, each with a replica of the training."""
+        kind, _, units = self.accelerator_type.partition("-")
+        return max(1, int(units) // KINDS[kind])
+
+    @property
+    def image(self) -> str:
+        """Image of the hosts."""
+        return self.version or f"tpu-vm-tf-{_TENSORFLOW}{'-pod' if self.is_pod else ''}-pjrt"
+
+    @property
+    def tensorflow(self) -> str:
+        """Version of TensorFlow in the image."""
+        return re.search(r"tf-(2\.15\.\d+)", self.image)[1]

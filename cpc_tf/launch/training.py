@@ -1,0 +1,96 @@
+"""What is trained on the TPU: a task with its settings, checked on this machine before a TPU costs money."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+
+from cpc_tf import cli
+from cpc_tf.launch.config import LaunchConfig
+from cpc_tf.settings import ConfigError, Settings, flatten, leaves, to_flagfile
+from cpc_tf.tasks import TASKS
+from cpc_tf.texts import shown
+
+_EXAMPLE = "-- pretrain --preset=imagenet/pretrain_resnet50 --workdir=gs://my-bucket/runs/imagenet/resnet50/pretrain"
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """A task with its settings."""
+
+    task: str
+    config: Settings
+    local: str  # folder of this machine for the result
+
+    @property
+    def workdir(self) -> str:
+        """The run's directory, in a bucket."""
+        return self.config.workdir.rstrip("/")
+
+    @property
+    def title(self) -> str:
+        """What tells it from other runs."""
+        return f"{self.task} {self.workdir}"
+
+    @property
+    def flags(self) -> str:
+        """Flag file of all its settings."""
+        return to_flagfile(self.config)
+
+
+def read(config: LaunchConfig, words: Sequence[str]) -> Training:
+    """Returns the training that the words after `--` describe.
+
+    Args:
+      config: the TPU. The training gets the flags that its devices need.
+      words: the task and its flags, as after `cpc-tf`.
+
+    Raises:
+      ConfigError: there is no such task, or its settings cannot work on this TPU.
+    """
+    if not words or words[0] not in TASKS:
+        what = f"{shown(words[0])}: cannot be launched" if words else "nothing to train"
+        raise ConfigError(f"{what}; put one of {', '.join(TASKS)} after the flags of launch, e.g. {_EXAMPLE}")
+    if not config.zone:
+        raise ConfigError("--zone= is empty: name the zone of the TPU, e.g. --zone=europe-west4-a")
+    task = TASKS[words[0]]
+    added = ["--strategy=tpu", f"--tpu={config.name if config.is_pod else 'local'}"]
+    # The servers that run the input of a pod lack our C++ operations.
+    if config.is_pod and any(field.name == "augment_engine" for _, field in leaves(task.config)):
+        added.append("--augment_engine=reference")
+    settings = cli.parse(task.config, [*words[1:], *added])
+    inside = re.fullmatch(r"gs://[^/]+/+(.+)", settings.workdir.rstrip("/"))
+    if not inside:
+        raise ConfigError(
+            f"--workdir={shown(settings.workdir)}: must be a folder in a bucket, since the disk of a TPU is lost with "
+            f"it, e.g. {_EXAMPLE}"
+        )
+    _refuse_local_paths(settings)
+    if settings.training.batch_size % config.devices:
+        raise ConfigError(
+            f"--batch_size={settings.training.batch_size}: cannot be divided among the {config.devices} devices of "
+            f"--accelerator_type={config.accelerator_type}"
+        )
+    return Training(task.name, settings, config.output or inside[1])
+
+
+def _refuse_local_paths(settings: Settings) -> None:
+    """Raises ConfigError if a setting names a file or folder of this machine, which the TPU does not see."""
+    values = flatten(settings)
+    for _, field in leaves(type(settings)):
+        value = values[field.name]
+        if isinstance(value, str) and _is_here(value, field.metadata["path"]):
+            raise ConfigError(
+                f"--{field.name}={shown(value)}: lies on this machine, which the TPU does not see; copy it into the "
+                "bucket with `gcloud storage cp -r` and name it there"
+            )
+
+
+def _is_here(value: str, is_path: bool) -> bool:
+    """Returns whether a text names something on this machine, maybe after a word such as 'folder:'."""
+    kind, colon, rest = value.partition(":")
+    path = rest if colon and kind.isalpha() else value
+    # 'photos' is a dataset even where a file or folder has that name.
+    return (is_path or bool(re.search("[./:]", value))) and os.path.exists(path)

@@ -1,0 +1,99 @@
+"""A Google Cloud in a folder: a fake gcloud on the PATH, and launches on it."""
+
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from cpc_tf.launch import archive, commands
+from cpc_tf.launch.config import LaunchConfig
+from cpc_tf.launch.run import launch
+from cpc_tf.launch.training import read
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+WORDS = ["pretrain", "--dataset=photos/40", "--batch_size=32", "--workdir=gs://bucket/runs/x/pretrain"]
+# The end of a training that goes well: its result is in the bucket.
+WORKDIR = "$FAKE_GCLOUD/bucket/bucket/runs/x/pretrain"
+RESULT = f"mkdir -p {WORKDIR}/checkpoints && echo {{}} > {WORKDIR}/result.json"
+TRAINING = f"for step in 1 2 3; do echo step $step; done; {RESULT}"
+
+
+class Cloud:
+    """A Google Cloud whose TPUs train with a script of the shell.
+
+    Attributes:
+      root: its folder. `root / 'pip'` has what was installed.
+    """
+
+    def __init__(self, root, monkeypatch):
+        self.root = root
+        for name in ("plan", "bin", "bin_of_hosts"):
+            (root / name).mkdir(parents=True)
+        fake = pathlib.Path(__file__).parent / "fake_gcloud.py"
+        self._program(root / "bin/gcloud", f'exec {shlex.quote(sys.executable)} -S -E {shlex.quote(str(fake))} "$@"')
+        self._program(
+            root / "bin_of_hosts/python3",
+            'case "$2" in pip) cat "${@: -1}" >> $FAKE_GCLOUD/pip ;; cpc_tf) . $FAKE_GCLOUD/training ;; esac',
+        )
+        # Of the code the host's script alone: the training is another one.
+        for name in ("cpc_tf/launch/host.sh", "requirements.txt"):
+            (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / "code" / name)
+        monkeypatch.setattr(archive, "PACKAGE", root / "code/cpc_tf")
+        self.train(TRAINING)
+        monkeypatch.setenv("FAKE_GCLOUD", str(root))
+        monkeypatch.setenv("PATH", f"{root}/bin", prepend=os.pathsep)
+        monkeypatch.setattr(tempfile, "tempdir", str(root))
+        monkeypatch.chdir(root)
+
+    def train(self, script):
+        """Sets the script that is the training. It runs in the folder of the code with the words of `python3`."""
+        (self.root / "training").write_text(script + "\n")
+
+    def plan(self, **steps):
+        """Sets what goes wrong: step -> lines, see fake_gcloud."""
+        for step, lines in steps.items():
+            (self.root / "plan" / step).write_text("".join(line + "\n" for line in lines))
+
+    def launch(self, *words, training=WORDS, **settings):
+        """Launches; see cpc_tf.launch.run.launch."""
+        config = config_of(**settings)
+        launch(config, read(config, [*training, *words]))
+
+    @property
+    def exists(self):
+        """Whether there is a TPU."""
+        return (self.root / "tpu").exists() or (self.root / "request").exists()
+
+    @property
+    def steps(self):
+        """The calls of gcloud so far, each as its verb or, on a host, as its command there."""
+        return [_step(shlex.split(line)) for line in (self.root / "calls").read_text().splitlines()]
+
+    def close(self):
+        """Ends what a failed test left running."""
+        while (self.root / "tpu").exists():
+            self.plan(delete=[])
+            subprocess.run([self.root / "bin/gcloud", *commands.delete(config_of())[1:]], check=True)
+
+    @staticmethod
+    def _program(path, line):
+        path.write_text(f"#!/usr/bin/env bash\n{line}\n")
+        path.chmod(0o755)
+
+
+def config_of(**settings):
+    return LaunchConfig(**{"zone": "europe-west4-a", "poll": 0.02, "pause": 0.01, **settings})
+
+
+def _step(words):
+    if words[1] == "storage":
+        return "fetch"
+    group, verb = words[3:5]
+    command = next((word for word in words if word.startswith("--command=")), "")
+    if command:
+        return command.rpartition("host.sh ")[2].split()[0]
+    return f"queue_{verb}" if group == "queued-resources" else verb

@@ -1,0 +1,19 @@
+"""A fake Google Cloud for the tests of launches."""
+
+import signal
+
+import pytest
+
+from tests.launch.cloud import Cloud
+
+
+@pytest.fixture
+def cloud(tmp_path, monkeypatch):
+    # Where tests run in the background SIGINT is ignored, and a launch keeps it so.
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    made = Cloud(tmp_path / "cloud", monkeypatch)
+    yield made
+    made.close()
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -1,0 +1,310 @@
+"""Launches on a fake Google Cloud that loses connections, preempts, refuses, and is interrupted: no TPU is left."""
+
+import re
+import signal
+import subprocess
+
+import pytest
+
+from cpc_tf.launch import archive, commands, gcloud
+from cpc_tf.launch.run import NotDeleted, TrainingEnded
+from cpc_tf.launch.training import read
+from cpc_tf.launch.waiting import Failed
+from cpc_tf.settings import ConfigError
+from cpc_tf.termination import Interrupted
+from tests.launch.cloud import RESULT, TRAINING, WORDS, config_of
+
+pytestmark = pytest.mark.slow
+PREPARED = ["state", "scp", "install", "start", "follow", "state"]
+LOG = "step 1\nstep 2\nstep 3\n"
+STOCKOUT = 'There is no more capacity in the zone "europe-west4-a"; you can try in another zone [EID: 0x1]'
+QUOTA = "RESOURCE_EXHAUSTED: Quota limit 'TPUV3CoresPerProjectPerZone' has been exceeded. Limit: 8 in zone z."
+DENIED = "PERMISSION_DENIED: Permission 'tpu.nodes.create' denied on 'projects/p/locations/z/nodes/cpc'"
+# Trains once more after each kill, and counts that in the bucket, which outlives the TPU.
+TWICE = (
+    f"echo >> $FAKE_GCLOUD/starts; if test $(wc -l < $FAKE_GCLOUD/starts) = 1; then echo first; sleep 60; fi; {RESULT}"
+)
+
+
+def test_a_run_goes_to_a_tpu_and_back(cloud, capfd):
+    cloud.launch()
+    assert cloud.steps == ["describe", "create", "describe", *PREPARED, "delete", "describe", "fetch"]
+    log, told = capfd.readouterr()
+    assert log == LOG
+    assert "creating TPU cpc (v3-8) in europe-west4-a" in told
+    assert told.splitlines()[-1].endswith("done: runs/x/pretrain; checkpoints stay in gs://bucket/runs/x/pretrain")
+    assert [path.name for path in (cloud.root / "runs/x/pretrain").iterdir()] == ["result.json"]
+    assert not cloud.exists
+    assert "tensorflow==2.15.0\n" in (cloud.root / "pip").read_text()
+
+
+def test_a_pod_gets_the_code_on_all_hosts_and_trains_on_the_first(cloud):
+    cloud.train(f"echo $TPU_NAME $TPU_LOAD_LIBRARY; cat run.flags > $FAKE_GCLOUD/flags; {RESULT}")
+    cloud.launch(accelerator_type="v3-32", spot=True, project="mine")
+    calls = (cloud.root / "calls").read_text()
+    assert "--accelerator-type=v3-32 --version=tpu-vm-tf-2.15.0-pod-pjrt --spot" in calls
+    assert calls.count("--project=mine") == len(calls.splitlines()) - 1  # but for the copy from the bucket
+    assert (cloud.root / "pip").read_text().count("cloud-tpu-client\n") == 4
+    flags = (cloud.root / "flags").read_text().splitlines()
+    assert {"--strategy=tpu", "--tpu=cpc", "--augment_engine=reference", "--batch_size=32"} <= set(flags)
+
+
+@pytest.mark.parametrize("status", [2, 3])
+def test_a_training_that_cannot_go_on_ends_the_launch_with_its_message(status, cloud, capfd):
+    cloud.train(f"echo 'error: --seed=x: must be a number' >&2; exit {status}")
+    with pytest.raises(TrainingEnded, match=f"ended with status {status} ") as ended:
+        cloud.launch()
+    assert ended.value.status == status
+    assert capfd.readouterr().out == "error: --seed=x: must be a number\n"
+    assert cloud.steps.count("start") == 1
+    assert not cloud.exists
+
+
+def test_a_training_that_fails_starts_again_but_not_for_ever(cloud, capfd):
+    cloud.train("echo failed; exit 1")
+    with pytest.raises(TrainingEnded, match="status 1;"):
+        cloud.launch(restarts=2)
+    again = "launch: ended with status 1; starts again in 0.01 s ({} of 2)\n"
+    assert capfd.readouterr().out == f"failed\n{again.format(1)}failed\n{again.format(2)}failed\n"
+    assert not cloud.exists
+
+
+def test_after_preemption_the_run_goes_on_on_another_tpu(cloud, capfd):
+    cloud.train(TWICE)
+    cloud.plan(follow=["preempt"])
+    cloud.launch(spot=True)
+    told = capfd.readouterr().err
+    assert cloud.steps.count("create") == cloud.steps.count("start") == 2
+    assert "the TPU cpc is PREEMPTED; the training will go on from its newest checkpoint" in told
+    assert (cloud.root / "runs/x/pretrain/result.json").exists()
+    assert not cloud.exists
+
+
+def after_second(step):
+    """A training that goes on only once a step of the launch has been called for the second time."""
+    wait = f"until test $(grep -c 'host.sh {step}' $FAKE_GCLOUD/calls) = 2; do sleep 0.02; done"
+    return f"echo step 1; {wait}; echo step 2; echo step 3; {RESULT}"
+
+
+def test_after_a_lost_connection_the_log_goes_on_where_it_was(cloud, capfd):
+    cloud.train(after_second("follow"))
+    cloud.plan(follow=["break"])
+    cloud.launch()
+    log, told = capfd.readouterr()
+    assert log == LOG
+    assert cloud.steps.count("start") == 1
+    assert "the connection was lost, the training goes on" in told
+
+
+def test_a_log_that_ends_while_the_connection_is_lost_is_shown_to_its_end(cloud, capfd):
+    cloud.train(after_second("state"))
+    cloud.plan(follow=["break"], state=["ok", *["refuse Connection refused"] * 6])
+    cloud.plan(describe=["ok", "ok", "refuse Unable to find the server", "refuse Reauthentication: gcloud auth login"])
+    cloud.launch()
+    assert capfd.readouterr().out == LOG
+
+
+def test_a_tpu_that_cannot_be_set_up_is_given_up(cloud):
+    cloud.plan(install=["refuse No space left on device"] * 5)
+    with pytest.raises(Failed, match="a command on the TPU failed 5 times: .* No space left on device"):
+        cloud.launch()
+    assert "start" not in cloud.steps
+    assert not cloud.exists
+
+
+def test_after_a_restart_of_its_host_the_training_starts_again(cloud, capfd):
+    cloud.train(TWICE)
+    cloud.plan(follow=["reboot"])
+    cloud.launch()
+    assert cloud.steps.count("create") == 1
+    assert cloud.steps.count("start") == 2
+    assert not cloud.exists
+
+
+def test_without_capacity_it_asks_again(cloud, capfd):
+    cloud.plan(create=[f"refuse {STOCKOUT}", "refuse 503 The service is UNAVAILABLE", f"refuse {STOCKOUT}"])
+    cloud.launch()
+    assert cloud.steps.count("create") == 4
+    told = capfd.readouterr().err
+    assert re.search(r"\d\d:\d\d:\d\d launch: no capacity for v3-8 in europe-west4-a; asking", told)
+    assert told.count("creating TPU") == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "more", "settings"),
+    [
+        (QUOTA, "the project's quota does not suffice", {}),
+        (DENIED, "gcloud auth login", {}),
+        ("INVALID_ARGUMENT: no such accelerator", "", {}),
+        (STOCKOUT, "no capacity for v3-8 in europe-west4-a: gave up after 0 min", {"wait_hours": 0.0}),
+    ],
+)
+@pytest.mark.parametrize("queue", [False, True])
+def test_a_refusal_is_an_error_with_what_can_be_done(message, more, settings, queue, cloud):
+    cloud.plan(create=[f"refuse {message}"], queue_create=[f"refuse {message}"])
+    cloud.plan(delete=[f"refuse {DENIED}"], queue_delete=[f"refuse {DENIED}"])  # there is nothing to delete
+    with pytest.raises(Failed, match=re.escape(more or message)):
+        cloud.launch(queue=queue, **settings)
+    assert cloud.steps.count("create") + cloud.steps.count("queue_create") == 1
+    assert not cloud.exists
+
+
+def test_a_queue_is_waited_in_and_joined_again_after_preemption(cloud, capfd):
+    cloud.train(TWICE)
+    cloud.plan(follow=["preempt"])
+    cloud.launch(queue=True, spot=True)
+    told = capfd.readouterr().err
+    assert cloud.steps.count("queue_create") == 2
+    assert "the request for the TPU cpc (v3-8, europe-west4-a) is WAITING_FOR_RESOURCES; asking" in told
+    assert not cloud.exists
+
+
+def test_a_request_that_fails_is_an_error_unless_it_is_an_old_one(cloud):
+    (cloud.root / "request").write_text("FAILED because old")
+    cloud.plan(queue_describe=["ok", "ok", "state FAILED because the network 'default' is not there"])
+    with pytest.raises(Failed, match="the request for the TPU cpc failed: the network 'default' is not there"):
+        cloud.launch(queue=True)
+    assert cloud.steps.count("queue_create") == 1
+    assert not cloud.exists
+
+
+def left_by_another_launch(words=WORDS):
+    """A TPU on which an earlier launch, which was killed, started a training."""
+    config = config_of()
+    training = read(config, words)
+    archive.write("code.tar.gz", config, training)
+    steps = (commands.create(config), commands.ship(config, "code.tar.gz"), commands.install(config))
+    for words in (*steps, commands.start(config, training)):
+        assert gcloud.call(words).status == 0
+
+
+def test_a_second_launch_goes_on_with_the_run_that_is_there(cloud, capfd):
+    cloud.train(f"until grep -q 'host.sh follow' $FAKE_GCLOUD/calls; do sleep 0.02; done; {TRAINING}")
+    left_by_another_launch()
+    before = len(cloud.steps)
+    cloud.launch()
+    assert cloud.steps[before:] == ["describe", "state", "follow", "state", "delete", "describe", "fetch"]
+    log, told = capfd.readouterr()
+    assert log == LOG
+    assert "goes on with the TPU cpc, which is there already, and deletes it in the end" in told
+
+
+def test_a_tpu_where_another_run_trains_stays(cloud, capfd):
+    cloud.train("sleep 60")
+    left_by_another_launch([*WORDS[:-1], "--workdir=gs://bucket/runs/y/pretrain"])
+    with pytest.raises(ConfigError, match="on this TPU runs `pretrain gs://bucket/runs/y/pretrain`; take another --na"):
+        cloud.launch()
+    assert cloud.exists
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.endswith("to delete it run: gcloud compute tpus tpu-vm delete cpc --zone=europe-west4-a --quiet")
+
+
+def test_a_signal_before_it_has_used_a_tpu_that_is_there_says_that_it_stays(cloud, capfd):
+    (cloud.root / "tpu").write_text("CREATING")
+    cloud.plan(describe=["ok", "signal SIGINT"])
+    with pytest.raises(Interrupted):
+        cloud.launch()
+    assert "goes on costing money; to delete it run: gcloud" in capfd.readouterr().err.splitlines()[-1]
+    assert "delete" not in cloud.steps
+
+
+def test_a_tpu_where_a_run_has_ended_takes_the_next_one(cloud, capfd):
+    cloud.train("echo error; exit 2")
+    left_by_another_launch()
+    cloud.train(TRAINING)
+    cloud.launch()
+    assert capfd.readouterr().out == LOG
+    assert cloud.steps.count("create") == 1
+    assert not cloud.exists
+
+
+def test_an_old_tpu_that_was_preempted_is_made_anew(cloud):
+    (cloud.root / "tpu").write_text("PREEMPTED")
+    cloud.launch()
+    assert cloud.steps[:4] == ["describe", "delete", "describe", "describe"]
+    assert not cloud.exists
+
+
+@pytest.mark.parametrize("queue", [False, True])
+def test_a_deletion_that_fails_is_tried_again(queue, cloud):
+    cloud.plan(delete=["refuse try later", "refuse try later"], queue_delete=["refuse try later", "refuse try later"])
+    cloud.launch(queue=queue)
+    assert not cloud.exists
+
+
+def test_a_tpu_that_cannot_be_deleted_is_the_last_word(cloud, capfd):
+    cloud.train("exit 2")
+    cloud.plan(delete=["refuse try later"] * 5)
+    with pytest.raises(NotDeleted) as ended:
+        cloud.launch()
+    assert ended.value.status == 7
+    assert str(ended.value) == (
+        "the TPU cpc could not be deleted and COSTS MONEY while it exists; run: "
+        "gcloud compute tpus tpu-vm delete cpc --zone=europe-west4-a --quiet"
+    )
+    assert capfd.readouterr().err.count("is not deleted yet: (gcloud.compute.tpus) try later") == 5
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        *[(step, "SIGINT") for step in ("create", "scp", "install", "start", "follow")],
+        ("follow", "SIGTERM"),
+        ("follow", "SIGHUP"),
+    ],
+)
+def test_a_signal_at_any_step_deletes_the_tpu(step, name, cloud):
+    before = signal.getsignal(signal.SIGINT)
+    cloud.plan(**{step: [f"signal {name}"]})
+    with pytest.raises(Interrupted) as ended:
+        cloud.launch()
+    assert ended.value.number == signal.Signals[name]
+    assert not cloud.exists
+    assert signal.getsignal(signal.SIGINT) is before
+    # A creation that was cut off may still be coming.
+    assert cloud.steps.count("delete") == (2 if step == "create" else 1)
+
+
+@pytest.mark.parametrize("step", ["queue_create", "queue_describe", "queue_delete"])
+def test_a_signal_in_the_queue_deletes_the_request(step, cloud):
+    cloud.plan(**{step: ["ok", "signal SIGINT"] if step == "queue_describe" else ["signal SIGINT"]})
+    if step == "queue_delete":  # nothing disturbs the deletion
+        cloud.launch(queue=True)
+    else:
+        with pytest.raises(Interrupted):
+            cloud.launch(queue=True)
+    assert not cloud.exists
+
+
+def test_a_signal_while_it_deletes_waits_for_the_end(cloud, capfd):
+    cloud.plan(delete=["signal SIGINT", "ok"])
+    cloud.launch()
+    assert "the TPU is being deleted; please wait" in capfd.readouterr().err
+    assert (cloud.root / "runs/x/pretrain/result.json").exists()
+
+
+def test_after_a_signal_the_training_saves_its_step(cloud, capfd):
+    cloud.train("trap 'echo saved > $FAKE_GCLOUD/saved; exit 143' TERM; echo on; while true; do sleep 0.02; done")
+    cloud.plan(follow=["break"], state=["ok", "signal SIGINT"])
+    with pytest.raises(Interrupted):
+        cloud.launch()
+    assert (cloud.root / "saved").exists()
+    assert cloud.steps[-3:] == ["stop", "delete", "describe"]
+
+
+def test_the_printed_script_does_the_same(cloud, capfd):
+    cloud.launch(dry_run=True)
+    assert not (cloud.root / "calls").exists()
+    script = capfd.readouterr().out
+    done = subprocess.run(["bash", "-e", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert LOG in done.stdout
+    assert cloud.steps == ["create", "describe", *PREPARED[1:], "delete", "fetch"]
+    assert (cloud.root / "runs/x/pretrain/result.json").exists()
+
+
+def test_a_result_that_cannot_be_copied_is_an_error_without_a_tpu(cloud):
+    cloud.plan(fetch=["refuse"])
+    with pytest.raises(Failed, match="could not be copied: .* it is in gs://bucket/runs/x/pretrain"):
+        cloud.launch()
+    assert not cloud.exists

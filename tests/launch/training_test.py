@@ -1,0 +1,129 @@
+"""What a launch refuses before there is a TPU, and what it ships."""
+
+import subprocess
+import tarfile
+
+import pytest
+
+from cpc_tf import cli
+from cpc_tf.launch import archive, gcloud
+from cpc_tf.launch.config import LaunchConfig
+from cpc_tf.launch.run import launch
+from cpc_tf.launch.training import read
+from cpc_tf.settings import ConfigError
+from cpc_tf.tasks import TASKS
+from tests.launch.cloud import WORDS, config_of
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--name=Mine", "--name=Mine: must be small letters"),
+        ("--zone=europe", "--zone=europe: must be a zone, e.g. europe-west4-a"),
+        (
+            "--accelerator_type=v9-8",
+            "--accelerator_type=v9-8: must be one of v2, v3, v4, v5p, v5litepod, v6e wi",
+        ),
+        ("--accelerator_type=v3", "--accelerator_type=v3: must be one of"),
+        ("--version=tpu-vm-tf-2.18.0-pjrt", "--version=tpu-vm-tf-2.18.0-pjrt: must be an image with TensorFlow 2.15"),
+        ("--ssh_flags='", "--ssh_flags=': No closing quotation"),
+    ],
+)
+def test_a_wrong_setting_of_the_tpu_is_refused(flag, message):
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        cli.parse(LaunchConfig, [flag])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "nothing to train; put one of .*pretrain"),
+        (["cook"], "cook: cannot be launched; put one of .*pretrain"),
+        ([*WORDS, "--batchsize=3"], "Unknown command line flag 'batchsize'"),
+        ([*WORDS, "--preset=photo"], "--preset=photo: no such preset"),
+        (
+            [*WORDS, "--batch_size=36"],
+            "--batch_size=36: cannot be divided among the 8 devices of --acc",
+        ),
+        ([*WORDS, "--workdir=runs/x"], "--workdir=runs/x: must be a folder in a bucket"),
+        ([*WORDS, "--workdir=gs://bucket/"], "--workdir=gs://bucket/: must be a folder in a bucket"),
+        ([*WORDS, "--dataset=folder:photos"], "--dataset=folder:photos: lies on this machine"),
+        ([*WORDS, "--initial_encoder=photos"], "--initial_encoder=photos: lies on this machine"),
+    ],
+)
+def test_a_training_that_cannot_work_is_refused(words, message, tmp_path, monkeypatch):
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    read(config_of(), [*WORDS, "--dataset=photos"])  # a dataset, whatever folders there are
+    with pytest.raises(ConfigError, match=message):
+        read(config_of(), words)
+
+
+def test_a_launch_needs_a_zone():
+    with pytest.raises(ConfigError, match="--zone= is empty"):
+        read(LaunchConfig(), WORDS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_pod", "devices"),
+    [("v2-8", 0, 8), ("v3-32", 1, 32), ("v4-8", 0, 4), ("v4-64", 1, 32), ("v5litepod-1", 0, 1), ("v6e-16", 1, 16)],
+)
+def test_the_size_of_a_tpu(kind, is_pod, devices):
+    config = config_of(accelerator_type=kind)
+    assert (config.is_pod, config.devices) == (is_pod, devices)
+
+
+def test_the_archive_has_the_code_the_flags_and_what_pip_installs(tmp_path):
+    config = config_of(version="tpu-vm-tf-2.15.1-pjrt")
+    training = read(config, WORDS)
+    archive.write(tmp_path / "code.tar.gz", config, training)
+    with tarfile.open(tmp_path / "code.tar.gz") as found:
+        names = found.getnames()
+        texts = [found.extractfile(name).read().decode() for name in ("run.flags", "requirements.txt")]
+    assert {"cpc_tf/__init__.py", "cpc_tf/launch/host.sh", "cpc_tf/pretrain/task.py"} <= set(names)
+    assert not [name for name in names if "__pycache__" in name]
+    flags, requirements = (text.splitlines() for text in texts)
+    assert cli.parse(TASKS["pretrain"].config, flags) == training.config
+    assert {"tensorflow==2.15.1", "numpy==1.26.4"} <= set(requirements)
+
+
+def test_a_wheel_ships_the_same_requirements(tmp_path, monkeypatch):
+    wanted = archive.requirements(config_of()).splitlines()
+    extra = ['numpy==1.26.4; extra == "classic"', 'protobuf==3.20.3; python_version < "3.11" and extra == "classic"']
+    extra += ["numpy>=1.26", 'tensorflow==2.15.1; extra == "classic"', 'tensorflow==2.21.0; extra == "current"']
+    monkeypatch.setattr(archive, "PACKAGE", tmp_path / "cpc_tf")
+    monkeypatch.setattr(archive.importlib.metadata, "requires", lambda name: extra)
+    found = archive.requirements(config_of()).splitlines()
+    assert found == ["numpy==1.26.4", 'protobuf==3.20.3; python_version < "3.11"', "tensorflow==2.15.0"]
+    assert set(found) <= set(wanted)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ('ERROR: (gcloud) There is no more capacity in the zone "us-central1-b"; you can try in another', "capacity"),
+        ("Insufficient reserved capacity. Contact customer support to increase your reservation.", "capacity"),
+        ("Quota exceeded for quota metric 'Requests' and limit 'Requests per minute' of service 'tpu'", "busy"),
+        ("RESOURCE_EXHAUSTED: Quota limit 'TPUV3CoresPerProjectPerZone' has been exceeded.", "quota"),
+        ("ERROR: (gcloud.compute.tpus) You do not currently have an active account selected.", "permission"),
+        ("Cloud TPU API has not been used in project 1 before or it is disabled.", "permission"),
+        ("NOT_FOUND: Resource 'projects/p/locations/z/nodes/cpc' was not found", "missing"),
+        ("gcloud crashed (ConnectionError): Max retries exceeded with url", "connection"),
+        ("INVALID_ARGUMENT: accelerator type", ""),
+    ],
+)
+def test_the_kind_of_a_failure(message, kind):
+    assert gcloud.kind_of(message) == kind
+
+
+def test_without_gcloud_a_line_says_where_it_is(monkeypatch, tmp_path):
+    training = read(config_of(), WORDS)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="^gcloud: not installed; see https://cloud.google.com/sdk"):
+        launch(config_of(), training)
+    assert gcloud.call(["gcloud", "version"]).why == "cannot be started (No such file or directory)"
+
+
+def test_the_script_of_the_hosts_is_sound():
+    script = archive.PACKAGE / "launch/host.sh"
+    assert subprocess.run(["bash", "-n", script]).returncode == 0
