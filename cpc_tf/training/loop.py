@@ -76,10 +76,13 @@ def train(
         last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
         return Outcome(step, {**last, "step": step}, records, seconds)
 
-    def diverged(bad: str, where: str = "") -> Diverged:
+    def now(where: str = "") -> str:
         steps = checkpoints.steps()
         kept = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
-        return Diverged(f"{bad} at step {step}{where}; {kept}. {advice(workdir.config, trainee.rates)}")
+        return f"at step {step}{where}; {kept}"
+
+    def diverged(bad: str, where: str = "") -> Diverged:
+        return Diverged(f"{bad} {now(where)}. {advice(workdir.config, trainee.rates)}")
 
     measured = waiting.is_measured(trainee.strategy)
     iterator = iter(
@@ -93,7 +96,7 @@ def train(
     with Deferred() as stop:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
-            means, began = device_loop(iterator, tf.constant(count))
+            means, origin = device_loop(iterator, tf.constant(count))
             record = {name: float(value) for name, value in means.items()}
             step += count
             progress.update(step)
@@ -103,7 +106,7 @@ def train(
             record["wall_seconds"] = seconds + progress.seconds
             for name in _CHECKED:
                 if not math.isfinite(record.get(name, 0.0)):
-                    raise diverged(f"{name} is {record[name]}", _where(trainee.strategy, step - count, began))
+                    raise diverged(f"{name} is {record[name]}", _where(trainee.strategy, step - count, origin))
             warning = watch(step, record)
             if evaluate and (step == train_steps or (evaluate_every and step % evaluate_every == 0)):
                 record.update(evaluate())
@@ -120,7 +123,7 @@ def train(
             # A signal to one process stops all, after the same step.
             stopped = cluster.total(trainee.strategy, stop.number)
             if stopped or finished or step % config.checkpoint_every == 0:
-                if bad := weights.not_finite():
+                if bad := weights.not_finite(now):
                     raise diverged(f"the norm of {bad} is not finite")
                 checkpoints.save(step, write=workdir.chief)
             if stopped:
@@ -132,13 +135,13 @@ def train(
 
 
 def _device_loop(trainee: Trainee) -> Callable:
-    """Returns (iterator, number of steps) -> (means of the metrics of all replicas, `_Began`)."""
+    """Returns (iterator, number of steps) -> (means of the metrics of all replicas, `_Origin`)."""
     strategy = trainee.strategy
     step = tf.autograph.experimental.do_not_convert(trainee.train_step)
     measured = waiting.is_measured(strategy)
 
     @tf.function
-    def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Began]:
+    def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
         """Runs `count` steps without returning to Python and returns the means of their metrics.
 
         'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
@@ -165,24 +168,27 @@ def _device_loop(trainee: Trainee) -> Callable:
         means = {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
         if measured:
             means["waiting"] = waited / (waiting.now(after=last) - began)
-        return means, _Began(bad_step, bad)
+        return means, _Origin(bad_step, bad)
 
     return run
 
 
-class _Began(NamedTuple):
+class _Origin(NamedTuple):
     """Where metrics began not to be finite."""
 
     step: tf.Tensor  # int32 scalar, from 0 in these steps; -1: they are finite
     replicas: tf.Tensor  # bool [replicas of this process]: whether its loss was not finite in that step
 
 
-def _where(strategy: tf.distribute.Strategy, before: int, began: _Began) -> str:
+def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:
     """Returns the step and the replicas in which metrics began not to be finite, for a message."""
-    bad = agreement.gathered(strategy, began.replicas.numpy()[:, None].astype(int))[:, 0]
+    number = int(origin.step)
+    if number < 0 or strategy.num_replicas_in_sync == 1:
+        return "" if number < 0 else f" (since step {before + number + 1})"
+    bad = agreement.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
     names = [name for name, own in zip(agreement.replica_names(strategy), bad) if own]
     those = "all replicas" if bad.all() else f"{listed(names)} alone" if names else "no replica"
-    return f" (since step {before + int(began.step) + 1}, in which the loss of {those} was not finite)"
+    return f" (since step {before + number + 1}, in which the loss of {those} was not finite)"
 
 
 def _show(progress: Progress, record: Record, warning: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -33,8 +33,11 @@ class Weights:
         run = strategy.run if not one else (lambda function: function())
         self._sums = (lambda: run(self._own_sums)) if one else tf.function(lambda: run(self._own_sums), autograph=False)
 
-    def not_finite(self) -> str | None:
+    def not_finite(self, when: Callable[[], str] = str) -> str | None:
         """Returns the name of a variable whose norm is not finite: its values are not, or too large to be squared.
+
+        Args:
+          when: returns the end of the message of an error.
 
         Raises:
           ReplicasDiffer: the replicas hold different values; those that differ from most are named.
@@ -50,7 +53,9 @@ class Weights:
             names = agreement.replica_names(self._strategy)
             odd = [names[index] for index in agreement.odd_ones(numbers.tolist())]
             others = "" if len(odd) == len(names) else f" from those of the other {len(names) - len(odd)} replicas"
-            raise ReplicasDiffer(f"the weights of {listed(odd)} differ{others}, though all make the same updates")
+            raise ReplicasDiffer(
+                f"the weights of {listed(odd)} differ{others}, though all make the same updates, {when()}"
+            )
         return None
 
     def _own_sums(self) -> tuple[tf.Tensor, tf.Tensor]:
