@@ -20,6 +20,7 @@ _ONLY = flags.DEFINE_multi_string("only", [], "preset of cpc_tf.pretrain to meas
 _PICTURES = flags.DEFINE_string("pictures", "", "folder of JPEGs to use in their place, searched below")
 _SECONDS = flags.DEFINE_float("seconds", 5, "length of each measurement, in seconds of CPU time")
 _RATE = flags.DEFINE_float("gpu_rate", 1000, "images that a GPU trains in a second")
+_TEST = flags.DEFINE_bool("test", False, "measure the centre crops that a test shows in place of augmented views")
 _MEASURE = flags.DEFINE_string("measure", "", "one preset to measure; used by the benchmark itself")
 
 # Folder of flags/ -> usual width and height of the images; any other: 64 x 64 px without compression, as `photos` has.
@@ -70,7 +71,7 @@ def _config(preset: str):
 def _run_child(preset: str) -> float:
     """Returns what a fresh process on one core measures."""
     command = [sys.executable, "-m", "benchmarks.input", f"--measure={preset}"]
-    command += [f"--{flag.name}={flag.value}" for flag in (_PICTURES, _SECONDS)]
+    command += [f"--{flag.name}={flag.value}" for flag in (_PICTURES, _SECONDS, _TEST)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -95,7 +96,10 @@ def _measure(preset: str) -> float:
 
     config = _config(preset)
     source, view = Pictures(_images(preset)), config.objective.kind.VIEW
-    batches = iter(pipeline.batches(source, view, config.geometry, config.augment, global_batch=BATCH, seed=0))
+    if _TEST.value:  # of a classifier of patches
+        batches = iter(pipeline.plain_patches(source, config.geometry, BATCH).repeat())
+    else:
+        batches = iter(pipeline.batches(source, view, config.geometry, config.augment, global_batch=BATCH, seed=0))
     for _ in range(8):  # fills what is read ahead
         next(batches)
     start, images = time.process_time(), 0

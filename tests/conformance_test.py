@@ -25,6 +25,7 @@ from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
 from tests import modules, samples
 from tests.conftest import make_tiny
+from tests.evaluation import traffic
 
 LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
 TIMES = ("wall_seconds", "images_per_second", "waiting")  # of a result
@@ -38,6 +39,10 @@ CASES["efficient-uda"] = (
 for name, objective in OBJECTIVES.items():
     one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
     CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch])
+
+# What an evaluation does outside of the replicas from one batch to the next: no weight is read, written or sent there.
+HANDED_OUT = {"IteratorGetNext", "StridedSlice", "GatherV2", "Minimum", "Range", "Fill"}
+CONSTANTS = {"detect": 6144}  # numbers of the largest one in a program of an evaluation: a detector's anchors
 
 pytestmark = [pytest.mark.usefixtures("tiny_encoder"), pytest.mark.slow]
 
@@ -158,8 +163,17 @@ def test_conforms(whole, tmp_path, monkeypatch):
 def test_resumed_on_two_devices_it_gives_the_answer_of_one(whole, tmp_path, two_replicas, monkeypatch):
     """tests/training/contract_test.py compares two replicas with one from the first step on."""
     monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
+    for rows in ("efficient.classifier.ENCODED", "efficient.inputs.ENCODED", "pretrain.run.PROBE_ROWS"):
+        monkeypatch.setattr(f"cpc_tf.{rows}", 2)  # so that an evaluation has several batches
+    config = replace(whole.config, **({"test_batch_size": 1} if whole.task.name == "detect" else {}))
     shutil.copytree(whole.killed, tmp_path / "two")
-    result = whole.task.run(replace(whole.config, workdir=str(tmp_path / "two")))
+    with traffic.watched() as seen:
+        result = whole.task.run(replace(config, workdir=str(tmp_path / "two")))
+    assert {"GatherV2"} <= seen.between_batches() <= HANDED_OUT
+    for graph in seen.graphs:
+        assert traffic.largest_constant(graph) <= CONSTANTS.get(whole.task.name, 16)
+        first, second = traffic.devices_of_variables(graph).values()
+        assert first == second > 0
     assert numbers(result) == pytest.approx(numbers(whole.result), rel=1e-3)
     assert difference(tmp_path / "two", whole.config.workdir) < ROUNDING
 

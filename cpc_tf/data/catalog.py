@@ -20,7 +20,7 @@ from cpc_tf.data.sources import (
     tfds_source,
     tree,
 )
-from cpc_tf.data.sources.source import DetectionSource, Source, SplitError
+from cpc_tf.data.sources.source import DetectionSource, Examples, Source, SplitError
 from cpc_tf.settings import ConfigError
 
 
@@ -154,6 +154,11 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
         found = pool.open_pool(data, data.split)
     found.levels = source.levels or found.levels  # the classifier sees all pictures alike
     return found
+
+
+def described(splits: Mapping[str, Examples | None]) -> dict[str, str]:
+    """Returns {flag: what its split holds} of {flag: source}, by which data can be told apart."""
+    return {f"--{flag}": source.described() if source else "none" for flag, source in splits.items()}
 
 
 def summarized(data: DataConfig, used: Sequence[summary.Used], lines: Sequence[str] = ()) -> str:

@@ -20,6 +20,7 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
 from cpc_tf.detect.trainee import CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
 from cpc_tf.settings import ConfigError
+from cpc_tf.training.agreement import agree
 from cpc_tf.training.workdir import Workdir, open_run
 
 
@@ -32,6 +33,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     training, scoring_config = config.training, config.scoring
     with open_run(config, "detect") as (workdir, strategy):
         source, test_source, objects, test_objects, lines = open_pair(config)
+        agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
         workdir.keep_levels(source.levels)
         names = source.class_names
         if workdir.chief:

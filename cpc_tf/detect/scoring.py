@@ -16,7 +16,7 @@ from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect import average_precision as ap
 from cpc_tf.detect.average_precision import Curve, Found, Truth
 from cpc_tf.detect.suppression import Detections
-from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.replicas import on_replicas, own_images
 from cpc_tf.training.progress import Progress
 
 _PRINT_EVERY = 500  # images
@@ -87,7 +87,8 @@ def finder(
 
     def find(source: DetectionSource) -> list[Scene]:
         progress, scenes = Progress(source.num_examples), []
-        for batch in detection_pipeline.plain_batches(source, canvas, batch_size * strategy.num_replicas_in_sync):
+        own, rows = own_images(strategy, batch_size), batch_size * strategy.num_replicas_in_sync
+        for batch in detection_pipeline.plain_batches(source, canvas, rows, own):
             detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
             before = len(scenes)
             scenes += _scenes({name: values.numpy() for name, values in batch.items()}, detections)

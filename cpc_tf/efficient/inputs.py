@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.sources.source import Select, Source
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.views.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
@@ -20,7 +20,7 @@ from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
-from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.replicas import on_replicas, own_images
 from cpc_tf.training.strategy import replica_batches
 
 
@@ -56,7 +56,9 @@ class Inputs:
         # A supervised network is not kept here: a search over several has room for one at a time.
         supervised = config.classifier.encoder == PIXELS
         self._encode = None if supervised else on_replicas(encoder.encode, strategy, ENCODED, xla)
-        self._batch = ENCODED * strategy.num_replicas_in_sync
+        means = functools.partial(_mean_features, encoder.encode)
+        self._encode_means = None if supervised else on_replicas(means, strategy, ENCODED, xla)
+        self._batch, self._own = ENCODED * strategy.num_replicas_in_sync, own_images(strategy, ENCODED)
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
         self.kind, self.holds_out = label_kinds.of(source.several_labels), labels.held_out is not None
         self.score = f"held_out_{self.kind.main}"  # what settings and lengths are selected by
@@ -100,7 +102,7 @@ class Inputs:
     def in_order(self, phase: str, part: str) -> Iterable[dict[str, tf.Tensor]]:
         """Returns the images of a part in order, as `Classification.logits` takes them."""
         source = self._source(part)
-        images = self._plain(source)
+        images = self._plain(source, decoded=self._own)
         if not self._is_cached(phase):
             return images
         if part not in self._encoded:
@@ -116,19 +118,19 @@ class Inputs:
         every = -(-source.num_examples // most)
         images = self._plain(source, every)
         pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
-        encode = functools.partial(_mean_features, self._encode)
-        return pixels, encode_dataset(images, encode, len(pixels), field="image")
+        return pixels, encode_dataset(images, self._encode_means, len(pixels), field="image")
 
-    def _plain(self, source: Source, every: int = 1) -> tf.data.Dataset:
+    def _plain(self, source: Source, every: int = 1, decoded: Select = None) -> tf.data.Dataset:
         policy = self.config.augment.policy
-        return pipeline.plain_images(source, self.config.images, self._batch, every=every, policy=policy)
+        return pipeline.plain_images(source, self.config.images, self._batch, every, policy, decoded)
 
     @functools.cached_property
     def _views(self) -> Features:
         """All views of the chosen images: view after view, each in the order of the images."""
         config, source = self.config, self._source("chosen")
         views = config.sgd.cached_views
-        batches = pipeline.image_views(source, config.images, config.augment, self._batch, views, config.training.seed)
+        seed = config.training.seed
+        batches = pipeline.image_views(source, config.images, config.augment, self._batch, views, seed, self._own)
         return encode_dataset(batches, self._encode, views * self.count, "encoding images", "image")
 
 

@@ -21,6 +21,7 @@ from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training.agreement import agree
 from cpc_tf.training.strategy import is_chief
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -62,6 +63,7 @@ def _is_whole(result: dict[str, Any]) -> bool:
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
     """Opens the data and prints a summary, chooses the labels and loads the encoder. Raises ConfigError."""
     source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
+    agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
     if is_chief(config.training):
         print(summary, flush=True)
         if config.classifier.encoder == PIXELS and config.classifier.blocks:
@@ -79,6 +81,7 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
     unlabelled = None if propagated == NONE else catalog.open_unlabelled(config.data, source)
     if unlabelled and is_chief(config.training):
         print(f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used", flush=True)
+    agree(strategy, lambda: catalog.described({"unlabelled": unlabelled}))
     inputs = Inputs(config, encoder, source, test_source, labels, strategy, unlabelled)
     return labels, Phases(encoder, inputs, strategy)
 

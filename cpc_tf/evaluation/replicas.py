@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.data.sources.source import Select
+from cpc_tf.training import agreement
 from cpc_tf.training.strategy import wants_xla
 from cpc_tf.xla import jit
 
@@ -18,8 +20,9 @@ def on_replicas(
     """Returns a function of batches that divides their rows among all replicas.
 
     A batch is filled up with copies of its last row until each replica has a power of two of rows, so that few programs
-    serve all batches; with XLA, or if `fixed`, until it has `rows`, so that one does. Several processes call it with
-    the same batches; each computes the rows of its own replicas and gets all rows.
+    serve all batches; with XLA, on a TPU, of several processes, or if `fixed`, until it has `rows`, so that one does.
+    Several processes call it with the same batches; each computes the rows of its own replicas, see `own_images`, and
+    gets all rows.
 
     Args:
       function: structures of tensors [rows, ...] -> a structure of tensors [rows, ...]; called in replica context.
@@ -34,6 +37,8 @@ def on_replicas(
     replicas = strategy.num_replicas_in_sync
     if wants_xla(xla, strategy):
         function, fixed = jit(function), True
+    # On a TPU each number of rows would compile for minutes; several processes decode by the place in a whole batch.
+    fixed = fixed or isinstance(strategy, tf.distribute.TPUStrategy) or own_images(strategy, rows) is not None
 
     # Of partials TensorFlow knows that each is another function; else it would warn that one is traced time and again.
     run = tf.function(functools.partial(_run, function, strategy), autograph=False)
@@ -58,6 +63,18 @@ def on_replicas(
         return tf.nest.map_structure(lambda values: values[:count], run(*parts))
 
     return apply
+
+
+def own_images(strategy: tf.distribute.Strategy, rows: int) -> Select:
+    """Returns which images this process computes, by their places in all batches, of `rows` a replica; None: all.
+
+    The pixels of the others need not be there: the first process computes the first rows of each batch, and so on.
+    """
+    processes = len(agreement.addresses(strategy))
+    if processes < 2:
+        return None
+    batch, own = rows * strategy.num_replicas_in_sync, agreement.process(strategy)
+    return lambda place: place % batch // (batch // processes) == own
 
 
 def _run(function: Callable[..., Any], strategy: tf.distribute.Strategy, *parts: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -16,11 +17,11 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources.source import Source
-from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.encoders.loaded import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import normalized
-from cpc_tf.linear.config import ProbeConfig
+from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results import map as embedding_map
 
@@ -39,23 +40,36 @@ class Neighbours(NamedTuple):
 
 
 def neighbours(
-    probe: ProbeConfig, seed: int, geometry: GeometryConfig, policy: Policy, data: catalog.Pair
+    encode: GridEncoder,
+    strategy: tf.distribute.Strategy,
+    rows: int,
+    geometry: GeometryConfig,
+    policy: Policy,
+    data: catalog.Pair,
 ) -> Neighbours:
     """Finds the neighbours of evenly spaced images by cosine similarity of the mean latents of an encoder.
 
     The encoder sees the images as the classifier's test shows them after training with `policy`.
+
+    Args:
+      encode: the encoder.
+      strategy: its replicas encode; several processes call this together.
+      rows: images of a replica at a time.
+      geometry: how images are cut into patches.
+      policy: of the training.
+      data: what the classifier learned from and was tested on.
     """
-    output = {"signature": probe.signature, "endpoint": probe.endpoint}
-    encode = load_patch_encoder(probe.encoder, seed, geometry.patch_size, **output).patch_latents
+    means = on_replicas(lambda patches: tf.reduce_mean(encode(patches), [1, 2]), strategy, rows)  # [B, D]
 
     def encoded(source: Source, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         every = max(1, source.num_examples // most)
         images = pipeline.plain_images(source, geometry, 256, every=every)
-        patches = pipeline.plain_patches(source, geometry, 64, every=every, policy=policy)
+        batch = rows * strategy.num_replicas_in_sync
+        patches = pipeline.plain_patches(source, geometry, batch, every=every, policy=policy)
         with fetching(source):
             pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
-            found = encode_dataset(patches, encode, math.ceil(source.num_examples / every))
-        return pixels, found.labels, found.latents.mean((1, 2))  # [N, D]
+            found = encode_dataset(patches, means, math.ceil(source.num_examples / every))
+        return pixels, found.labels, found.latents
 
     images, labels, features = encoded(data.test_source, TEST_IMAGES)
     gallery, gallery_labels, others = encoded(data.source, TRAINING_IMAGES)

@@ -22,7 +22,7 @@ from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import COPY, EncoderName
 from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.evaluation.features import encode_dataset, feature_batches
-from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.replicas import on_replicas, own_images
 from cpc_tf.files import write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
@@ -31,6 +31,7 @@ from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
+from cpc_tf.training.agreement import agree
 from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
 from cpc_tf.training.workdir import open_run
 
@@ -45,7 +46,7 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    results, chief = {}, is_chief(config.training)
+    results, shown, chief = {}, {}, is_chief(config.training)
 
     @functools.cache  # called by the first classifier, since several workers must set up their devices before
     def data() -> catalog.Pair:
@@ -64,13 +65,10 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     for title, settings in classifiers(config).items():
         if chief:
             print(f"linear classifier on {title}", flush=True)
-        results[title] = train_and_test(settings, data)
+        results[title], near = train_and_test(settings, data)
+        if near:
+            shown[title] = near
     if chief:
-        shown = {
-            title: picture.neighbours(own.probe, own.training.seed, geometry_of(own), augmentation.policy, data())
-            for title, own in classifiers(config).items()
-            if title != PIXELS
-        }
         drawn = picture.draw(results, shown, data().source.class_names)
         write_file(os.path.join(config.workdir, "linear.png"), drawn)
         near = shown.get(ENCODER)
@@ -93,8 +91,13 @@ def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
     return found
 
 
-def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> dict[str, Any]:
-    """Trains and tests one classifier on `data()`; returns its result, which is also in result.json.
+def train_and_test(
+    config: LinearConfig, data: Callable[[], catalog.Pair]
+) -> tuple[dict[str, Any], picture.Neighbours | None]:
+    """Trains and tests one classifier on `data()`.
+
+    Returns:
+      Its result, which is also in result.json, and the neighbours by its encoder; None of raw pixels.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
@@ -103,6 +106,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         source, test_source, _ = data()
         training, views = config.training, config.probe.cached_views
         geometry, augmentation = geometry_of(config), augment_of(config)
+        agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
         workdir.keep_levels(source.levels)
         with strategy.scope():
             encoder = load_patch_encoder(
@@ -122,10 +126,11 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         numerics = {} if encoder.compiles else {"xla": "off"}
         kind, classes = label_kinds.of(source.several_labels), len(source.class_names)
         trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, classes, strategy, kind)
+        own = own_images(strategy, trainee.rows)
         augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)
 
         def cached(**order) -> tf.data.Dataset:
-            batches = augmented(global_batch=training.batch_size, seed=training.seed)
+            batches = augmented(global_batch=training.batch_size, seed=training.seed, decoded=own)
             encode = on_replicas(trainee.encode, strategy, trainee.rows)
             title = "encoding training images" if workdir.chief else ""
             features = encode_dataset(batches, encode, views * source.num_examples, title)
@@ -134,12 +139,16 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
         batches = replica_batches(training, cached if views else augmented)
         with fetching(source, test_source):
             outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
-            shown = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=augmentation.policy)
+            policy = augmentation.policy
+            shown = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=policy, decoded=own)
             tested = trainee.test(shown)
         scores = kind.score(*tested)
         loop.refuse_divergence(scores, config)
+        near = None
+        if config.probe.encoder != PIXELS:
+            near = picture.neighbours(trainee.encode, strategy, trainee.rows, geometry, policy, data())
         workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, kind))
-        return workdir.finish(
+        result = workdir.finish(
             {
                 "encoder": config.probe.encoder,
                 "identity": encoder.identity.to_json(),
@@ -158,6 +167,7 @@ def train_and_test(config: LinearConfig, data: Callable[[], catalog.Pair]) -> di
                 "wall_seconds": outcome.seconds,
             }
         )
+        return result, near
 
 
 def geometry_of(config: LinearConfig) -> GeometryConfig:

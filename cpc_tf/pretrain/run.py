@@ -15,12 +15,13 @@ from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
-from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.replicas import on_replicas, own_images
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
+from cpc_tf.training.agreement import agree
 from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -50,6 +51,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     if monitor.probe_every and not can_probe:
         needed = "one label a picture" if probed and probed.several_labels else "labels"
         lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
+    agree(strategy, lambda: catalog.described({"split": source, "probe_split": probed}))
     workdir.keep_levels(source.levels)
     if workdir.chief:
         print(catalog.summarized(data, used, lines), flush=True)
@@ -111,6 +113,7 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
             PROBE_ROWS * strategy.num_replicas_in_sync,
             every=every,
             policy=config.augment.policy,
+            decoded=own_images(strategy, PROBE_ROWS),
         )
         with training.averaged(), fetching(source):
             features = encode_dataset(batches, encode, math.ceil(source.num_examples / every))

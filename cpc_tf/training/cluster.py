@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import select
 import signal
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, RunEnded
-from cpc_tf.texts import shown
+from cpc_tf.texts import listed, shown
 
 WAIT = 300  # seconds that a process waits until all others have started
 _SET_UP = 120  # seconds that TensorFlow may then take to connect them: less than WAIT, so that the others still wait
@@ -23,34 +25,85 @@ _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.Cancelled
 _GO = b"all are here"
 
 
+class Member(NamedTuple):
+    """A process of TF_CONFIG that trains."""
+
+    kind: str  # 'chief' or 'worker'
+    task: int  # its number among these
+    address: str  # HOST:PORT
+
+
+_TASK = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")  # as errors name a process
+
+
 class LostWorker(RunEnded):
-    """Another process of the cluster has ended or cannot be reached."""
+    """Another process of the cluster has ended or cannot be reached.
+
+    Args:
+      error: of TensorFlow.
+      who: the processes that are lost, as far as is known.
+    """
 
     status = 6
 
-    def __init__(self, error: tf.errors.OpError):
+    def __init__(self, error: tf.errors.OpError, who: Sequence[str] = ()):
         why = error.message.rpartition("aborted by: ")[2].strip().partition("\n")[0]
         super().__init__(
-            "another process of the cluster has ended or cannot be reached; start the same command again on each "
-            f"machine: the run goes on from its last checkpoint ({why})"
+            f"{listed(who) or 'another process of the cluster'} has ended or cannot be reached; start the same command "
+            f"again on each machine: the run goes on from its last checkpoint ({why})"
         )
 
 
 @contextlib.contextmanager
-def together(strategy: str) -> Iterator[None]:
+def together(strategy: str, members: Sequence[Member] = (), index: int = 0) -> Iterator[None]:
     """Re-raises the errors of a process that lost another one as LostWorker.
 
     Args:
-      strategy: --strategy of the run; nothing is changed unless it is 'multiworker'.
+      strategy: --strategy of the run; nothing is changed unless it is 'multiworker' or 'tpu'.
+      members: the processes that train together.
+      index: of this process among them.
     """
     try:
         yield
     except (*_LOST, RunEnded) as error:
         # Saving and loading are joint operations, too, and their errors have become others.
         cause = error.__cause__ if isinstance(error, RunEnded) else error
-        if strategy != "multiworker" or not isinstance(cause, _LOST):
+        if strategy not in ("multiworker", "tpu") or not isinstance(cause, _LOST):
             raise
-        raise LostWorker(cause) from error
+        tasks = _TASK.findall(cause.message)
+        if strategy == "multiworker":
+            raise LostWorker(cause, _lost(tasks, members, index)) from error
+        if not tasks:  # a bucket that is out of reach
+            raise
+        hosts = sorted({int(task) for _, task in tasks})
+        raise LostWorker(cause, [f"host {host} of the TPU" for host in hosts]) from error
+
+
+def _lost(tasks: Sequence[tuple[str, str]], members: Sequence[Member], index: int) -> list[str]:
+    """Returns the addresses of the other processes that an error names and that do not answer.
+
+    One that does not answer may have lost another itself and ended, and one that an error names may only have reported
+    it. If none is both, those that do not answer are returned, else those that are named.
+
+    Args:
+      tasks: kind and number of each process that the error names.
+      members: all processes.
+      index: of this process.
+    """
+    others = [member for number, member in enumerate(members) if number != index]
+    named = [member for member in others if (member.kind, str(member.task)) in tasks]
+    silent = [member for member in others if not _answers(member.address)]
+    both = [member for member in silent if member in named]
+    return [member.address for member in both or silent or named]
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=2).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def connect(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:

@@ -12,15 +12,18 @@ import tensorflow as tf
 
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
-from cpc_tf.training import cluster, waiting
+from cpc_tf.texts import listed
+from cpc_tf.training import agreement, cluster, waiting
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
 from cpc_tf.training.resume import resume
 from cpc_tf.training.trainee import Trainee
+from cpc_tf.training.weights import Weights
 from cpc_tf.training.workdir import Workdir
 
 Record = dict
+_CHECKED = ("loss", "gradient_norm")  # whose means must be finite
 
 
 class Outcome(NamedTuple):
@@ -73,10 +76,13 @@ def train(
         last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
         return Outcome(step, {**last, "step": step}, records, seconds)
 
-    def diverged(bad: str) -> Diverged:
+    def now(where: str = "") -> str:
         steps = checkpoints.steps()
         kept = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
-        return Diverged(f"{bad} at step {step}; {kept}. {advice(workdir.config, trainee.rates)}")
+        return f"at step {step}{where}; {kept}"
+
+    def diverged(bad: str, where: str = "") -> Diverged:
+        return Diverged(f"{bad} {now(where)}. {advice(workdir.config, trainee.rates)}")
 
     measured = waiting.is_measured(trainee.strategy)
     iterator = iter(
@@ -84,20 +90,23 @@ def train(
             lambda context: waiting.timed(make_dataset(step, context), measured)
         )
     )
-    device_loop = _device_loop(trainee)
+    device_loop, weights = _device_loop(trainee), Weights(trainee.strategy, trainee.trained)
     events = [every for every in (config.checkpoint_every, evaluate_every) if every]
     progress, shown = Progress(train_steps, step), False
     with Deferred() as stop:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
-            record = {name: float(value) for name, value in device_loop(iterator, tf.constant(count)).items()}
+            means, origin = device_loop(iterator, tf.constant(count))
+            record = {name: float(value) for name, value in means.items()}
             step += count
             progress.update(step)
+            if "waiting" in record:
+                record["waiting"], slowest = waiting.longest(trainee.strategy, record["waiting"])
             record["images_per_second"] = progress.rate * config.batch_size
             record["wall_seconds"] = seconds + progress.seconds
-            for name in ("loss", "gradient_norm"):
+            for name in _CHECKED:
                 if not math.isfinite(record.get(name, 0.0)):
-                    raise diverged(f"{name} is {record[name]}")
+                    raise diverged(f"{name} is {record[name]}", _where(trainee.strategy, step - count, origin))
             warning = watch(step, record)
             if evaluate and (step == train_steps or (evaluate_every and step % evaluate_every == 0)):
                 record.update(evaluate())
@@ -108,15 +117,14 @@ def train(
                 _show(progress, record, warning)
                 # Not of the first loop, in which the input begins and the step is compiled.
                 if progress.rate and record.get("waiting", 0.0) > waiting.SHOWN and not shown:
-                    print(f"waiting for data: {record['waiting']:.0%} of a step; see docs/speed.md", flush=True)
+                    share = f"{record['waiting']:.0%} of a step{slowest}"
+                    print(f"waiting for data: {share}; see docs/speed.md", flush=True)
                     shown = True
             # A signal to one process stops all, after the same step.
             stopped = cluster.total(trainee.strategy, stop.number)
             if stopped or finished or step % config.checkpoint_every == 0:
-                for variable in trainee.trained:
-                    # A norm that is not finite: the weights are not, or too large to be squared.
-                    if variable.dtype.is_floating and not math.isfinite(tf.norm(tf.cast(variable, tf.float32))):
-                        raise diverged(f"the norm of {variable.name} is not finite")
+                if bad := weights.not_finite(now):
+                    raise diverged(f"the norm of {bad} is not finite")
                 checkpoints.save(step, write=workdir.chief)
             if stopped:
                 cluster.total(trainee.strategy, 1)  # none ends before all have saved
@@ -127,12 +135,13 @@ def train(
 
 
 def _device_loop(trainee: Trainee) -> Callable:
+    """Returns (iterator, number of steps) -> (means of the metrics of all replicas, `_Origin`)."""
     strategy = trainee.strategy
     step = tf.autograph.experimental.do_not_convert(trainee.train_step)
     measured = waiting.is_measured(strategy)
 
     @tf.function
-    def run(iterator, count: tf.Tensor) -> dict[str, tf.Tensor]:
+    def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
         """Runs `count` steps without returning to Python and returns the means of their metrics.
 
         'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
@@ -140,7 +149,8 @@ def _device_loop(trainee: Trainee) -> Callable:
         totals = {name: tf.zeros([]) for name in trainee.reported}
         began = waiting.now() if measured else None
         waited, last = tf.zeros([], tf.float64), tf.zeros([])
-        for _ in tf.range(count):
+        bad_step, bad = tf.constant(-1), tf.zeros([len(strategy.extended.worker_devices)], tf.bool)
+        for number in tf.range(count):
             element = next(iterator)
             if measured:
                 # On GPUs the host is ahead: this waits for the step before while the next is already under way.
@@ -150,10 +160,35 @@ def _device_loop(trainee: Trainee) -> Callable:
             mean = {name: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, None) for name, value in metrics.items()}
             totals = {name: total + mean[name] for name, total in totals.items()}
             last = tf.add_n(list(mean.values()))
+            checked = tf.add_n([mean[name] for name in _CHECKED if name in mean])
+            if not tf.math.is_finite(checked) and bad_step < 0:
+                # From the next step on the weights of all are not finite.
+                own = strategy.experimental_local_results(metrics["loss"])
+                bad_step, bad = number, tf.logical_not(tf.math.is_finite(tf.stack(own)))
         means = {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
-        return {**means, "waiting": waited / (waiting.now(after=last) - began)} if measured else means
+        if measured:
+            means["waiting"] = waited / (waiting.now(after=last) - began)
+        return means, _Origin(bad_step, bad)
 
     return run
+
+
+class _Origin(NamedTuple):
+    """Where metrics began not to be finite."""
+
+    step: tf.Tensor  # int32 scalar, from 0 in these steps; -1: they are finite
+    replicas: tf.Tensor  # bool [replicas of this process]: whether its loss was not finite in that step
+
+
+def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:
+    """Returns the step and the replicas in which metrics began not to be finite, for a message."""
+    number = int(origin.step)
+    if number < 0 or strategy.num_replicas_in_sync == 1:
+        return "" if number < 0 else f" (since step {before + number + 1})"
+    bad = agreement.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
+    names = [name for name, own in zip(agreement.replica_names(strategy), bad) if own]
+    those = "all replicas" if bad.all() else f"{listed(names)} alone" if names else "no replica"
+    return f" (since step {before + number + 1}, in which the loss of {those} was not finite)"
 
 
 def _show(progress: Progress, record: Record, warning: str | None) -> None:

@@ -17,6 +17,7 @@ from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 from cpc_tf.training import cluster
+from cpc_tf.training.cluster import Member
 from cpc_tf.training.config import TrainingConfig
 
 
@@ -94,7 +95,8 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
     """
     if name == "multiworker":
         # Before anything looks at the devices: its collective ops are set up with them.
-        return cluster.connect(*_rank())
+        processes, index = members()
+        return cluster.connect([process.address for process in processes], index)
     if name == "tpu":
         tpu = tpu or "local"
         try:
@@ -140,11 +142,11 @@ def is_chief(training: TrainingConfig) -> bool:
     """
     if training.strategy != "multiworker":
         return True
-    return _rank()[1] == 0
+    return members()[1] == 0
 
 
-def _rank() -> tuple[list[str], int]:
-    """Returns (addresses of the processes that train, the number of this one) of TF_CONFIG; the chief is number 0.
+def members() -> tuple[list[Member], int]:
+    """Returns the processes of TF_CONFIG that train, the chief first, and the number of this one among them.
 
     Raises:
       ConfigError: this process is none of them.
@@ -152,14 +154,15 @@ def _rank() -> tuple[list[str], int]:
     processes, task = _cluster()
     if not processes:
         return [], 0
-    members = [(kind, str(index)) for kind in ("chief", "worker") for index in range(len(processes.get(kind, ())))]
-    mine = (task.get("type"), str(task.get("index", 0)))
-    if mine not in members:
+    kinds = [kind for kind in ("chief", "worker") if kind in processes]
+    found = [Member(kind, index, address) for kind in kinds for index, address in enumerate(processes[kind])]
+    names, own = [(member.kind, str(member.task)) for member in found], (task.get("type"), str(task.get("index", 0)))
+    if own not in names:
         raise ConfigError(
             f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
             "'worker' of its cluster, since only these train"
         )
-    return [processes[kind][int(index)] for kind, index in members], members.index(mine)
+    return found, names.index(own)
 
 
 def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -229,18 +230,27 @@ class Trainee(tf.Module, abc.ABC):
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Sets the model's weights to their averages, if there are any, and restores them at the end."""
+        """Exchanges the model's weights and their averages, if there are any, and exchanges them back at the end."""
         if self.average is None:
             yield
             return
-        raw = [tf.identity(variable) for variable in self._averaged]
-        for variable, average in zip(self._averaged, self.average.averages):
-            variable.assign(average)
+        self._exchange()
         try:
             yield
         finally:
-            for variable, value in zip(self._averaged, raw):
-                variable.assign(value)
+            self._exchange()
+
+    @functools.cached_property
+    def _exchange(self) -> Callable[[], None]:
+        """Each replica exchanges its own copies: no weight is sent to another device or to the host."""
+
+        def exchange() -> None:
+            for variable, average in zip(self._averaged, self.average.averages):
+                value = variable.read_value()
+                variable.assign(average)
+                average.assign(value)
+
+        return tf.function(lambda: self.strategy.run(exchange), autograph=False)
 
 
 def in_parts(inputs: Sequence[tf.Tensor], parts: int) -> list[tf.Tensor]:

@@ -20,10 +20,11 @@ from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writ
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, flatten, to_flagfile
 from cpc_tf.texts import shown
 from cpc_tf.training import cluster
+from cpc_tf.training.agreement import about_program, about_settings, agree
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import AccumulatingConfig
 from cpc_tf.training.lock import locked
-from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
+from cpc_tf.training.strategy import is_chief, members, strategy_of, wants_xla
 
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
@@ -57,9 +58,12 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
     workdir = Workdir(config, task, is_chief(config.training))
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
     lock = locked(workdir.path) if workdir.chief else contextlib.nullcontext()
-    with lock, cluster.together(config.training.strategy):
+    kind = "tpu" if config.training.tpu else config.training.strategy
+    with lock, cluster.together(kind, *(members() if kind == "multiworker" else ())):
         try:
             strategy, flags = strategy_of(config.training), flatten(config)
+            agree(strategy, lambda: about_program(task))
+            agree(strategy, lambda: about_settings(config))
             if workdir.chief:
                 xla = wants_xla(flags.get("xla", "off"), strategy)
                 precision = flags.get("precision", "float32")

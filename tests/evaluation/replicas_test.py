@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.replicas import on_replicas, own_images
+from cpc_tf.training import agreement
 from cpc_tf.training.strategy import make_strategy
 
 
@@ -57,3 +58,32 @@ def test_a_replica_computes_only_its_own_rows(two_replicas):
 
     on_replicas(count, two_replicas, 3)(tf.zeros([6, 2]))
     assert [int(copy) for copy in two_replicas.experimental_local_results(rows)] == [3, 3]
+
+
+def test_each_process_needs_the_images_that_its_replicas_compute(two_replicas, monkeypatch):
+    """Two processes of one replica each are played by two replicas."""
+    assert own_images(two_replicas, 3) is None
+    monkeypatch.setattr(agreement, "addresses", lambda strategy: ["first:1", "second:1"])
+    numbers, apart = tf.range(6), []
+    for process in (0, 1):
+        monkeypatch.setattr(agreement, "process", lambda strategy, process=process: process)
+        own = own_images(two_replicas, 3)
+        apart.append([int(place) for place in range(12) if own(place)])
+    assert apart == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
+
+    def where(x):
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.stack([x, tf.fill(tf.shape(x), replica)], 1)
+
+    apply = on_replicas(where, two_replicas, 3)
+    for count in (6, 2):  # the last batch, too
+        assert apply(numbers[:count]).numpy().tolist() == [[i, i // 3] for i in range(count)]
+
+
+def test_a_tpu_compiles_one_program(two_replicas, monkeypatch):
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", type(two_replicas))  # as which it is taken here
+    shapes = []
+    apply = on_replicas(lambda x: shapes.append(x.shape) or x, two_replicas, 4)
+    for count in (8, 1, 3):
+        assert apply(tf.range(count)).numpy().tolist() == [*range(count)]
+    assert shapes == [[4], [4]]

@@ -119,5 +119,76 @@ def test_errors_of_a_lost_worker_become_one():
         raise OSError("full")
 
 
+def test_the_lost_one_is_named_and_not_those_that_ended_for_its_sake():
+    with socket.create_server(("", 0)) as alive:
+        here = alive.getsockname()[1]
+        ports = {("chief", 0): here, ("worker", 0): 1, ("worker", 1): 2, ("worker", 2): here}
+        members = [cluster.Member(*name, f"localhost:{port}") for name, port in ports.items()]
+        message = "Error reported from /job:chief/task:0: Task /job:worker/replica:0/task:1 heartbeat timeout"
+        lost = tf.errors.UnavailableError(None, None, message)
+        with pytest.raises(cluster.LostWorker, match="^localhost:2 has"), cluster.together("multiworker", members):
+            raise lost
+        # No process is named, or only one that answers: those that do not.
+        assert cluster._lost([], members, 3) == ["localhost:1", "localhost:2"]
+        assert cluster._lost([("chief", "0")], members, 3) == ["localhost:1", "localhost:2"]
+        # All answer, as one that hangs does; a process never names itself.
+        both = [members[0], members[3]]
+        assert cluster._lost([("worker", "2"), ("chief", "0")], both, 0) == [members[3].address]
+
+
+def test_the_host_of_a_tpu_is_named_and_a_bucket_is_none():
+    lost = tf.errors.UnavailableError(None, None, "Socket closed, from remote target /job:worker/replica:0/task:3:")
+    with pytest.raises(cluster.LostWorker, match="^host 3 of the TPU has ended"), cluster.together("tpu"):
+        raise lost
+    with pytest.raises(tf.errors.UnavailableError), cluster.together("tpu"):
+        raise tf.errors.UnavailableError(None, None, "gs://bucket: try again")
+
+
+PLAYED = """
+import sys, os
+from cpc_tf.training import agreement, cluster
+index, *addresses = int(sys.argv[1]), *sys.argv[2:]
+strategy = cluster.connect(addresses, index)
+members = [cluster.Member("worker", number, address) for number, address in enumerate(addresses)]
+print(agreement.replica_names(strategy), agreement.gathered(strategy, [[index + 5, -1]]).tolist())
+agreement.agree(strategy, lambda: {"--seed": 1})
+try:
+    agreement.agree(strategy, lambda: {"--seed": 1, "--split": f"{index} images"})
+except Exception as error:
+    print(type(error).__name__, error, flush=True)
+if index:
+    os._exit(9)
+try:
+    with cluster.together("multiworker", members, index):
+        while True:
+            cluster.total(strategy, 1)
+except cluster.LostWorker as error:
+    print(error, flush=True)
+    os._exit(6)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_tell_who_differs_and_who_is_lost():
+    with socket.socket() as one, socket.socket() as two:
+        for each in (one, two):
+            each.bind(("localhost", 0))
+        addresses = [f"localhost:{each.getsockname()[1]}" for each in (one, two)]
+    started = []
+    for index in (0, 1):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        command = [sys.executable, "-c", PLAYED, str(index), *addresses]
+        environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
+        started.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+    outputs = [process.communicate(timeout=200)[0] for process in started]
+    assert [process.returncode for process in started] == [6, 9], outputs
+    names = [f"CPU:0 of {address}" for address in addresses]
+    differ = f"differ in --split: 0 images at {addresses[0]}, 1 images at {addresses[1]};"
+    for output in outputs:
+        assert f"{names} [[5, -1], [6, -1]]\n" in output
+        assert differ in output
+    assert f"\n{addresses[1]} has ended or cannot be reached; start the same command" in outputs[0]
+
+
 def test_the_total_of_one_process_is_its_own():
     assert cluster.total(tf.distribute.get_strategy(), 7) == 7

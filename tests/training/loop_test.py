@@ -133,6 +133,22 @@ def test_nan_stops_and_names_the_last_good_checkpoint(tmp_path):
     assert Checkpoints(str(tmp_path / "run"), Adder().checkpoint).steps() == [10]
 
 
+def test_the_replica_whose_loss_was_no_number_first_is_named(tmp_path, two_replicas):
+    """From the next step on it is none on any replica."""
+
+    class Bad(Adder):
+        def train_step(self, batch):
+            first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+            limit = tf.where(first, 32, 30)  # of numbers of which a step has two
+            return {"loss": tf.where(batch >= tf.cast(limit, tf.int64), math.nan, 1.0)}
+
+    config, bad = _config(tmp_path), Bad()
+    bad.strategy = two_replicas
+    wanted = r"loss is nan at step 18 \(since step 16, in which the loss of CPU:1 alone was not finite\); the last good"
+    with pytest.raises(loop.Diverged, match=wanted):
+        loop.train(bad, _numbers, config.training, 31, Workdir(config, "pretrain"))
+
+
 class Huge(Adder):
     """Its loss stays small, but from step `above` on its weight is no longer a number that can be computed with."""
 

@@ -8,7 +8,7 @@ from cpc_tf.data import boxes as box
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.decoding.decode import decode, image_size
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import NO_LABEL, DetectionSource
+from cpc_tf.data.sources.source import NO_LABEL, DetectionSource, Select
 from cpc_tf.data.views import canvas
 
 
@@ -53,8 +53,12 @@ def batches(
     return pipeline.endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
-def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int) -> tf.data.Dataset:
+def plain_batches(
+    source: DetectionSource, config: CanvasConfig, batch_size: int, decoded: Select = None
+) -> tf.data.Dataset:
     """Returns each image, in order, at the test area, with all its objects.
+
+    Of images that are not `decoded`, by their places, the pixels are black; None: all are.
 
     Returns:
       With n the largest number of objects of an image of the batch; the last batch may be smaller:
@@ -69,7 +73,7 @@ def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int
     view = canvas.plain(config)
 
     def prepare(example):
-        shown, scale = _shown(example, view, config, source.levels)
+        shown, scale = _shown(example, view, config, source.levels, decoded)
         return {**shown, "scale": scale, **{name: example[name] for name in ("name", "boxes", "labels", "difficult")}}
 
     examples = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
@@ -77,12 +81,17 @@ def plain_batches(source: DetectionSource, config: CanvasConfig, batch_size: int
     return examples.padded_batch(batch_size, padding_values=fill).prefetch(tf.data.AUTOTUNE)
 
 
-def _shown(example, view, config, levels):
+def _shown(example, view, config, levels, decoded=None):
     """Returns {'image', 'size'} of an example on the canvas, and its scale, float32 [2]."""
     full = image_size(example["encoded"])
     size = canvas.fitted(full, view.area, config)
-    image = decode(example["encoded"], canvas.min_decode_side(config), levels)
-    image = canvas.show(image, size, view, config)
+
+    def show():
+        image = decode(example["encoded"], canvas.min_decode_side(config), levels)
+        return canvas.show(image, size, view, config)
+
+    shape = [config.canvas_height, config.canvas_width, 3]
+    image = pipeline.black_unless(decoded, example["counter"], show, shape)
     return {"image": image, "size": size}, tf.cast(size, tf.float32) / tf.cast(full, tf.float32)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -11,7 +11,7 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.policies import Policy
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.decoding.decode import decode
-from cpc_tf.data.sources.source import Examples, Source
+from cpc_tf.data.sources.source import Examples, Select, Source
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import RandomSizedCrop, View
 
@@ -29,6 +29,7 @@ def batches(
     start_step: int = 0,
     shard: tuple[int, int] = (0, 1),
     per_batch: int | None = None,
+    decoded: Select = None,
 ) -> tf.data.Dataset:
     """Returns endless batches of augmented views; the same bits for the same (seed, step) on any machine.
 
@@ -47,6 +48,7 @@ def batches(
       shard: (index of this host, number of hosts).
       per_batch: images per element of the dataset, e.g. of one replica; it must divide this host's rows, which are then
         spread over several elements in order. Default: all of this host's rows.
+      decoded: the counters of images whose pixels are needed, the others are black; None: all.
 
     Returns:
       {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite.
@@ -54,14 +56,22 @@ def batches(
     Raises:
       ValueError: global_batch is not divisible by the hosts and per_batch.
     """
-    prepare = _cut(view, geometry, augmentation, seed, source.levels)
+    prepare = _cut(view, geometry, augmentation, seed, source.levels, decoded)
     return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
 def image_views(
-    source: Source, geometry: ImageConfig, augmentation: AugmentConfig, batch_size: int, views: int, seed: int
+    source: Source,
+    geometry: ImageConfig,
+    augmentation: AugmentConfig,
+    batch_size: int,
+    views: int,
+    seed: int,
+    decoded: Select = None,
 ) -> tf.data.Dataset:
     """Goes through a source in order `views` times; each time each image is another RandomSizedCrop.
+
+    Of images that are not `decoded`, by their places in the whole, the pixels are black; None: all are.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -70,24 +80,40 @@ def image_views(
     def once(view):
         return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
 
-    prepare = _cut(RandomSizedCrop(), geometry, augmentation, seed, source.levels)
+    prepare = _cut(RandomSizedCrop(), geometry, augmentation, seed, source.levels, decoded)
     return _batched(tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False)
 
 
-def _cut(view, geometry, augmentation, seed, levels):
+def _cut(view, geometry, augmentation, seed, levels, decoded):
     def prepare(example):
-        cut = view.cut(example["encoded"], example["counter"], geometry, augmentation, seed, levels)
-        return {view.key: cut, "label": example["label"]}
+        def cut():
+            return view.cut(example["encoded"], example["counter"], geometry, augmentation, seed, levels)
+
+        shown = black_unless(decoded, example["counter"], cut, view.shape(geometry))
+        return {view.key: shown, "label": example["label"]}
 
     return prepare
 
 
+def black_unless(decoded: Select, place: tf.Tensor, make: Callable[[], tf.Tensor], shape: Sequence[int]) -> tf.Tensor:
+    """Returns make(), uint8 of this shape, or zeros if the image at this place is not to be `decoded`."""
+    if decoded is None:
+        return make()
+    return tf.cond(decoded(place), make, lambda: tf.zeros(shape, tf.uint8))
+
+
 def plain_patches(
-    source: Source, geometry: GeometryConfig, batch_size: int, every: int = 1, policy: Policy | None = None
+    source: Source,
+    geometry: GeometryConfig,
+    batch_size: int,
+    every: int = 1,
+    policy: Policy | None = None,
+    decoded: Select = None,
 ) -> tf.data.Dataset:
     """Returns the patches of the centre crop of each image (or each `every`-th), in order, without augmentation.
 
-    They are grey if the encoder learned with a `policy` that makes all patches grey; see `augment.at_test`.
+    They are grey if the encoder learned with a `policy` that makes all patches grey; see `augment.at_test`. Of images
+    that are not `decoded`, by their places among those that are shown, the pixels are black; None: all are.
 
     Returns:
       {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -97,7 +123,7 @@ def plain_patches(
         shown = augment.at_test(image, policy) if policy else image
         return geo.grid_of_patches(shown, geometry.patch_size, geometry.patch_stride)
 
-    return _plain(source, geometry, batch_size, every, "patches", patches)
+    return _plain(source, geometry, batch_size, every, "patches", patches, decoded)
 
 
 def plain_images(
@@ -106,10 +132,11 @@ def plain_images(
     batch_size: int,
     every: int = 1,
     policy: Policy | None = None,
+    decoded: Select = None,
 ) -> tf.data.Dataset:
     """Returns the centre crop of each image (or each `every`-th), in order, without augmentation.
 
-    They are grey after training with a `policy` that makes all images grey, as in `plain_patches`.
+    They are grey after training with a `policy` that makes all images grey, and black, as in `plain_patches`.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.
@@ -118,13 +145,17 @@ def plain_images(
     def shown(image):
         return augment.at_test(image, policy) if policy else image
 
-    return _plain(source, geometry, batch_size, every, "image", shown)
+    return _plain(source, geometry, batch_size, every, "image", shown, decoded)
 
 
-def _plain(source, geometry, batch_size, every, key, cut):
+def _plain(source, geometry, batch_size, every, key, cut, decoded):
     def prepare(example):
-        image = decode(example["encoded"], geometry.resize, source.levels)
-        return {key: cut(geo.plain(image, geometry)), "label": example["label"]}
+        def plain():
+            return geo.plain(decode(example["encoded"], geometry.resize, source.levels), geometry)
+
+        side = geometry.image_size
+        image = black_unless(decoded, example["counter"] // every, plain, [side, side, 3])
+        return {key: cut(image), "label": example["label"]}
 
     return _batched(source.ordered().shard(every, 0), prepare, batch_size, drop_remainder=False)
 

@@ -49,6 +49,10 @@ class BoxesFolder(DetectionSource):
     def ordered(self) -> tf.data.Dataset:
         return self._with_objects(self._files.ordered())
 
+    def identity(self) -> bytes:
+        objects = tf.nest.flatten(self._objects, expand_composites=True)
+        return self._files.identity() + b"".join(tf.io.serialize_tensor(values).numpy() for values in objects)
+
     def changed(self) -> list[str]:
         return self._files.changed()
 

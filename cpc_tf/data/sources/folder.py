@@ -44,6 +44,9 @@ class FolderSource(IndexedSource):
     def names(self) -> list[str]:
         return list(self._files.names)
 
+    def identity(self) -> bytes:
+        return "\n".join(self._files.names).encode() + self._files.stats[:, 0].tobytes() + self.labels().tobytes()
+
     def changed(self) -> list[str]:
         root, names, stats, _ = self._files
         differ = (check_cache.stats(root, names) != stats).any(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import hashlib
 from collections.abc import Mapping
 from typing import Callable, NamedTuple, Optional
 
@@ -70,6 +71,15 @@ class Examples(abc.ABC):
     @abc.abstractmethod
     def ordered(self) -> tf.data.Dataset:
         """Gives each example once, in the order of the files; `counter` is the position."""
+
+    def described(self) -> str:
+        """Returns counts and a digest, which other files, labels or names of classes would change."""
+        digest = hashlib.sha256(repr((self.class_names, self.levels)).encode() + self.identity()).hexdigest()[:8]
+        return f"{self.num_examples:,} images, {len(self.class_names)} classes, digest {digest}"
+
+    def identity(self) -> bytes:
+        """Returns what tells its files and labels from others, as far as it is known without reading an image."""
+        return b""
 
     def changed(self) -> list[str]:
         """Returns the paths of the files that have changed or vanished since this was opened, as far as is known."""

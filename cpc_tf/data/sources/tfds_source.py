@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import os
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,7 @@ from cpc_tf.data import boxes as box
 from cpc_tf.data import keys
 from cpc_tf.data.config import RANGE
 from cpc_tf.data.decoding.decode import image_size
-from cpc_tf.data.sources import levels
+from cpc_tf.data.sources import check_cache, levels
 from cpc_tf.data.sources.source import (
     FOREVER,
     NO_LABEL,
@@ -72,6 +73,11 @@ class Records(Examples):
     def ordered(self) -> tf.data.Dataset:
         records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64)).enumerate()
         return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+    def identity(self) -> bytes:
+        folders, names = zip(*(os.path.split(path) for path in self._files))
+        sizes = check_cache.stats(folders[0], list(names))[:, 0]
+        return "\n".join(names).encode() + b"".join(x.tobytes() for x in (sizes, self._skips, self._takes))
 
     def damaged(self) -> list[str]:
         def is_sound(path):

@@ -144,3 +144,12 @@ def test_plain_batches_show_each_image_once_with_its_objects_as_they_are():
     areas = [np.prod(image["size"]) for image in images]
     np.testing.assert_allclose(np.delete(areas, 4), 1500, rtol=0.03)
     assert areas[4] < 1000, "the canvas bounds it"
+
+
+def test_only_some_images_are_decoded_with_all_objects():
+    whole, part = (
+        take(detection_pipeline.plain_batches(SOURCE, CONFIG, 3, decoded), 1)[0]
+        for decoded in (None, lambda place: place == 1)
+    )
+    assert [bool(image.any()) for image in part.pop("image")] == [False, True, False]
+    assert_same([part], [{name: values for name, values in whole.items() if name != "image"}])

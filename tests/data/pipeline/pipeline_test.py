@@ -217,3 +217,26 @@ def test_views_are_the_images_in_order_each_time_differently(source):
             image = geo.random_sized_crop(tf.io.decode_png(example["encoded"]), 8, 0.3, 4 / 3, 1, counter)
             np.testing.assert_array_equal(pixels[10 * view + place], geo.mirror(image, 1, counter))
     assert (pixels[:10] != pixels[10:]).any()
+
+
+@pytest.mark.parametrize("made", ["patches", "every second", "images", "views", "batches"])
+def test_only_some_images_are_decoded_and_these_are_the_same(source, made):
+    """The share of the second of two processes that compute batches of 4 together: places 2, 3, 6, 7, 10, 11, ..."""
+
+    def make(**options):
+        if made == "images":
+            return pipeline.plain_images(source, WHOLE, 4, **options)
+        if made == "views":
+            return pipeline.image_views(source, WHOLE, NONE, 4, 2, 1, **options)
+        if made == "batches":
+            return pipeline.batches(source, PatchGrid(), GEOMETRY, NONE, global_batch=4, seed=1, **options)
+        return pipeline.plain_patches(source, GEOMETRY, 4, every=2 if made == "every second" else 1, **options)
+
+    whole, part = take(make(), 5), take(make(decoded=lambda place: place % 4 // 2 == 1), 5)
+    assert len(whole) == len(part)
+    for all_of, own in zip(whole, part):
+        (key,) = all_of.keys() - {"label"}
+        np.testing.assert_array_equal(own[key][2:4], all_of[key][2:4])
+        assert all_of[key][:2].any()
+        assert not own[key][:2].any()
+        np.testing.assert_array_equal(own["label"], all_of["label"])
