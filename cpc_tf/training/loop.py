@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
-from cpc_tf.training import cluster, waiting
+from cpc_tf.training import cluster, feeds, waiting
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
@@ -38,6 +38,7 @@ class Diverged(RunEnded):
     status = 3
 
 
+@feeds.connected()
 def train(
     trainee: Trainee,
     make_dataset: Callable[[int, tf.distribute.InputContext], tf.data.Dataset],
