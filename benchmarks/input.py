@@ -80,26 +80,7 @@ def _measure(preset: str) -> float:
     """Returns images per second of CPU time of this process, bound to one core."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
-    import tensorflow as tf
-
-    from cpc_tf.data.pipeline import pipeline
-    from cpc_tf.data.sources.source import NO_LABEL, IndexedSource
-
-    class Pictures(IndexedSource):
-        class_names = ()
-
-        def __init__(self, encoded: list[bytes]):
-            self.num_examples, self._encoded = len(encoded), tf.constant(encoded)
-
-        def read(self, index):
-            return {"encoded": self._encoded[index], "label": tf.constant(NO_LABEL, tf.int64)}
-
-    config = _config(preset)
-    source, view = Pictures(_images(preset)), config.objective.kind.VIEW
-    if _TEST.value:  # of a classifier of patches
-        batches = iter(pipeline.plain_patches(source, config.geometry, BATCH).repeat())
-    else:
-        batches = iter(pipeline.batches(source, view, config.geometry, config.augment, global_batch=BATCH, seed=0))
+    batches = iter(dataset(preset, _images(preset), _TEST.value))
     for _ in range(8):  # fills what is read ahead
         next(batches)
     start, images = time.process_time(), 0
@@ -109,11 +90,41 @@ def _measure(preset: str) -> float:
     return images / (time.process_time() - start)
 
 
+def dataset(preset: str, encoded: list[bytes], test: bool = False):
+    """Returns endless batches of BATCH images with the settings of a preset, a tf.data.Dataset.
+
+    With `test` they are those of a classifier of patches when it is tested.
+    """
+    import tensorflow as tf
+
+    from cpc_tf.data.pipeline import pipeline
+    from cpc_tf.data.sources.source import NO_LABEL, IndexedSource
+
+    class Pictures(IndexedSource):
+        class_names = ()
+        num_examples = len(encoded)
+        _encoded = tf.constant(encoded)
+
+        def read(self, index):
+            return {"encoded": self._encoded[index], "label": tf.constant(NO_LABEL, tf.int64)}
+
+    config = _config(preset)
+    if test:
+        return pipeline.plain_patches(Pictures(), config.geometry, BATCH).repeat()
+    view = config.objective.kind.VIEW
+    return pipeline.batches(Pictures(), view, config.geometry, config.augment, global_batch=BATCH, seed=0)
+
+
 def _images(preset: str) -> list[bytes]:
-    """Returns encoded images: those of --pictures, or photographs in the usual size of the preset's data."""
-    if _PICTURES.value:
-        found = sorted(pathlib.Path(_PICTURES.value).rglob("*.[jJ][pP]*[gG]"))
-        return [path.read_bytes() for path in found[:: max(1, len(found) // 200)][:200]]
+    """Returns those of --pictures, or made-up ones."""
+    if not _PICTURES.value:
+        return made_up(preset)
+    found = sorted(pathlib.Path(_PICTURES.value).rglob("*.[jJ][pP]*[gG]"))
+    return [path.read_bytes() for path in found[:: max(1, len(found) // 200)][:200]]
+
+
+def made_up(preset: str) -> list[bytes]:
+    """Returns encoded images: photographs in the usual size of the preset's data."""
     from cpc_tf.data.sources import photos
 
     size, encoded = _size(preset), []

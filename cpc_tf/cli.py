@@ -19,8 +19,8 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
     """Runs a binary: defines the flags of `config_class`, parses them, calls `function(config)`, exits.
 
     A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 4
-    where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 143
-    after SIGTERM, 130 after SIGINT.
+    where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 8
+    where a feed was lost, 143 after SIGTERM, 130 after SIGINT.
     """
     flags.DEFINE_string(
         "preset", None, "Name of a preset, such as 'photos/pretrain'; flags after it win", module_name=sys.argv[0]

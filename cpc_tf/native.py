@@ -27,6 +27,8 @@ FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fn
 
 _SHARED = pathlib.Path(__file__).parent  # the folder of native.h
 
+_LOADED: dict[str, str] = {}
+
 _ALLOWED = contextvars.ContextVar("allowed", default=False)
 
 
@@ -46,6 +48,11 @@ def allowed(value: bool = True) -> Iterator[None]:
 def is_allowed() -> bool:
     """Returns whether we are inside `allowed`."""
     return _ALLOWED.get()
+
+
+def loaded() -> dict[str, str]:
+    """Returns {name: file} of the libraries that this process has loaded; equal files compute the same."""
+    return dict(_LOADED)
 
 
 def runs_on_cpu() -> bool:
@@ -99,9 +106,11 @@ class Library:
         """Returns the module of the library's operations, built first if needed. Raises BuildError."""
         path = self.build()
         try:
-            return tf.load_op_library(str(path))
+            module = tf.load_op_library(str(path))
         except (tf.errors.OpError, OSError) as error:
             raise BuildError(f"cannot load {path}: {error}") from error
+        _LOADED[self.name] = path.name
+        return module
 
     def _flags(self) -> list[str]:
         return [*FLAGS, *tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]

@@ -1,4 +1,4 @@
-"""Starts a command again while it ends without a fault of its own: killed, or since another worker was lost.
+"""Starts a command again while it ends without a fault of its own: killed, or since another worker or a feed was lost.
 
     python -m cpc_tf.restart -- python -m cpc_tf.pretrain --strategy=multiworker ...
 
@@ -14,9 +14,11 @@ import time
 from collections.abc import Sequence
 
 from cpc_tf.training.cluster import LostWorker
+from cpc_tf.training.feeds import LostFeed
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 RESTARTS = 20  # most within an hour
+LOST = {LostWorker.status: "another worker was lost", LostFeed.status: "a feed was lost"}
 PAUSE = 5  # seconds before the first restart
 
 
@@ -66,8 +68,8 @@ def _run_once(command: Sequence[str], received: Sequence[int]) -> tuple[str, int
             passed += 1
         time.sleep(0.1)
     status = process.returncode
-    if status == LostWorker.status:
-        return "another worker was lost", status
+    if status in LOST:
+        return LOST[status], status
     if status < 0 and -status not in STOPS:
         return f"ended by {signal.Signals(-status).name}", 128 - status
     return "", 128 - status if status < 0 else status

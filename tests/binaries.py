@@ -5,6 +5,7 @@ import pathlib
 
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.export.run import ExportConfig
+from cpc_tf.feed.config import FeedConfig
 from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.report.config import ReportConfig
@@ -17,6 +18,7 @@ SETTINGS = {
     "cpc_tf.embed": EmbedConfig,
     "cpc_tf.predict": PredictConfig,
     "cpc_tf.export": ExportConfig,
+    "cpc_tf.feed": FeedConfig,
     "export": ExportConfig,  # the same in a checkout
     "cpc_tf.launch": LaunchConfig,  # before the `--`
 }

@@ -43,6 +43,7 @@ ALLOWED = {
     "predict": SHARED | {"pictures", "results"},
     "report": SHARED | {"results", "tasks"},
     "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
+    "feed": BASE | {"augment", "training"},
     "launch": {"cli", "settings", "tasks", "termination", "texts"},
     "api": SHARED | {"pictures", "tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
 }

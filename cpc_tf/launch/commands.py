@@ -13,6 +13,7 @@ _SCRIPT = f"{_FOLDER}/cpc_tf/launch/host.sh"
 # One host: its process loads the library of the TPU. A pod: servers on all hosts hold the TPU, the process finds them.
 _ONE_HOST = ("NEXT_PLUGGABLE_DEVICE_USE_C_API=true", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so")
 _POD = ("TPU_NAME={name}", "TPU_LOAD_LIBRARY=0")
+_FEED_PORT = 8480
 # Notices within two minutes that the connection is lost.
 _ALIVE = ("--ssh-flag=-oServerAliveInterval=30", "--ssh-flag=-oServerAliveCountMax=4")
 
@@ -70,9 +71,15 @@ def install(config: LaunchConfig) -> list[str]:
     return _ssh(config, f"{unpack} && bash {_SCRIPT} install", "all")
 
 
+def feed(config: LaunchConfig) -> list[str]:
+    """Starts a feed on each host, and returns once all are ready."""
+    return _ssh(config, shlex.join(["bash", _SCRIPT, "feed", str(_FEED_PORT)]), "all")
+
+
 def start(config: LaunchConfig, training: Training) -> list[str]:
     """Starts the training on the first host, where it goes on without a connection."""
     variables = [each.format(name=config.name) for each in (_POD if config.is_pod else _ONE_HOST)]
+    variables += [f"CPC_TF_FEED=:{_FEED_PORT}"] * training.is_fed  # the one beside each host
     train = ["env", "PYTHONUNBUFFERED=1", *variables, "python3", "-m", "cpc_tf", training.task, "--flagfile=run.flags"]
     how = (str(config.restarts), f"{config.pause:g}")
     return _first_host(config, "start", *how, training.task, training.workdir, *train)
@@ -104,7 +111,7 @@ def script(config: LaunchConfig, training: Training, archive: str) -> str:
     steps = {
         "Create the TPU": [queue(config) if config.queue else create(config), ready],
         "Ship the code, which lies in the file named here, and install it": [ship(config, archive), install(config)],
-        "Train": [start(config, training), follow(config, 1, 0), state(config)],
+        "Train": [*([feed(config)] * training.is_fed), start(config, training), follow(config, 1, 0), state(config)],
         "Delete the TPU, which costs money until then": [delete_request(config) if config.queue else delete(config)],
         "Bring the result": [["mkdir", "-p", training.local], fetch(training)],
     }

@@ -19,6 +19,7 @@ from cpc_tf.settings import ConfigError
 _ATTEMPTS = 5  # to run a command on a TPU that is ready, before the training runs
 _SAVING = 300  # seconds for the training to end its step and save it
 _STOPPED = 143  # status of a training that SIGTERM ended, as when its host is restarted
+_LOST_FEED = 8  # status of a training whose feed has not come again, as when another host is restarted
 
 
 class Lost(Exception):
@@ -48,13 +49,17 @@ class Hosts:
         if not self._is_running():
             self._prepare()
             self._start()
-        self.busy, position = True, 0
+        self.busy, position, lost = True, 0, 0
         while True:
             position = self._follow(position)
             state = self._state()
             ended = re.fullmatch(r"ended (\d+) (\d+)", state)
             if ended and int(ended[2]) > position:
                 Wait(self._config)("the connection was lost, the training has ended")
+                continue
+            if ended and int(ended[1]) == _LOST_FEED and lost < self._config.restarts:
+                lost += 1
+                self._start()
                 continue
             if ended and int(ended[1]) != _STOPPED:
                 self.busy = False
@@ -97,8 +102,10 @@ class Hosts:
         self._call(commands.install(self._config))
 
     def _start(self) -> None:
-        """Starts the training on the first host."""
-        # A feed (`cpc-tf feed`) beside each host would start here: a command for all hosts, as `install` is.
+        """Starts the training on the first host, and before it a feed on each host that lacks one."""
+        if self._training.is_fed:
+            say("starting a feed beside each host")
+            self._call(commands.feed(self._config))
         say(f"starting {self._training.title}")
         self._call(commands.start(self._config, self._training))
 

@@ -1,16 +1,45 @@
 #!/usr/bin/env bash
 # What `cpc-tf launch` runs on the hosts of a TPU. Everything lies in the folder where the code was unpacked:
-# log, and, once the training has ended for good, its status. While the training lives it holds the file `lock`.
+# log, feed.log, and, once the training has ended for good, its status. While the training lives it holds the file `lock`,
+# while a feed is kept running that holds `feed.lock`.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
 
-running() { ! flock --shared --nonblock lock true; }
+running() { ! flock --shared --nonblock "${1:-lock}" true; }
 
 case $1 in
 install)
+  ! running feed.lock || kill -KILL -- "-$(cat feed.pid)" # it has the code of an earlier run
   python3 -m pip install --quiet --disable-pip-version-check -r requirements.txt
   rm -f log # of an earlier run
+  ;;
+
+# feed PORT: starts a feed that is started again whenever it ends, and returns once it is ready. If one is: nothing.
+feed)
+  exec 8> feed.lock
+  if flock --timeout 2 8; then
+    rm -f feed.log
+    setsid bash "$here/host.sh" keep "$2" < /dev/null > /dev/null 2>&1 & # with file 8, the lock
+    echo $! > feed.pid
+  fi
+  exec 8>&-
+  until grep -q "^feed: ready" feed.log 2> /dev/null; do
+    running feed.lock || {
+      tail --lines=5 feed.log >&2
+      exit 1
+    }
+    sleep 0.1
+  done
+  ;;
+
+keep)
+  while true; do
+    status=0
+    TPU_LOAD_LIBRARY=0 python3 -m cpc_tf feed --port="$2" >> feed.log 2>&1 || status=$?
+    [ "$status" != 2 ] || break # it cannot work on this host
+    sleep 1
+  done
   ;;
 
 # start RESTARTS PAUSE TASK WORKDIR COMMAND...: starts the command, which then needs no connection. If it runs: nothing.

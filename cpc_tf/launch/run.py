@@ -17,7 +17,7 @@ from cpc_tf.launch.waiting import Failed, say
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.termination import Interrupted
 
-_MEANING = {2: "a setting that cannot work", 3: "it diverged", 5: "out of memory"}
+_MEANING = {2: "a setting that cannot work", 3: "it diverged", 5: "out of memory", 8: "a feed was lost"}
 
 
 class TrainingEnded(RunEnded):

@@ -23,6 +23,7 @@ class Training:
     task: str
     config: Settings
     local: str  # folder of this machine for the result
+    is_fed: bool  # whether the hosts' TensorFlow servers need feeds, since they lack our C++ operations
 
     @property
     def workdir(self) -> str:
@@ -57,9 +58,6 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
         raise ConfigError("--zone= is empty: name the zone of the TPU, e.g. --zone=europe-west4-a")
     task = TASKS[words[0]]
     added = ["--strategy=tpu", f"--tpu={config.name if config.is_pod else 'local'}"]
-    # The servers that run the input of a pod lack our C++ operations.
-    if config.is_pod and any(field.name == "augment_engine" for _, field in leaves(task.config)):
-        added.append("--augment_engine=reference")
     settings = cli.parse(task.config, [*words[1:], *added])
     inside = re.fullmatch(r"gs://[^/]+/+(.+)", settings.workdir.rstrip("/"))
     if not inside:
@@ -73,7 +71,8 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
             f"--batch_size={settings.training.batch_size}: cannot be divided among the {config.devices} devices of "
             f"--accelerator_type={config.accelerator_type}"
         )
-    return Training(task.name, settings, config.output or inside[1])
+    native = flatten(settings).get("augment_engine", "reference") != "reference"
+    return Training(task.name, settings, config.output or inside[1], native and config.is_pod)
 
 
 def _refuse_local_paths(settings: Settings) -> None:

@@ -136,7 +136,7 @@ def train_and_test(
             features = encode_dataset(batches, encode, views * source.num_examples, title)
             return feature_batches(features, **order)
 
-        batches = replica_batches(training, cached if views else augmented)
+        batches = replica_batches(training, cached if views else augmented, fed=not views)
         with fetching(source, test_source):
             outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
             policy = augmentation.policy

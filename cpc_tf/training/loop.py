@@ -13,7 +13,7 @@ import tensorflow as tf
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
 from cpc_tf.texts import listed
-from cpc_tf.training import agreement, cluster, waiting
+from cpc_tf.training import agreement, cluster, feeds, waiting
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.progress import Progress
@@ -41,6 +41,7 @@ class Diverged(RunEnded):
     status = 3
 
 
+@feeds.connected()
 def train(
     trainee: Trainee,
     make_dataset: Callable[[int, tf.distribute.InputContext], tf.data.Dataset],

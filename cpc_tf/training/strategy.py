@@ -16,7 +16,7 @@ from cpc_tf import devices
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
-from cpc_tf.training import cluster
+from cpc_tf.training import cluster, feeds
 from cpc_tf.training.cluster import Member
 from cpc_tf.training.config import TrainingConfig
 
@@ -114,24 +114,35 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
 
 
 def replica_batches(
-    training: TrainingConfig, make: Callable[..., tf.data.Dataset]
+    training: TrainingConfig, make: Callable[..., tf.data.Dataset], fed: bool = True
 ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
     """Returns the `make_dataset` of `loop.train`: (first step, input context) -> this worker's per-replica batches.
 
     Args:
       make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as `pipeline.batches` does.
+      fed: whether a feed may compute them; not what is in the memory of this process.
     """
 
     def batches(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        return make(
+        host = functools.partial(
+            make,
             global_batch=training.batch_size,
             per_batch=context.get_per_replica_batch_size(training.batch_size),
             seed=training.seed,
             start_step=step,
             shard=(context.input_pipeline_id, context.num_input_pipelines),
         )
+        return feeds.through(host, context, _hosts(training)) if fed else host()
 
     return batches
+
+
+def _hosts(training: TrainingConfig) -> list[str]:
+    """Returns the names of a TPU's hosts in the order of their input; none if this process runs on the only one."""
+    if not training.tpu or training.tpu == "local":
+        return []
+    spec = make_strategy("tpu", training.tpu).cluster_resolver.cluster_spec().as_dict()
+    return [address.rpartition(":")[0] for address in spec.get("worker", ())]
 
 
 def is_chief(training: TrainingConfig) -> bool:

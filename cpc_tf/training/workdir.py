@@ -19,7 +19,7 @@ from cpc_tf import cli, devices
 from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, flatten, to_flagfile
 from cpc_tf.texts import shown
-from cpc_tf.training import cluster
+from cpc_tf.training import cluster, feeds
 from cpc_tf.training.agreement import about_program, about_settings, agree
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import AccumulatingConfig
@@ -68,6 +68,8 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
                 xla = wants_xla(flags.get("xla", "off"), strategy)
                 precision = flags.get("precision", "float32")
                 print(devices.describe(strategy, precision, xla), flush=True)
+                if found := feeds.addresses():
+                    print(f"feeds: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
                 if warning := devices.slow_precision(strategy, precision):
                     _warn_once(warning)
             if warning := devices.unused_gpu():

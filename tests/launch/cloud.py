@@ -36,7 +36,8 @@ class Cloud:
         self._program(root / "bin/gcloud", f'exec {shlex.quote(sys.executable)} -S -E {shlex.quote(str(fake))} "$@"')
         self._program(
             root / "bin_of_hosts/python3",
-            'case "$2" in pip) cat "${@: -1}" >> $FAKE_GCLOUD/pip ;; cpc_tf) . $FAKE_GCLOUD/training ;; esac',
+            'case "$2 $3" in "pip "*) cat "${@: -1}" >> $FAKE_GCLOUD/pip ;; "cpc_tf feed") . $FAKE_GCLOUD/feed ;; '
+            '"cpc_tf "*) . $FAKE_GCLOUD/training ;; esac',
         )
         # Of the code the host's script alone: the training is another one.
         for name in ("cpc_tf/launch/host.sh", "requirements.txt"):
@@ -44,6 +45,7 @@ class Cloud:
             shutil.copy(ROOT / name, root / "code" / name)
         monkeypatch.setattr(archive, "PACKAGE", root / "code/cpc_tf")
         self.train(TRAINING)
+        self.feed('echo "feed: ready at port ${4#--port=}"; echo $PWD >> $FAKE_GCLOUD/feeds; sleep 60')
         monkeypatch.setenv("FAKE_GCLOUD", str(root))
         monkeypatch.setenv("PATH", f"{root}/bin", prepend=os.pathsep)
         monkeypatch.setattr(tempfile, "tempdir", str(root))
@@ -52,6 +54,10 @@ class Cloud:
     def train(self, script):
         """Sets the script that is the training. It runs in the folder of the code with the words of `python3`."""
         (self.root / "training").write_text(script + "\n")
+
+    def feed(self, script):
+        """Sets the script that is the feed of a host; otherwise as `train`."""
+        (self.root / "feed").write_text(script + "\n")
 
     def plan(self, **steps):
         """Sets what goes wrong: step -> lines, see fake_gcloud."""

@@ -152,7 +152,7 @@ def remove():
 
 def end_all():
     """Ends what runs on the hosts."""
-    for path in ROOT.glob("hosts/*/cpc_tf_launch/pid"):
+    for path in ROOT.glob("hosts/*/cpc_tf_launch/*pid"):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(int(path.read_text()), signal.SIGKILL)
 

@@ -38,15 +38,54 @@ def test_a_run_goes_to_a_tpu_and_back(cloud, capfd):
     assert "tensorflow==2.15.0\n" in (cloud.root / "pip").read_text()
 
 
-def test_a_pod_gets_the_code_on_all_hosts_and_trains_on_the_first(cloud):
-    cloud.train(f"echo $TPU_NAME $TPU_LOAD_LIBRARY; cat run.flags > $FAKE_GCLOUD/flags; {RESULT}")
+def test_a_pod_gets_the_code_and_a_feed_on_all_hosts_and_trains_on_the_first(cloud, capfd):
+    cloud.train(f"echo $TPU_NAME $CPC_TF_FEED; cat run.flags > $FAKE_GCLOUD/flags; {RESULT}")
     cloud.launch(accelerator_type="v3-32", spot=True, project="mine")
     calls = (cloud.root / "calls").read_text()
     assert "--accelerator-type=v3-32 --version=tpu-vm-tf-2.15.0-pod-pjrt --spot" in calls
     assert calls.count("--project=mine") == len(calls.splitlines()) - 1  # but for the copy from the bucket
     assert (cloud.root / "pip").read_text().count("cloud-tpu-client\n") == 4
     flags = (cloud.root / "flags").read_text().splitlines()
-    assert {"--strategy=tpu", "--tpu=cpc", "--augment_engine=reference", "--batch_size=32"} <= set(flags)
+    assert {"--strategy=tpu", "--tpu=cpc", "--augment_engine=auto", "--batch_size=32"} <= set(flags)
+    assert cloud.steps[cloud.steps.index("install") :][:3] == ["install", "feed", "start"]
+    assert len(set((cloud.root / "feeds").read_text().splitlines())) == 4
+    assert capfd.readouterr().out == "cpc :8480\n"
+
+
+def test_a_pod_that_augments_with_tensorflow_needs_no_feed(cloud, capfd):
+    cloud.train(f"echo feed $CPC_TF_FEED; {RESULT}")
+    cloud.launch("--augment_engine=reference", accelerator_type="v3-32")
+    assert "feed" not in cloud.steps
+    assert capfd.readouterr().out == "feed\n"
+
+
+def test_a_feed_that_ends_is_started_again_and_so_is_the_training(cloud):
+    # What the training does at its first start: its host's feed ends, and is back before the training ends.
+    lose = (
+        "pkill -KILL -g $(cat feed.pid) sleep; until test $(wc -l < $FAKE_GCLOUD/feeds) = 3; do sleep 0.1; done; exit 8"
+    )
+    cloud.train(f"test -e $FAKE_GCLOUD/lost || {{ touch $FAKE_GCLOUD/lost; {lose}; }}; {RESULT}")
+    cloud.launch(accelerator_type="v3-16", restarts=1)
+    again = [step for step in cloud.steps if step in ("install", "feed", "start")]
+    assert again == ["install", "feed", "start"]  # the host itself starts them again
+
+
+def test_feeds_of_hosts_that_were_restarted_are_started_again(cloud):
+    # The training ends for good, since its host's feed does not come again.
+    lose = "test $(wc -l < $FAKE_GCLOUD/starts) = 3 || { kill -KILL -- -$(cat feed.pid); exit 8; }"
+    cloud.train(f"echo >> $FAKE_GCLOUD/starts; {lose}; {RESULT}")
+    cloud.launch(accelerator_type="v3-16", restarts=1)
+    again = [step for step in cloud.steps if step in ("feed", "start")]
+    assert again == ["feed", "start"] * 2
+    assert len((cloud.root / "feeds").read_text().splitlines()) == 3
+
+
+def test_a_host_that_cannot_feed_ends_the_launch_with_the_reason(cloud):
+    cloud.feed("echo 'error: feed: no C++ compiler found'; exit 2")
+    with pytest.raises(Failed, match="a command on the TPU failed 5 times: .*no C.. compiler found"):
+        cloud.launch(accelerator_type="v3-16")
+    assert "start" not in cloud.steps
+    assert not cloud.exists
 
 
 @pytest.mark.parametrize("status", [2, 3])

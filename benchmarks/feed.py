@@ -1,0 +1,83 @@
+"""Measures what a feed costs: python -m benchmarks.feed [--presets=NAME,..] [--seconds=5] > table.md
+
+Counts images per second of CPU time, in this process alone and in this process with a feed beside it, where the time of
+both counts. The last column is the speed of one stream whose batches are ready, by the clock: the most that a host gets
+from its feed. Images are those of `benchmarks.input`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from absl import app, flags
+
+from benchmarks import input
+
+_PRESETS = flags.DEFINE_list("presets", ["photos/pretrain", "imagenet/pretrain_resnet50"], "presets of cpc_tf.pretrain")
+
+
+def main(argv) -> None:
+    """Prints a table with a row for each preset."""
+    del argv
+    print("| preset | kB an image | images/s a core, here | with a feed | ratio | ready batches, images/s | GB/s |")
+    print("|---|---|---|---|---|---|---|")
+    command = [sys.executable, "-m", "cpc_tf.feed", "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as feed:
+        port = re.fullmatch(r"feed: ready at port (\d+)\n", feed.stdout.readline())[1]
+        os.environ["CPC_TF_FEED"] = f"localhost:{port}"
+        for preset in _PRESETS.value:
+            print(_row(preset, feed.pid), flush=True)
+        feed.kill()
+
+
+def _row(preset: str, feed: int) -> str:
+    import tensorflow as tf
+
+    from cpc_tf.training import feeds
+
+    flagfile = f"flags/{preset}.flags"
+    batches = input.dataset(flagfile, input.made_up(flagfile))
+    element = next(iter(batches))
+    size = sum(tensor.numpy().nbytes for tensor in element.values()) / input.BATCH
+    ready = tf.data.Dataset.from_tensors(element).repeat()
+
+    def fed(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        return feeds.through(lambda: dataset, tf.distribute.InputContext())
+
+    def both() -> float:
+        return time.process_time() + _cpu_seconds(feed)
+
+    here, with_feed = _rate(batches, time.process_time), _rate(fed(batches), both)
+    stream = _rate(fed(ready), time.monotonic)
+    return (
+        f"| {preset} | {size / 1e3:.0f} | {here:.0f} | {with_feed:.0f} | {with_feed / here:.2f} | {stream:.0f} | "
+        f"{stream * size / 1e9:.2f} |"
+    )
+
+
+def _rate(dataset, clock: Callable[[], float]) -> float:
+    """Returns images per second of a clock."""
+    batches = iter(dataset)
+    for _ in range(20):  # fills what is read ahead
+        next(batches)
+    began, end, images = clock(), time.monotonic() + flags.FLAGS.seconds, 0
+    while time.monotonic() < end:
+        next(batches)
+        images += input.BATCH
+    return images / (clock() - began)
+
+
+def _cpu_seconds(process: int) -> float:
+    """Returns the CPU time of another process of Linux."""
+    with open(f"/proc/{process}/stat") as file:
+        user, system = file.read().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,223 @@
+"""The feeds of a run: `cpc-tf feed` beside each host reads and augments what the run trains on.
+
+The environment variable CPC_TF_FEED names them. They change where the input is computed, not what it is. A run holds a
+connection to each of its feeds while it trains: a feed that was started anew would begin at the run's first step again,
+so the end of a connection is the end of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import tensorflow as tf
+from tensorflow.data.experimental import service
+
+from cpc_tf import native
+from cpc_tf.files import reason
+from cpc_tf.settings import ConfigError, RunEnded
+from cpc_tf.texts import shown
+
+VARIABLE = "CPC_TF_FEED"
+_WAIT = 300  # seconds that a run waits until its feeds have started
+_ANSWER = 60  # seconds that a feed may take to answer
+_LONGEST = 2**16  # bytes of an answer
+_open: list[Connection] = []  # connections of the training under way
+
+
+class LostFeed(RunEnded):
+    """A feed does not answer or has ended."""
+
+    status = 8
+
+    def __init__(self, address: str, why: str):
+        super().__init__(
+            f"{VARIABLE}: the feed at {address} {why}; start `cpc-tf feed` there, then the same command again: the run "
+            "goes on from its last checkpoint"
+        )
+
+
+def addresses() -> list[str]:
+    """Returns the addresses in CPC_TF_FEED, one for each host with input, or one without a host. Raises ConfigError."""
+    found = [word.strip() for word in os.environ.get(VARIABLE, "").split(",") if word.strip()]
+    for address in found:
+        host, _, port = address.rpartition(":")
+        if not (port.isdigit() and 0 < int(port) < 2**16) or (not host and len(found) > 1):
+            raise ConfigError(
+                f"{VARIABLE}={shown(address)}: must be HOST:PORT for each host with input, with commas between "
+                "them, or :PORT for a feed beside each"
+            )
+    return found
+
+
+def through(make: Callable[[], tf.data.Dataset], context: tf.distribute.InputContext, hosts: Sequence[str] = ()):
+    """Returns the dataset that `make` returns, computed by the feed of this host if there are feeds.
+
+    Args:
+      make: makes the dataset of one host.
+      context: which host that is.
+      hosts: all hosts with input, for feeds beside each; none: this machine is the host.
+
+    Raises:
+      ConfigError: there are more or fewer feeds than hosts, or a feed has another TensorFlow or other operations.
+      LostFeed: the feed does not answer.
+    """
+    found, host = addresses(), context.input_pipeline_id
+    if not found:
+        return make()
+    if found[0].startswith(":"):
+        found = [f"{name}{found[0]}" for name in hosts or ["localhost"] * context.num_input_pipelines]
+    if len(found) != context.num_input_pipelines:
+        raise ConfigError(
+            f"{VARIABLE}={shown(os.environ[VARIABLE])}: names {len(found)} feeds; this run needs "
+            f"{context.num_input_pipelines}, one for each host with input, in their order"
+        )
+    with tf.device(None):  # here: the host may lack our operations, and a feed has no devices of the run
+        dataset = make()
+        connection = Connection(found[host], _WAIT)
+        _open.append(connection)
+        number = connection.register(dataset)
+    return connection.read(number, dataset.element_spec)
+
+
+@contextlib.contextmanager
+def connected() -> Iterator[None]:
+    """Closes the connections of the training inside at its end."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if _open and "callback" in str(error) and "pyfunc" in str(error):
+            raise ConfigError(
+                f"{VARIABLE}: --dataset has WebP, TIFF or BMP, which feeds cannot decode; convert them to JPEG or PNG, "
+                f"or train without {VARIABLE}"
+            ) from error
+        raise
+    finally:
+        while _open:
+            _open.pop().close()
+
+
+class Connection:
+    """A connection to a feed, which serves a tf.data service of its own as long as the connection is open.
+
+    Args:
+      address: of the feed, as the hosts with input reach it.
+      wait: seconds to wait until it has started.
+
+    Raises:
+      ConfigError: it has another TensorFlow or other operations.
+      LostFeed: it does not answer.
+    """
+
+    def __init__(self, address: str, wait: float):
+        self._address, self._closed = address, False
+        host, _, port = address.rpartition(":")
+        self._socket = _reach(address, host.strip("[]"), int(port), wait)
+        try:
+            answer = _ask(self._socket, {"host": host})
+        except (OSError, ValueError) as error:
+            raise LostFeed(address, f"does not answer as a feed does ({reason(error)})") from error
+        self._refuse_others(answer)
+        self._service = f"grpc://{host}:{answer['dispatcher']}"
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def register(self, dataset: tf.data.Dataset) -> tf.Tensor:
+        """Sends the feed a dataset, and returns its number there."""
+        return service.register_dataset(self._service, dataset, compression=None)
+
+    def read(self, number: tf.Tensor, spec: Any) -> tf.data.Dataset:
+        """Returns the elements of a registered dataset in their order, computed by the feed.
+
+        One worker computes the whole dataset, as one stream: no element is lost, and none comes twice.
+        """
+        return service.from_dataset_id(service.ShardingPolicy.OFF, self._service, number, spec)
+
+    def close(self) -> None:
+        """Lets the feed forget this run."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _refuse_others(self, answer: dict) -> None:
+        mine, others = {"TensorFlow": tf.__version__, **native.loaded()}, answer["has"]
+        for name in mine.keys() & others.keys():
+            if mine[name] != others[name]:
+                raise ConfigError(
+                    f"{VARIABLE}: the feed at {self._address} has {name} {others[name]}, this run {mine[name]}; start "
+                    "the feed with the same cpc_tf and TensorFlow"
+                )
+
+    def _watch(self) -> None:
+        """Ends this process when the feed ends: TensorFlow waits for ever for another feed at that address."""
+        why = "has ended"
+        try:
+            while self._socket.recv(1024):
+                pass
+        except OSError as error:
+            why = f"is lost ({reason(error)})"
+        if not self._closed:
+            _end(LostFeed(self._address, why))
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Makes a connection end half a minute after the other machine was lost."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, name):  # Linux
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def receive(connection: socket.socket) -> dict:
+    """Returns the line that the other side sent. Raises OSError or ValueError."""
+    with connection.makefile("rb") as lines:
+        line = lines.readline(_LONGEST)
+    value = json.loads(line)
+    if not isinstance(value, dict):
+        raise ValueError(f"{shown(line)}: is not an object")
+    return value
+
+
+def send(connection: socket.socket, value: dict) -> None:
+    """Sends a line."""
+    connection.sendall(json.dumps(value).encode() + b"\n")
+
+
+def _reach(address: str, host: str, port: int, wait: float) -> socket.socket:
+    """Returns a connection to a feed once it has started. Raises LostFeed."""
+    deadline, said = time.monotonic() + wait, False
+    while True:
+        try:
+            return socket.create_connection((host, port), timeout=_ANSWER)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise LostFeed(address, f"does not answer for {wait:g} s ({reason(error)})") from error
+            if not said:
+                print(f"waiting for the feed at {address} ({reason(error)})", flush=True)
+            said = True
+            time.sleep(0.5)
+
+
+def _ask(connection: socket.socket, question: dict) -> dict:
+    """Returns a feed's answer to the first line of a run. Raises OSError or ValueError."""
+    send(connection, question)
+    answer = receive(connection)
+    if not (isinstance(answer.get("dispatcher"), int) and isinstance(answer.get("has"), dict)):
+        raise ValueError(f"answers {shown(str(answer))}")
+    keep_alive(connection)
+    connection.settimeout(None)
+    return answer
+
+
+def _end(lost: LostFeed) -> NoReturn:
+    """Ends the process from another thread. The main one waits inside TensorFlow, where no exception reaches it."""
+    print(f"error: {lost}", file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    os._exit(lost.status)

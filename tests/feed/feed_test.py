@@ -1,0 +1,95 @@
+"""Trainings on the batches of a real feed: the same bits, also after it was killed."""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from cpc_tf import cli
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.run import pretrain
+from cpc_tf.training import feeds
+from tests import samples
+from tests.feed import apart
+from tests.training import killed_run, killed_workers
+
+pytestmark = pytest.mark.slow
+SERVER = "import sys, tensorflow as tf; tf.distribute.Server({'worker': sys.argv[1:]}, 'worker', 0).join()"
+RUN = [*samples.PRETRAIN, *killed_workers.SMALLER, "--steps_per_loop=1"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder for prepared data."""
+    return str(tmp_path_factory.mktemp("data"))
+
+
+@contextlib.contextmanager
+def a_feed():
+    """(process of a feed, its address)."""
+    command = [sys.executable, "-m", "cpc_tf.feed", "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            port = re.fullmatch(r"feed: ready at port (\d+)\n", process.stdout.readline())[1]
+            yield process, f"localhost:{port}"
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def feed():
+    with a_feed() as found:
+        yield found
+
+
+def test_a_server_without_our_operations_gets_the_same_batches(feed, data):
+    with socket.create_server(("localhost", 0)) as one:
+        address = f"localhost:{one.getsockname()[1]}"
+    command = [sys.executable, "-m", "tests.feed.apart", address, data]
+    with subprocess.Popen([sys.executable, "-c", SERVER, address]) as server:
+        try:
+            found = subprocess.run(command, env={**os.environ, feeds.VARIABLE: feed[1]}, capture_output=True, text=True)
+        finally:
+            server.kill()
+    assert found.returncode == 0, found.stderr
+    found = json.loads(found.stdout)
+    assert "Op type not registered 'CpcAugmentPatches'" in found["alone"]
+    assert "/job:worker/" in found["device"]
+    assert found["same"] == [True] * apart.BATCHES
+
+
+def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(feed, data, tmp_path, monkeypatch):
+    process, address = feed
+    flags = [*RUN, f"--data_dir={data}", f"--workdir={tmp_path}/run"]
+    # So many steps that it cannot end before its feed does.
+    command = [sys.executable, "-m", "cpc_tf.pretrain", *flags, "--train_steps=100000"]
+    environment = {**os.environ, feeds.VARIABLE: address, "PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as training:
+        lines = iter(training.stdout.readline, "")
+        assert any(line == f"feeds: {address} (CPC_TF_FEED)\n" for line in lines)
+        while not list(tmp_path.glob("run/checkpoints/step_*.index")):
+            next(lines)
+        process.kill()
+        _, error = training.communicate(timeout=120)
+    assert training.returncode == 8
+    assert error.splitlines()[-1] == (
+        f"error: CPC_TF_FEED: the feed at {address} has ended; start `cpc-tf feed` there, then the same command again: "
+        "the run goes on from its last checkpoint"
+    )
+    step = max(int(re.search(r"\d+", path.stem)[0]) for path in tmp_path.glob("run/checkpoints/step_*.index"))
+
+    def train(*words):
+        pretrain(cli.parse(PretrainConfig, [*flags, f"--train_steps={step + 8}", *words]))
+
+    train(f"--workdir={tmp_path}/whole")
+    with a_feed() as (_, another):
+        monkeypatch.setenv(feeds.VARIABLE, another)
+        train()
+    whole, resumed = (killed_run.outcome(tmp_path / name) for name in ("whole", "run"))
+    assert not killed_run.differences(whole, resumed)
