@@ -31,11 +31,11 @@ def main(argv) -> None:
         port = re.fullmatch(r"feed: ready at port (\d+)\n", feed.stdout.readline())[1]
         os.environ["CPC_TF_FEED"] = f"localhost:{port}"
         for preset in _PRESETS.value:
-            print(_row(preset, feed.pid), flush=True)
+            print(_row(preset, feed.pid, flags.FLAGS.seconds), flush=True)
         feed.kill()
 
 
-def _row(preset: str, feed: int) -> str:
+def _row(preset: str, feed: int, seconds: float) -> str:
     import tensorflow as tf
 
     from cpc_tf.training import feeds
@@ -52,20 +52,20 @@ def _row(preset: str, feed: int) -> str:
     def both() -> float:
         return time.process_time() + _cpu_seconds(feed)
 
-    here, with_feed = _rate(batches, time.process_time), _rate(fed(batches), both)
-    stream = _rate(fed(ready), time.monotonic)
+    here, with_feed = _rate(batches, time.process_time, seconds), _rate(fed(batches), both, seconds)
+    stream = _rate(fed(ready), time.monotonic, seconds)
     return (
         f"| {preset} | {size / 1e3:.0f} | {here:.0f} | {with_feed:.0f} | {with_feed / here:.2f} | {stream:.0f} | "
         f"{stream * size / 1e9:.2f} |"
     )
 
 
-def _rate(dataset, clock: Callable[[], float]) -> float:
-    """Returns images per second of a clock."""
+def _rate(dataset, clock: Callable[[], float], seconds: float) -> float:
+    """Returns images per second of a clock, measured for some seconds."""
     batches = iter(dataset)
     for _ in range(20):  # fills what is read ahead
         next(batches)
-    began, end, images = clock(), time.monotonic() + flags.FLAGS.seconds, 0
+    began, end, images = clock(), time.monotonic() + seconds, 0
     while time.monotonic() < end:
         next(batches)
         images += input.BATCH

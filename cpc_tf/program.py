@@ -40,7 +40,6 @@ Then on your own: --preset=imagenette/pretrain --dataset=folder:MY_PICTURES
 Commands:
 {commands}
   presets    list the presets with their cost; `cpc-tf presets NAME` prints one
-
 `cpc-tf COMMAND --help` lists its flags. A run that was stopped goes on with the same command."""
 
 

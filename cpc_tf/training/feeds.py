@@ -57,7 +57,9 @@ def addresses() -> list[str]:
     return found
 
 
-def through(make: Callable[[], tf.data.Dataset], context: tf.distribute.InputContext, hosts: Sequence[str] = ()):
+def through(
+    make: Callable[[], tf.data.Dataset], context: tf.distribute.InputContext, hosts: Sequence[str] = ()
+) -> tf.data.Dataset:
     """Returns the dataset that `make` returns, computed by the feed of this host if there are feeds.
 
     Args:

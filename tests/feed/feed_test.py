@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from benchmarks import feed as benchmark
 from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
@@ -61,6 +62,14 @@ def test_a_server_without_our_operations_gets_the_same_batches(feed, data):
     assert "Op type not registered 'CpcAugmentPatches'" in found["alone"]
     assert "/job:worker/" in found["device"]
     assert found["same"] == [True] * apart.BATCHES
+
+
+def test_the_benchmark_measures_it(feed, monkeypatch):
+    process, address = feed
+    monkeypatch.setenv(feeds.VARIABLE, address)
+    numbers = benchmark._row("photos/pretrain", process.pid, seconds=0.2).strip("| ").split(" | ")[1:]
+    assert len(numbers) == 6
+    assert all(float(number) > 0 for number in numbers)
 
 
 def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(feed, data, tmp_path, monkeypatch):
