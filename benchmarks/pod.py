@@ -27,11 +27,11 @@ class _Extended(tpu_strategy.TPUExtended):
         self._device_assignment = SimpleNamespace(num_replicas=replicas)
         self._tpu_devices = np.array([[_CPU]], object)
         self._host_device, self._logical_device_stack = _CPU, [0]
-        self._sums = 0
+        self.inside, self._sums = False, 0  # whether a replica's program is traced, and how many sums it has
         self._use_var_policy, self._use_spmd_for_xla_partitioning, self._using_custom_device = True, False, False
 
     def _reduce_to(self, reduce_op, value, destinations, options):
-        if not tf.is_tensor(value) and not isinstance(value, tf.distribute.DistributedValues):
+        if not self.inside or isinstance(value, (int, float)):
             return super()._reduce_to(reduce_op, value, destinations, options)
         if reduce_op == tf.distribute.ReduceOp.MEAN:
             value = tf.math.scalar_mul(1.0 / self._num_replicas_in_sync, value)
@@ -64,12 +64,16 @@ class Pod(tf.distribute.TPUStrategy):
         """Returns the function, called in the context of a replica whose number is known when the program runs."""
 
         def call(*args):
-            with tpu_strategy._TPUReplicaContext(self, xla_replica_id()):
-                return function(*args)
+            self.extended.inside = True
+            try:
+                with tpu_strategy._TPUReplicaContext(self, xla_replica_id()):
+                    return function(*args)
+            finally:
+                self.extended.inside = False
 
         return call
 
-    def program(self, function: Callable, *inputs: tf.TensorSpec, stage: str = "hlo_serialized") -> bytes | str:
-        """Returns the program of a replica, before the compiler's passes: HLO, serialized or, as 'hlo', its text."""
+    def program(self, function: Callable, *inputs: tf.TensorSpec) -> bytes:
+        """Returns the program of a replica as serialized HLO, before the compiler's passes."""
         step = tf.function(self.in_replica(function), autograph=False, jit_compile=True)
-        return step.experimental_get_compiler_ir(*inputs)(stage=stage)
+        return step.experimental_get_compiler_ir(*inputs)(stage="hlo_serialized")

@@ -15,8 +15,8 @@ FILE = pathlib.Path(__file__).with_name("tpu.json")
 GB, TERA = 1e9, 1e12
 Record = dict[str, Any]
 
-# A record has: 'step', 'program' (a hash), 'chip', 'images' of a replica, 'replicas', 'trained' bytes, what
-# `compile.py` prints for the chip, and as 'counted' what it prints for no device.
+# A record has: 'step', 'program' (a hash), 'chip' ('': not compiled), 'images' of a replica, 'replicas', 'trained'
+# bytes, the exchanges 'written' in the program, what `compile.py` prints, and a 'note' if somebody wrote it by hand.
 
 
 def read(path: pathlib.Path) -> list[Record]:
@@ -58,7 +58,8 @@ def programs(records: Sequence[Record]) -> str:
 
 def _row(record: Record) -> list[str]:
     chip = CHIPS[record["chip"]]
-    start = [record["step"], str(record["images"]), record["chip"]]
+    note = f" ({record['note']})" if "note" in record else ""
+    start = [record["step"] + note, str(record["images"]), record["chip"]]
     if "error" in record:
         return [*start, f"not compiled: {' '.join(record['error'].split())[:120]}", *["-"] * 5]
     memory = needed(record)
@@ -81,7 +82,7 @@ def wire(records: Sequence[Record]) -> str:
     for step in dict.fromkeys(record["step"] for record in records):
         own = [record for record in records if record["step"] == step]
         compiled = next((record["exchanges"] for record in own if "exchanges" in record), None)
-        written, trained = own[0]["counted"]["exchanges"], own[0]["trained"]
+        written, trained = own[0]["written"], own[0]["trained"]
         found = written if compiled is None else compiled
         kinds = ", ".join(f"{each['count']} {each['kind']}" for each in found) or "none"
         rest = sum(each["bytes"] for each in found) - trained

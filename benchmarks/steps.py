@@ -6,11 +6,12 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
+from unittest import mock
 
 import tensorflow as tf
 
 from benchmarks.pod import Pod
-from cpc_tf import cli
+from cpc_tf import cli, native
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import DetectorTraining, build_detector
@@ -75,9 +76,10 @@ class Program(NamedTuple):
 
 def write(step: Step) -> Program:
     """Traces a step as a replica of a pod would. Raises ConfigError if its flags do not go together."""
-    pod = Pod(step.replicas)
     task = step.preset.split("/")[1].split("_")[0]
-    return {"pretrain": _pretrain, "linear": _linear, "efficient": _efficient, "detect": _detect}[task](step, pod)
+    traced = {"pretrain": _pretrain, "linear": _linear, "efficient": _efficient, "detect": _detect}[task]
+    with mock.patch.object(native, "runs_on_cpu", return_value=False):
+        return traced(step, Pod(step.replicas))
 
 
 def _pretrain(step: Step, pod: Pod) -> Program:

@@ -22,7 +22,7 @@ from benchmarks.chips import CHIPS
 
 _JAX = flags.DEFINE_string("jax", "", "a Python that has JAX and libtpu; empty: print the records")
 _ONLY = flags.DEFINE_multi_string("only", [], "beginning of the names of the steps to compile; default: all")
-_CHIPS = flags.DEFINE_list("chips", list(CHIPS), "kinds of TPUs; empty: count operations and exchanges alone")
+_CHIPS = flags.DEFINE_list("chips", list(CHIPS), "kinds of TPUs; empty: only count exchanges, before compiling")
 _RECORDS = flags.DEFINE_string("records", str(records.FILE), "where the records are")
 _PROGRAM = flags.DEFINE_string("program", "", "file for a program, used by the benchmark itself")
 
@@ -40,10 +40,12 @@ def main(argv) -> None:
     if _JAX.value:
         from benchmarks.steps import STEPS
 
-        for step in STEPS:
-            if any(step.name.startswith(name) for name in _ONLY.value or [""]):
-                _compile(step, path)
+        chosen = [step for step in STEPS if any(step.name.startswith(name) for name in _ONLY.value or [""])]
+        for step in chosen:
+            _compile(step, path)
     print(records.tables(records.read(path)))
+    if failed := [f"{each['step']} on {each['chip']}" for each in records.read(path) if "error" in each]:
+        raise SystemExit(f"not compiled: {', '.join(failed)}")
 
 
 def _compile(step, path: pathlib.Path) -> None:
@@ -51,22 +53,21 @@ def _compile(step, path: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory() as room:
         file = f"{room}/program"
         program = _run([sys.executable, "-m", "benchmarks.tpu", f"--only={step.name}", f"--program={file}"])
-        counted = None
         for chip in _CHIPS.value or [""]:
             known = {record["program"] for record in records.read(path) if record["chip"] == chip}
             if program["program"] in known:
                 continue
-            counted = counted or _run([_JAX.value, str(COMPILER), file, "none"])
-            record = {**program, "chip": chip, "counted": counted}
+            record = {**program, "chip": chip}
             if chip:
                 topology = CHIPS[chip].topologies[step.replicas]
                 record |= _run([_JAX.value, str(COMPILER), file, topology, str(step.replicas)])
             records.add(path, record)
-            print(f"{step.name}, {chip or 'counted'}: {record.get('error', 'done')[:200]}", file=sys.stderr, flush=True)
+            print(f"{step.name}, {chip or 'traced'}: {record.get('error', 'done')[:200]}", file=sys.stderr, flush=True)
 
 
 def _traced(name: str, file: str) -> dict[str, Any]:
     """Writes the program of a step; returns what a record says of it."""
+    from benchmarks.exchanges import written
     from benchmarks.steps import STEPS, write
 
     step = next(step for step in STEPS if step.name == name)
@@ -74,7 +75,7 @@ def _traced(name: str, file: str) -> dict[str, Any]:
     pathlib.Path(file).write_bytes(program.hlo)
     digest = hashlib.sha256(program.hlo).hexdigest()[:16]
     sizes = {"images": program.images, "replicas": step.replicas, "trained": program.trained}
-    return {"step": name, "program": digest, **sizes}
+    return {"step": name, "program": digest, **sizes, "written": written(program.hlo)}
 
 
 def _run(command: list[str]) -> dict[str, Any]:

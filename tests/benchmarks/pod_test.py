@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from benchmarks.exchanges import exchanges
+from benchmarks.exchanges import written
 from benchmarks.pod import Pod
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import replace
@@ -19,8 +19,8 @@ def sent(**changes):
     pod = Pod(REPLICAS)
     trainee = Pretraining(replace(TINY, batch_size=BATCH, **changes), pod, 100)
     patches = tf.TensorSpec([BATCH // REPLICAS, 5, 5, 8, 8, 3], tf.uint8)
-    program = pod.program(lambda patches: trainee.train_step({"patches": patches}), patches, stage="hlo")
-    found = exchanges(program)
+    program = pod.program(lambda patches: trainee.train_step({"patches": patches}), patches)
+    found = written(program)
     assert {each["kind"] for each in found} == {"all-reduce"}
     weights = 4 * sum(v.shape.num_elements() for v in trainee.trained)
     return weights, sum(each["bytes"] for each in found), trainee
@@ -43,12 +43,15 @@ def test_targets_of_groups_beyond_a_replica_are_sent_with_their_gradients():
 
 def test_a_variable_that_needs_aggregation_would_be_seen(monkeypatch):
     class Counting(Pretraining):
+        def __init__(self, config, pod, steps):
+            super().__init__(config, pod, steps)
+            with pod.scope():
+                self.seen = tf.Variable(tf.zeros([3]), trainable=False, aggregation=tf.VariableAggregation.MEAN)
+
         def finished(self, metrics):
             self.seen.assign(tf.ones([3]))
             return super().finished(metrics)
 
     monkeypatch.setitem(globals(), "Pretraining", Counting)
-    with Pod(REPLICAS).scope():
-        Counting.seen = tf.Variable(tf.zeros([3]), trainable=False, aggregation=tf.VariableAggregation.MEAN)
     weights, total, _ = sent(negative_images=2)
     assert total == weights + SAMPLE + 4 * 3
