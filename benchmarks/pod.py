@@ -49,6 +49,14 @@ class _Extended(tpu_strategy.TPUExtended):
         return found if group else (found,)
 
 
+class _Replica(tpu_strategy._TPUReplicaContext):
+    """A replica whose number is known when the program runs; it has the only copy of each variable."""
+
+    @property
+    def replica_id_in_sync_group(self) -> tf.Tensor:
+        return xla_replica_id()
+
+
 class Pod(tf.distribute.TPUStrategy):
     """TPUStrategy on so many cores, none of which is there."""
 
@@ -57,16 +65,16 @@ class Pod(tf.distribute.TPUStrategy):
 
     def run(self, fn, args=(), kwargs=None, options=None):
         """Runs a function on replica 0, on the CPU; models try out their encoders."""
-        with tpu_strategy._TPUReplicaContext(self, tf.constant(0)):
+        with tpu_strategy._TPUReplicaContext(self, 0):
             return fn(*args, **(kwargs or {}))
 
     def in_replica(self, function: Callable) -> Callable:
-        """Returns the function, called in the context of a replica whose number is known when the program runs."""
+        """Returns the function, called in the context of a replica."""
 
         def call(*args):
             self.extended.inside = True
             try:
-                with tpu_strategy._TPUReplicaContext(self, xla_replica_id()):
+                with _Replica(self, 0):
                     return function(*args)
             finally:
                 self.extended.inside = False

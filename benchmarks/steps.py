@@ -165,6 +165,7 @@ def _both(*steps: Step) -> Iterator[Step]:
 
 _SMALL = {"replicas": 8}  # presets with batches of 32 or fewer
 _RESNET161 = ("--encoder=random", "--backbone=resnet161")
+_FROM_LABELS = ("pixels", "uda", "vat", "pseudo_labels")
 _RESNET50 = ("--encoder=random", "--backbone=resnet50")
 
 # The most important first. Presets that are not here have the program of another one, or are of others' modules.
@@ -182,10 +183,7 @@ STEPS = [
     Step("imagenet/pretrain_cpc_v1"),
     Step("imagenet/pretrain_rotation"),
     Step("imagenet/pretrain_instance"),
-    Step("imagenet/efficient_pixels", SUPERVISED),
-    Step("imagenet/efficient_uda", SUPERVISED),
-    Step("imagenet/efficient_vat", SUPERVISED),
-    Step("imagenet/efficient_pseudo_labels", SUPERVISED),
+    *(Step(f"imagenet/efficient_{name}", SUPERVISED, ("--encoder=pixels",)) for name in _FROM_LABELS),
     Step("voc/detect", FROZEN, _RESNET161, **_SMALL),
     *(Step(f"imagenet_ladder/pretrain_{name}") for name in ("1_v1", "2_mc", "3_bu", "4_ln", "5_rc", "7_lp")),
     Step("photos/pretrain_relative_position", **_SMALL),

@@ -55,3 +55,9 @@ def test_a_variable_that_needs_aggregation_would_be_seen(monkeypatch):
     monkeypatch.setitem(globals(), "Pretraining", Counting)
     weights, total, _ = sent(negative_images=2)
     assert total == weights + SAMPLE + 4 * 3
+
+
+def test_batch_norm_sends_its_statistics_with_their_gradients_and_not_the_running_ones():
+    weights, total, trainee = sent(norm="batch", negative_images=2)
+    channels = sum(v.shape[0] for v in trainee.model.encoder.non_trainable_variables) // 2  # of means and variances
+    assert total == weights + SAMPLE + 4 * 2 * 2 * channels
