@@ -2,7 +2,7 @@
 
 Flags that differ from the presets stand at the end, after '--', e.g. `-- --recompute`.
 Counts the variables of presets and has their gradient steps compiled for one device, which need not be there
-(`benchmarks/memory_compile.py`). Two numbers of images give a line, and the line the number that fits. The compiler
+(`benchmarks/compile.py`). Two numbers of images give a line, and the line the number that fits. The compiler
 comes with JAX, in an environment of its own (`benchmarks/requirements.txt`). Nothing is run.
 """
 
@@ -52,7 +52,7 @@ def _point(preset: str, images: int, changed: Sequence[str]) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as room:
         words = [f"--images={images}", "--", f"--flagfile={ROOT}/flags/{preset}.flags", *changed]
         ours = [sys.executable, "-m", "benchmarks.memory", f"--program={room}/program", *words]
-        theirs = [_JAX.value, str(pathlib.Path(__file__).with_name("memory_compile.py")), f"{room}/program"]
+        theirs = [_JAX.value, str(pathlib.Path(__file__).with_name("compile.py")), f"{room}/program"]
         return {"images": images, **_run(ours), **_run([*theirs, _DEVICE.value])}
 
 

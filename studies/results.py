@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags
 
+from benchmarks import records as compiled
+from benchmarks import scale
 from cpc_tf.efficient.label_curve import interpolated
 from cpc_tf.files import write_file
 from cpc_tf.results import paper
@@ -209,6 +211,12 @@ def summary() -> str:
     )
 
 
+def of_programs(table: Callable[[Sequence[dict]], str]) -> str:
+    """A table of the programs that `python -m benchmarks.tpu` has compiled."""
+    return table(compiled.read(compiled.FILE))
+
+
+PROGRAMS = {"scale": scale.training, "growth": scale.growth, "programs": compiled.programs, "wire": compiled.wire}
 TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(hand_table, name) for name in by_hand()},
     **{name: functools.partial(study_table, name) for name in ("augmentation", "causes", "health")},
@@ -222,6 +230,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "detection": detection,
     "paper": paper_results,
     "paper_by_row": page.body,
+    **{name: functools.partial(of_programs, table) for name, table in PROGRAMS.items()},
 }
 PICTURES: dict[str, Callable[[], bytes]] = {
     "label_curve": lambda: curves.draw(of("label_curve", dataset="imagenette-128px")),

@@ -110,7 +110,8 @@ class LayerNorm(keras.layers.Layer):
         # [N, H*W, C] or [N*H*W, 1, C]
         flat = tf.reshape(x, [-1, height * width if self.over_space else 1, x.shape[-1]])
         y = normalize(flat, tf.convert_to_tensor(self.scale), tf.convert_to_tensor(self.offset), relu)
-        return tf.ensure_shape(tf.reshape(y, [-1, height, width, x.shape[-1]]), x.shape)
+        # Not tf.ensure_shape: XLA would take the sizes for ones that may change.
+        return tf.reshape(y, [x.shape[0] or -1, height, width, x.shape[-1]])
 
 
 _UPDATED = contextvars.ContextVar("updated", default=True)
