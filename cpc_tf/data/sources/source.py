@@ -98,6 +98,10 @@ class Source(Examples):
         """Returns a name of each example, in the order of `ordered`: a file, or the place in a split of records."""
         return [str(index) for index in range(self.num_examples)]
 
+    @abc.abstractmethod
+    def by_index(self) -> IndexedSource:
+        """Returns a source of the same examples, in the same order of `ordered`, that reads by index."""
+
     def class_counts(self) -> np.ndarray | None:
         """Returns how many examples each class has, int64 [classes]; None if too much would have to be read."""
         labels = self.labels()
@@ -108,6 +112,9 @@ class Source(Examples):
 
 class IndexedSource(Source):
     """A source that reads examples by index: its orders are computed, there is no list to shuffle or to keep."""
+
+    def by_index(self) -> IndexedSource:
+        return self
 
     @abc.abstractmethod
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -13,19 +14,20 @@ from cpc_tf.data import keys
 from cpc_tf.data.config import RANGE
 from cpc_tf.data.decoding.decode import image_size
 from cpc_tf.data.sources import levels
+from cpc_tf.data.sources.record_index import READ_BUFFER, Piece, RecordIndex, index_of
 from cpc_tf.data.sources.source import (
     FOREVER,
     NO_LABEL,
     About,
     DetectionSource,
     Examples,
+    IndexedSource,
     Select,
     Source,
     SplitError,
 )
 from cpc_tf.settings import ConfigError
 
-_READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
 _PIECE = 64  # records that one call of a function copies out of a window: a call for each record would be slow
 _MOST_COUNTED = 1 << 30  # bytes of records that are read to count labels: seconds
 
@@ -76,7 +78,7 @@ class Records(Examples):
     def damaged(self) -> list[str]:
         def is_sound(path):
             try:
-                for _ in tf.data.TFRecordDataset(path, buffer_size=_READ_BUFFER).batch(1024):
+                for _ in tf.data.TFRecordDataset(path, buffer_size=READ_BUFFER).batch(1024):
                     pass
             except tf.errors.OpError:
                 return False
@@ -107,7 +109,7 @@ class Records(Examples):
         def read(number):
             shard = order[number]
             before = tf.maximum(first - (ends[number] - takes[number]), 0)
-            records = tf.data.TFRecordDataset(tf.gather(self._files, shard), buffer_size=_READ_BUFFER)
+            records = tf.data.TFRecordDataset(tf.gather(self._files, shard), buffer_size=READ_BUFFER)
             return records.skip(tf.gather(self._skips, shard) + before).take(takes[number] - before)
 
         shards = tf.data.Dataset.range(first_shard, len(self._files))
@@ -142,7 +144,7 @@ class TfdsSource(Records, Source):
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int, sixteen_bit: str = RANGE):
         """Raises ConfigError if the builder has no such split, or no images that can be read."""
         super().__init__(builder, split, window)
-        self._split = split
+        self._name, self._split = builder.name, split
         self._features, self._image = _features(builder)
         if self._features[self._image].np_dtype == np.uint16:
             self.levels = levels.of_records(sixteen_bit, builder.name, self._some(builder), self.num_examples)
@@ -152,6 +154,18 @@ class TfdsSource(Records, Source):
 
     def names(self) -> list[str]:
         return [f"{self._split}/{index}" for index in range(self.num_examples)]
+
+    @functools.cached_property
+    def index(self) -> RecordIndex:
+        """Where each record is, and its label, in the order of `ordered`. The first use may read all records."""
+        pieces = [Piece(*piece) for piece in zip(self._files, self._skips.tolist(), self._takes.tolist())]
+        return index_of(pieces, "label" if "label" in self._features else "", self._name)
+
+    def labels(self) -> np.ndarray:
+        return self.index.labels
+
+    def by_index(self) -> IndexedRecords:
+        return IndexedRecords(self)
 
     def class_counts(self) -> np.ndarray | None:
         size = 0
@@ -172,6 +186,26 @@ class TfdsSource(Records, Source):
         for split in splits:
             examples = builder.as_dataset(split=split, decoders={self._image: tfds.decode.SkipDecoding()})
             yield from (example[self._image] for example in examples.take(levels.IMAGES // len(splits) + 1))
+
+
+class IndexedRecords(IndexedSource):
+    """The examples of a `TfdsSource`, each read where it is in its file."""
+
+    def __init__(self, source: TfdsSource):
+        self.num_examples, self.class_names, self.levels = source.num_examples, source.class_names, source.levels
+        self.names, self.labels, self._parse = source.names, source.labels, source._parse
+        self._paths, self._pieces = tf.constant(source._files), tf.constant(source.index.pieces)
+        self._offsets = tf.constant(source.index.offsets)
+
+    def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Only this operation begins within a file. Without a buffer it reads the record and no more.
+        path, offset = self._paths[self._pieces[index]], self._offsets[index]
+        shape = {"output_types": [tf.string], "output_shapes": [[]]}
+        rest = tf.raw_ops.TFRecordDatasetV2(filenames=[path], compression_type="", buffer_size=0, byte_offsets=[offset])
+        record = tf.raw_ops.TakeDataset(input_dataset=rest, count=1, **shape)
+        (record,) = tf.raw_ops.DatasetToSingleElement(dataset=record, **shape)
+        example = self._parse(index, record)
+        return {"encoded": example["encoded"], "label": example["label"]}
 
 
 def _features(builder):
