@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf.files import bytes_read
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
 from cpc_tf.training import cluster, waiting
@@ -95,6 +96,8 @@ def train(
             progress.update(step)
             record["images_per_second"] = progress.rate * config.batch_size
             record["wall_seconds"] = seconds + progress.seconds
+            if (read := bytes_read()) is not None:
+                record["read_gb"] = read / 1e9  # by this process since its start
             for name in ("loss", "gradient_norm"):
                 if not math.isfinite(record.get(name, 0.0)):
                     raise diverged(f"{name} is {record[name]}")

@@ -71,6 +71,14 @@ class Examples(abc.ABC):
     def ordered(self) -> tf.data.Dataset:
         """Gives each example once, in the order of the files; `counter` is the position."""
 
+    def share(self, host: int, hosts: int) -> Examples | None:
+        """Returns what only this one of several hosts reads in its epochs; None if all hosts go through all examples.
+
+        The shares have the same number of examples. Their first epochs together are an epoch of this, without its last
+        examples if the hosts do not divide it; likewise all others.
+        """
+        return None
+
     def changed(self) -> list[str]:
         """Returns the paths of the files that have changed or vanished since this was opened, as far as is known."""
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 import functools
 
 import numpy as np
@@ -39,7 +40,12 @@ class Records(Examples):
     jumps to the shard and re-reads at most one window of encoded records. Up to three windows are in memory: the one in
     use, the next, and the one being read. The files of half a window are read at the same time, each as a whole; that
     does not change the order. Files with more records than that are read one after the other.
+
+    If it is `shared`, a share is a part of an epoch's sequence of shards. A file at the border of two shares is read by
+    both hosts, by the later one from its beginning.
     """
+
+    shared = False  # whether each of several hosts reads only its share
 
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):
         """Raises ConfigError if the builder has no such split."""
@@ -55,9 +61,19 @@ class Records(Examples):
         self._files = [piece.filename for piece in instructions]
         self._skips = np.array([piece.skip for piece in instructions], np.int64)
         self._takes = np.array([piece.take for piece in instructions], np.int64)
-        self._window = window
+        self._window, self._begin = window, 0
         self._largest = int(self._takes.max())
         self.about = About("", {name: builder.info.splits[name].num_examples for name in builder.info.splits})
+
+    def share(self, host: int, hosts: int) -> Records | None:
+        if not self.shared:
+            return None
+        share = copy.copy(self)
+        share.num_examples = self.num_examples // hosts
+        share._begin = host * share.num_examples
+        if not share.num_examples:
+            raise ConfigError(f"--share_records: {self.num_examples} records cannot be shared among {hosts} hosts")
+        return share
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         epochs = tf.data.Dataset.range(start // self.num_examples, FOREVER)
@@ -72,7 +88,7 @@ class Records(Examples):
         return pieces.unbatch().map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def ordered(self) -> tf.data.Dataset:
-        records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64)).enumerate()
+        records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64), self.num_examples).enumerate()
         return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def damaged(self) -> list[str]:
@@ -93,26 +109,30 @@ class Records(Examples):
             tf.range(len(self._files)), seed=keys.key(seed, keys.SHARDS, epoch)
         )
         at_once = max(1, min(self._window // 2 // self._largest, len(self._files)))
-        windows = self._records(order, first, at_once).batch(self._window).enumerate()
+        begin, end = self._begin + first, self._begin + self.num_examples
+        windows = self._records(order, begin, end, at_once).batch(self._window).enumerate()
         start = epoch * self.num_examples + first
         return windows.map(lambda number, window: (start + number * self._window, window))
 
-    def _records(self, order, first, at_once=1):
-        """Gives the records of the shards in this order, from record number `first` on, by jumping to its shard.
+    def _records(self, order, first, last, at_once=1):
+        """Gives records [first, last) of the shards in this order, by jumping to the shard of the first one.
 
         `at_once` files are read at the same time; if that is more than one, each is held in memory as a whole.
         """
         takes = tf.gather(self._takes, order)
         ends = tf.cumsum(takes)
         first_shard = tf.searchsorted(ends, [first], side="right", out_type=tf.int64)[0]
+        last = tf.constant(last, tf.int64)
+        last_shard = tf.searchsorted(ends, [last], side="left", out_type=tf.int64)[0]
 
         def read(number):
             shard = order[number]
-            before = tf.maximum(first - (ends[number] - takes[number]), 0)
+            start = ends[number] - takes[number]
+            before, count = tf.maximum(first - start, 0), tf.minimum(last - start, takes[number])
             records = tf.data.TFRecordDataset(tf.gather(self._files, shard), buffer_size=READ_BUFFER)
-            return records.skip(tf.gather(self._skips, shard) + before).take(takes[number] - before)
+            return records.skip(tf.gather(self._skips, shard) + before).take(count - before)
 
-        shards = tf.data.Dataset.range(first_shard, len(self._files))
+        shards = tf.data.Dataset.range(first_shard, last_shard + 1)
         if at_once == 1:
             return shards.flat_map(read)
         files = shards.map(
