@@ -54,7 +54,9 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
             builder = _embedded(photos.Photos, photos.config(number), data)
         else:
             builder = tfds_builder.find(data.dataset, data.data_dir)
-        return tfds_source.TfdsSource(builder, split, data.shuffle_window, data.sixteen_bit)
+        source = tfds_source.TfdsSource(builder, split, data.shuffle_window, data.sixteen_bit)
+        source.shared = data.share_records
+        return source
 
 
 def open_detection_source(

@@ -44,6 +44,7 @@ class DataConfig(Settings):
     shuffle_window: int = constant(
         16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, maximum=MOST
     )
+    share_records: bool = constant(False, "A flag only in PretrainPicturesConfig and LabelledPicturesConfig")
     sixteen_bit: str = setting(
         RANGE,
         "How pictures of 16 bits become 8: 'range' (the range of values in the whole dataset becomes 0 to 255), "
@@ -122,10 +123,26 @@ class PicturesConfig(DataConfig):
         return f"--unlabelled={self.unlabelled}" if self.unlabelled else super().flag
 
 
+def _share_records() -> bool:
+    return setting(
+        False,
+        "Each of several hosts reads only its share of TensorFlow Datasets' records, another one in each epoch: the "
+        "order then depends on the number of hosts. Of folders each host reads only what it needs anyway",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainPicturesConfig(PicturesConfig):
+    """Where the images of pre-training come from."""
+
+    share_records: bool = _share_records()
+
+
 @dataclasses.dataclass(frozen=True)
 class LabelledPicturesConfig(PicturesConfig):
     """Where the images of a classifier come from."""
 
+    share_records: bool = _share_records()
     unlabelled: str = constant("", "Pictures without labels are for pre-training: python -m cpc_tf.pretrain")
 
     def check(self):

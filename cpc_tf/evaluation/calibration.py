@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpc_tf.evaluation.scores import pieces
+
 _COLDEST, _HOTTEST = 0.05, 20.0
 _STEPS = 60  # of golden section: to 1e-12 of the range
 
@@ -22,12 +24,15 @@ def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float | None:
     """
     if np.all(logits.argmax(1) == labels):
         return None
-    scaled = logits.astype(np.float64)
-    scaled = scaled - scaled.max(1, keepdims=True)
-    own = scaled[np.arange(len(labels)), labels]
+
+    def losses(logits: np.ndarray, labels: np.ndarray, inverse: float) -> np.ndarray:  # [N]
+        scaled = logits.astype(np.float64)
+        scaled -= scaled.max(1, keepdims=True)
+        own = scaled[np.arange(len(labels)), labels]
+        return np.log(np.exp(inverse * scaled).sum(1)) - inverse * own
 
     def loss(inverse: float) -> float:  # convex in the inverse temperature
-        return float(np.mean(np.log(np.exp(inverse * scaled).sum(1)) - inverse * own))
+        return float(np.mean(np.concatenate([losses(logits[p], labels[p], inverse) for p in pieces(len(labels))])))
 
     golden, low, high = (5**0.5 - 1) / 2, 1 / _HOTTEST, 1 / _COLDEST
     for _ in range(_STEPS):

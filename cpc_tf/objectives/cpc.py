@@ -33,7 +33,7 @@ class CPCConfig(Settings):
         2, "Rows that CPC skips, since their patches overlap the context", source="App. A", minimum=0, maximum=10_000
     )
     steps_to_predict: int = count(3, "Offset of the last row that CPC predicts", source="App. A", maximum=10_000)
-    target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A")
+    target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A", flag=False)
     emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A", flag=False)
     context_blocks: int = count(5, "Residual blocks of CPC's context network", source="App. A", maximum=1000)
     context_dim: int = width(256, "Width inside a block of CPC's context network", source="App. A")

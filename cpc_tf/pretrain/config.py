@@ -3,7 +3,7 @@
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import GeometryConfig, PicturesConfig
+from cpc_tf.data.config import GeometryConfig, PretrainPicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.base import Objective
@@ -65,7 +65,7 @@ class PretrainConfig(Settings):
     initial_encoder: str = setting(
         "", "Module of `python -m cpc_tf.export` with the initial weights; empty: new weights", path=True
     )
-    data: PicturesConfig = PicturesConfig()
+    data: PretrainPicturesConfig = PretrainPicturesConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()
     encoder: EncoderConfig = EncoderConfig()

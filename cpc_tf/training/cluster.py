@@ -126,6 +126,11 @@ def connect(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:
         signal.alarm(0)
 
 
+def hosts(strategy: tf.distribute.Strategy) -> int:
+    """Returns how many machines read data, once all processes have called this."""
+    return strategy.extended.num_hosts if isinstance(strategy, tf.distribute.TPUStrategy) else total(strategy, 1)
+
+
 def total(strategy: tf.distribute.Strategy, value: int) -> int:
     """Returns the sum of `value` over all processes, once all have called this; `value` itself if there is only one."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):

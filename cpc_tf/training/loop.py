@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf.files import bytes_read
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
 from cpc_tf.texts import listed
@@ -105,6 +106,8 @@ def train(
                 record["waiting"], slowest = waiting.longest(trainee.strategy, record["waiting"])
             record["images_per_second"] = progress.rate * config.batch_size
             record["wall_seconds"] = seconds + progress.seconds
+            if (read := bytes_read()) is not None:
+                record["read_gb"] = read / 1e9  # by this process since its start
             for name in _CHECKED:
                 if not math.isfinite(record.get(name, 0.0)):
                     raise diverged(f"{name} is {record[name]}", _where(trainee.strategy, step - count, origin))

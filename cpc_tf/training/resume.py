@@ -7,6 +7,7 @@ from typing import Any
 
 from absl import logging
 
+from cpc_tf.settings import flatten
 from cpc_tf.training import cluster
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.optimizer import Schedule
@@ -37,6 +38,8 @@ def resume(
         return step
     schedules = {name: schedule.get_config() for name, schedule in trainee.schedules.items()}
     session = {"replicas": trainee.strategy.num_replicas_in_sync, "schedules": schedules}
+    if flatten(workdir.config).get("share_records"):
+        session["hosts"] = cluster.hosts(trainee.strategy)
     before = workdir.begin(step, **session)
     for message in describe_changes(before, session, step) if workdir.chief and step else ():
         logging.warning("%s: %s", workdir.path, message)
@@ -60,7 +63,13 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: in
       now: the same of this session.
       step: the step that the run resumes from.
     """
-    rates = []
+    changes, rates = [], []
+    hosts = now.get("hosts")
+    if before.get("hosts", hosts) != hosts:
+        changes.append(
+            f"--share_records: from step {step} on {hosts} hosts share the records, not {before['hosts']} as before: "
+            "the images come in another order, and in this epoch some come twice and some not at all"
+        )
     for name, config in now["schedules"].items():
         try:
             earlier, later = Schedule(**before["schedules"][name]), Schedule(**config)
@@ -69,10 +78,11 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: in
         except (KeyError, TypeError, ValueError):
             continue
     if not rates:
-        return []
+        return changes
     was, becomes, (earlier, *_), (later, *_) = zip(*rates)
     return [
+        *changes,
         f"from step {step} on the learning rate follows another schedule, since the length of the run changed: "
         f"{later} in place of {earlier}. It was {', '.join(was)} in the last step and is {', '.join(becomes)} in "
-        "the next one"
+        "the next one",
     ]

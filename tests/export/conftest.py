@@ -25,7 +25,7 @@ from tests.conftest import make_tiny
 
 FLAGS = (
     "--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--output_stack=1",
-    "--batch_size=2", "--recompute", "--directions=1", "--context_blocks=1", "--context_dim=8", "--target_dim=8",
+    "--batch_size=2", "--recompute", "--directions=1", "--context_blocks=1", "--context_dim=8",
     "--precision=bfloat16", "--split=unlabelled", "--dataset=folder:/home/someone/birds",
 )  # fmt: skip
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.usefixtures("tiny_encoder"), pytest.mark.slow]
 PRETRAIN = (
     "--resize=16", "--image_size=16", "--patch_size=8", "--patch_stride=4", "--augment=v1", "--encoder=small",
     "--norm=batch", "--directions=1", "--steps_to_ignore=0", "--steps_to_predict=1", "--context_blocks=1",
-    "--context_dim=8", "--target_dim=8", "--batch_size=4", "--train_steps=2", "--strategy=single", "--xla=off",
+    "--context_dim=8", "--batch_size=4", "--train_steps=2", "--strategy=single", "--xla=off",
 )  # fmt: skip
 LINEAR = (
     "--test_split=val", "--batch_size=4", "--train_steps=3", "--cached_views=1", "--strategy=single", "--xla=off",

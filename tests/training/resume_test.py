@@ -45,6 +45,17 @@ def start(folder, schedule, steps, saved=True):
         checkpoints.save(steps)
 
 
+def test_another_number_of_hosts_that_share_the_records_is_named(tmp_path, caplog, monkeypatch):
+    config = replace(PretrainConfig(), workdir=str(tmp_path), share_records=True)
+    for hosts in (2, 2, 4):
+        assert "share the records" not in caplog.text
+        workdir, trainee = Workdir(config, "pretrain"), Idle(Schedule(PEAK), make_strategy("single"))
+        monkeypatch.setattr(cluster, "hosts", lambda strategy, hosts=hosts: hosts)
+        checkpoints = Checkpoints(workdir.path, trainee.checkpoint)
+        checkpoints.save(4 + resume(trainee, checkpoints, workdir.records(), 16, workdir))
+    assert "--share_records: from step 8 on 4 hosts share the records, not 2 as before" in caplog.text
+
+
 def test_every_process_resumes_from_the_step_of_the_first(tmp_path, monkeypatch):
     for steps in (4, 8):
         start(tmp_path, cosine(16), steps)

@@ -11,6 +11,8 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import NO_LABEL, DetectionSource, Select
 from cpc_tf.data.views import canvas
 
+_PREFETCH = 2  # batches of a test
+
 
 def batches(
     source: DetectionSource,
@@ -78,7 +80,8 @@ def plain_batches(
 
     examples = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     fill = {**dict.fromkeys(examples.element_spec), "labels": tf.constant(NO_LABEL, tf.int64)}
-    return examples.padded_batch(batch_size, padding_values=fill).prefetch(tf.data.AUTOTUNE)
+    # A bound that does not depend on tf.data's autotuning: a canvas has 2 MB.
+    return examples.padded_batch(batch_size, padding_values=fill).prefetch(_PREFETCH)
 
 
 def _shown(example, view, config, levels, decoded=None):

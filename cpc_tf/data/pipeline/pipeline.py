@@ -37,6 +37,8 @@ def batches(
     any number of hosts. Host h of n gets its rows [h * global_batch / n, (h + 1) * global_batch / n). Each host reads
     all encoded records of TFDS (of folders only the files it needs), but decodes only its own.
 
+    With --share_records it reads only its `source.share`, and the batches are another function of (seed, step, hosts).
+
     Args:
       source: where the images come from.
       view: what is cut from an image.
@@ -176,7 +178,13 @@ def endless(
     if rest or rows % per_batch:
         raise ValueError(f"--batch_size={global_batch} is not a multiple of {hosts} hosts x {per_batch} images")
     select = None if hosts == 1 else (lambda counter: counter % global_batch // rows == host)
-    examples = source.stream(seed, start_step * global_batch, select)
+    share = source.share(host, hosts) if hosts > 1 else None
+    if share:
+        examples = share.stream(seed, start_step * rows).map(
+            lambda e: {**e, "counter": e["counter"] // rows * global_batch + host * rows + e["counter"] % rows}
+        )
+    else:
+        examples = source.stream(seed, start_step * global_batch, select)
     return _batched(examples, prepare, per_batch, drop_remainder=True)
 
 

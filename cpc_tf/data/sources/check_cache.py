@@ -25,7 +25,7 @@ def stats(root: str, names: list[str]) -> np.ndarray:
 
     def describe(name):
         try:
-            stat = tf.io.gfile.stat(f"{root}/{name}")
+            stat = tf.io.gfile.stat(os.path.join(root, name))
         except tf.errors.OpError:
             return -1, -1
         return stat.length, stat.mtime_nsec

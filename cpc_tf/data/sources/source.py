@@ -81,6 +81,14 @@ class Examples(abc.ABC):
         """Returns what tells its files and labels from others, as far as it is known without reading an image."""
         return b""
 
+    def share(self, host: int, hosts: int) -> Examples | None:
+        """Returns what only this one of several hosts reads in its epochs; None if all hosts go through all examples.
+
+        The shares have the same number of examples. Their first epochs together are an epoch of this, without its last
+        examples if the hosts do not divide it; likewise all others.
+        """
+        return None
+
     def changed(self) -> list[str]:
         """Returns the paths of the files that have changed or vanished since this was opened, as far as is known."""
         return []
@@ -108,6 +116,10 @@ class Source(Examples):
         """Returns a name of each example, in the order of `ordered`: a file, or the place in a split of records."""
         return [str(index) for index in range(self.num_examples)]
 
+    @abc.abstractmethod
+    def by_index(self) -> IndexedSource:
+        """Returns a source of the same examples, in the same order of `ordered`, that reads by index."""
+
     def class_counts(self) -> np.ndarray | None:
         """Returns how many examples each class has, int64 [classes]; None if too much would have to be read."""
         labels = self.labels()
@@ -118,6 +130,9 @@ class Source(Examples):
 
 class IndexedSource(Source):
     """A source that reads examples by index: its orders are computed, there is no list to shuffle or to keep."""
+
+    def by_index(self) -> IndexedSource:
+        return self
 
     @abc.abstractmethod
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:

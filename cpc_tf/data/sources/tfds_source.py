@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import copy
+import functools
 import os
 
 import numpy as np
@@ -14,19 +16,20 @@ from cpc_tf.data import keys
 from cpc_tf.data.config import RANGE
 from cpc_tf.data.decoding.decode import image_size
 from cpc_tf.data.sources import check_cache, levels
+from cpc_tf.data.sources.record_index import READ_BUFFER, Piece, RecordIndex, index_of
 from cpc_tf.data.sources.source import (
     FOREVER,
     NO_LABEL,
     About,
     DetectionSource,
     Examples,
+    IndexedSource,
     Select,
     Source,
     SplitError,
 )
 from cpc_tf.settings import ConfigError
 
-_READ_BUFFER = 8 << 20  # bytes; TensorFlow's default of 256 kB makes remote reads slow
 _PIECE = 64  # records that one call of a function copies out of a window: a call for each record would be slow
 _MOST_COUNTED = 1 << 30  # bytes of records that are read to count labels: seconds
 
@@ -38,7 +41,12 @@ class Records(Examples):
     jumps to the shard and re-reads at most one window of encoded records. Up to three windows are in memory: the one in
     use, the next, and the one being read. The files of half a window are read at the same time, each as a whole; that
     does not change the order. Files with more records than that are read one after the other.
+
+    If it is `shared`, a share is a part of an epoch's sequence of shards. A file at the border of two shares is read by
+    both hosts, by the later one from its beginning.
     """
+
+    shared = False  # whether each of several hosts reads only its share
 
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):
         """Raises ConfigError if the builder has no such split."""
@@ -54,9 +62,19 @@ class Records(Examples):
         self._files = [piece.filename for piece in instructions]
         self._skips = np.array([piece.skip for piece in instructions], np.int64)
         self._takes = np.array([piece.take for piece in instructions], np.int64)
-        self._window = window
+        self._window, self._begin = window, 0
         self._largest = int(self._takes.max())
         self.about = About("", {name: builder.info.splits[name].num_examples for name in builder.info.splits})
+
+    def share(self, host: int, hosts: int) -> Records | None:
+        if not self.shared:
+            return None
+        share = copy.copy(self)
+        share.num_examples = self.num_examples // hosts
+        share._begin = host * share.num_examples
+        if not share.num_examples:
+            raise ConfigError(f"--share_records: {self.num_examples} records cannot be shared among {hosts} hosts")
+        return share
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         epochs = tf.data.Dataset.range(start // self.num_examples, FOREVER)
@@ -71,7 +89,7 @@ class Records(Examples):
         return pieces.unbatch().map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def ordered(self) -> tf.data.Dataset:
-        records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64)).enumerate()
+        records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64), self.num_examples).enumerate()
         return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def identity(self) -> bytes:
@@ -82,7 +100,7 @@ class Records(Examples):
     def damaged(self) -> list[str]:
         def is_sound(path):
             try:
-                for _ in tf.data.TFRecordDataset(path, buffer_size=_READ_BUFFER).batch(1024):
+                for _ in tf.data.TFRecordDataset(path, buffer_size=READ_BUFFER).batch(1024):
                     pass
             except tf.errors.OpError:
                 return False
@@ -97,26 +115,30 @@ class Records(Examples):
             tf.range(len(self._files)), seed=keys.key(seed, keys.SHARDS, epoch)
         )
         at_once = max(1, min(self._window // 2 // self._largest, len(self._files)))
-        windows = self._records(order, first, at_once).batch(self._window).enumerate()
+        begin, end = self._begin + first, self._begin + self.num_examples
+        windows = self._records(order, begin, end, at_once).batch(self._window).enumerate()
         start = epoch * self.num_examples + first
         return windows.map(lambda number, window: (start + number * self._window, window))
 
-    def _records(self, order, first, at_once=1):
-        """Gives the records of the shards in this order, from record number `first` on, by jumping to its shard.
+    def _records(self, order, first, last, at_once=1):
+        """Gives records [first, last) of the shards in this order, by jumping to the shard of the first one.
 
         `at_once` files are read at the same time; if that is more than one, each is held in memory as a whole.
         """
         takes = tf.gather(self._takes, order)
         ends = tf.cumsum(takes)
         first_shard = tf.searchsorted(ends, [first], side="right", out_type=tf.int64)[0]
+        last = tf.constant(last, tf.int64)
+        last_shard = tf.searchsorted(ends, [last], side="left", out_type=tf.int64)[0]
 
         def read(number):
             shard = order[number]
-            before = tf.maximum(first - (ends[number] - takes[number]), 0)
-            records = tf.data.TFRecordDataset(tf.gather(self._files, shard), buffer_size=_READ_BUFFER)
-            return records.skip(tf.gather(self._skips, shard) + before).take(takes[number] - before)
+            start = ends[number] - takes[number]
+            before, count = tf.maximum(first - start, 0), tf.minimum(last - start, takes[number])
+            records = tf.data.TFRecordDataset(tf.gather(self._files, shard), buffer_size=READ_BUFFER)
+            return records.skip(tf.gather(self._skips, shard) + before).take(count - before)
 
-        shards = tf.data.Dataset.range(first_shard, len(self._files))
+        shards = tf.data.Dataset.range(first_shard, last_shard + 1)
         if at_once == 1:
             return shards.flat_map(read)
         files = shards.map(
@@ -148,7 +170,7 @@ class TfdsSource(Records, Source):
     def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int, sixteen_bit: str = RANGE):
         """Raises ConfigError if the builder has no such split, or no images that can be read."""
         super().__init__(builder, split, window)
-        self._split = split
+        self._name, self._split = builder.name, split
         self._features, self._image = _features(builder)
         if self._features[self._image].np_dtype == np.uint16:
             self.levels = levels.of_records(sixteen_bit, builder.name, self._some(builder), self.num_examples)
@@ -158,6 +180,18 @@ class TfdsSource(Records, Source):
 
     def names(self) -> list[str]:
         return [f"{self._split}/{index}" for index in range(self.num_examples)]
+
+    @functools.cached_property
+    def index(self) -> RecordIndex:
+        """Where each record is, and its label, in the order of `ordered`. The first use may read all records."""
+        pieces = [Piece(*piece) for piece in zip(self._files, self._skips.tolist(), self._takes.tolist())]
+        return index_of(pieces, "label" if "label" in self._features else "", self._name)
+
+    def labels(self) -> np.ndarray:
+        return self.index.labels
+
+    def by_index(self) -> IndexedRecords:
+        return IndexedRecords(self)
 
     def class_counts(self) -> np.ndarray | None:
         size = 0
@@ -178,6 +212,26 @@ class TfdsSource(Records, Source):
         for split in splits:
             examples = builder.as_dataset(split=split, decoders={self._image: tfds.decode.SkipDecoding()})
             yield from (example[self._image] for example in examples.take(levels.IMAGES // len(splits) + 1))
+
+
+class IndexedRecords(IndexedSource):
+    """The examples of a `TfdsSource`, each read where it is in its file."""
+
+    def __init__(self, source: TfdsSource):
+        self.num_examples, self.class_names, self.levels = source.num_examples, source.class_names, source.levels
+        self.names, self.labels, self._parse = source.names, source.labels, source._parse
+        self._paths, self._pieces = tf.constant(source._files), tf.constant(source.index.pieces)
+        self._offsets = tf.constant(source.index.offsets)
+
+    def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Only this operation begins within a file. Without a buffer it reads the record and no more.
+        path, offset = self._paths[self._pieces[index]], self._offsets[index]
+        shape = {"output_types": [tf.string], "output_shapes": [[]]}
+        rest = tf.raw_ops.TFRecordDatasetV2(filenames=[path], compression_type="", buffer_size=0, byte_offsets=[offset])
+        record = tf.raw_ops.TakeDataset(input_dataset=rest, count=1, **shape)
+        (record,) = tf.raw_ops.DatasetToSingleElement(dataset=record, **shape)
+        example = self._parse(index, record)
+        return {"encoded": example["encoded"], "label": example["label"]}
 
 
 def _features(builder):

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from cpc_tf.data.sources import tfds_source
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.sources.tfds_source import TfdsSource
@@ -148,12 +149,19 @@ def test_a_subset_holds_its_examples_in_order(whole):
     assert levels(fewer.stream(seed=3), 9) == levels(direct.stream(seed=3), 9)
 
 
-def test_records_are_read_once(sharded, monkeypatch):
+def test_records_are_indexed_once_and_then_read_where_they_are(sharded, monkeypatch):
     """Not again for each subset of the subset, nor for each epoch over one."""
-    source, epochs = TfdsSource(sharded(5, 4), "train", window=4), []
-    ordered = source.ordered
-    monkeypatch.setattr(source, "ordered", lambda: epochs.append(1) or ordered())
+    source, indexed = TfdsSource(sharded(5, 4), "train", window=4), []
+    index_of = tfds_source.index_of
+    monkeypatch.setattr(tfds_source, "index_of", lambda *arguments: indexed.append(1) or index_of(*arguments))
+    monkeypatch.setattr(source, "ordered", None)
     few = restricted(source, np.arange(6))
     for part in (restricted(few, np.arange(3)), restricted(few, np.arange(3, 6))):
         assert len(list(part.ordered())) == len(list(part.stream(seed=0).take(3))) == 3
-    assert len(epochs) == 1
+    assert len(indexed) == 1
+
+
+def test_the_order_of_a_subset_does_not_change(sharded):
+    """Earlier versions held subsets of records in memory; their runs go on with the images they would have seen."""
+    subset = restricted(TfdsSource(sharded(4, 3, 5), "train", window=9), np.array([1, 2, 4, 7, 8, 11]))
+    assert [level for _, level in levels(subset.stream(seed=7), 12)] == [2, 1, 8, 7, 4, 11, 2, 8, 4, 1, 7, 11]

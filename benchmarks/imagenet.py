@@ -1,0 +1,192 @@
+"""Measures the start of each task on a million records: python -m benchmarks.imagenet [--records=N] > table.md
+
+Writes an `imagenet2012` as TensorFlow Datasets lays it out, with as many records, files and classes as the real one,
+and a `voc/2007` likewise. The pictures are a few photographs: of ImageNet's 64 x 64 px, of VOC's 500 x 375 px. Then
+each task is started in a process of its own, with a tiny network, and ended after its first step.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from absl import app, flags
+
+_RECORDS = flags.DEFINE_integer("records", 1_281_167, "training images of ImageNet")
+_TEST_RECORDS = flags.DEFINE_integer("test_records", 50_000, "validation images of ImageNet")
+_FILES = flags.DEFINE_integer("files", 1024, "files of ImageNet's training images")
+_SIDE = flags.DEFINE_integer("side", 64, "sides of ImageNet's pictures; 600 px give the real ones' 110 kB")
+_VOC = flags.DEFINE_integer("voc", 5011, "training images of VOC, and about as many test images")
+_FOLDER = flags.DEFINE_string("folder", "runs/data/imagenet_made_up", "where the data and the runs are; 4 GB")
+_KEEP = flags.DEFINE_boolean("keep", False, "keep the data")
+_WHOLE = flags.DEFINE_boolean("whole", False, "let each run come to its end")
+_ONLY = flags.DEFINE_list("only", [], "the starts to measure; default: all")
+_MEASURE = flags.DEFINE_string("measure", "", "the start to measure in this process; used by the benchmark itself")
+_BEGAN = flags.DEFINE_float("began", 0.0, "time at which this process was started; used by the benchmark itself")
+
+_PRETRAIN = """pretrain --preset=imagenet/pretrain_resnet50 --resize=75 --image_size=65 --patch_size=20 --patch_stride=9
+    --encoder=tiny --context_blocks=1 --context_dim=8 --batch_size=64 --precision=float32 --train_steps=2
+    --steps_per_loop=1"""
+_EFFICIENT = """efficient --preset=imagenet/efficient --resize=72 --image_size=64 --encoder=random --backbone=tiny
+    --head_blocks=1 --head_width=16 --search_trials=1 --batch_size=64 --train_steps=2 --finetune_steps=2
+    --steps_per_loop=1 --precision=float32 --label_fraction="""
+_DETECT = """detect --preset=voc/detect --encoder=random --backbone=tiny --rpn_width=16 --rpn_train_candidates=200
+    --rpn_train_proposals=50 --rpn_test_candidates=200 --rpn_test_proposals=50 --region_samples=16 --region_pool=3
+    --region_head=mlp --region_blocks=1 --region_width=16 --precision=float32 --train_steps=2 --steps_per_loop=1
+    --warmup_steps=0 --frozen_epochs=0 --held_out=0"""
+STARTS = {
+    "pre-training": _PRETRAIN,
+    "efficient, 1 %": f"{_EFFICIENT}0.01",
+    "efficient, 10 %": f"{_EFFICIENT}0.1",
+    "efficient, 100 %": f"{_EFFICIENT}1",
+    "detection": _DETECT,
+}
+IMAGENET = "imagenet2012:5.1.0"
+
+
+def main(argv) -> None:
+    """Prints a table with a row for each start."""
+    folder = pathlib.Path(_FOLDER.value)
+    if _MEASURE.value:
+        start(folder, _MEASURE.value, argv[1:])
+        return
+    began = time.monotonic()
+    write(folder, _RECORDS.value, _TEST_RECORDS.value, _FILES.value, _VOC.value, _SIDE.value)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"{_RECORDS.value} records, {size / 1e9:.1f} GB, written in {time.monotonic() - began:.0f} s\n")
+    print("| start | s to the first step | CPU s | peak memory, GB | read, GB |\n|---|---|---|---|---|")
+    for name in _ONLY.value or STARTS:
+        print(row(name, measured(folder, name, argv[1:])), flush=True)
+    if not _KEEP.value:
+        shutil.rmtree(folder)
+
+
+def row(name: str, found: dict[str, float]) -> str:
+    """Returns the line of a start."""
+    return f"| {name} | {found['seconds']:.0f} | {found['cpu']:.0f} | {found['peak']:.2f} | {found['read']:.2f} |"
+
+
+def measured(folder: pathlib.Path, name: str, more: Sequence[str]) -> dict[str, float]:
+    """Returns what a fresh process measures: seconds by the wall clock and of CPUs, GB of memory and of files."""
+    command = [sys.executable, "-m", "benchmarks.imagenet", f"--folder={folder}", f"--measure={name}"]
+    command += [f"--began={time.time()}", f"--whole={_WHOLE.value}", "--", *more]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def start(folder: pathlib.Path, name: str, more: Sequence[str]) -> None:
+    """Starts a task, prints its log and at last what it took until its first step, or as a whole."""
+    from cpc_tf import cli
+    from cpc_tf.tasks import TASKS
+    from cpc_tf.training import loop
+
+    task, *words = STARTS[name].split()
+    dataset = [] if task == "detect" else [f"--dataset={IMAGENET}"]
+    workdir = folder / "runs" / name.replace(" ", "_")
+    shutil.rmtree(workdir, ignore_errors=True)
+    words += [*dataset, f"--data_dir={folder}", f"--workdir={workdir}", *more]
+    found: dict[str, float] = {}
+
+    class Progress(loop.Progress):
+        """Tells when the first step of a training has ended."""
+
+        def update(self, step):
+            super().update(step)
+            if not found:
+                found.update(seconds=time.time() - _BEGAN.value, cpu=time.process_time(), **_used())
+            if not _WHOLE.value:
+                _end(found)
+
+    loop.Progress = Progress
+    TASKS[task].run(cli.parse(TASKS[task].config, words))
+    _end({**found, **_used()})
+
+
+def _used() -> dict[str, float]:
+    from cpc_tf.files import bytes_read
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"peak": peak / 1e9, "read": (bytes_read() or 0) / 1e9}
+
+
+def _end(found: dict[str, float]) -> None:
+    print(json.dumps(found), flush=True)
+    os._exit(0)  # without waiting for what is read ahead
+
+
+def write(folder: pathlib.Path, records: int, test_records: int, files: int, voc: int, side: int = 64) -> None:
+    """Writes imagenet2012 and voc/2007 of these sizes."""
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.object_detection import voc as voc_builder
+
+    from cpc_tf.data.sources import tfds_builder
+
+    with tfds_builder.quiet():
+        imagenet = tfds.builder(IMAGENET, data_dir=folder)
+        objects = voc_builder.Voc(config="2007", data_dir=str(folder))
+    classes = imagenet.info.features["label"].num_classes
+    few = [_example(imagenet.info.features, photo, side, label) for photo, label in _photos(classes)]
+    _store(imagenet, {"train": (records, files), "validation": (test_records, max(1, files // 8))}, few)
+    some = [_scene(objects.info.features, photo, label) for photo, label in _photos(20)]
+    _store(objects, {"train": (voc // 2, 2), "validation": (voc - voc // 2, 2), "test": (voc - voc // 84, 4)}, some)
+
+
+def _photos(classes: int) -> Iterator[tuple]:
+    """Yields a photograph for each class; their number is small, so that they come again and again."""
+    from cpc_tf.data.sources import photos
+
+    regions = photos.regions("train")
+    for label in range(classes):
+        yield regions[label % len(regions)].convert("RGB"), label
+
+
+def _example(features, photo, side: int, label: int) -> bytes:
+    import numpy as np
+
+    image = np.asarray(photo.resize((side, side)))
+    return features.serialize_example({"image": image, "label": label, "file_name": f"{label:04}.JPEG"})
+
+
+def _scene(features, photo, label: int) -> bytes:
+    import numpy as np
+    import tensorflow_datasets as tfds
+
+    box = tfds.features.BBox(0.1, 0.1, 0.7, 0.8)
+    seen = {"label": label, "bbox": box, "pose": 0, "is_truncated": False, "is_difficult": False}
+    names = {"labels": [label], "labels_no_difficult": [label], "image/filename": f"{label:06}.jpg"}
+    return features.serialize_example({"image": np.asarray(photo.resize((500, 375))), "objects": [seen], **names})
+
+
+def _store(builder, splits: dict[str, tuple[int, int]], examples: Sequence[bytes]) -> None:
+    """Writes splits {name: (records, files)}; record i has example i of those that are given, from the first again."""
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    root, infos = pathlib.Path(builder.data_dir), []
+    root.mkdir(parents=True, exist_ok=True)
+    template = tfds.core.ShardedFileTemplate(data_dir=root, dataset_name=builder.name, filetype_suffix="tfrecord")
+    for name, (records, files) in splits.items():
+        lengths = [records * (n + 1) // files - records * n // files for n in range(files)]
+        turn = itertools.cycle(examples)
+        for shard, length in enumerate(lengths):
+            path = root / f"{builder.name}-{name}.tfrecord-{shard:05}-of-{files:05}"
+            with tf.io.TFRecordWriter(str(path)) as file:
+                for example in itertools.islice(turn, length):
+                    file.write(example)
+        size = records * sum(map(len, examples)) // len(examples)
+        infos.append(tfds.core.SplitInfo(name=name, shard_lengths=lengths, num_bytes=size, filename_template=template))
+    tfds.folder_dataset.write_metadata(
+        data_dir=root, features=builder.info.features, split_infos=infos, filename_template=template, check_data=False
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)
