@@ -52,8 +52,11 @@ def _row(preset: str, feed: int, seconds: float) -> str:
     def both() -> float:
         return time.process_time() + _cpu_seconds(feed)
 
-    here, with_feed = _rate(batches, time.process_time, seconds), _rate(fed(batches), both, seconds)
-    stream = _rate(fed(ready), time.monotonic, seconds)
+    here = _rate(batches, time.process_time, seconds)
+    with feeds.connected():
+        with_feed = _rate(fed(batches), both, seconds)
+    with feeds.connected():
+        stream = _rate(fed(ready), time.monotonic, seconds)
     return (
         f"| {preset} | {size / 1e3:.0f} | {here:.0f} | {with_feed:.0f} | {with_feed / here:.2f} | {stream:.0f} | "
         f"{stream * size / 1e9:.2f} |"
