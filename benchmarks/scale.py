@@ -25,7 +25,7 @@ REACHED = 0.4  # of what is possible: assumed, as usual for convolutions
 # AVX-512, 2026-11-26; several times slower without the C++ operation.
 IMAGES_A_CORE = 165.0
 RECORD = 110e3  # bytes of a picture in ImageNet's records
-INDEX = 8  # bytes a picture that a host holds: its index
+INDEX = 20  # bytes a picture: file, place and label, see `record_index.RecordIndex`
 
 
 class Machine(NamedTuple):
@@ -121,7 +121,7 @@ def growth(found: Sequence[Record]) -> str:
     """Returns the table of an epoch of more pictures on the first machine."""
     machine = MACHINES[0]
     columns = ["pictures", "steps an epoch", *(f"{network}, hours an epoch" for network in NETWORKS)]
-    columns += ["GB read by a host an epoch", "MB of indices a host"]
+    columns += ["GB read by a host an epoch", "MB of index for few labels"]
     rows = []
     for pictures in (PICTURES, 14_000_000, 300_000_000):
         steps, hours = pictures // BATCH, []
