@@ -164,7 +164,7 @@ def test_resumed_on_two_devices_it_gives_the_answer_of_one(whole, tmp_path, two_
     """tests/training/contract_test.py compares two replicas with one from the first step on."""
     monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
     for rows in ("efficient.classifier.ENCODED", "efficient.inputs.ENCODED", "pretrain.run.PROBE_ROWS"):
-        monkeypatch.setattr(f"cpc_tf.{rows}", 2)  # so that an evaluation has several batches
+        monkeypatch.setattr(f"cpc_tf.{rows}", 1)  # so that an evaluation has several batches of one size
     config = replace(whole.config, **({"test_batch_size": 1} if whole.task.name == "detect" else {}))
     shutil.copytree(whole.killed, tmp_path / "two")
     with traffic.watched() as seen:
