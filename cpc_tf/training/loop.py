@@ -143,6 +143,7 @@ def _device_loop(trainee: Trainee) -> Callable:
     strategy = trainee.strategy
     step = tf.autograph.experimental.do_not_convert(trainee.train_step)
     measured = waiting.is_measured(strategy)
+    replicas = strategy.num_replicas_in_sync // max(1, len(agreement.addresses(strategy)))  # of this process
 
     @tf.function
     def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
@@ -153,7 +154,7 @@ def _device_loop(trainee: Trainee) -> Callable:
         totals = {name: tf.zeros([]) for name in trainee.reported}
         began = waiting.now() if measured else None
         waited, last = tf.zeros([], tf.float64), tf.zeros([])
-        bad_step, bad = tf.constant(-1), tf.zeros([len(strategy.extended.worker_devices)], tf.bool)
+        bad_step, bad = tf.constant(-1), tf.zeros([replicas], tf.bool)
         for number in tf.range(count):
             element = next(iterator)
             if measured:
