@@ -16,7 +16,7 @@ GB, TERA = 1e9, 1e12
 Record = dict[str, Any]
 
 # A record has: 'step', 'program' (a hash), 'chip' ('': not compiled), 'images' of a replica, 'replicas', 'trained'
-# bytes, the exchanges 'written' in the program, what `compile.py` prints, and a 'note' if somebody wrote it by hand.
+# bytes, the exchanges 'written' in the program, and what `compile.py` prints.
 
 
 def read(path: pathlib.Path) -> list[Record]:
@@ -58,8 +58,7 @@ def programs(records: Sequence[Record]) -> str:
 
 def _row(record: Record) -> list[str]:
     chip = CHIPS[record["chip"]]
-    note = f" ({record['note']})" if "note" in record else ""
-    start = [record["step"] + note, str(record["images"]), record["chip"]]
+    start = [record["step"], str(record["images"]), record["chip"]]
     if "error" in record:
         return [*start, f"not compiled: {' '.join(record['error'].split())[:120]}", *["-"] * 5]
     memory = needed(record)
