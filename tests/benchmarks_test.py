@@ -73,7 +73,7 @@ def test_a_step_runs_our_operations():
 def test_presets_with_the_same_input_share_a_row(monkeypatch, capsys):
     presets = [f"flags/ablation/pretrain_{name}.flags" for name in ("2_mc", "3_bu", "5_rc")]
     measured = []
-    values = {"_ONLY": presets, "_MEASURE": "", "_RATE": 1000.0, "_SECONDS": 0.1, "_PICTURES": ""}
+    values = {"_ONLY": presets, "_MEASURE": "", "_RATE": 1000.0, "_SECONDS": 0.1, "_PICTURES": "", "_TEST": False}
     for name, value in values.items():
         monkeypatch.setattr(input_benchmark, name, types.SimpleNamespace(value=value))
     monkeypatch.setattr(input_benchmark, "_run_child", lambda preset: measured.append(preset) or 400.0)
