@@ -26,7 +26,7 @@ beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TER
 
 # One process for each folder of tests, and for each file at the top level: TensorFlow keeps the graphs that a process has
 # traced until it ends. LIGHT ones trace next to none and share one process, since a start takes 12 s of a slow core.
-LIGHT := $(patsubst %,tests/%_test.py,cli devices environments gpu_setup layering notices pictures presets program project \
+LIGHT := $(patsubst %,tests/%_test.py,cli devices environments gpu_setup layering notices pictures presets program progress project \
   restart settings site tasks termination xla)
 # What takes longest comes first, since two processes run at a time: one begun last would run alone at the end.
 LONG := $(patsubst %,tests/%_test.py,conformance multiworker end_to_end) $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))

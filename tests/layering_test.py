@@ -6,7 +6,9 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
-BASE = {*"cache callables cli devices files keras native presets registry settings termination texts xla".split()}
+BASE = {
+    *"cache callables cli devices files keras native presets progress registry settings termination texts xla".split()
+}
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
     "__init__": {"notices"},  # api when it is used
@@ -21,6 +23,7 @@ ALLOWED = {
     "xla": {"native"},
     "cache": set(),
     "devices": set(),
+    "progress": set(),
     "presets": {"settings", "texts"},
     "cli": {"presets", "settings", "termination", "texts"},
     "files": {"settings", "texts"},

@@ -17,7 +17,7 @@ from cpc_tf.detect import average_precision as ap
 from cpc_tf.detect.average_precision import Curve, Found, Truth
 from cpc_tf.detect.suppression import Detections
 from cpc_tf.evaluation.replicas import on_replicas, own_images
-from cpc_tf.training.progress import Progress
+from cpc_tf.progress import Progress
 
 _PRINT_EVERY = 500  # images
 

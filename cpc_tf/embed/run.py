@@ -16,10 +16,10 @@ from cpc_tf.embed.encoder import Encoder, open_encoder
 from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.files import write_file
 from cpc_tf.pictures import Pictures
+from cpc_tf.progress import Progress
 from cpc_tf.results import map as embedding_map
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
-from cpc_tf.training.progress import Progress
 
 _THUMBNAIL = 64  # px
 _REPORT_EVERY = 5  # seconds

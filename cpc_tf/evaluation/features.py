@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import keys
+from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.progress import Progress
 
 
 class Features(NamedTuple):

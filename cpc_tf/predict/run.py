@@ -16,9 +16,9 @@ from cpc_tf.predict import drawing, formats, part
 from cpc_tf.predict.config import COCO, STDOUT, PredictConfig
 from cpc_tf.predict.models import Model, fingerprint, open_model
 from cpc_tf.predict.records import Record
+from cpc_tf.progress import Progress, duration
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, listed
-from cpc_tf.training.progress import Progress, duration
 
 _REPORT_EVERY = 5  # seconds
 Tell = Callable[[str], None]

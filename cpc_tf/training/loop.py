@@ -11,13 +11,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from cpc_tf.files import bytes_read
+from cpc_tf.progress import Progress
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
 from cpc_tf.texts import listed
 from cpc_tf.training import agreement, cluster, feeds, waiting
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
-from cpc_tf.training.progress import Progress
 from cpc_tf.training.resume import resume
 from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.weights import Weights
@@ -127,7 +127,7 @@ def train(
             # A signal to one process stops all, after the same step.
             stopped = cluster.total(trainee.strategy, stop.number)
             if stopped or finished or step % config.checkpoint_every == 0:
-                if bad := weights.not_finite(now):
+                if bad := weights.check(now):
                     raise diverged(f"the norm of {bad} is not finite")
                 checkpoints.save(step, write=workdir.chief)
             if stopped:

@@ -33,8 +33,10 @@ class Weights:
         run = strategy.run if not one else (lambda function: function())
         self._sums = (lambda: run(self._own_sums)) if one else tf.function(lambda: run(self._own_sums), autograph=False)
 
-    def not_finite(self, when: Callable[[], str] = str) -> str | None:
+    def check(self, when: Callable[[], str] = str) -> str | None:
         """Returns the name of a variable whose norm is not finite: its values are not, or too large to be squared.
+
+        None if the norms of all variables are finite.
 
         Args:
           when: returns the end of the message of an error.

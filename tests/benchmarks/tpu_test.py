@@ -65,4 +65,4 @@ def test_hours_on_a_pod_are_those_of_its_programs():
     assert (v5e.flop, v5e.guessed) == (61.5e12 / 2, True)
     row = scale.training(found).splitlines()[2]
     assert f"| {200 * 1_281_167 / 512 / 3600:,.0f} | {200 * 1_281_167 / 512 / 3600 / 0.4:,.0f} | " in row
-    assert scale.growth(found).splitlines()[3].startswith("| 14,000,000 | 27,343 | 19.0 | - | 385 | 112 |")
+    assert scale.growth(found).splitlines()[3].startswith("| 14,000,000 | 27,343 | 19.0 | - | 385 | 280 |")

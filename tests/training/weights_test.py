@@ -21,11 +21,11 @@ def test_a_replica_whose_weights_have_another_bit_is_named(replicas, two_replica
     strategy = two_replicas if replicas == 2 else four_replicas
     trained = variables(strategy)
     weights = Weights(strategy, trained)
-    assert weights.not_finite() is None
+    assert weights.check() is None
     flip_a_bit(strategy.experimental_local_results(trained[2])[1])
     odd = "CPU:0, CPU:1 differ, though" if replicas == 2 else "CPU:1 differ from those of the other 3 replicas, though"
     with pytest.raises(ReplicasDiffer, match=f"the weights of {odd} all make the same updates, at step 3$") as ended:
-        weights.not_finite(lambda: "at step 3")
+        weights.check(lambda: "at step 3")
     assert ended.value.status == 3
 
 
@@ -35,4 +35,4 @@ def test_a_variable_whose_norm_is_not_finite_is_named(bad, replicas, two_replica
     strategy = two_replicas if replicas == 2 else make_strategy("single")
     trained = variables(strategy)
     trained[2].assign([bad, bad, 0.0])
-    assert Weights(strategy, trained).not_finite() == trained[2].name
+    assert Weights(strategy, trained).check() == trained[2].name

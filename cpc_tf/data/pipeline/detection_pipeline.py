@@ -60,7 +60,7 @@ def plain_batches(
 ) -> tf.data.Dataset:
     """Returns each image, in order, at the test area, with all its objects.
 
-    Of images that are not `decoded`, by their places, the pixels are black; None: all are.
+    `decoded` picks, by their positions, the images whose pixels are needed; the others are black. None: all images.
 
     Returns:
       With n the largest number of objects of an image of the batch; the last batch may be smaller:

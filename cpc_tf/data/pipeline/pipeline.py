@@ -50,7 +50,7 @@ def batches(
       shard: (index of this host, number of hosts).
       per_batch: images per element of the dataset, e.g. of one replica; it must divide this host's rows, which are then
         spread over several elements in order. Default: all of this host's rows.
-      decoded: the counters of images whose pixels are needed, the others are black; None: all.
+      decoded: picks, by their counters, the images whose pixels are needed; the others are black. None: all images.
 
     Returns:
       {view.key: uint8 [per_batch, *view.shape(geometry)], 'label': int64 [per_batch]}, shapes static, infinite.
@@ -73,7 +73,7 @@ def image_views(
 ) -> tf.data.Dataset:
     """Goes through a source in order `views` times; each time each image is another RandomSizedCrop.
 
-    Of images that are not `decoded`, by their places in the whole, the pixels are black; None: all are.
+    `decoded` picks, by their positions in all views, the images whose pixels are needed; the others are black.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -114,8 +114,8 @@ def plain_patches(
 ) -> tf.data.Dataset:
     """Returns the patches of the centre crop of each image (or each `every`-th), in order, without augmentation.
 
-    They are grey if the encoder learned with a `policy` that makes all patches grey; see `augment.at_test`. Of images
-    that are not `decoded`, by their places among those that are shown, the pixels are black; None: all are.
+    They are grey if the encoder learned with a `policy` that makes all patches grey; see `augment.at_test`. `decoded`
+    picks, by their positions among these images, those whose pixels are needed; the others are black.
 
     Returns:
       {'patches': uint8 [B, R, C, P, P, 3], 'label': int64 [B]}; the last batch may be smaller.
@@ -138,7 +138,7 @@ def plain_images(
 ) -> tf.data.Dataset:
     """Returns the centre crop of each image (or each `every`-th), in order, without augmentation.
 
-    They are grey after training with a `policy` that makes all images grey, and black, as in `plain_patches`.
+    `policy` and `decoded` make images grey or black as in `plain_patches`.
 
     Returns:
       {'image': uint8 [B, S, S, 3], 'label': int64 [B]} with S = geometry.image_size; the last batch may be smaller.

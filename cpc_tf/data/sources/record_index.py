@@ -17,6 +17,7 @@ from cpc_tf import cache
 from cpc_tf.data.sources import check_cache
 from cpc_tf.data.sources.source import NO_LABEL
 from cpc_tf.files import NotWritten, reason, remove_leftovers, write_file
+from cpc_tf.progress import Progress
 
 FRAME = 16  # bytes around a record: its length and a checksum before it, another one behind
 REMEMBERED = 64 << 20  # bytes of files from which on an index is written to disk: fewer are read again in a second
@@ -25,6 +26,7 @@ _BATCH = 256  # records of a file that are in memory together
 _FILES = 4  # read at the same time
 _SHOWN = 1 << 30  # bytes of files from which on progress is shown
 _LINES = 10  # of progress
+_MB = 1_000_000
 
 
 class Piece(NamedTuple):
@@ -92,19 +94,19 @@ def _read(pieces, label, size, dataset):
             return tf.fill(tf.shape(batch), np.int64(NO_LABEL))
         return tf.io.parse_example(batch, {label: tf.io.FixedLenFeature([], tf.int64)})[label]
 
-    if size >= _SHOWN:
-        logging.info("%s: %.1f GB of records are read once, for their labels and places", dataset, size / 1e9)
     read = tf.data.Dataset.range(len(pieces)).interleave(
         batches, cycle_length=_FILES, block_length=1, num_parallel_calls=_FILES, deterministic=True
     )
-    lengths, found, done, shown = [[] for _ in pieces], [[] for _ in pieces], 0, 0
+    lengths, found, done, shown = [[] for _ in pieces], [[] for _ in pieces], 0, -1
+    progress = Progress(size // _MB)
     for number, some, values in read.prefetch(1).as_numpy_iterator():
         lengths[number].append(some.astype(np.int64) + FRAME)
         found[number].append(values)
         done += int(lengths[number][-1].sum())
+        progress.update(done // _MB)
         if size >= _SHOWN and _LINES * done // size > shown:
             shown = _LINES * done // size
-            logging.info("%s: %.1f of %.1f GB are read", dataset, done / 1e9, size / 1e9)
+            print(f"reading {dataset} once for labels and places of its records, MB: {progress}", flush=True)
     ends = [np.cumsum(np.concatenate(each)) - np.concatenate(each) for each in lengths]
     return RecordIndex(
         pieces=np.repeat(np.arange(len(pieces), dtype=np.int32), takes),

@@ -1,6 +1,6 @@
 import pytest
 
-from cpc_tf.training import progress
+from cpc_tf import progress
 
 
 @pytest.mark.parametrize(
