@@ -25,8 +25,8 @@ _TEST_RECORDS = flags.DEFINE_integer("test_records", 50_000, "validation images 
 _FILES = flags.DEFINE_integer("files", 1024, "files of ImageNet's training images")
 _SIDE = flags.DEFINE_integer("side", 64, "sides of ImageNet's pictures; 600 px give the real ones' 110 kB")
 _VOC = flags.DEFINE_integer("voc", 5011, "training images of VOC, and about as many test images")
-_FOLDER = flags.DEFINE_string("folder", "runs/data/imagenet_made_up", "where the data and the runs are; 4 GB")
-_KEEP = flags.DEFINE_boolean("keep", False, "keep the data")
+_FOLDER = flags.DEFINE_string("folder", "runs/data/imagenet_made_up", "new folder for data and runs, 6 GB; deleted at the end")
+_KEEP = flags.DEFINE_boolean("keep", False, "keep the folder")
 _WHOLE = flags.DEFINE_boolean("whole", False, "let each run come to its end")
 _ONLY = flags.DEFINE_list("only", [], "the starts to measure; default: all")
 _MEASURE = flags.DEFINE_string("measure", "", "the start to measure in this process; used by the benchmark itself")
@@ -58,6 +58,8 @@ def main(argv) -> None:
     if _MEASURE.value:
         start(folder, _MEASURE.value, argv[1:])
         return
+    if folder.exists():
+        raise SystemExit(f"--folder={folder}: exists; name a new folder, since it is deleted at the end")
     began = time.monotonic()
     write(folder, _RECORDS.value, _TEST_RECORDS.value, _FILES.value, _VOC.value, _SIDE.value)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
