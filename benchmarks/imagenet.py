@@ -25,7 +25,9 @@ _TEST_RECORDS = flags.DEFINE_integer("test_records", 50_000, "validation images 
 _FILES = flags.DEFINE_integer("files", 1024, "files of ImageNet's training images")
 _SIDE = flags.DEFINE_integer("side", 64, "sides of ImageNet's pictures; 600 px give the real ones' 110 kB")
 _VOC = flags.DEFINE_integer("voc", 5011, "training images of VOC, and about as many test images")
-_FOLDER = flags.DEFINE_string("folder", "runs/data/imagenet_made_up", "new folder for data and runs, 6 GB; deleted at the end")
+_FOLDER = flags.DEFINE_string(
+    "folder", "runs/data/imagenet_made_up", "new folder for data and runs, 6 GB; deleted at the end"
+)
 _KEEP = flags.DEFINE_boolean("keep", False, "keep the folder")
 _WHOLE = flags.DEFINE_boolean("whole", False, "let each run come to its end")
 _ONLY = flags.DEFINE_list("only", [], "the starts to measure; default: all")
