@@ -242,15 +242,14 @@ class Trainee(tf.Module, abc.ABC):
 
     @functools.cached_property
     def _exchange(self) -> Callable[[], None]:
-        """Each replica exchanges its own copies: no weight is sent to another device or to the host."""
+        return tf.function(lambda: self.strategy.run(self._exchange_own), autograph=False)
 
-        def exchange() -> None:
-            for variable, average in zip(self._averaged, self.average.averages):
-                value = variable.read_value()
-                variable.assign(average)
-                average.assign(value)
-
-        return tf.function(lambda: self.strategy.run(exchange), autograph=False)
+    def _exchange_own(self) -> None:
+        """Exchanges the copies of a replica: no weight is sent to another device or to the host."""
+        for variable, average in zip(self._averaged, self.average.averages):
+            value = variable.read_value()
+            variable.assign(average)
+            average.assign(value)
 
 
 def in_parts(inputs: Sequence[tf.Tensor], parts: int) -> list[tf.Tensor]:

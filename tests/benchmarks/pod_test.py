@@ -7,6 +7,7 @@ from benchmarks.exchanges import written
 from benchmarks.pod import Pod
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import replace
+from cpc_tf.training.weights import Weights
 from tests.pretrain.tiny import TINY
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
@@ -33,6 +34,19 @@ def test_gradients_are_sent_once_and_averages_not_at_all():
     weights, total, trainee = sent(negative_images=2)
     assert trainee.average is not None
     assert total == weights + SAMPLE
+
+
+def test_an_evaluation_with_averages_and_the_check_of_weights_send_nothing():
+    pod = Pod(REPLICAS)
+    trainee = Pretraining(replace(TINY, batch_size=BATCH), pod, 100)
+    weights = Weights(pod, trainee.trained)
+    patches = tf.TensorSpec([BATCH // REPLICAS, 5, 5, 8, 8, 3], tf.uint8)
+
+    def evaluate(patches):
+        trainee._exchange_own()
+        return trainee.model.encode(patches), weights._own_sums()
+
+    assert written(pod.program(evaluate, patches)) == []
 
 
 def test_targets_of_groups_beyond_a_replica_are_sent_with_their_gradients():
