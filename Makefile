@@ -102,8 +102,8 @@ SLOW := $(if $(filter-out 0,$(GPUS)),,$(shell grep -sm1 ^flags $(CPUINFO) | grep
 
 # If `make demo` is interrupted, the next one resumes.
 $(SMALL)/pretrain/result.json: | $(VENV)/installed
-	$(ONE_GPU) $(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags $(EPOCHS) \
-	  $(if $(SLOW),--precision=float32) --workdir=$(SMALL)/pretrain
+	$(ONE_GPU) $(PY) -m cpc_tf.pretrain --flagfile=flags/photos/pretrain.flags $(if $(SLOW),--precision=float32) $(EPOCHS) \
+	  --workdir=$(SMALL)/pretrain
 
 $(SMALL)/hub/encoder.json: $(SMALL)/pretrain/result.json
 	$(ONE_GPU) $(PY) -m export --workdir=$(SMALL)/pretrain --output=$(SMALL)/hub
