@@ -2,166 +2,22 @@
 
 from __future__ import annotations
 
-import abc
-import copy
 import functools
-import os
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from cpc_tf.data import boxes as box
-from cpc_tf.data import keys
 from cpc_tf.data.config import RANGE
 from cpc_tf.data.decoding.decode import image_size
-from cpc_tf.data.sources import check_cache, levels
-from cpc_tf.data.sources.record_index import READ_BUFFER, Piece, RecordIndex, index_of
-from cpc_tf.data.sources.source import (
-    FOREVER,
-    NO_LABEL,
-    About,
-    DetectionSource,
-    Examples,
-    IndexedSource,
-    Select,
-    Source,
-    SplitError,
-)
+from cpc_tf.data.sources import levels
+from cpc_tf.data.sources.record_index import Piece, RecordIndex, index_of
+from cpc_tf.data.sources.records import Records
+from cpc_tf.data.sources.source import NO_LABEL, DetectionSource, IndexedSource, Source
 from cpc_tf.settings import ConfigError
 
-_PIECE = 64  # records that one call of a function copies out of a window: a call for each record would be slow
 _MOST_COUNTED = 1 << 30  # bytes of records that are read to count labels: seconds
-
-
-class Records(Examples):
-    """The records of a split of a prepared builder; a subclass says what is in them. See `Examples`.
-
-    The order of an epoch: the shards shuffled, their records in windows of `window`, each window shuffled. A resume
-    jumps to the shard and re-reads at most one window of encoded records. Up to three windows are in memory: the one in
-    use, the next, and the one being read. The files of half a window are read at the same time, each as a whole; that
-    does not change the order. Files with more records than that are read one after the other.
-
-    If it is `shared`, a share is a part of an epoch's sequence of shards. A file at the border of two shares is read by
-    both hosts, by the later one from its beginning.
-    """
-
-    shared = False  # whether each of several hosts reads only its share
-
-    def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):
-        """Raises ConfigError if the builder has no such split."""
-        try:
-            info = builder.info.splits[split]
-            self.num_examples = info.num_examples
-        except (KeyError, ValueError, AssertionError) as error:
-            names = ", ".join(sorted(builder.info.splits))
-            raise SplitError(split, f"{builder.name} has the splits {names}") from error
-        if not self.num_examples:
-            raise SplitError(split, f"no example of {builder.name} is in it")
-        instructions = [piece for piece in info.file_instructions if piece.take]
-        self._files = [piece.filename for piece in instructions]
-        self._skips = np.array([piece.skip for piece in instructions], np.int64)
-        self._takes = np.array([piece.take for piece in instructions], np.int64)
-        self._window, self._begin = window, 0
-        self._largest = int(self._takes.max())
-        self.about = About("", {name: builder.info.splits[name].num_examples for name in builder.info.splits})
-
-    def share(self, host: int, hosts: int) -> Records | None:
-        if not self.shared:
-            return None
-        share = copy.copy(self)
-        share.num_examples = self.num_examples // hosts
-        share._begin = host * share.num_examples
-        if not share.num_examples:
-            raise ConfigError(f"--share_records: {self.num_examples} records cannot be shared among {hosts} hosts")
-        return share
-
-    def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
-        epochs = tf.data.Dataset.range(start // self.num_examples, FOREVER)
-        # Only the first epoch has something to skip.
-        windows = epochs.flat_map(
-            lambda epoch: self._windows(seed, epoch, tf.maximum(start - epoch * self.num_examples, 0))
-        )
-        # The next window is read while this one is used up.
-        pieces = windows.prefetch(1).flat_map(
-            lambda position, window: self._shuffled(seed, position, window, start, select)
-        )
-        return pieces.unbatch().map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-
-    def ordered(self) -> tf.data.Dataset:
-        records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64), self.num_examples).enumerate()
-        return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-
-    def identity(self) -> bytes:
-        folders, names = zip(*(os.path.split(path) for path in self._files))
-        sizes = check_cache.stats(folders[0], list(names))[:, 0]
-        return "\n".join(names).encode() + b"".join(x.tobytes() for x in (sizes, self._skips, self._takes))
-
-    def damaged(self) -> list[str]:
-        def is_sound(path):
-            try:
-                for _ in tf.data.TFRecordDataset(path, buffer_size=READ_BUFFER).batch(1024):
-                    pass
-            except tf.errors.OpError:
-                return False
-            return True
-
-        return [path for path in dict.fromkeys(self._files) if not is_sound(path)]
-
-    def _windows(self, seed, epoch, skip):
-        """Gives (counter of the first record, string [window]), from the window with record `skip` of an epoch on."""
-        first = skip // self._window * self._window
-        order = tf.random.experimental.stateless_shuffle(
-            tf.range(len(self._files)), seed=keys.key(seed, keys.SHARDS, epoch)
-        )
-        at_once = max(1, min(self._window // 2 // self._largest, len(self._files)))
-        begin, end = self._begin + first, self._begin + self.num_examples
-        windows = self._records(order, begin, end, at_once).batch(self._window).enumerate()
-        start = epoch * self.num_examples + first
-        return windows.map(lambda number, window: (start + number * self._window, window))
-
-    def _records(self, order, first, last, at_once=1):
-        """Gives records [first, last) of the shards in this order, by jumping to the shard of the first one.
-
-        `at_once` files are read at the same time; if that is more than one, each is held in memory as a whole.
-        """
-        takes = tf.gather(self._takes, order)
-        ends = tf.cumsum(takes)
-        first_shard = tf.searchsorted(ends, [first], side="right", out_type=tf.int64)[0]
-        last = tf.constant(last, tf.int64)
-        last_shard = tf.searchsorted(ends, [last], side="left", out_type=tf.int64)[0]
-
-        def read(number):
-            shard = order[number]
-            start = ends[number] - takes[number]
-            before, count = tf.maximum(first - start, 0), tf.minimum(last - start, takes[number])
-            records = tf.data.TFRecordDataset(tf.gather(self._files, shard), buffer_size=READ_BUFFER)
-            return records.skip(tf.gather(self._skips, shard) + before).take(count - before)
-
-        shards = tf.data.Dataset.range(first_shard, last_shard + 1)
-        if at_once == 1:
-            return shards.flat_map(read)
-        files = shards.map(
-            lambda number: read(number).batch(self._largest).get_single_element(),
-            num_parallel_calls=at_once,
-            deterministic=True,
-        )
-        return files.unbatch()
-
-    def _shuffled(self, seed, position, window, start, select):
-        """Gives (counters, records) of one window, shuffled, in pieces, from the counter `start` on."""
-        order = tf.random.experimental.stateless_shuffle(
-            tf.range(tf.size(window, tf.int64)), seed=keys.key(seed, keys.WINDOW, position)
-        )
-        counters = tf.range(tf.maximum(position, start), position + tf.size(window, tf.int64))
-        if select is not None:
-            counters = counters[select(counters)]
-        pieces = tf.data.Dataset.from_tensor_slices((counters, tf.gather(order, counters - position))).batch(_PIECE)
-        return pieces.map(lambda counters, places: (counters, tf.gather(window, places)))
-
-    @abc.abstractmethod
-    def _parse(self, counter: tf.Tensor, record: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the example in an encoded record."""
 
 
 class TfdsSource(Records, Source):
