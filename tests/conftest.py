@@ -14,6 +14,9 @@ from cpc_tf.encoders.networks import resnet
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.results import plots
 from cpc_tf.training.strategy import make_strategy
+from tests import processes
+
+processes.prepare()
 
 # What XLA compiles here runs once, on tiny inputs: LLVM's optimizations take longer than they save.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
