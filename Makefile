@@ -24,15 +24,7 @@ ONE_GPU = $(if $(filter gpu,$(shell cat $(VENV)/installed)),./one_gpu.sh)
 # $(call beside,NAME,COMMAND): prints the command, runs it, and puts NAME before each line of its output.
 beside = @echo "$(PY) -m $(2)"; $(ONE_GPU) $(PY) -m $(2) 2>&1 | (trap '' INT TERM; exec sed -u 's|^|$(1): |')
 
-# One process for each folder of tests, and for each file at the top level: TensorFlow keeps the graphs that a process has
-# traced until it ends. LIGHT ones trace next to none and share one process, since a start takes 12 s of a slow core.
-LIGHT := $(patsubst %,tests/%_test.py,cli devices environments gpu_setup layering notices pictures presets program progress project \
-  restart settings site tasks termination xla)
-# What takes longest comes first, since two processes run at a time: one begun last would run alone at the end.
-LONG := $(patsubst %,tests/%_test.py,conformance multiworker end_to_end) $(filter-out %/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
-FILES := $(LONG) $(filter-out $(LONG),$(wildcard tests/*_test.py))
-
-.PHONY: demo test setup native site clean-demo light_tests $(FILES)
+.PHONY: demo test setup native site clean-demo
 .DELETE_ON_ERROR:
 
 demo: $(RUN)/report/report.html
@@ -41,21 +33,11 @@ demo: $(RUN)/report/report.html
 	@echo "picture:    $(SMALL)/linear/linear.png"
 	@echo "report:     $(RUN)/report/report.html"
 
-# With FAST=1 without the tests that take more than a second.
+# With FAST=1 without the tests that are marked slow.
 test: $(VENV)/installed
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
-ifdef FAST
-	$(PY) -m pytest -n 2 --dist loadfile -m "not slow"
-else
-	@$(MAKE) --no-print-directory --keep-going light_tests $(filter-out $(LIGHT),$(FILES))
-endif
-
-$(FILES): | $(VENV)/installed
-	$(call beside,$@,pytest $@)
-
-light_tests: | $(VENV)/installed
-	$(call beside,$@,pytest $(LIGHT))
+	$(PY) -m tests.run $(if $(FAST),--fast)
 
 setup: $(VENV)/installed
 

@@ -1,9 +1,15 @@
-"""Four logical CPUs, so that replicas can be tested anywhere; set before TensorFlow starts its devices."""
+"""What all tests share: an environment that is not the user's, four logical CPUs, replicas, and small networks."""
 
 import atexit
 import gc
+import json
 import os
+import pathlib
+import resource
+import shutil
+import signal
 import sys
+import tempfile
 
 import cpc_tf  # isort: skip  # noqa: F401 before TensorFlow, which it sets up
 import pytest
@@ -16,7 +22,23 @@ from cpc_tf.results import plots
 from cpc_tf.training.strategy import make_strategy
 from tests import processes
 
-processes.prepare()
+# The user's home and caches neither help nor hinder. What depends on its content alone is kept between runs: our
+# operations in C++, whose names are digests of their sources, and matplotlib's list of fonts.
+MADE_HOME = None
+if "CPC_TF_TEST_HOME" not in os.environ:  # else a process that started this one has set it
+    os.environ["CPC_TF_TEST_HOME"] = MADE_HOME = tempfile.mkdtemp(prefix="cpc_tf_home_")
+KEPT = pathlib.Path(__file__).parent.parent / ".pytest_cache"
+os.environ.update(
+    HOME=os.environ["CPC_TF_TEST_HOME"],
+    CPC_TF_CACHE=str(KEPT / "cpc_tf"),
+    MPLCONFIGDIR=str(KEPT / "matplotlib"),
+)
+os.environ.pop("XDG_CACHE_HOME", None)
+
+# A shell ignores SIGINT for what it starts in the background, and any parent can block signals.
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 # What XLA compiles here runs once, on tiny inputs: LLVM's optimizations take longer than they save.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
@@ -27,10 +49,30 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 # Traced graphs are many objects that are never freed. Python's garbage collector would take a tenth of the time.
 gc.set_threshold(100_000, 20, 20)
 
+# Before the first operation, and after the environment that it hands on.
+processes.prepare()
+
+# Replicas can be tested anywhere; set before TensorFlow starts its devices.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 4,
 )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Notes the CPU seconds of each test where tests/run.py asks for them."""
+    before = _cpu_seconds()
+    result = yield
+    if room := os.environ.get("CPC_TF_TEST_PRICES"):
+        with open(f"{room}/{os.getpid()}.jsonl", "a") as file:
+            file.write(json.dumps({"test": item.nodeid, "cpu": _cpu_seconds() - before}) + "\n")
+    return result
+
+
+def _cpu_seconds():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 @pytest.hookimpl(trylast=True)
@@ -41,6 +83,8 @@ def pytest_sessionfinish(session, exitstatus):
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config):
     """Ends the process at once: freeing its graphs one by one takes up to half a minute."""
+    if MADE_HOME:
+        shutil.rmtree(MADE_HOME, ignore_errors=True)
     if hasattr(config, "exitstatus") and not hasattr(config, "workerinput"):  # which pytest-xdist ends itself
         atexit._run_exitfuncs()
         sys.stdout.flush()
