@@ -120,7 +120,7 @@ def test_a_warm_up_longer_than_the_run_is_named(tmp_path, caplog):
     )
 
 
-@pytest.mark.parametrize("damaged", [5, {}, {"optimizer": {"rate": "x"}}, {"optimizer": {"drop": 1}}, {"optimizer": 1}])
+@pytest.mark.parametrize("damaged", [5, {}, {"optimizer": {"rate": "x"}}, {"optimizer": 1}])
 def test_a_damaged_record_is_not_compared(damaged):
     now = {"schedules": {"optimizer": cosine(8).get_config()}}
     assert describe_changes({"schedules": damaged}, now, 4) == []
