@@ -61,6 +61,7 @@ def test_who_does_not_come_is_named():
         cluster._meet(["machine", "other"], 0, 1)
 
 
+@pytest.mark.slow  # waits
 def test_one_that_was_killed_while_it_waited_counts_no_more():
     addresses = free_addresses(2)
     ends = {}
@@ -79,6 +80,7 @@ def test_one_that_was_killed_while_it_waited_counts_no_more():
     assert "in vain for elsewhere:1" in ends[0]
 
 
+@pytest.mark.slow  # waits
 def test_a_server_of_a_process_that_will_end_is_not_taken_for_the_first_one():
     with socket.create_server(("", 0)) as stale:
         address = [f"localhost:{stale.getsockname()[1]}", "elsewhere:1"]

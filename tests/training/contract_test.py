@@ -142,11 +142,11 @@ def test_it_learns_as_one_xla_program_and_alike_on_two_replicas_in_parts(name, t
     assert_equal(ours, as_one_program(name))
 
 
-@pytest.mark.parametrize("name", ["instance", "linear"])
-def test_with_xla_two_replicas_compile_what_is_between_their_exchanges(name, two_replicas):
-    trainee, batch = TRAINEES[name](two_replicas, xla="on")
+def test_with_xla_two_replicas_compile_what_is_between_their_exchanges(two_replicas):
+    """Here the frozen encoder; of CPC tests/pretrain/trainee_test.py shows it."""
+    trainee, batch = linear(two_replicas, xla="on")
     assert trainee.exchanges
-    assert_equal(train(trainee, batch), as_one_program(name))
+    assert_equal(train(trainee, batch), as_one_program("linear"))
 
 
 @pytest.mark.parametrize(("name", "precision"), HALF)

@@ -128,6 +128,7 @@ def loss_scale(trainee):
     return float(trainee.loss_scale.value.numpy()), int(trainee.loss_scale.steps.numpy())
 
 
+@pytest.mark.slow
 def test_a_step_that_overflows_is_left_out_and_halves_the_loss_scale(two_replicas):
     trainee = Line(two_replicas, 4, precision="float16", average_decay=0.9)
     trainee.loss_scale.value.assign(2.0**125)
