@@ -26,12 +26,6 @@ def _file(checkpoints, step, ending):
     return path
 
 
-def test_nothing_saved_nothing_restored(tmp_path):
-    checkpoints = Checkpoints(str(tmp_path), tf.train.Checkpoint(value=tf.Variable(0.0)))
-    assert checkpoints.restore() is None
-    assert checkpoints.steps() == []
-
-
 def test_keeps_the_latest_leaves_no_other_file_and_restores_the_newest(run):
     checkpoints, value = run
     checkpoints.save(40)
@@ -83,12 +77,6 @@ def test_an_error_without_a_text_is_damage_too(run, caplog):
     with caplog.at_level(logging.WARNING):
         assert run[0].read_first([30, 20], read) == 20
     assert "step_00000030 is damaged (MemoryError)" in caplog.text
-
-
-def test_steps_that_are_preferred_come_first(run):
-    checkpoints, value = run
-    assert checkpoints.restore(preferred=[10, 20]) == 20
-    assert value[0] == 20
 
 
 @pytest.mark.parametrize(

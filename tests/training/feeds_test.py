@@ -51,19 +51,13 @@ NO_ADDRESS = "must be HOST:PORT for each host .*, or :PORT for a"
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        *((text, NO_ADDRESS) for text in ("host", "host:x", "host:0", "host:65536")),
+        *((text, NO_ADDRESS) for text in ("host", "host:x", "host:0", "host:65536", "a:1,:2")),
         ("a:1,b:2,c:3", "names 3 feeds; this run needs 2, one for each host"),
     ],
 )
 def test_what_does_not_name_a_feed_for_each_host_is_refused(text, why, named):
     named(text)
-    with pytest.raises(ConfigError, match=f"^CPC_TF_FEED={text}: {why}"):
-        through(SECOND)
-
-
-def test_a_port_beside_each_host_and_an_address_are_not_mixed(named):
-    named("a:1,:2")
-    with pytest.raises(ConfigError, match=f"^CPC_TF_FEED=:2: {NO_ADDRESS}"):
+    with pytest.raises(ConfigError, match=f"^CPC_TF_FEED=[^ ]*: {why}"):
         through(SECOND)
 
 
