@@ -25,25 +25,31 @@ import numpy as np
 
 from cpc_tf import cli
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.export.run import ExportConfig, export
+from cpc_tf.export import run as exporting
+from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.settings import ConfigError
 
-flags = '''--encoder=convnet --objective=above --above_width=8 --resize=24 --image_size=20 --patch_size=8
-    --patch_stride=4 --augment=none --augment_changes=autoaugment=1,gamma=1 --batch_size=4 --train_steps=2
-    --steps_per_loop=2 --strategy=single --precision=bfloat16'''.split()
+flags = '''--dataset=photos/40 --split=unlabelled --encoder=convnet --objective=above --above_width=8 --resize=24
+    --image_size=20 --patch_size=8 --patch_stride=4 --augment=none --augment_changes=autoaugment=1,gamma=1
+    --batch_size=4 --train_steps=2 --steps_per_loop=2 --strategy=single --precision=bfloat16'''.split()
+patch_sheet.write_once = lambda *_: None
 result = pretrain(cli.parse(PretrainConfig, [*flags, f"--workdir={folder}/run"]))
-done = export(ExportConfig(workdir=f"{folder}/run", output=f"{folder}/hub"))
+exporting.verify = lambda *_: {"difference": 0, "variables": 0}  # which starts a process: here the graph is compared
+exporting.export(exporting.ExportConfig(workdir=f"{folder}/run", output=f"{folder}/hub"))
 encoders = [(f"{folder}/hub", ""), (f"graph:{folder}/hub", ""), ("random", "convnet"), ("pixels", "convnet")]
 loaded = [load_feature_maps(encoder, "inner", 16, backbone=backbone) for encoder, backbone in encoders]
+images = np.random.default_rng(0).random([2, 16, 16, 3], np.float32)
+rebuilt, graph = (one(images).numpy() for one in loaded[:2])
 try:
     cli.parse(PretrainConfig, [*flags, "--norm=batch"])
 except ConfigError as error:
     refused = str(error)
 kinds = [one.identity.trained_by for one in loaded]
 levels = gamma.gamma(np.full([2, 1, 1, 3], 64, np.uint8), np.float32([1, 0.5]))[:, 0, 0, 0].numpy().tolist()
-print(json.dumps([result["identity"], done["difference"], done["variables"], kinds, refused, levels]))
+difference = [float(abs(rebuilt).max()), float(abs(rebuilt - graph).max()), len(loaded[1].trainable_variables)]
+print(json.dumps([result["identity"], difference, kinds, refused, levels]))
 """
 
 
@@ -57,10 +63,10 @@ def test_the_examples_run(tmp_path):
         (tmp_path / name).write_text(code)
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    identity, difference, variables, kinds, refused, levels = json.loads(done.stdout.splitlines()[-1])
+    identity, (largest, difference, variables), kinds, refused, levels = json.loads(done.stdout.splitlines()[-1])
     assert (identity["trained_by"], identity["architecture"]) == ("above", "convnet")
     assert identity["parameters"] == 27 * 16 + 16 + 144 * 32 + 32 + 288 * 64 + 64
-    assert difference < 1e-5
+    assert difference < 1e-5 * largest
     assert variables == 6
     assert kinds == ["above", "above", "untrained", "pixels"]
     assert refused == "--norm=batch: not an option of --encoder=convnet; leave it at layer"

@@ -2,8 +2,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -12,6 +10,7 @@ import tensorflow as tf
 from cpc_tf.files import NotWritten, writing
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import cluster
+from tests import processes
 
 
 def free_addresses(count):
@@ -40,6 +39,13 @@ def meet_all(addresses, waits):
     return ends
 
 
+def start(played, index, addresses):
+    """A process that plays something, see cluster_process.py."""
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
+    return processes.start("tests.training.cluster_process", played, index, *addresses, env=environment)
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_processes_meet_in_any_order(order):
     assert meet_all(free_addresses(3), dict.fromkeys(order, 30)) == dict.fromkeys(order, "met")
@@ -47,17 +53,15 @@ def test_processes_meet_in_any_order(order):
 
 def test_who_does_not_come_is_named():
     addresses = free_addresses(3)
-    ends = meet_all(addresses, {0: 1, 2: 3})
+    ends = meet_all(addresses, {0: 1, 2: 2})
     assert "waited 1 seconds in vain for elsewhere:1 of TF_CONFIG;" in ends[0]
     assert f"in vain for {addresses[0]} of TF_CONFIG" in ends[2]
     assert f"in vain for {addresses[0]} of TF_CONFIG (Connection refused)" in meet_all(addresses, {1: 0.5})[1]
-
-
-def test_an_address_without_a_port_is_refused():
     with pytest.raises(ConfigError, match="machine in TF_CONFIG: must be HOST:PORT"):
         cluster._meet(["machine", "other"], 0, 1)
 
 
+@pytest.mark.slow  # waits
 def test_one_that_was_killed_while_it_waited_counts_no_more():
     addresses = free_addresses(2)
     ends = {}
@@ -76,6 +80,7 @@ def test_one_that_was_killed_while_it_waited_counts_no_more():
     assert "in vain for elsewhere:1" in ends[0]
 
 
+@pytest.mark.slow  # waits
 def test_a_server_of_a_process_that_will_end_is_not_taken_for_the_first_one():
     with socket.create_server(("", 0)) as stale:
         address = [f"localhost:{stale.getsockname()[1]}", "elsewhere:1"]
@@ -93,10 +98,7 @@ def test_a_server_of_a_process_that_will_end_is_not_taken_for_the_first_one():
 @pytest.mark.slow
 def test_one_that_ends_before_tensorflow_connects_does_not_hold_up_the_others():
     addresses = free_addresses(2)
-    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
-    code = f"from cpc_tf.training import cluster; cluster._SET_UP = 2; cluster.connect({addresses}, 0)"
-    environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
-    first = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    first = start("lone", 0, addresses)
     cluster._meet(addresses, 1, wait=100)
     assert first.wait(timeout=100) == -signal.SIGALRM
 
@@ -144,51 +146,17 @@ def test_the_host_of_a_tpu_is_named_and_a_bucket_is_none():
         raise tf.errors.UnavailableError(None, None, "gs://bucket: try again")
 
 
-PLAYED = """
-import sys, os
-from cpc_tf.training import agreement, cluster
-index, *addresses = int(sys.argv[1]), *sys.argv[2:]
-strategy = cluster.connect(addresses, index)
-members = [cluster.Member("worker", number, address) for number, address in enumerate(addresses)]
-print(agreement.replica_names(strategy), agreement.gathered(strategy, [[index + 5, -1]]).tolist())
-agreement.agree(strategy, lambda: {"--seed": 1})
-try:
-    agreement.agree(strategy, lambda: {"--seed": 1, "--split": f"{index} images"})
-except Exception as error:
-    print(type(error).__name__, error, flush=True)
-if index:
-    os._exit(9)
-try:
-    with cluster.together("multiworker", members, index):
-        while True:
-            cluster.total(strategy, 1)
-except cluster.LostWorker as error:
-    print(error, flush=True)
-    os._exit(6)
-"""
-
-
 @pytest.mark.slow
 def test_two_processes_tell_who_differs_and_who_is_lost():
     with socket.socket() as one, socket.socket() as two:
         for each in (one, two):
             each.bind(("localhost", 0))
         addresses = [f"localhost:{each.getsockname()[1]}" for each in (one, two)]
-    started = []
-    for index in (0, 1):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        command = [sys.executable, "-c", PLAYED, str(index), *addresses]
-        environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
-        started.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+    started = [start("pair", index, addresses) for index in (0, 1)]
     outputs = [process.communicate(timeout=200)[0] for process in started]
     assert [process.returncode for process in started] == [6, 9], outputs
     names = [f"CPU:0 of {address}" for address in addresses]
-    differ = f"differ in --split: 0 images at {addresses[0]}, 1 images at {addresses[1]};"
     for output in outputs:
         assert f"{names} [[5, -1], [6, -1]]\n" in output
-        assert differ in output
+        assert f"differ in --split: 0 images at {addresses[0]}, 1 images at {addresses[1]};" in output
     assert f"\n{addresses[1]} has ended or cannot be reached; start the same command" in outputs[0]
-
-
-def test_the_total_of_one_process_is_its_own():
-    assert cluster.total(tf.distribute.get_strategy(), 7) == 7

@@ -15,11 +15,6 @@ from cpc_tf.training import lock
 from cpc_tf.training.lock import locked
 
 
-@pytest.fixture
-def config(tmp_path):
-    return cli.parse(PretrainConfig, [f"--workdir={tmp_path}/run", "--encoder=small"])
-
-
 def refused(action, match):
     with pytest.raises(ConfigError, match=match) as error:
         action()
@@ -57,18 +52,16 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
     enter(tmp_path)
 
 
-def test_a_second_run_is_refused_before_anything_is_built(config, tmp_path):
-    with locked(f"{tmp_path}/run"):
-        refused(lambda: pretrain(config), f"--workdir=.*process {os.getpid()} .* is at work there")
-
-
 def test_a_run_that_leaves_nothing_leaves_no_directory(tmp_path):
     with locked(f"{tmp_path}/a/run"):
         assert (tmp_path / "a/run/lock").exists()
     assert not (tmp_path / "a/run").exists()
 
 
-def test_a_directory_that_cannot_be_written_to_is_refused_before_anything_is_built(config, tmp_path):
+def test_a_run_is_refused_before_anything_is_built(tmp_path):
+    config = cli.parse(PretrainConfig, [f"--workdir={tmp_path}/run", "--encoder=small"])
+    with locked(config.workdir):
+        refused(lambda: pretrain(config), f"--workdir=.*process {os.getpid()} .* is at work there")
     (tmp_path / "run").write_text("")
     refused(lambda: pretrain(config), "--workdir=.*cannot be written to")
     (tmp_path / "lock").mkdir()

@@ -40,9 +40,10 @@ def test_adam_equals_numpy():
     np.testing.assert_allclose(variable, value, rtol=1e-4)
 
 
-@pytest.mark.parametrize("decay", [0.9999, 0.5])
-def test_polyak_average_ramps_up_and_replicas_average_their_own_copies_alike(decay, two_replicas):
+@pytest.mark.slow
+def test_polyak_average_ramps_up_and_replicas_average_their_own_copies_alike(two_replicas):
     """Without aggregation nothing is sent between replicas."""
+    decay = 0.3  # from the fourth step on
     with two_replicas.scope():
         variable = tf.Variable([4.0, -1.0])
         average = PolyakAverage([variable], decay)

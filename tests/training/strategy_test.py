@@ -18,15 +18,7 @@ def test_single_and_auto_are_one_device_here():
         assert strategy_of(TrainingConfig(strategy=name)) is strategy
 
 
-def test_strategies_of_different_sizes_work_in_one_process(two_replicas, four_replicas):
-    for strategy in (two_replicas, four_replicas, two_replicas):
-        ones = strategy.run(lambda: tf.ones([]))
-        assert strategy.reduce("SUM", ones, None) == strategy.gather(strategy.run(lambda: tf.ones([1])), 0).shape[0]
-
-
-@pytest.mark.parametrize(
-    ("gpus", "batch", "used"), [(1, 32, 1), (2, 32, 2), (3, 32, 2), (3, 33, 3), (5, 32, 4), (8, 12, 6), (5, 7, 1)]
-)
+@pytest.mark.parametrize(("gpus", "batch", "used"), [(1, 32, 1), (2, 32, 2), (3, 32, 2), (8, 12, 6), (5, 7, 1)])
 def test_auto_uses_as_many_gpus_as_divide_the_batch(gpus, batch, used, monkeypatch):
     made = []
     names = [f"/device:GPU:{number}" for number in range(gpus)]
@@ -42,34 +34,27 @@ def test_auto_uses_as_many_gpus_as_divide_the_batch(gpus, batch, used, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("replicas", "batch", "message"),
+    ("replicas", "batch", "why"),
     [
-        (3, 32, "--batch_size=32: cannot be divided among the 3 replicas of --strategy=mirrored; 30 or 33 can"),
-        (5, 2, "--batch_size=2: cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
+        (3, 32, "cannot be divided among the 3 replicas of --strategy=mirrored; 30 or 33 can"),
+        (5, 2, "cannot be divided among the 5 replicas of --strategy=mirrored; 5 can"),
     ],
 )
-def test_replicas_that_do_not_divide_a_batch_are_refused_with_batches_that_would_do(
-    replicas, batch, message, monkeypatch
-):
+def test_a_batch_that_replicas_do_not_divide_is_refused_with_those_that_would_do(replicas, batch, why, monkeypatch):
     monkeypatch.setattr(strategies, "make_strategy", lambda *_: SimpleNamespace(num_replicas_in_sync=replicas))
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(ConfigError, match=f"^--batch_size={batch}: {why}$"):
         strategy_of(TrainingConfig(batch_size=batch, strategy="mirrored", deterministic=False))
-    assert str(error.value) == message
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_a_run_gets_its_strategy_and_reproducible_kernels_if_it_asks(monkeypatch, deterministic):
+    """Mirrored, on the logical CPUs, where there is no GPU."""
     asked = []
     monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: asked.append(True))
     strategy = strategy_of(TrainingConfig(strategy="mirrored", deterministic=deterministic))
     assert isinstance(strategy, tf.distribute.MirroredStrategy)
+    assert strategy.num_replicas_in_sync == len(tf.config.list_logical_devices("CPU"))
     assert bool(asked) is deterministic
-
-
-def test_mirrored_takes_the_logical_cpus_where_there_is_no_gpu(four_replicas):
-    assert strategy_of(TrainingConfig(strategy="mirrored")).extended.worker_devices == (
-        four_replicas.extended.worker_devices
-    )
 
 
 def test_a_missing_tpu_is_one_line_that_says_so():
@@ -85,7 +70,7 @@ def test_xla_is_off_by_default_on_a_cpu(setting, wanted):
 
 
 WORKERS = {"worker": ["a:1", "b:1"]}
-WITH_CHIEF = {**WORKERS, "chief": ["c:1"], "ps": ["d:1"], "evaluator": ["e:1"]}
+WITH_CHIEF = {**WORKERS, "chief": ["c:1"], "ps": ["d:1"]}
 
 
 def _in_cluster(monkeypatch, cluster, *task):
@@ -101,7 +86,6 @@ def _in_cluster(monkeypatch, cluster, *task):
         (WORKERS, ("worker", "0"), True),  # as some schedulers write it
         (WITH_CHIEF, ("chief", 0), True),
         (WITH_CHIEF, ("worker", 0), False),
-        (WITH_CHIEF, ("worker", 1), False),
         ({}, (), True),
     ],
 )
@@ -111,9 +95,9 @@ def test_of_several_workers_one_is_the_chief(monkeypatch, cluster, task, chief):
     assert is_chief(TrainingConfig(strategy="tpu"))
 
 
-@pytest.mark.parametrize("task", [("ps", 0), ("evaluator", 0), ("chief", 0), ("worker", 2), ()])
+@pytest.mark.parametrize("task", [("ps", 0), ("chief", 0), ("worker", 2), ()])
 def test_a_process_that_takes_no_part_in_the_training_is_refused(monkeypatch, task):
-    _in_cluster(monkeypatch, {name: WITH_CHIEF[name] for name in ("worker", "ps", "evaluator")}, *task)
+    _in_cluster(monkeypatch, {**WORKERS, "ps": ["d:1"]}, *task)
     with pytest.raises(ConfigError, match="^--strategy=multiworker: the task in TF_CONFIG is {.*must be a 'chief'"):
         is_chief(TrainingConfig(strategy="multiworker"))
 

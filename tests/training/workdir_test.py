@@ -12,6 +12,7 @@ from cpc_tf.export.run import written_aside
 from cpc_tf.files import NotWritten, read_json, write_file
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training import workdir as workdirs
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import OutOfMemory, Workdir, open_run, read_config
 
@@ -38,11 +39,8 @@ def refused(action, match):
     assert "\n" not in str(error.value)
 
 
-def test_no_workdir_is_refused():
+def test_no_workdir_and_no_run_are_refused(tmp_path):
     refused(lambda: Workdir(PretrainConfig(), "pretrain"), "--workdir= is empty")
-
-
-def test_no_run_is_an_error(tmp_path):
     refused(lambda: read_config(str(tmp_path), PretrainConfig), "holds no run")
 
 
@@ -73,16 +71,12 @@ def test_metrics_after_the_resumed_step_are_written_again(config):
         assert file.read() == '{"step": 10, "loss": 0.123457}\n{"step": 20, "loss": 0.061728}\n'
 
 
-TAILS = {
-    **{text: text for text in ("{", "[]", '{"step": "8"}', '{"loss": 1.0}', '{"step": 8, "loss": null}', "null")},
-    **{"no text": "\xff", "deep": "[" * 99_999},
-}
-
-
-@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize(
+    "tail", ["{", "[]", '{"step": "8"}', '{"step": 8, "loss": null}', "\xff", pytest.param("[" * 99_999, id="deep")]
+)
 def test_records_end_where_they_are_damaged(config, run, tail):
     with open(run / "metrics.jsonl", "ab") as file:
-        file.write(TAILS[tail].encode("latin-1") + b'\n{"step": 9}\n')
+        file.write(tail.encode("latin-1") + b'\n{"step": 9}\n')
     assert [record["step"] for record in Workdir(config, "pretrain").records()] == [4]
 
 
@@ -101,19 +95,19 @@ def test_it_records_its_task_and_its_result(config):
     ("found", "step", "warned"),
     [
         ('{"tensorflow": "2.14.0"}', 20, True),
-        ('{"tensorflow": "2.13.0"}', 0, True),  # as the directory that a run of several phases has above theirs
+        ('{"tensorflow": "2.14.0"}', 0, True),  # as the directory that a run of several phases has above theirs
         ("{}", 20, False),
         ('{"tensorf', 20, False),
     ],
 )
-def test_a_run_that_goes_on_with_another_tensorflow_says_so(config, caplog, found, step, warned):
+def test_a_run_that_goes_on_with_another_tensorflow_says_so_once(config, caplog, found, step, warned):
+    workdirs._warn_once.cache_clear()
     workdir = Workdir(config, "pretrain")
     write_file(workdir.file("run.json"), found)
     with caplog.at_level("WARNING", "absl"):
         workdir.begin(step)
-        workdir.begin(step)  # warns only once
-    messages = [record.getMessage() for record in caplog.records]
-    assert sum("begun with TensorFlow 2.1" in message for message in messages) == warned
+        workdir.begin(step)
+    assert caplog.text.count("begun with TensorFlow 2.14.0") == warned
     assert read_json(workdir.file("run.json"))["tensorflow"] == tf.__version__
 
 
@@ -125,7 +119,7 @@ def test_only_the_chief_writes(config, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("content", ["{", "", "{}", "[]", '{"kind": "linear"}', "\xff", '{"kind": ["pretrain"]}'])
+@pytest.mark.parametrize("content", ["{", "", "[]", '{"kind": "linear"}', "\xff", '{"kind": ["pretrain"]}'])
 def test_a_damaged_result_is_made_anew(config, run, content, caplog):
     assert Workdir(config, "pretrain").result() == {"kind": "pretrain", "loss": 1.0}
     assert Workdir(config, "pretrain").result(lambda found: "phases" in found) is None
@@ -134,7 +128,7 @@ def test_a_damaged_result_is_made_anew(config, run, content, caplog):
     assert "made anew" in caplog.text
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"--recipe=soup\n", b"--seed=many\n", b"\0"])
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"--seed=many\n", b"\0"])
 def test_damaged_settings_are_one_line(config, run, content):
     (run / "run.flags").write_bytes(content)
     refused(lambda: Workdir(config, "pretrain"), "run.flags")
@@ -146,16 +140,11 @@ def test_checkpoints_without_flags_are_refused(config, run):
     refused(lambda: Workdir(config, "pretrain"), "has checkpoints but no run.flags, which identify the run")
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "events"])
-def test_a_file_in_place_of_a_folder_is_refused(config, tmp_path, name):
-    write_file(f"{tmp_path}/run/{name}", "")
-    refused(lambda: Workdir(config, "pretrain"), f"{name}: should be a folder; move it away")
-
-
-@pytest.mark.parametrize("name", ["run.flags", "metrics.jsonl", "result.json"])
-def test_a_folder_in_place_of_a_file_is_refused(config, tmp_path, name):
-    (tmp_path / "run" / name).mkdir(parents=True)
-    refused(lambda: Workdir(config, "pretrain"), f"{name}: should be a file; move it away")
+@pytest.mark.parametrize("name", ["checkpoints", "events", "run.flags", "metrics.jsonl", "result.json"])
+def test_a_file_in_place_of_a_folder_and_a_folder_in_place_of_a_file_are_refused(config, tmp_path, name):
+    wanted, there = ("file", "x") if "." in name else ("folder", "")
+    write_file(f"{tmp_path}/run/{name}/{there}".rstrip("/"), "")
+    refused(lambda: Workdir(config, "pretrain"), f"{name}: should be a {wanted}; move it away")
 
 
 def test_what_killed_processes_left_is_removed(config, run):
@@ -196,39 +185,30 @@ def test_too_little_memory_is_one_line(config, error):
 
 def test_files_are_whole_or_absent(tmp_path):
     path = tmp_path / "deep" / "result.json"
-    for content in ('{"a": 1}', '{"a": 2}'):
+    for content in ('{"a": 1}', b'{"a": 2}'):
         write_file(str(path), content)
     assert read_json(str(path)) == {"a": 2}
-    write_file(str(path), b"bytes")
-    assert path.read_bytes() == b"bytes"
-    assert [p.name for p in path.parent.iterdir()] == ["result.json"]
-
-
-def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path):
-    (tmp_path / "file").write_text("whole")
-    with pytest.raises(NotWritten, match="cannot be written .*; what was saved before is whole") as error:
-        write_file(f"{tmp_path}/file/below", "x")
+    (tmp_path / "deep" / "folder").mkdir()
+    for place in (f"{path}/below", f"{tmp_path}/deep/folder"):
+        with pytest.raises(NotWritten, match="cannot be written .*; what was saved before is whole") as error:
+            write_file(place, "x")
     assert error.value.status == 4
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(NotWritten):
-        write_file(f"{tmp_path}/folder", "x")
-    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+    assert sorted(os.listdir(tmp_path / "deep")) == ["folder", "result.json"]
 
 
-def test_a_run_keeps_its_levels(config):
+@pytest.mark.parametrize(
+    ("levels", "others", "why"),
+    [
+        ((1000.0, 1400.0), (1000.0, 1401.0), "began with 1000 to 1400 as .* now give 1000 to 1401; put"),
+        ((1000.0, 1400.0), None, "now give the upper 8 bits"),
+        (None, (1000.0, 1400.0), "began with the upper 8 bits"),
+    ],
+)
+def test_a_run_keeps_its_levels(config, levels, others, why):
     workdir = Workdir(config, "pretrain")
-    workdir.keep_levels((900.0, 1300.0))
-    workdir.keep_levels((1000.0, 1400.0))  # the first start was refused before the run began
+    if levels:
+        workdir.keep_levels((900.0, 1300.0))  # the first start was refused before the run began
+    workdir.keep_levels(levels)
     workdir.begin(0)
-    workdir.keep_levels((1000.0, 1400.0))
-    refused(lambda: workdir.keep_levels((1000.0, 1401.0)), "began with 1000 to 1400 as .* now give 1000 to 1401; put")
-    refused(lambda: workdir.keep_levels(None), "now give the upper 8 bits")
-
-
-def test_a_run_without_levels_used_the_upper_8_bits(config, tmp_path):
-    workdir = Workdir(config, "pretrain")
-    workdir.keep_levels(None)
-    assert not list(tmp_path.iterdir())
-    workdir.begin(0)
-    workdir.keep_levels(None)
-    refused(lambda: workdir.keep_levels((1000.0, 1400.0)), "began with the upper 8 bits")
+    workdir.keep_levels(levels)
+    refused(lambda: workdir.keep_levels(others), why)
