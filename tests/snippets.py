@@ -7,7 +7,7 @@ import sys
 
 import tensorflow as tf
 
-# For TensorFlow 2.16 and later. With 2.15 it changes nothing but that `fit` converts all of tf-keras by autograph: 30 s.
+# For TensorFlow 2.16 and later. With 2.15 it only makes `fit` convert all of tf-keras by autograph, which takes 30 s.
 _KERAS = 'os.environ["TF_USE_LEGACY_KERAS"] = "1"'
 
 
