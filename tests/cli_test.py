@@ -104,7 +104,6 @@ def test_every_setting_comes_back(config_class, tmp_path):
         (["--flagfile=FILE", "--count=3"], "count", 3),
         (["--count=3", "--flagfile=FILE"], "count", 2),
         (["--no"], "no", True),
-        (["--no=false"], "no", False),
         (["--no", "--nono"], "no", False),
         (["--border=2", "--thick"], "border", 2),
     ],
