@@ -1,7 +1,6 @@
 """Setting up for a GPU, and one process a GPU: with a made-up driver, and a made-up Python that installs nothing."""
 
 import os
-import re
 import subprocess
 
 import pytest
@@ -46,11 +45,14 @@ def machine(tmp_path):
 
 @pytest.fixture
 def make(machine, tmp_path):
-    """Runs make; returns its output, what pip and Python were asked for since the last call, and what is installed."""
+    """Runs make; returns its output, what pip and Python were asked for since the last call, and what is installed.
+
+    Runs are in a folder of the test: a demo that was run in this tree changes nothing.
+    """
 
     def run(*arguments, **environment):
         (tmp_path / "log").write_text("")
-        done = machine("make", f"VENV={tmp_path}/venv", *arguments, **environment)
+        done = machine("make", f"VENV={tmp_path}/venv", f"RUN={tmp_path}/run", *arguments, **environment)
         marker = tmp_path / "venv/installed"
         return done, (tmp_path / "log").read_text(), marker.read_text().strip() if marker.exists() else None
 
@@ -96,13 +98,6 @@ def test_the_choice_is_remembered_and_can_be_changed(make):
         assert (bool(asked), installed) == (sets_up, wanted), arguments
 
 
-def test_a_set_up_of_before_had_no_gpu(make, tmp_path):
-    make("setup", "GPU=0")
-    (tmp_path / "venv/installed").write_text("classic\n")
-    assert make("setup", "GPU=0")[1:] == ("", "classic")
-    assert make("setup", "GPU=1", gpus=1)[2] == "classic gpu"
-
-
 def test_an_image_is_set_up_for_gpus_where_there_is_no_driver(make):
     if not devices.has_driver():
         done, asked, installed = make("setup", "GPU=1")
@@ -117,27 +112,31 @@ def test_another_choice_is_one_line(make):
     assert not asked
 
 
+@pytest.fixture
+def demo(make, tmp_path):
+    """What the demo would run."""
+
+    def run(installed, *arguments, **environment):
+        (tmp_path / "venv").mkdir(exist_ok=True)
+        (tmp_path / "venv/installed").write_text(installed)
+        return make("-n", "demo", *arguments, **environment)[0].stdout
+
+    return run
+
+
 @pytest.mark.parametrize(("installed", "gpus", "arguments", "jobs"), [
-    ("classic cpu", 0, [], 2),
     ("classic cpu", 4, [], 2),
     ("classic gpu", 1, [], 2),  # the second waits for the GPU
     ("classic gpu", 4, [], 4),
     ("classic gpu", 4, ["GPU=0"], 2),
-    (None, 4, [], 4),
-    (None, 0, [], 2),
+    ("", 4, [], 4),
 ])  # fmt: skip
-def test_the_demo_runs_one_process_a_gpu(machine, tmp_path, installed, gpus, arguments, jobs):
-    venv = tmp_path / "venv"
-    venv.mkdir()
-    if installed:
-        (venv / "installed").write_text(installed)
+def test_the_demo_runs_one_process_a_gpu(demo, make, tmp_path, installed, gpus, arguments, jobs):
+    dry = demo(installed, *arguments, gpus=gpus)
     (tmp_path / "show").write_text("include Makefile\nshow: ; @echo $(filter -j%,$(MAKEFLAGS))\n")
-    shown = machine("make", "-f", tmp_path / "show", f"VENV={venv}", "show", *arguments, gpus=gpus).stdout
-    assert shown == f"-j{jobs}\n"
+    assert make("-f", tmp_path / "show", "show", *arguments, gpus=gpus)[0].stdout == f"-j{jobs}\n"
     if installed and not arguments:
-        dry = machine("make", f"VENV={venv}", f"RUN={tmp_path}/run", "-n", "demo", gpus=gpus).stdout
-        assert dry.count(f"./one_gpu.sh {venv}/bin/python -m ") == (9 if "gpu" in installed else 0)
-        assert len(re.findall(rf'(?<!"){venv}/bin/python -m (?!cpc_tf.report)', dry)) == 9
+        assert dry.count(f"./one_gpu.sh {tmp_path}/venv/bin/python -m ") == (9 if "gpu" in installed else 0)
 
 
 @pytest.mark.parametrize(("flags", "gpus", "float32"), [
@@ -146,10 +145,10 @@ def test_the_demo_runs_one_process_a_gpu(machine, tmp_path, installed, gpus, arg
     ("flags : fpu avx2", 1, False),
     ("Features : fp asimd", 0, False),  # not x86
 ])  # fmt: skip
-def test_the_demo_does_not_emulate_bfloat16(machine, tmp_path, flags, gpus, float32):
+def test_the_demo_does_not_emulate_bfloat16(demo, tmp_path, flags, gpus, float32):
     (tmp_path / "cpuinfo").write_text(f"processor : 0\n{flags}\n")
-    (tmp_path / "installed").write_text("classic gpu")
-    dry = machine("make", f"VENV={tmp_path}", f"CPUINFO={tmp_path}/cpuinfo", "-n", "demo", gpus=gpus).stdout
+    dry = demo("classic gpu", f"CPUINFO={tmp_path}/cpuinfo", gpus=gpus)
+    assert "flags/photos/pretrain.flags" in dry
     assert ("flags/photos/pretrain.flags --precision=float32" in dry) is float32
 
 
@@ -173,22 +172,3 @@ def test_a_command_has_a_gpu_to_itself(machine, tmp_path):
 def test_which_gpu_a_command_gets(machine, gpus, chosen, wanted):
     done = machine("./one_gpu.sh", "sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-unset}; exit 7", gpus=gpus, **chosen)
     assert (done.returncode, done.stdout, done.stderr) == (7, f"{wanted}\n", "")
-
-
-@pytest.mark.parametrize("name", ["requirements", "requirements-current"])
-def test_the_same_tensorflow_is_installed_with_and_without_gpus(name):
-    (plain,) = re.findall(r"^tensorflow==(\S+)$", (ROOT / f"{name}.txt").read_text(), re.MULTILINE)
-    lines = [line for line in (ROOT / f"{name}-gpu.txt").read_text().splitlines() if not line.startswith("#")]
-    assert lines == [f"tensorflow[and-cuda]=={plain}"]
-
-
-def test_the_image_is_built_from_what_is_there():
-    """No image is built here. Each command of its own is one of the Makefile's, and each file that it copies exists."""
-    text = (ROOT / "Dockerfile").read_text()
-    targets = re.findall(r'^(?:RUN make |CMD \["make", ")(\w+)', text, re.MULTILINE)
-    assert targets == ["setup", "native", "demo"]
-    for target in targets:
-        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    copied = [name for line in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE) for name in line.split()]
-    assert copied == ["Makefile", "setup.sh", "requirements*.txt", "."]
-    assert all(any(ROOT.glob(name)) for name in copied[:-1])

@@ -1,8 +1,12 @@
 """The import directions that docs/architecture.md draws, read from the sources."""
 
 import ast
+import functools
 import graphlib
 import pathlib
+import re
+
+import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
@@ -53,10 +57,15 @@ ALLOWED = {
 BINARY = set(ALLOWED) - {"export"}
 
 
+@functools.cache
+def parsed(path):
+    """The syntax tree, by the oldest Python that we run with."""
+    return ast.parse(path.read_text(), str(path), feature_version=(3, 9))
+
+
 def sources():
     """(path relative to the root, syntax tree) of every module of the package."""
-    for path in sorted((ROOT / "cpc_tf").rglob("*.py")):
-        yield path.relative_to(ROOT), ast.parse(path.read_text(), str(path))
+    return [(path.relative_to(ROOT), parsed(path)) for path in sorted((ROOT / "cpc_tf").rglob("*.py"))]
 
 
 def imports(tree):
@@ -75,9 +84,6 @@ def part(name):
     return rest[0] if top == "cpc_tf" and rest else ""
 
 
-SOURCES = list(sources())
-
-
 def own_part(path):
     return part(".".join(path.with_suffix("").parts))
 
@@ -88,13 +94,13 @@ def is_binary(path):
 
 
 def test_the_parts_are_known():
-    packages = {path.parts[1] for path, _ in SOURCES if len(path.parts) > 2}
+    packages = {path.parts[1] for path, _ in sources() if len(path.parts) > 2}
     assert packages <= set(ALLOWED), "a new package: say in ALLOWED what it may import"
-    assert {path.stem for path, _ in SOURCES if is_binary(path)} >= {"show_patches"}
+    assert {path.stem for path, _ in sources() if is_binary(path)} >= {"show_patches"}
 
 
 def test_imports_go_one_way():
-    for path, tree in SOURCES:
+    for path, tree in sources():
         me = own_part(path)
         allowed = BINARY if is_binary(path) else ALLOWED.get(me, set()) | {me}
         wrong = {name for name in imports(tree) if part(name) and part(name) not in allowed}
@@ -103,7 +109,7 @@ def test_imports_go_one_way():
 
 def test_no_file_imports_itself_around_a_circle():
     """Folders of a package, too: each file can be read after those that it imports."""
-    files = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree for path, tree in SOURCES}
+    files = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree for path, tree in sources()}
     edges = {
         name: {full if full in files else full.rpartition(".")[0] for full in imports(tree)} & set(files) - {name}
         for name, tree in files.items()
@@ -125,7 +131,7 @@ ONLY_IN = {
 
 
 def test_some_modules_have_one_place():
-    for path, tree in SOURCES:
+    for path, tree in sources():
         names = [f"{name}." for name in imports(tree)]
         attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
         names += ["tf.keras." for node in attributes if ast.unparse(node) == "tf.keras"]
@@ -134,13 +140,14 @@ def test_some_modules_have_one_place():
             assert not used or path.name in files.split(), f"{path}: {module}"
 
 
+@pytest.mark.slow
 def test_no_file_needs_a_later_python():
     """Python 3.9 lacks zip(strict=), which ends a program only when it gets there; no linter of ours finds it."""
     folders = ("benchmarks", "cpc_tf", "studies", "export", "website", "tests")
     found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     assert len(found) > 100
     for path in found:
-        for node in ast.walk(ast.parse(path.read_text(), str(path), feature_version=(3, 9))):
+        for node in ast.walk(parsed(path)) if re.search(r"strict\s*=", path.read_text()) else ():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "zip":
                 assert not node.keywords, f"{path}:{node.lineno}: zip(strict=) needs Python 3.10"
 

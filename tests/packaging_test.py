@@ -1,4 +1,4 @@
-"""sdist -> wheel -> installed: nothing is missing or too much; it finds its presets and builds its operations."""
+"""sdist -> wheel -> installed: nothing is missing or too much, and it finds its presets."""
 
 import os
 import re
@@ -41,8 +41,8 @@ def installed(unpacked):
     """A folder with the package installed from the wheel that the sdist gives, without its dependencies."""
     wheel = build("wheel", unpacked, unpacked.parent)
     site = unpacked.parent / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", f"--target={site}", str(wheel)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    done = subprocess.run([*command, f"--target={site}", str(wheel)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return site
 
@@ -64,51 +64,26 @@ def test_the_sdist_has_what_the_tests_need(unpacked):
         assert (unpacked / name).exists(), name
 
 
-def test_versions_are_ranges_and_each_environment_is_an_extra(installed):
+def test_versions_are_ranges_that_hold_the_pinned_ones_and_each_environment_is_an_extra(installed):
     (metadata,) = installed.glob("*.dist-info/METADATA")
-    text = metadata.read_text()
-    plain = re.findall(r"^Requires-Dist: ([^;\n]*)$", text, re.MULTILINE)
-    assert "tensorflow<2.22,>=2.15" in plain
-    assert not [line for line in plain if "==" in line]
-    assert 'Requires-Dist: tensorflow==2.15.1; extra == "classic"' in text
-    assert 'Requires-Dist: tf-keras==2.21.0; extra == "current"' in text
-    assert 'Requires-Dist: tensorflow[and-cuda]==2.15.1; extra == "classic-gpu"' in text
-    assert 'Requires-Dist: tensorflow[and-cuda]==2.21.0; extra == "current-gpu"' in text
-    assert 'Requires-Dist: tf-keras==2.21.0; extra == "current-gpu"' in text
-    assert "pytest" not in text
-
-
-def test_the_pinned_versions_lie_in_the_ranges(installed):
-    (metadata,) = installed.glob("*.dist-info/METADATA")
-    found = map(Requirement, re.findall(r"^Requires-Dist: ([^;\n]*)$", metadata.read_text(), re.MULTILINE))
-    ranges = {requirement.name: requirement.specifier for requirement in found}
-    for file in ("requirements.txt", "requirements-current.txt"):
+    found = [Requirement(line) for line in re.findall(r"^Requires-Dist: (.*)$", metadata.read_text(), re.MULTILINE)]
+    ranges = {each.name: each.specifier for each in found if not each.marker}
+    assert not [name for name, versions in ranges.items() if "==" in str(versions)]
+    for environment, file in (("classic", "requirements.txt"), ("current", "requirements-current.txt")):
         pins = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (ROOT / file).read_text(), re.MULTILINE))
-        for name in ranges.keys() & pins.keys():
-            assert ranges[name].contains(pins[name]), f"{file}: {name}"
+        assert not [name for name in ranges.keys() & pins.keys() if not ranges[name].contains(pins[name])], file
+        for extra in (environment, f"{environment}-gpu"):
+            given = {(each.name, str(each.specifier)) for each in found if f'"{extra}"' in str(each.marker)}
+            assert given >= {(name, f"=={version}") for name, version in pins.items()}, extra
+            assert {versions for name, versions in given if name == "tensorflow"} == {f"=={pins['tensorflow']}"}, extra
     assert set(ranges) <= pins.keys() | {"setuptools"}, "the current environment does not install this"
+    assert "pytest" not in {each.name for each in found}
 
 
-def test_it_finds_its_presets_and_builds_its_operations(installed, tmp_path):
-    """CI's script also pre-trains and exports with the wheel, in an empty environment."""
-    quick = tmp_path / "g++"
-    quick.write_text('#!/bin/sh\nexec g++ "$@" -O0\n')
-    quick.chmod(0o755)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(installed),
-        "CXX": str(quick),
-        "CPC_TF_CACHE": str(tmp_path / "cache"),
-    }
-
-    def run(*command):
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=400)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    program = (sys.executable, str(installed / "bin/cpc-tf"))
-    assert "cpc-tf pretrain" in run(*program, "--help")
-    assert "photos/pretrain_128px" in run(*program, "presets")
-    build = "from cpc_tf import augment; from cpc_tf.encoders import operations; "
-    run(sys.executable, "-c", build + "augment.LIBRARY.build(); operations.LIBRARY.build()")
-    assert len(list((tmp_path / "cache").glob("*.so"))) == 2
+def test_it_finds_its_presets(installed):
+    """CI's script also pre-trains, which builds the operations, and exports with the wheel, in an empty environment."""
+    for word, wanted in (("--help", "cpc-tf pretrain"), ("presets", "photos/pretrain_128px")):
+        command = [sys.executable, str(installed / "bin/cpc-tf"), word]
+        environment = {**os.environ, "PYTHONPATH": str(installed)}
+        done = subprocess.run(command, env=environment, cwd=installed.parent, capture_output=True, text=True)
+        assert wanted in done.stdout, done.stderr

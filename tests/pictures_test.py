@@ -31,6 +31,7 @@ def read(files, **options):
     return list(pictures.batches(files, lambda image: image[:8, :8], 4, **options))
 
 
+@pytest.mark.slow
 def test_broken_pictures_have_reasons_and_the_others_are_read_in_order(folder):
     files = pictures.find(str(folder))
     assert len(files) == 15
@@ -66,6 +67,7 @@ def test_files_and_lists_of_files(folder, tmp_path, monkeypatch):
     assert pictures.find("-") == pictures.find(first)
 
 
+@pytest.mark.slow
 def test_huge_pictures_are_not_decoded(folder, monkeypatch):
     monkeypatch.setattr(pictures, "MAX_MEGAPIXELS", 200e-6)
     (batch,) = read(pictures.find(f"{folder}/d/red/0.png"))
@@ -87,6 +89,7 @@ def test_what_cannot_be_found_is_refused(folder, given, message):
         pictures.find(given.format(folder))
 
 
+@pytest.mark.slow
 def test_thumbnails_show_the_whole_picture_on_white(tmp_path):
     wide = np.zeros([10, 40, 3], np.uint8)
     (tmp_path / "wide.png").write_bytes(tf.io.encode_png(wide).numpy())
@@ -98,6 +101,7 @@ def test_thumbnails_show_the_whole_picture_on_white(tmp_path):
     assert (shown[1] == 255).all()
 
 
+@pytest.mark.slow
 def test_16_bit_pictures_are_counted(tmp_path):
     (tmp_path / "deep.png").write_bytes(tf.io.encode_png(np.full([8, 8, 3], 3000, np.uint16)).numpy())
     (batch,) = read(pictures.find(str(tmp_path)), levels=(2000.0, 4000.0))

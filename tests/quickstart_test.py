@@ -1,6 +1,4 @@
-"""docs/quickstart.ipynb: small, shown with what it printed, and it runs."""
-
-import json
+"""docs/quickstart.ipynb runs."""
 
 import pytest
 import tensorflow as tf
@@ -17,14 +15,6 @@ def _cells(notebook, kind="code"):
 
 def _texts(cell):
     return "".join("".join(output.get("text", ())) for output in cell["outputs"])
-
-
-def test_it_is_shown_with_its_output_and_small():
-    cells = _cells(json.loads(NOTEBOOK.read_text()))
-    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    assert sum("image/png" in output.get("data", {}) for cell in cells for output in cell["outputs"]) == 2
-    assert not [output for cell in cells for output in cell["outputs"] if output["output_type"] == "error"]
-    assert NOTEBOOK.stat().st_size < 400_000
 
 
 @pytest.mark.slow

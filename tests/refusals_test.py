@@ -1,45 +1,102 @@
 """What a user asks for that cannot be done: one line that names the flag, its value and what would be right.
 
-One table for all commands. A row: the command, its flags, and the message. PICTURES, BOXES, MODULE and EMPTY stand for
-folders that are made here. A refusal that needs more than flags to be shown is tested beside what refuses.
+One table for all commands. A row: the command, its flags (words in one text, or a list where a word holds a space), the
+message, and the content of a flag file if FILE is among the flags. PICTURES, BOXES, MODULE and EMPTY stand for folders
+that are made when a row names them. A refusal that needs more than that is tested beside what refuses.
 """
 
+import functools
 import importlib
 import pathlib
+import re
 
 import pytest
 
 from cpc_tf import cli
 from cpc_tf.settings import ConfigError
 from tests import modules, samples
-from tests.binaries import SETTINGS
+from tests.binaries import settings_of
 
-# What runs each command on its settings.
+# What each command does with its settings.
 FUNCTIONS = {
     "pretrain": "cpc_tf.pretrain.run:pretrain",
     "linear": "cpc_tf.linear.run:linear",
     "efficient": "cpc_tf.efficient.run:efficient",
     "detect": "cpc_tf.detect.run:detect",
     "export": "cpc_tf.export.run:export",
-    "predict": "cpc_tf.predict.run:predict",
-    "embed": "cpc_tf.embed.run:embed",
+    "predict": "cpc_tf.predict.__main__:main",
+    "embed": "cpc_tf.embed.__main__:main",
     "report": "cpc_tf.report.page:report",
+    "feed": "cpc_tf.feed.serve:serve",
+    "launch": "cpc_tf.launch.__main__:main",  # flags, `--`, and a command with its own
+    "show_patches": "cpc_tf.show_patches:main",
+}
+FOLDERS = {
+    "PICTURES": lambda path: samples.write_pictures(path, {"train": 2, "val": 1}),
+    "BOXES": samples.write_boxes,
+    "MODULE": modules.write_module,
+    "EMPTY": pathlib.Path.mkdir,
 }
 
 TABLE = [
     # ---- flags and flag files
     ("pretrain", "--batch_size=many", r"^--batch_size=many: must be a whole number \(default 512\)$"),
-    ("pretrain", "photos", r"^photos: not a flag; settings are given as --name=value"),
+    ("pretrain", "--batch_size=1.5", "^--batch_size=1.5: must be a whole number"),
+    ("pretrain", "--learning_rate=fast", "^--learning_rate=fast: must be a number"),
+    ("pretrain", "--encoder=resnet18", "^--encoder=resnet18: must be one of resnet161, resnet50"),
+    ("pretrain", "--mirror=perhaps", "^--mirror=perhaps: must be true or false"),
+    ("pretrain", "--mirror=" + "x" * 100_000, "^--mirror=xxx.*: must be true or false"),
+    ("pretrain", "--seed=9223372036854775808", "^--seed=9223372036854775808: must be at most 4294967295"),
+    ("pretrain", "--seed=0x" + "f" * 5000, "must be a whole number"),
+    ("pretrain", "--batchsize=3", "^Unknown command line flag 'batchsize'. Did you mean: batch_size"),
+    ("pretrain", "--" + "x" * 100_000, "x: no such flag"),
+    ("pretrain", "photos", "^photos: not a flag; settings are given as --name=value"),
+    ("pretrain", ["a\nb"], r"^a\\nb: not a flag"),
+    ("pretrain", ["--workdir=a\nb"], r"^--workdir=a\\nb: must be text without control characters"),
+    ("linear", "--workdir=runs/[a]", r"^--workdir=runs/\[a\]: must be a path without"),
+    ("linear", "--encoder=random:a?b", r"^--encoder=random:a\?b: must be a path without"),
+    ("export", "--output=a\\b", r"^--output=a\\b: must be a path without"),
+    ("pretrain", "--keep_checkpoints=9", "^--keep_checkpoints=9: not configurable from the command line, where it is"),
+    ("detect", "--norestore_kernel_norms", "^--restore_kernel_norms=False: not configurable from the command line"),
+    ("pretrain", "--flagfile", "^--flagfile: name a file"),
+    ("pretrain", "--flagfile=/", "^--flagfile=/: cannot be read"),
+    ("pretrain", "--flagfile=" + "a" * 9999, "^--flagfile=aaa.*: cannot be read"),
+    ("pretrain", "--flagfile=nowhere.flags", "^--flagfile=nowhere.flags: cannot be read"),
+    ("pretrain", "--flagfile=FILE", "not a text file", b"\x7fELF\xff\xfe"),
+    ("pretrain", "--flagfile=FILE", "includes itself", b"--flagfile=FILE\n"),
+    ("pretrain", "--flagfile=FILE", "includes itself", b"--flagfile=EMPTY/../FILE\n"),
+    ("pretrain", "--flagfile=FILE", "^--flagfile: name a file", b"--flagfile\n"),
+    ("pretrain", "--flagfile=FILE", "not the name of a file", b"--flagfile=a\0b\n"),
+    ("pretrain", "--flagfile=FILE", "too large", b"# x\n" * 300_000),
+    ("pretrain", "--flagfile=FILE", r"^a\\x00b: not a flag", b"a\0b\n"),
+    ("pretrain", "--flagfile=FILE", r"^--batch_size=\\x00: must be a whole number", b"--batch_size=\0\n"),
+    ("pretrain", "--preset", "^--preset: name one, e.g. --preset=photos/pretrain"),
+    ("pretrain", "--preset=", "^--preset=: no such preset"),
+    ("pretrain", "--preset=photos", "^--preset=photos: no such preset; did you mean .*photos/pretrain"),
+    ("export", "--preset=photos/pretrain", "^Unknown command line flag"),
     # ---- data: folders, tables of labels, splits, records
     ("pretrain", "--dataset=folder:", r"^--dataset=folder:: name a dataset"),
     ("pretrain", "--dataset=folder:nowhere --workdir=EMPTY/run", r"^--dataset=folder:nowhere: no such folder"),
+    ("linear", "--unlabelled=x", "^--unlabelled=x: a classifier learns from pictures with labels only"),
     # ---- boxes: VOC, COCO, YOLO
     # ---- augmentation
+    ("pretrain", "--augment_changes=autoaugment=1e23", "autoaugment=1e23: must be a whole number, at least 0"),
+    ("pretrain", "--augment_changes=rotate.limit=1e30", "rotate.limit=1e30: must be a number, at least 0 and"),
     # ---- encoders and modules
     # ---- pre-training and objectives
+    ("pretrain", "--image_size=400", "^--image_size=400: "),
+    ("pretrain", "--patch_size=261", "^--patch_size=261: larger than --image_size=260"),
+    ("pretrain", "--patch_stride=50", "^--patch_stride=50: the grid does not fit, 30 .* over; --image_size=230"),
+    ("pretrain", "--resize=10000 --image_size=10000 --patch_stride=1", "^--patch_stride=1: .* are more than 2 GB"),
+    ("pretrain", "--steps_to_ignore=0 --steps_to_predict=6", "^--steps_to_predict=6: "),
+    ("pretrain", "--train_epochs=0", "^--train_steps=0: "),
     # ---- linear
     # ---- efficient
+    ("efficient", "--crop_area=1e-320", "^--crop_area=1e-320: must be at least"),
     # ---- detect
+    ("detect", "--anchor_sizes=nan", "^--anchor_sizes=nan: must be numbers .*, each a finite number"),
+    ("detect", "--anchor_sizes=0.1,-1", "^--anchor_sizes=0.1,-1: must be numbers .*, each above 0"),
+    ("detect", "--anchor_sizes=0.1;1", "^--anchor_sizes=0.1;1: must be numbers .*, e.g. 0.5,1,2"),
     # ---- training: strategies, batches, work directories
     # ---- export
     # ---- predict, embed, report
@@ -47,25 +104,43 @@ TABLE = [
 ]
 
 
+def case(command, flags, message, file=b""):
+    """The row as a test: with words of its own, a short name, and as slow as what it names."""
+    words = flags.split() if isinstance(flags, str) else flags
+    marks = [pytest.mark.slow] if any("MODULE" in word for word in words) else []
+    name = ascii(" ".join([command, *words]))[1:-1][:60]
+    return pytest.param(command, words, message, file, id=name, marks=marks)
+
+
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    """Name in the table -> what it stands for."""
+def filled(tmp_path_factory):
+    """A function that puts paths in place of the names of folders in a text; and the path of FILE."""
     root = tmp_path_factory.mktemp("refusals")
-    samples.write_pictures(root / "pictures", {"train": 2, "val": 1})
-    samples.write_boxes(root / "boxes")
-    modules.write_module(root / "module")
-    (root / "empty").mkdir()
-    return {name.upper(): str(root / name) for name in ("pictures", "boxes", "module", "empty")}
+
+    @functools.cache
+    def path(name):
+        FOLDERS[name](root / name.lower())
+        return str(root / name.lower())
+
+    def fill(text, quote=str):
+        for name in FOLDERS:
+            text = text.replace(name, quote(path(name))) if name in text else text
+        return text.replace("/../FILE", "/../x.flags").replace("FILE", quote(f"{root}/x.flags"))
+
+    return fill
 
 
-@pytest.mark.parametrize(("command", "flags", "message"), TABLE, ids=[f"{row[0]} {row[1][:60]!a}" for row in TABLE])
-def test_it_is_refused_in_one_line(command, flags, message, places):
-    words = flags.split()
-    for name, path in places.items():
-        words, message = [word.replace(name, path) for word in words], message.replace(name, path)
+@pytest.mark.parametrize(("command", "words", "message", "file"), [case(*row) for row in TABLE])
+def test_it_is_refused_in_one_line(command, words, message, file, filled, monkeypatch):
+    monkeypatch.setenv("CPC_TF_CACHE", f"{filled('EMPTY')}_cache")
+    pathlib.Path(filled("FILE")).write_bytes(filled(file.decode("latin-1")).encode("latin-1"))
+    words, more = [filled(word) for word in words], []
+    if "--" in words:
+        place = words.index("--")
+        words, more = words[:place], [words[place + 1 :]]
     module, function = FUNCTIONS[command].split(":")
-    with pytest.raises(ConfigError, match=message) as refusal:
-        getattr(importlib.import_module(module), function)(cli.parse(SETTINGS[f"cpc_tf.{command}"], words))
+    with pytest.raises(ConfigError, match=filled(message, re.escape)) as refusal:
+        getattr(importlib.import_module(module), function)(cli.parse(settings_of(f"cpc_tf.{command}"), words), *more)
     assert str(refusal.value).isprintable()
     assert len(str(refusal.value)) < 600
-    assert not list(pathlib.Path(places["EMPTY"]).iterdir())  # nothing is left behind
+    assert not list(pathlib.Path(filled("EMPTY")).iterdir())  # nothing is left behind

@@ -1,30 +1,16 @@
-"""The documentation site: its navigation, its links to files outside docs/, and its flag reference."""
+"""The documentation site: its links to files outside docs/, and its flag reference."""
 
 import dataclasses
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 
-from cpc_tf.settings import Settings, leaves, setting
-from tests.binaries import OWN_SETTINGS, ROOT, SETTINGS, settings_of
+from cpc_tf.settings import Settings, setting
+from tests.binaries import ROOT
 from website import flags, links
-
-MODULES = [module for module in (*SETTINGS, *OWN_SETTINGS) if module.startswith("cpc_tf.")]
-
-
-def test_the_navigation_has_every_page_once():
-    """Of the notebook only the list of its pages."""
-    _, _, nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
-    found = re.findall(r": (\S+\.md)$", nav, re.MULTILINE)
-    pages = [path.name for path in (ROOT / "docs").glob("*.md")]
-    reference = [f"reference/{module.partition('.')[2]}.md" for module in MODULES]
-    outside = [each for each in found if each.startswith(links.OUTSIDE)]
-    assert sorted(found) == sorted([*pages, "notebook/README.md", *reference, *outside])
-    assert {links.source(each) for each in outside} <= links.linked(links.pages())
 
 
 def test_links_to_files_outside_docs_stay_on_the_site():
@@ -70,13 +56,6 @@ def test_the_flag_reference_says_what_settings_say():
         "| `--width` | `4` | whole number, at least 1, at most 8; px | How wide. Source: Sec. 4.1 |",
         r"| `--kinds` | `a\|b` | text | Which &lt;kinds> |",
     ]
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_the_flag_reference_has_every_flag_once(module):
-    found = re.findall(r"^\| `--(\w+)`", flags.page(module, settings_of(module)), re.MULTILINE)
-    fields = [field for _, field in leaves(settings_of(module))]
-    assert sorted(found) == sorted(field.name for field in fields if field.metadata["flag"])
 
 
 @pytest.mark.slow

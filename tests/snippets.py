@@ -5,6 +5,11 @@ import re
 import subprocess
 import sys
 
+import tensorflow as tf
+
+# For TensorFlow 2.16 and later. With 2.15 it only makes `fit` convert all of tf-keras by autograph, which takes 30 s.
+_KERAS = 'os.environ["TF_USE_LEGACY_KERAS"] = "1"'
+
 
 def python_of(text):
     """The only Python code of a document."""
@@ -14,6 +19,7 @@ def python_of(text):
 
 def printed(code, then, folder):
     """What the code, and some lines after it, print in a folder; the last line."""
+    code = code.replace(_KERAS, "") if tf.__version__ < "2.16" else code
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", f"{code}\n{then}"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
