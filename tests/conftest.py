@@ -33,7 +33,8 @@ os.environ.update(
     CPC_TF_CACHE=str(KEPT / "cpc_tf"),
     MPLCONFIGDIR=str(KEPT / "matplotlib"),
 )
-os.environ.pop("XDG_CACHE_HOME", None)
+for name in ("XDG_CACHE_HOME", "TF_CONFIG", "CPC_TF_FEED"):
+    os.environ.pop(name, None)
 
 # A shell ignores SIGINT for what it starts in the background, and any parent can block signals.
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
