@@ -38,6 +38,10 @@ FOLDERS = {
     "EMPTY": pathlib.Path.mkdir,
 }
 
+# Beginnings of command lines that are long enough to reach what refuses.
+DETECT = "--dataset=voc:BOXES --test_split=train --workdir=EMPTY/run --backbone=tiny"
+FEW_LABELS = "--encoder=pixels --dataset=folder:PICTURES --test_split=val --workdir=EMPTY/run"
+
 TABLE = [
     # ---- flags and flag files
     ("pretrain", "--batch_size=many", r"^--batch_size=many: must be a whole number \(default 512\)$"),
