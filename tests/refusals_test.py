@@ -35,6 +35,14 @@ TABLE = [
     ("pretrain", "--dataset=folder:nowhere --workdir=EMPTY/run", r"^--dataset=folder:nowhere: no such folder"),
     # ---- boxes: VOC, COCO, YOLO
     # ---- augmentation
+    ("pretrain", "--augment_changes=gray=0", "^--augment_changes=gray=0: gray: no operation .*; did you mean grey\\?"),
+    ("pretrain", "--augment_changes=distort.hew=0", r"distort.hew: no operation .*; did you mean distort.hue\?"),
+    ("pretrain", "--augment_changes=grey", "^--augment_changes=grey: grey: must be ENTRY=NUMBER, e.g. grey=0"),
+    ("pretrain", "--augment_changes=grey=2", "grey=2: must be a number, at least 0 and at most 1"),
+    ("pretrain", "--augment_changes=rotate.limit=inf", "rotate.limit=inf: must be a number, at least 0"),
+    ("pretrain", "--augment_changes=autoaugment=1.5", "autoaugment=1.5: must be a whole number, at least 0"),
+    ("pretrain", "--augment_changes=posterize.fewest=9", "posterize.fewest=9: .*, at least 1 and at most 8"),
+    ("pretrain", "--augment=v1 --augment_changes=autoaugment=2", "^--augment=v1 has no primitives to choose 2 from"),
     # ---- encoders and modules
     # ---- pre-training and objectives
     # ---- linear
@@ -43,6 +51,8 @@ TABLE = [
     # ---- training: strategies, batches, work directories
     # ---- export
     # ---- predict, embed, report
+    ("report", "--output=", "^--output= is empty"),
+    ("report", "--runs=EMPTY --output=EMPTY/report", "^--runs=EMPTY: no result"),
     # ---- launch
 ]
 
