@@ -44,7 +44,30 @@ TABLE = [
     ("pretrain", "--augment_changes=posterize.fewest=9", "posterize.fewest=9: .*, at least 1 and at most 8"),
     ("pretrain", "--augment=v1 --augment_changes=autoaugment=2", "^--augment=v1 has no primitives to choose 2 from"),
     # ---- encoders and modules
+    ("embed", "--encoder= --pictures=PICTURES --output=EMPTY/x.npz", "^--encoder= is empty"),
+    (
+        "embed",
+        "--encoder=random: --pictures=PICTURES --output=EMPTY/x.npz",
+        "^--encoder=random: is empty: .*random:",
+    ),
+    ("embed", "--encoder=/nowhere --pictures=PICTURES --output=EMPTY/x.npz", "^--encoder=/nowhere: cannot be loaded"),
+    (
+        "embed",
+        "--encoder=random:/nowhere --pictures=PICTURES --output=EMPTY/x.npz",
+        "^--encoder=/nowhere: there is no such directory",
+    ),
+    ("pretrain", "--encoder=small --output_stack=4", "^--output_stack=4: .*small has 3"),
     # ---- pre-training and objectives
+    (
+        "pretrain",
+        "--objective=rotation --resize=64 --image_size=64 --patch_size=8",
+        "^--patch_size=8: this objective",
+    ),
+    (
+        "pretrain",
+        "--objective=relative_position --resize=32 --image_size=32 --patch_size=16 --patch_stride=16",
+        "^--patch_stride=16: the grid has only 2 rows",
+    ),
     # ---- linear
     # ---- efficient
     # ---- detect

@@ -6,7 +6,6 @@ import html.parser
 import json
 import os
 import pathlib
-import random
 
 import pytest
 
@@ -14,7 +13,6 @@ from cpc_tf import cli
 from cpc_tf.report import page
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results.blocks import TRAINING, Finding, Part, Row, Table
-from cpc_tf.results.runs import collect
 from cpc_tf.tasks import TASKS
 from tests.results import samples
 
@@ -94,27 +92,6 @@ def test_made_again_it_is_overwritten(tmp_path, undrawn):
     text = (tmp_path / "runs/report/report.html").read_text()
     assert "75.0" in text
     assert "25.0" not in _Page(text).text
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_no_record_ends_it(tmp_path):
-    """Fields missing or of any kind: reported or shown, never a crash."""
-    dice = random.Random(0)
-    junk = [None, "", "x", -1, 0, 1.5, 10**30, float("nan"), float("inf"), True, [], {}, [{}], ["x"], {"a": 1}]
-    junk.append({"frozen": {}})
-    good = [samples.efficient(), samples.efficient("pixels"), samples.linear(), samples.pretrain(), samples.detect()]
-    samples.write(tmp_path / "good", samples.linear())
-    for number in range(150):
-        record = json.loads(json.dumps(dice.choice(good)))
-        for name in dice.sample(sorted(record), dice.choice([1, 1, 2])):
-            record[name] = dice.choice(junk)
-            if dice.random() < 0.3:
-                del record[name]
-        samples.write(tmp_path / f"{number}", record, metrics__jsonl=json.dumps({"step": 1, "loss": dice.choice(junk)}))
-    runs, problems = collect(str(tmp_path), TASKS)
-    assert len(runs) > 10
-    assert len(problems) > 40
-    page.files(runs, problems, str(tmp_path))
 
 
 @pytest.mark.usefixtures("undrawn")
