@@ -42,7 +42,7 @@ TABLE = [
     ("pretrain", "--augment_changes=rotate.limit=inf", "rotate.limit=inf: must be a number, at least 0"),
     ("pretrain", "--augment_changes=autoaugment=1.5", "autoaugment=1.5: must be a whole number, at least 0"),
     ("pretrain", "--augment_changes=posterize.fewest=9", "posterize.fewest=9: .*, at least 1 and at most 8"),
-    ("pretrain", "--augment=v1 --augment_changes=autoaugment=2", "^--augment=v1 has no primitives to choose 2 from"),
+    ("pretrain", "--augment=v1 --augment_changes=autoaugment=2", "--augment=v1 has no primitives to choose 2 from"),
     # ---- encoders and modules
     ("embed", "--encoder= --pictures=PICTURES --output=EMPTY/x.npz", "^--encoder= is empty"),
     (
@@ -60,7 +60,7 @@ TABLE = [
     # ---- pre-training and objectives
     (
         "pretrain",
-        "--objective=rotation --resize=64 --image_size=64 --patch_size=8",
+        "--objective=rotation --resize=64 --image_size=64 --patch_size=8 --patch_stride=8",
         "^--patch_size=8: this objective",
     ),
     (

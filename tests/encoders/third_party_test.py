@@ -159,17 +159,15 @@ def test_the_prefix_is_no_part_of_the_module(written):
     assert maps.identity.architecture == "small_net"
 
 
-DATA = "--resize=16 --image_size=16 --augment=none --test_split=val".split()
-LINEAR = """
-    --geometry_from=flags --nobaselines --patch_size=16 --patch_stride=16 --batch_size=4 --train_steps=2
-    --steps_per_loop=2 --strategy=single --xla=off
-""".split()
-
-
-def test_linear_and_few_labels_take_a_signature(written, pictures, tmp_path):
-    given = [*DATA, f"--dataset=folder:{pictures}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
-    given += [f"--encoder=-1..1:{written}/tf1", "--signature=encode", "--endpoint=bn_crelu_feat"]
-    with pytest.raises(ConfigError, match=r"cannot be fine-tuned, .*\(--finetune_steps=0\)"):
-        efficient(cli.parse(EfficientConfig, [*given, "--crop_area=0.5", "--finetune_steps=2"]))
-    found = linear(cli.parse(LinearConfig, [*LINEAR, *given]))
-    assert (found["identity"]["trained_by"], found["identity"]["module"]) == ("unknown", "tf1")
+@pytest.mark.parametrize(
+    ("run", "config", "more"),
+    [
+        (linear, LinearConfig, "--nobaselines --augment=none --geometry_from=flags --patch_size=16 --patch_stride=16"),
+        (efficient, EfficientConfig, ""),
+    ],
+)
+def test_the_binaries_ask_the_signature_for_its_outputs(written, pictures, tmp_path, run, config, more):
+    given = "--resize=16 --image_size=16 --test_split=val --strategy=single --signature=encode --endpoint=none".split()
+    given += [f"--dataset=folder:{pictures}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
+    with pytest.raises(ConfigError, match="^--endpoint=none: .* has the feature maps or vectors avepool_feat"):
+        run(cli.parse(config, [*given, *more.split(), f"--encoder=-1..1:{written}/tf1"]))
