@@ -12,6 +12,7 @@ def strategy(request):
     return make_strategy("single") if request.param == "one" else request.getfixturevalue("four_replicas")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["plain", "fixed", "xla"])
 def test_rows_are_those_of_a_loop(strategy, program):
     with strategy.scope():
