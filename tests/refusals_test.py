@@ -86,7 +86,28 @@ TABLE = [
     # ---- augmentation
     ("pretrain", "--augment_changes=autoaugment=1e23", "autoaugment=1e23: must be a whole number, at least 0"),
     ("pretrain", "--augment_changes=rotate.limit=1e30", "rotate.limit=1e30: must be a number, at least 0 and"),
+    ("pretrain", "--augment_changes=gray=0", "^--augment_changes=gray=0: gray: no operation .*; did you mean grey\\?"),
+    ("pretrain", "--augment_changes=distort.hew=0", r"distort.hew: no operation .*; did you mean distort.hue\?"),
+    ("pretrain", "--augment_changes=grey", "^--augment_changes=grey: grey: must be ENTRY=NUMBER, e.g. grey=0"),
+    ("pretrain", "--augment_changes=grey=2", "grey=2: must be a number, at least 0 and at most 1"),
+    ("pretrain", "--augment_changes=rotate.limit=inf", "rotate.limit=inf: must be a number, at least 0"),
+    ("pretrain", "--augment_changes=autoaugment=1.5", "autoaugment=1.5: must be a whole number, at least 0"),
+    ("pretrain", "--augment_changes=posterize.fewest=9", "posterize.fewest=9: .*, at least 1 and at most 8"),
+    ("pretrain", "--augment=v1 --augment_changes=autoaugment=2", "--augment=v1 has no primitives to choose 2 from"),
     # ---- encoders and modules
+    ("embed", "--encoder= --pictures=PICTURES --output=EMPTY/x.npz", "^--encoder= is empty"),
+    (
+        "embed",
+        "--encoder=random: --pictures=PICTURES --output=EMPTY/x.npz",
+        "^--encoder=random: is empty: .*random:",
+    ),
+    ("embed", "--encoder=/nowhere --pictures=PICTURES --output=EMPTY/x.npz", "^--encoder=/nowhere: cannot be loaded"),
+    (
+        "embed",
+        "--encoder=random:/nowhere --pictures=PICTURES --output=EMPTY/x.npz",
+        "^--encoder=/nowhere: there is no such directory",
+    ),
+    ("pretrain", "--encoder=small --output_stack=4", "^--output_stack=4: .*small has 3"),
     # ---- pre-training and objectives
     ("pretrain", "--image_size=400", "^--image_size=400: "),
     ("pretrain", "--patch_size=261", "^--patch_size=261: larger than --image_size=260"),
@@ -94,6 +115,16 @@ TABLE = [
     ("pretrain", "--resize=10000 --image_size=10000 --patch_stride=1", "^--patch_stride=1: .* are more than 2 GB"),
     ("pretrain", "--steps_to_ignore=0 --steps_to_predict=6", "^--steps_to_predict=6: "),
     ("pretrain", "--train_epochs=0", "^--train_steps=0: "),
+    (
+        "pretrain",
+        "--objective=rotation --resize=64 --image_size=64 --patch_size=8 --patch_stride=8",
+        "^--patch_size=8: this objective",
+    ),
+    (
+        "pretrain",
+        "--objective=relative_position --resize=32 --image_size=32 --patch_size=16 --patch_stride=16",
+        "^--patch_stride=16: the grid has only 2 rows",
+    ),
     # ---- linear
     # ---- efficient
     ("efficient", "--crop_area=1e-320", "^--crop_area=1e-320: must be at least"),
@@ -104,6 +135,8 @@ TABLE = [
     # ---- training: strategies, batches, work directories
     # ---- export
     # ---- predict, embed, report
+    ("report", "--output=", "^--output= is empty"),
+    ("report", "--runs=EMPTY --output=EMPTY/report", "^--runs=EMPTY: no result"),
     # ---- launch
 ]
 

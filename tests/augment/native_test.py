@@ -23,9 +23,9 @@ def _many(size, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [8, 9, 16, 31, 64, 80, 96, 256])
+@pytest.mark.parametrize("size", [8, 31, 64, 256])
 def test_native_is_the_reference(size):
-    count = 4 if size == 256 else 300  # whole images, too
+    count = 4 if size == 256 else 200  # whole images, too
     patches = _many(size, count)
     for config in (AugmentConfig(), BUSY):
         recipe = augment.draw(config, 5, size, count, size)
@@ -37,6 +37,7 @@ def test_native_is_the_reference(size):
         assert np.mean(differences > 1) < (1e-3 if size == 256 else 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 4])
 def test_threads_batches_and_order_change_nothing(threads):
     config, patches = AugmentConfig(), _many(16, 12)
@@ -54,23 +55,6 @@ def test_threads_batches_and_order_change_nothing(threads):
     recipe = augment.draw(config, 1, 3, 12, 16)
     alone = [augment.apply(patches[n : n + 1], augment.Recipe(*(x[n : n + 1] for x in recipe))) for n in range(12)]
     np.testing.assert_array_equal(np.concatenate(alone), got[3])
-
-
-def test_iterator_resumes_mid_epoch(tmp_path):
-    config, patches = AugmentConfig(), _many(16, 9)
-
-    def augmented(i):
-        return augment.apply(patches, augment.draw(config, 1, i, 9, 16), "native")
-
-    dataset = tf.data.Dataset.range(50).shuffle(20, seed=1).map(augmented, num_parallel_calls=2)
-    iterator = iter(dataset)
-    for _ in range(17):
-        next(iterator)
-    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "checkpoint"))
-    rest = [x.numpy() for x in iterator]
-    again = iter(dataset)
-    tf.train.Checkpoint(iterator=again).restore(path)
-    np.testing.assert_array_equal([x.numpy() for x in again], rest)
 
 
 def test_input_stays_as_it_was():
@@ -123,10 +107,13 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-def test_nonsense_is_an_invalid_argument(what):
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        augment.apply(*HOSTILE[what], engine="native")
+def test_nonsense_is_an_invalid_argument():
+    for what, arguments in HOSTILE.items():
+        try:
+            augment.apply(*arguments, engine="native")
+        except tf.errors.InvalidArgumentError:
+            continue
+        pytest.fail(f"{what}: accepted")
 
 
 def test_no_patches_no_work():
@@ -156,15 +143,15 @@ def _forget_engines():
 
 @pytest.mark.usefixtures("_forget_engines")
 @pytest.mark.parametrize("compiler", ["/bin/false", "/no/such/compiler"])
-def test_without_a_compiler_auto_is_the_reference(monkeypatch, tmp_path, compiler):
-    said = []
-    monkeypatch.setattr(augment.logging, "warning", lambda *words: said.append(words))
+def test_without_a_compiler_auto_is_the_reference(monkeypatch, tmp_path, caplog, compiler):
     monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", compiler)
     with pytest.raises(BuildError, match=compiler):
         augment.apply(PATCHES, RECIPE, "native")
-    np.testing.assert_array_equal(augment.apply(PATCHES, RECIPE), augment.apply(PATCHES, RECIPE, "reference"))
-    assert len(said) == 1
+    reference = augment.apply(PATCHES, RECIPE, "reference")
+    for _ in range(2):
+        np.testing.assert_array_equal(augment.apply(PATCHES, RECIPE), reference)
+    assert len(caplog.messages) == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -193,8 +180,3 @@ def test_primitives_have_the_numbers_of_the_table():
     native_ones = [each for each in all_primitives() if each.native]
     assert [each.number for each in native_ones] == list(range(len(native_ones)))
     assert names == [f"k{each.name.title().replace('_', '')}" for each in native_ones] + ["kPrimitives"]
-
-
-def test_unknown_engine_is_named():
-    with pytest.raises(ValueError, match="fast"):
-        augment.apply(PATCHES, RECIPE, "fast")

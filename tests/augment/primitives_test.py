@@ -38,11 +38,12 @@ PIL = {
 def _magnitudes(name, count, size):
     """The ends of the range, its middle, and random ones between."""
     ((low, high),) = AugmentConfig().policy.bounds(name, size)
-    return np.linspace(low, high - 0.5 * OPERATIONS[name].whole, count).astype(np.float32)
+    found = np.linspace(low, high - 0.5 * OPERATIONS[name].whole, count).astype(np.float32)
+    return np.round(found) if name == "solarize" else found  # so that pixels are at the threshold
 
 
 @pytest.mark.parametrize("engine", ["reference", "native"])
-@pytest.mark.parametrize("size", [8, 17, 80])
+@pytest.mark.parametrize("size", [8, 33])
 @pytest.mark.parametrize("name", [primitive.name for primitive in all_primitives()])
 def test_as_pil_does_it(name, size, engine):
     patches = samples.patches(size)
@@ -60,10 +61,10 @@ def test_each_in_tf_data():
 
     def transform(number, m):
         recipe = samples.recipe_of("invert", m, 9)._replace(op=tf.fill([len(patches), 1], number))
-        return [augment.apply(patches, recipe, engine=engine) for engine in ("reference", "native")]
+        return augment.apply(patches, recipe, engine="reference"), augment.apply(patches, recipe, engine="native")
 
     numbers = np.int32([primitive.number for primitive in all_primitives()])
     dataset = tf.data.Dataset.from_tensor_slices((numbers, magnitude)).map(transform)
-    for row, (primitive, engines) in enumerate(zip(all_primitives(), dataset)):
-        for got in engines:
-            np.testing.assert_array_equal(got, primitive.function(patches, magnitude[row]))
+    for row, (primitive, (reference, native)) in enumerate(zip(all_primitives(), dataset)):
+        np.testing.assert_array_equal(reference, primitive.function(patches, magnitude[row]))
+        np.testing.assert_array_equal(native, reference)

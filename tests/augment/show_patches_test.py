@@ -25,5 +25,5 @@ def test_draws_a_sheet(tmp_path, capsys):
     sheets = [show(f"--augment={policy}") for policy in ("none", "full")]
     assert sheets[0].shape[1] < sheets[1].shape[1]  # without augmentation the grid stands alone
     assert f"done: {tmp_path}/sheet.png" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="--picture=3"):
+    with pytest.raises(ConfigError, match="^--picture=3"):
         show("--picture=3")

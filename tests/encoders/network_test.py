@@ -8,6 +8,7 @@ from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.keras import keras
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
 IMAGES = tf.constant(np.random.default_rng(0).uniform(size=[2, 16, 24, 3]), tf.float32)
 
 
@@ -27,17 +28,16 @@ def grown(norm, order):
     return network, drawn
 
 
-@pytest.mark.parametrize("order", ["pre", "post"])
-@pytest.mark.parametrize("norm", ["layer", "channel", "batch"])
+@pytest.mark.parametrize(("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post")])
 def test_outputs_stay_and_norms_are_those_of_new_kernels(norm, order):
     network, drawn = grown(norm, order)
     before = {name: x.numpy() for name, x in network.endpoints(IMAGES).items()}
     restore_kernel_norms(network)
     for name, x in network.endpoints(IMAGES).items():
         np.testing.assert_allclose(x, before[name], rtol=1e-3, atol=1e-3 * np.abs(before[name]).max(), err_msg=name)
-    # 6 blocks of two kernels; or the stem, 6 blocks of three, and the shortcuts of stacks 2 and 3.
-    assert len(drawn) == (12 if order == "pre" else 21)
-    np.testing.assert_allclose([tf.norm(layer.kernel) for layer, _ in network.normalized()], drawn, rtol=0.1)
+    # Two blocks of two kernels; or the stem, two blocks of three, and the shortcut of the second.
+    assert len(drawn) == (4 if order == "pre" else 8)
+    np.testing.assert_allclose([tf.norm(layer.kernel) for layer, _ in network.normalized()], drawn, rtol=0.2)
 
 
 def test_a_step_turns_a_restored_kernel_more():
@@ -47,7 +47,7 @@ def test_a_step_turns_a_restored_kernel_more():
         """By how much of its norm a step of SGD at rate 1 would move each kernel."""
         kernels = [layer.kernel for layer, _ in network.normalized()]
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(network(IMAGES) * tf.random.stateless_normal([256], [0, 0]))
+            loss = tf.reduce_sum(network(IMAGES) * tf.random.stateless_normal([16], [0, 0]))
         return [float(tf.norm(g) / tf.norm(k)) for g, k in zip(tape.gradient(loss, kernels), kernels)]
 
     before = turned()

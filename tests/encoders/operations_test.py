@@ -1,16 +1,16 @@
 """Where the encoder's native operations are used, and that they change no answer."""
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cpc_tf import native
-from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders import operations
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.networks import resnet
 from cpc_tf.encoders.norm import normalize
-from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
 
 
@@ -57,9 +57,7 @@ def _forget_operations():
 
 
 @pytest.mark.usefixtures("_forget_operations")
-def test_without_a_compiler_it_is_plain_and_says_so_once(monkeypatch, tmp_path):
-    said = []
-    monkeypatch.setattr(operations.logging, "warning", lambda *words: said.append(words))
+def test_without_a_compiler_it_is_plain_and_says_so_once(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", "/no/such/compiler")
     x = tf.random.stateless_normal(IMAGES.shape, [1, 2])
@@ -68,7 +66,7 @@ def test_without_a_compiler_it_is_plain_and_says_so_once(monkeypatch, tmp_path):
         for _ in range(2):
             assert "CpcNormRelu" not in _operations(_normalized, IMAGES)
             np.testing.assert_array_equal(_normalized(x), plain)
-    assert len(said) == 1
+    assert len(caplog.messages) == 1
 
 
 def _step(encoder, images):
@@ -78,10 +76,10 @@ def _step(encoder, images):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"block_order": "post"}, {"norm": "channel"}, {"recompute": True}], ids=str)
+@pytest.mark.parametrize("options", [{"recompute": True}, {"block_order": "post", "norm": "channel"}], ids=str)
 def test_an_encoder_is_the_same(options, monkeypatch):
-    # 64 channels before kernels with strides and without, which are computed by rows.
-    stacks = (resnet.Stack(1, 8, 64, 1), resnet.Stack(2, 64, 32, 2))
+    # 64 channels before kernels with strides, which are computed by rows.
+    stacks = (resnet.Stack(1, 8, 64, 1), resnet.Stack(1, 64, 32, 2))
     few_blocks = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
     monkeypatch.setitem(resnet.ARCHITECTURES, "small", few_blocks)
     keras.utils.set_random_seed(0)  # one of 150 draws has a ReLU at 0, whose gradient rounding decides
@@ -100,9 +98,5 @@ def test_an_encoder_is_the_same(options, monkeypatch):
 
 
 @pytest.mark.slow
-def test_an_exported_module_has_none(tiny_encoder, tmp_path):
-    encoder = make_encoder(EncoderConfig(encoder="small"))
-    with native.allowed():
-        encoder(tf.zeros([1, 16, 16, 3]))
-    save(HubEncoder(encoder, GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)), str(tmp_path))
-    assert b"Cpc" not in (tmp_path / "saved_model.pb").read_bytes()
+def test_an_exported_module_has_none(ours):
+    assert b"Cpc" not in pathlib.Path(ours[0], "saved_model.pb").read_bytes()

@@ -15,7 +15,7 @@ def drawn(temperature, count=20_000, classes=4):
     return (temperature * logits).astype(np.float32), labels
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
 def test_the_temperature_is_found_and_mends_the_error(temperature):
     logits, labels = drawn(temperature)
     found = fitted_temperature(logits, labels)

@@ -18,10 +18,3 @@ def test_parts_of_a_batch_are_even_and_in_order(count, parts, sizes):
     batch = tf.reshape(tf.range(2 * count), [count, 2])
     np.testing.assert_array_equal(side_by_side(function, batch, parts), 2 * batch)
     assert seen == sizes
-
-
-def test_a_batch_of_unknown_size_is_whole():
-    run = tf.function(
-        lambda batch: side_by_side(lambda part: part, batch, 2), input_signature=[tf.TensorSpec([None, 2])]
-    )
-    assert "SplitV" not in {operation.type for operation in run.get_concrete_function().graph.get_operations()}

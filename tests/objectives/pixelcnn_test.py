@@ -30,7 +30,7 @@ def test_shapes_and_parameters(context):
 
 
 @pytest.mark.parametrize("direction", list(QUARTER_TURNS))
-@pytest.mark.parametrize(("row", "column"), [(0, 0), (2, 3), (4, 1), (5, 5)])
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (4, 1)])
 def test_context_sees_exactly_the_rows_up_to_its_own(context, direction, row, column):
     turns = QUARTER_TURNS[direction]
     seen = np.rot90(_seen(context, turns, row, column), turns)  # back in the turned frame

@@ -2,11 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.objectives.base import NoSettings
 from cpc_tf.objectives.relative_position import NEIGHBOURS, RelativePosition, pairs
-from cpc_tf.settings import ConfigError
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")
 PATCHES = np.random.default_rng(0).integers(0, 256, [2, 4, 4, 8, 8, 3], dtype=np.uint8)
@@ -54,9 +52,3 @@ def test_chance_level_is_the_log_of_eight():
     kernel, _ = model.head.trainable_variables
     kernel.assign(tf.zeros_like(kernel))
     assert float(model(PATCHES).loss) == pytest.approx(np.log(8), rel=1e-6)
-
-
-def test_a_grid_without_inner_patches_is_refused():
-    small = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=16)
-    with pytest.raises(ConfigError, match="--patch_stride=16: the grid has only 2 rows"):
-        RelativePosition.check(NoSettings(), small)

@@ -6,7 +6,6 @@ import html.parser
 import json
 import os
 import pathlib
-import random
 
 import pytest
 
@@ -14,8 +13,6 @@ from cpc_tf import cli
 from cpc_tf.report import page
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.results.blocks import TRAINING, Finding, Part, Row, Table
-from cpc_tf.results.runs import collect
-from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from tests.results import samples
 
@@ -87,7 +84,7 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     assert len(summary["datasets"]["photos"]["findings"]) == 3
 
 
-def test_made_again_it_is_overwritten(tmp_path):
+def test_made_again_it_is_overwritten(tmp_path, undrawn):
     samples.write(tmp_path / "runs/a", samples.linear(top1=0.25))
     _report(tmp_path / "runs", tmp_path / "runs/report")
     samples.write(tmp_path / "runs/a", samples.linear(top1=0.75))
@@ -95,35 +92,6 @@ def test_made_again_it_is_overwritten(tmp_path):
     text = (tmp_path / "runs/report/report.html").read_text()
     assert "75.0" in text
     assert "25.0" not in _Page(text).text
-
-
-def test_refusals(tmp_path):
-    with pytest.raises(ConfigError, match="--output= is empty"):
-        page.report(ReportConfig())
-    with pytest.raises(ConfigError, match=f"--runs={tmp_path}: no result"):
-        _report(tmp_path, tmp_path / "report")
-    assert not (tmp_path / "report").exists()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_no_record_ends_it(tmp_path):
-    """Fields missing or of any kind: reported or shown, never a crash."""
-    dice = random.Random(0)
-    junk = [None, "", "x", -1, 0, 1.5, 10**30, float("nan"), float("inf"), True, [], {}, [{}], ["x"], {"a": 1}]
-    junk.append({"frozen": {}})
-    good = [samples.efficient(), samples.efficient("pixels"), samples.linear(), samples.pretrain(), samples.detect()]
-    samples.write(tmp_path / "good", samples.linear())
-    for number in range(400):
-        record = json.loads(json.dumps(dice.choice(good)))
-        for name in dice.sample(sorted(record), dice.choice([1, 1, 2])):
-            record[name] = dice.choice(junk)
-            if dice.random() < 0.3:
-                del record[name]
-        samples.write(tmp_path / f"{number}", record, metrics__jsonl=json.dumps({"step": 1, "loss": dice.choice(junk)}))
-    runs, problems = collect(str(tmp_path), TASKS)
-    assert len(runs) > 30
-    assert len(problems) > 100
-    page.files(runs, problems, str(tmp_path))
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -175,8 +143,8 @@ def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
     assert len(pathlib.Path(made).read_text()) > 1000
 
 
-@pytest.mark.parametrize("number", [0, 1, 3])
-def test_a_report_that_was_killed_is_made_anew(number, tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_report_that_was_killed_is_made_anew(number, tmp_path, monkeypatch, undrawn):
     """Killed before its file of this number: what is there is whole; the next report has all, and nothing else."""
     samples.write(tmp_path / "runs/a", samples.linear())
     _report(tmp_path / "runs", tmp_path / "whole")

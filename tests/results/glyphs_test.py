@@ -4,7 +4,6 @@ import functools
 import warnings
 
 import pytest
-from absl import logging
 from matplotlib import font_manager
 
 from cpc_tf.results import glyphs, plots
@@ -15,40 +14,36 @@ CHINESE, ARABIC, GREEK = "\u7ea2\u7ec6\u80de", "\u0643\u0644\u0628", "\u03b1\u03
 HINDI, EMOJI = "\u0939\u093f\u0928\u094d\u0926\u0940", "\U0001f415\u200d\U0001f9ba"
 
 
-@pytest.fixture
-def lines(monkeypatch):
-    found = []
-    monkeypatch.setattr(logging, "warning", lambda message, *values: found.append(message % values))
-    monkeypatch.setattr(
-        font_manager.fontManager, "ttflist", [e for e in font_manager.fontManager.ttflist if "DejaVu" in e.name]
-    )
+@pytest.fixture(autouse=True)
+def _only_the_font_of_matplotlib(monkeypatch):
+    own = [entry for entry in font_manager.fontManager.ttflist if "DejaVu" in entry.name]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     for cached in (glyphs.drawable, glyphs._family):
         monkeypatch.setattr(glyphs, cached.__name__, functools.cache(cached.__wrapped__))
-    return found
 
 
-def test_names_that_cannot_be_drawn_are_numbers_and_one_line_says_which(lines):
+def test_names_that_cannot_be_drawn_are_numbers_and_one_line_says_which(caplog):
     names = ("caf\u00e9 $x", CHINESE, ARABIC, GREEK, HINDI, EMOJI, "two\nlines")
     wanted = ("caf\u00e9 $x", "class 1", "class 2", GREEK, "class 4", "class 5", "class 6")
     assert glyphs.drawable(names, "class") == glyphs.drawable(names, "class") == wanted
-    (line,) = lines
+    (line,) = caplog.messages
     assert line == (
         f"numbers are drawn for names that no installed font can show: class 1 is {CHINESE}, class 2 is {ARABIC}, "
         f"class 4 is {HINDI}, class 5 is \U0001f415\\u200d\U0001f9ba, class 6 is two\\nlines"
     )
 
 
-def test_a_font_that_has_the_letters_is_taken(lines, monkeypatch):
+def test_a_font_that_has_the_letters_is_taken(caplog, monkeypatch):
     monkeypatch.setattr(glyphs, "_OWN", "DejaVu Sans Mono")
     name = "\u0370"  # a letter that DejaVu Sans and others have, but not this one
     assert glyphs.drawable((name,), "class") == (name,)
-    assert lines == []
+    assert not caplog.messages
     (family,) = glyphs.families(["plain", name])
     assert family.startswith("DejaVu Sans")
     assert family != "DejaVu Sans Mono"
 
 
-def test_a_figure_without_warnings_of_fonts(lines):
+def test_a_figure_without_warnings_of_fonts():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert plots.png(lambda canvas, theme: canvas.subplots().set_title(f"plain {GREEK}"), 2, 2)

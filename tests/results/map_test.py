@@ -1,11 +1,11 @@
 """The embedding map: what is where, and in which colour."""
 
-import functools
 import io
 
 import numpy as np
 import pytest
 from PIL import Image
+from threadpoolctl import threadpool_limits
 
 from cpc_tf.results import map as embedding_map
 from cpc_tf.settings import ConfigError
@@ -27,16 +27,16 @@ def pixels(png):
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
 
 
-@functools.cache
-def draw(method):
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Several threads for so few pictures wait for each other, which costs most."""
+    with threadpool_limits(1):
+        yield
+
+
+def test_similar_pictures_are_drawn_together():
     features, thumbnails, labels = clusters()
-    return embedding_map.draw(features, thumbnails, labels, ["red", "blue"], method)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", embedding_map.METHODS)
-def test_similar_pictures_are_together(method):
-    drawn = pixels(draw(method))
+    drawn = pixels(embedding_map.draw(features, thumbnails, labels, ["red", "blue"]))
     red, blue = (np.argwhere((drawn == color).all(-1)) for color in ((255, 0, 0), (0, 0, 255)))
     assert min(len(red), len(blue)) > 1000
     apart = np.abs(red.mean(0) - blue.mean(0))
@@ -44,15 +44,25 @@ def test_similar_pictures_are_together(method):
 
 
 @pytest.mark.slow
-def test_the_same_seed_draws_the_same_map():
-    assert draw("tsne") == draw.__wrapped__("tsne")
+def test_neighbours_are_near_each_other_and_the_same_seed_gives_the_same_map():
+    features, _, labels = clusters()
+    where, again = (embedding_map.places(features, "tsne").where for _ in range(2))
+    np.testing.assert_array_equal(where, again)
+    apart = np.linalg.norm(where[:, None] - where, axis=2) + 1e9 * np.eye(len(where))
+    np.testing.assert_array_equal(labels[apart.argmin(1)], labels)
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (2, 1), (5, 3)])
 @pytest.mark.parametrize("method", embedding_map.METHODS)
-def test_few_or_equal_pictures_have_a_map(shape, method):
-    thumbnails = np.full([shape[0], 8, 8, 3], 128, np.uint8)
-    assert pixels(embedding_map.draw(np.ones(shape, np.float32), thumbnails, method=method)).size
+def test_few_or_equal_pictures_have_places(shape, method):
+    where = embedding_map.places(np.ones(shape, np.float32), method).where
+    assert where.shape == (shape[0], 2)
+    assert np.isfinite(where).all()
+
+
+@pytest.mark.slow
+def test_a_single_picture_is_drawn():
+    assert pixels(embedding_map.draw(np.ones([1, 1]), np.full([1, 8, 8, 3], 128, np.uint8))).size
 
 
 def test_unknown_and_rare_classes_are_grey():

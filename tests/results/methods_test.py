@@ -23,35 +23,37 @@ def test_seeds_are_one_method():
     assert len(own.runs) == 3
 
 
-def test_encoders_of_one_seed_are_not_seeds():
-    """Modules of 32 and of 64 px: the numbers in their paths were once taken for seeds."""
-    names = _names([_linear("runs/32/hub"), _linear("runs/64/hub")])
-    assert names == ["CPC v2 (runs/32/hub)", "CPC v2 (runs/64/hub)"]
+def _other(seed=0, **more):
+    """A run whose encoder's identity says something else."""
+    return _linear("b", identity={**samples.identity("x", seed), **more})
 
 
-def test_modules_of_others_are_not_called_cpc_and_stay_apart():
-    theirs = [_linear(name, trained_by="unknown") for name in ("x/mobile", "y/efficient")]
-    assert _names(theirs) == ["efficient", "mobile"]
-    assert _names(theirs[:1]) == ["mobile"]
-    theirs += [_linear("z/mobile", trained_by="unknown"), _linear("https://host/publisher/net/1", trained_by="unknown")]
-    theirs[-1]["identity"]["module"] = "https://host/publisher/net/1"
-    assert _names(theirs) == ["efficient", "publisher/net/1", "mobile (x/mobile)", "mobile (z/mobile)"]
+def _theirs(name):
+    run = _linear(name, trained_by="unknown")
+    run["identity"]["module"] = name if "://" in name else run["identity"]["module"]
+    return run
 
 
-def test_other_objectives_have_their_own_name():
-    names = _names([_linear("a", trained_by="no such objective"), _linear("b"), _linear("c", trained_by="cpc+labels")])
-    assert names[0] == "CPC v2"
-    assert set(names[1:]) == {"CPC v2 and labels", "no such objective"}
-
-
-def test_titles_tell_apart():
-    assert _names([_linear("runs/hub"), _linear("pixels")]) == ["CPC v2", "pixels"]
-    large = {**samples.identity("x"), "architecture": "resnet50_v2"}
-    other = {**samples.identity("x", 1), "dataset": "folder:birds"}
-    twice = {**samples.identity("x"), "began_with": "first"}
-    assert _names([_linear("a"), _linear("b", identity=twice)]) == ["CPC v2", "CPC v2 (from first)"]
-    assert _names([_linear("a"), _linear("b", identity=large)]) == ["CPC v2 (ResNet-50 v2)", "CPC v2 (small ResNet)"]
-    assert _names([_linear("a"), _linear("b", identity=other)]) == ["CPC v2 (birds)", "CPC v2 (photos/100)"]
+@pytest.mark.parametrize(
+    ("runs", "titles"),
+    [
+        # Modules of 32 and of 64 px and of one seed: the numbers in their paths were once taken for seeds.
+        ([_linear("runs/32/hub"), _linear("runs/64/hub")], ["CPC v2 (runs/32/hub)", "CPC v2 (runs/64/hub)"]),
+        ([_theirs("x/mobile")], ["mobile"]),
+        (
+            [*map(_theirs, ("x/mobile", "y/efficient", "z/mobile", "https://host/publisher/net/1"))],
+            ["efficient", "publisher/net/1", "mobile (x/mobile)", "mobile (z/mobile)"],
+        ),
+        ([_linear("a", trained_by="new"), _linear("b"), _linear("c", trained_by="cpc+labels")],
+         ["CPC v2", "CPC v2 and labels", "new"]),
+        ([_linear("runs/hub"), _linear("pixels")], ["CPC v2", "pixels"]),
+        ([_linear("a"), _other(began_with="first")], ["CPC v2", "CPC v2 (from first)"]),
+        ([_linear("a"), _other(architecture="resnet50_v2")], ["CPC v2 (ResNet-50 v2)", "CPC v2 (small ResNet)"]),
+        ([_linear("a"), _other(1, dataset="folder:birds")], ["CPC v2 (birds)", "CPC v2 (photos/100)"]),
+    ],
+)  # fmt: skip
+def test_other_encoders_are_other_methods_whose_titles_tell_them_apart(runs, titles):
+    assert _names(runs) == titles
 
 
 def test_encoders_of_folders_of_one_name_are_not_seeds():
@@ -81,13 +83,11 @@ def test_runs_of_other_settings_are_not_averaged(tmp_path):
     assert _names([usual[0], other]) == ["CPC v2 (augment=full)", "CPC v2 (augment=none)"]
 
 
-@pytest.mark.parametrize("name", ["num_classes", "num_train_labels"])
-def test_runs_on_another_number_of_classes_or_labels_are_not_averaged(name):
+def test_runs_on_another_number_of_classes_or_labels_are_not_averaged():
     """A folder may have changed between two runs."""
-    assert _names([*(_linear("a", seed) for seed in (0, 1)), _linear("a", 2, **{name: 7})]) == [
-        "CPC v2",
-        f"CPC v2 ({name}=7)",
-    ]
+    for name in ("num_classes", "num_train_labels"):
+        runs = [*(_linear("a", seed) for seed in (0, 1)), _linear("a", 2, **{name: 7})]
+        assert _names(runs) == ["CPC v2", f"CPC v2 ({name}=7)"]
 
 
 def test_encoders_that_were_pretrained_otherwise_are_not_averaged():
@@ -105,12 +105,6 @@ def test_methods_are_in_the_order_of_tables():
     assert [method.trained_by for method in found] == ["cpc", "rotation", "labels", "untrained", "pixels"]
     assert [method.pretrained for method in found] == [True, True, False, False, False]
     assert found[0].spread("top1").mean == 0.9
-
-
-def test_architectures_have_readable_names():
-    names = {"base_24px": "base 24px ResNet", "small": "small ResNet", "smaller_vit": "smaller_vit"}
-    assert {name: methods.architecture(name) for name in names} == names
-    assert methods.architecture("resnet200_v2") == "ResNet-200 v2"
 
 
 def test_lengths_that_a_plateau_found_are_no_settings_but_the_longest_is():
