@@ -26,6 +26,8 @@ FUNCTIONS = {
     "report": "cpc_tf.report.page:report",
 }
 
+BOXES = "--dataset=voc:BOXES --test_split=train --workdir=EMPTY/run --backbone=tiny"
+
 TABLE = [
     # ---- flags and flag files
     ("pretrain", "--batch_size=many", r"^--batch_size=many: must be a whole number \(default 512\)$"),
@@ -40,6 +42,30 @@ TABLE = [
     # ---- linear
     # ---- efficient
     # ---- detect
+    ("detect", f"{BOXES} --encoder=", r"^--encoder= is empty"),
+    ("detect", f"{BOXES} --encoder=/nowhere", r"^--encoder=/nowhere: cannot be loaded"),
+    ("detect", f"{BOXES} --encoder=random:/nowhere", r"^--encoder=/nowhere: there is no such directory"),
+    ("detect", f"{BOXES} --encoder=pixels", r"^--encoder=pixels: a detector needs an encoder"),
+    ("detect", f"{BOXES} --encoder=random --dataset=photos", r"^--dataset=photos: has no known boxes"),
+    (
+        "detect",
+        f"{BOXES} --encoder=random --canvas_width=1005",
+        r"^--canvas_width=1005: not a multiple of 8, .* 1008 would",
+    ),
+    (
+        "detect",
+        f"{BOXES} --encoder=random --backbone_endpoint=stack9",
+        r"^--backbone_endpoint=stack9: --encoder=random has the feature maps feature_map",
+    ),
+    (
+        "detect",
+        f"{BOXES} --encoder=random --region_head=encoder --backbone_endpoint=feature_map",
+        r"nothing is known to follow --backbone_endpoint=feature_map in --encoder=random",
+    ),
+    ("detect", "--anchor_sizes=", r"^--anchor_sizes=: must be numbers with commas"),
+    ("detect", "--anchor_ratios=1,0", r"^--anchor_ratios=1,0: must be numbers with commas .*, each at least 0.001"),
+    ("detect", "--rate_drops=2", r"^--rate_drops=2: must be numbers with commas between them, each at most 0.9999"),
+    ("detect", f"{BOXES} --area_scale=9", r"^--area_scale=9: images of \d+ px are more than the "),
     # ---- training: strategies, batches, work directories
     # ---- export
     # ---- predict, embed, report

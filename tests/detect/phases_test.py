@@ -13,12 +13,10 @@ from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.phases import Lengths, Parts, best_length, divided, is_over, lengths
 from cpc_tf.detect.run import detect
 from cpc_tf.detect.trainee import LOSSES, build_detector
-from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.settings import ConfigError, replace
-from tests import modules, samples
+from tests import samples
 from tests.data.samples import RECTANGLES, Images, rectangle
 from tests.detect.samples import SMALL, make_tiny
-from tests.export.conftest import GEOMETRY
 
 SOURCE = Images([rectangle(*RECTANGLES[i % 4]) for i in range(10)])
 
@@ -116,10 +114,16 @@ def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_pat
     make_tiny(monkeypatch)
     monkeypatch.setattr(FasterRCNN, "training_losses", quick)
     lines = pathlib.Path(__file__).with_name("tiny.flags").read_text().splitlines()
-    boxes, module = samples.write_boxes(tmp_path / "boxes", count=6), tmp_path / "module"
-    modules.write_module(module, EncoderConfig(encoder="tiny"), GEOMETRY)
-    flags = [line.replace("BOXES", boxes).replace("MODULE", str(module)) for line in lines if line.startswith("--")]
-    flags += ["--batch_size=4", "--train_steps=4", "--frozen_epochs=1", "--held_out=0.3", "--encoder_rate_factor=0"]
+    boxes = samples.write_boxes(tmp_path / "boxes", count=6)
+    flags = [line.replace("BOXES", boxes).replace("MODULE", "random") for line in lines if line.startswith("--")]
+    flags += [
+        "--backbone=tiny",
+        "--batch_size=4",
+        "--train_steps=4",
+        "--frozen_epochs=1",
+        "--held_out=0.3",
+        "--encoder_rate_factor=0",
+    ]
     flags += [f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run", "--strategy=single", "--steps_per_loop=1"]
     config = cli.parse(DetectConfig, flags, recorded=True)
     result, given = detect(config), build_detector(config, 2).encoder_variables
