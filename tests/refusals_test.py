@@ -132,6 +132,30 @@ TABLE = [
     ("detect", "--anchor_sizes=nan", "^--anchor_sizes=nan: must be numbers .*, each a finite number"),
     ("detect", "--anchor_sizes=0.1,-1", "^--anchor_sizes=0.1,-1: must be numbers .*, each above 0"),
     ("detect", "--anchor_sizes=0.1;1", "^--anchor_sizes=0.1;1: must be numbers .*, e.g. 0.5,1,2"),
+    ("detect", f"{DETECT} --encoder=", r"^--encoder= is empty"),
+    ("detect", f"{DETECT} --encoder=/nowhere", r"^--encoder=/nowhere: cannot be loaded"),
+    ("detect", f"{DETECT} --encoder=random:/nowhere", r"^--encoder=/nowhere: there is no such directory"),
+    ("detect", f"{DETECT} --encoder=pixels", r"^--encoder=pixels: a detector needs an encoder"),
+    ("detect", f"{DETECT} --encoder=random --dataset=photos", r"^--dataset=photos: has no known boxes"),
+    (
+        "detect",
+        f"{DETECT} --encoder=random --canvas_width=1005",
+        r"^--canvas_width=1005: not a multiple of 8, .* 1008 would",
+    ),
+    (
+        "detect",
+        f"{DETECT} --encoder=random --backbone_endpoint=stack9",
+        r"^--backbone_endpoint=stack9: --encoder=random has the feature maps feature_map",
+    ),
+    (
+        "detect",
+        f"{DETECT} --encoder=random --region_head=encoder --backbone_endpoint=feature_map",
+        r"nothing is known to follow --backbone_endpoint=feature_map in --encoder=random",
+    ),
+    ("detect", "--anchor_sizes=", r"^--anchor_sizes=: must be numbers with commas"),
+    ("detect", "--anchor_ratios=1,0", r"^--anchor_ratios=1,0: must be numbers with commas .*, each at least 0.001"),
+    ("detect", "--rate_drops=2", r"^--rate_drops=2: must be numbers with commas between them, each at most 0.9999"),
+    ("detect", f"{DETECT} --area_scale=9", r"^--area_scale=9: images of \d+ px are more than the "),
     # ---- training: strategies, batches, work directories
     # ---- export
     # ---- predict, embed, report

@@ -69,8 +69,9 @@ def linear(config: LinearConfig) -> dict[str, Any]:
         if near:
             shown[title] = near
     if chief:
-        drawn = picture.draw(results, shown, data().source.class_names)
-        write_file(os.path.join(config.workdir, "linear.png"), drawn)
+        if shown:  # raw pixels alone have no neighbours
+            drawn = picture.draw(results, shown, data().source.class_names)
+            write_file(os.path.join(config.workdir, "linear.png"), drawn)
         near = shown.get(ENCODER)
         if near is not None:
             embedding_map.write(config.workdir, near.features, near.images, near.labels, data().source.class_names)

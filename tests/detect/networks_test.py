@@ -23,19 +23,18 @@ def make(dtype="float32", **changes):
     return head
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes",
+    ("dtype", "changes"),
     [
-        {},
-        {"region_norm": "channel", "region_stride": 1},
-        {"region_norm": "batch"},
-        {"region_norm": "none", "region_blocks": 0},
-        {"region_reduce": 5},
-        {"region_head": "mlp"},
+        ("mixed_bfloat16", {}),
+        ("mixed_bfloat16", {"region_norm": "batch"}),
+        ("float32", {"region_norm": "channel", "region_stride": 1, "region_reduce": 5}),
+        ("float32", {"region_norm": "none", "region_blocks": 0}),
+        ("mixed_bfloat16", {"region_head": "mlp"}),
     ],
 )
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_every_kind(changes, dtype):
+def test_every_kind(dtype, changes):
     head = make(dtype, **changes)
     with tf.GradientTape() as tape:
         tape.watch(FEATURES)
@@ -50,15 +49,14 @@ def test_every_kind(changes, dtype):
     assert (head.reduce is not None) == ("region_reduce" in changes)
 
 
+@pytest.mark.slow
 def test_regions_do_not_see_each_other():
     head = make()
-    together = head(FEATURES, BOXES, 8)
-    for k in range(3):
-        alone = head(FEATURES, BOXES[:, k : k + 1], 8)
-        for one, other in zip(together, alone):
-            np.testing.assert_allclose(one[:, k], other[:, 0], atol=1e-5)
+    for one, other in zip(head(FEATURES, BOXES, 8), head(FEATURES, BOXES[:, 1:2], 8)):
+        np.testing.assert_allclose(one[:, 1], other[:, 0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_boxes_stay_float32():
     keras.utils.set_random_seed(0)  # some draws make the outputs alike
     # Far from the corner bfloat16 knows only every second pixel: the two boxes would become the same.

@@ -51,12 +51,12 @@ def test_known():
     np.testing.assert_allclose(pooled[0, 0, ..., 0], wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("box", [[3, 4, 5, 4], [4, 3, 4, 5], [0, 0, 0, 0], [3, 3, 2, 2]])
-def test_empty_box_is_0(box):
-    assert not np.any(roi_align(tf.ones([1, 8, 8, 2]), tf.constant([[box]], tf.float32), 1, 7))
+def test_empty_box_is_0():
+    boxes = tf.constant([[[3.0, 4, 5, 4], [4, 3, 4, 5], [0, 0, 0, 0], [3, 3, 2, 2]]])
+    assert not np.any(roi_align(tf.ones([1, 8, 8, 2]), boxes, 1, 7))
 
 
-@pytest.mark.parametrize(("size", "points", "chunk"), [(3, 2, 0), (4, 1, 3), (2, 3, 2), (7, 2, 100)])
+@pytest.mark.parametrize(("size", "points", "chunk"), [(3, 2, 0), (4, 1, 3), (2, 3, 100)])
 def test_equals_the_definition(size, points, chunk):
     pooled = roi_align(FEATURES, BOXES, 8, size, points, chunk)
     for i, k in np.ndindex(2, 4):
@@ -65,18 +65,17 @@ def test_equals_the_definition(size, points, chunk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chunk", "jit"), [(0, False), (3, True)])
-def test_gradient_is_the_adjoint_and_compiles_for_any_batch(chunk, jit):
+def test_gradient_is_the_adjoint_and_compiles_for_any_batch():
     upstream, other = (
         tf.random.stateless_normal([2, 4, 3, 3, 3], [1, 2]),
         tf.random.stateless_normal([2, 6, 10, 3], [3, 4]),
     )
 
-    @tf.function(jit_compile=jit, input_signature=[tf.TensorSpec([None, 6, 10, 3]), tf.TensorSpec([None, 4, 4])])
+    @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None, 6, 10, 3]), tf.TensorSpec([None, 4, 4])])
     def pool(features, boxes):
         with tf.GradientTape() as tape:
             tape.watch([features, boxes])
-            pooled = roi_align(features, boxes, 8, 3, 2, chunk)
+            pooled = roi_align(features, boxes, 8, 3, 2, 3)
             value = tf.reduce_sum(pooled * upstream)
         gradient, none = tape.gradient(value, [features, boxes])
         assert none is None, "no gradient reaches the boxes"

@@ -5,9 +5,11 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.targets import Draws
 from cpc_tf.detect.trainee import WHOLE, DetectorTraining, build_detector
 from cpc_tf.encoders.networks import resnet
+from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 
 SIDE = 64
@@ -22,7 +24,7 @@ SMALL = cli.parse(
     --warmup_steps=0 --rate_drops= --train_steps=10""".split(),
     recorded=True,
 )
-TINY = replace(SMALL.detector, region_reduce=6, region_chunk=5)
+TINY = replace(SMALL.detector, region_reduce=6, region_chunk=5, backbone_norm="layer")
 
 
 def make_tiny(monkeypatch):
@@ -84,10 +86,32 @@ def detector_training(config, strategy=None, classes=3, steps=10, phase=WHOLE):
     return DetectorTraining(config, build_detector(config, classes, strategy), strategy, steps, phase)
 
 
-def training_step(model, jit=False):
+class Backbone(keras.layers.Layer):
+    """Stride 8, in two convolutions."""
+
+    compiles = True
+
+    def __init__(self):
+        super().__init__(name="backbone")
+        self.convs = [
+            keras.layers.Conv2D(12, 4, 4, activation="relu"),
+            keras.layers.Conv2D(10, 3, 2, "same", activation="relu"),
+        ]
+
+    def call(self, images, training=False):
+        return self.convs[1](self.convs[0](images))
+
+
+def small_detector():
+    """A detector of 3 classes that is quick to trace."""
+    keras.utils.set_random_seed(1)
+    return FasterRCNN(Backbone(), 3, TINY)
+
+
+def training_step(model):
     """Arguments of `training_losses` but the seed -> losses and gradients."""
 
-    @tf.function(jit_compile=jit, autograph=False)
+    @tf.function(autograph=False)
     def step(*arguments):
         with tf.GradientTape() as tape:
             losses = model.training_losses(*arguments, DRAWS)

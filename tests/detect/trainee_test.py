@@ -1,21 +1,20 @@
-"""The step of a detector's training: rates, decay, clipping, replicas, the compiler."""
+"""The step of a detector's training: rates, decay, clipping, random draws, the encoder that it trains.
 
-import shutil
+tests/training/contract_test.py shows that the step learns, compiles, and has one answer in parts and on replicas.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.detect.config import DetectorSgdConfig
-from cpc_tf.detect.trainee import FINE_TUNED, FROZEN, LOSSES, WHOLE, build_detector, rate_of
+from cpc_tf.detect.trainee import FINE_TUNED, FROZEN, LOSSES, WHOLE, DetectorTraining, build_detector, rate_of
 from cpc_tf.settings import ConfigError, replace
-from tests.data.samples import RECTANGLES, Images, rectangle
-from tests.detect.samples import SMALL, detector_training, make_tiny
+from cpc_tf.training.trainee import Rows
+from tests.detect.samples import ORDINARY, SMALL, detector_training, make_tiny, small_detector
 from tests.modules import NotForXla, write_module
 
 pytestmark = pytest.mark.slow
-SOURCE = Images([rectangle(*example) for example in RECTANGLES[:4]])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,18 +22,6 @@ def _tiny():
     with pytest.MonkeyPatch.context() as patch:
         make_tiny(patch)
         yield
-
-
-def batch_of(source, count=2, config=SMALL):
-    return next(iter(detection_pipeline.batches(source, config.canvas, global_batch=count, seed=0)))
-
-
-def one_step(config, batch=None, strategy=None, phase=WHOLE):
-    """(metrics, the trainee after a step, its variables before)."""
-    training = detector_training(config, strategy, phase=phase)
-    before = [variable.numpy() for variable in training.trained]
-    metrics = training.train_step(batch or batch_of(SOURCE))
-    return {name: float(value) for name, value in metrics.items()}, training, before
 
 
 @pytest.mark.parametrize(
@@ -52,21 +39,65 @@ def test_the_rate_is_the_c4_schedules(changes, batch, rates):
 
 
 @pytest.fixture(scope="module")
-def steps():
-    """One step each of settings that differ in one thing."""
-    changes = {
-        "plain": {"encoder_rate_factor": 1.0, "weight_decay": 0.0},
-        "factor": {"encoder_rate_factor": 0.25, "weight_decay": 0.0},
-        "decay": {"encoder_rate_factor": 1.0, "weight_decay": 0.1},
-        "clip": {"encoder_rate_factor": 1.0, "weight_decay": 0.0, "clip_norm": 0.01},
-    }
-    return {name: one_step(replace(SMALL, **change)) for name, change in changes.items()}
+def stepped():
+    """(metrics, the training after one step)."""
+    config = replace(SMALL, encoder_rate_factor=1.0, weight_decay=0.0, clip_norm=0.01)
+    training = DetectorTraining(config, small_detector(), tf.distribute.get_strategy(), 10)
+    image, size, boxes, labels = ORDINARY
+    batch = {"image": tf.cast(255 * image, tf.uint8), "size": size, "boxes": boxes, "labels": labels}
+    metrics = training.train_step({**batch, "left_out": tf.constant([0, 1])})
+    return {name: float(value) for name, value in metrics.items()}, training
 
 
-def moved(step):
-    """[(variable, how far the step moved it)]: the momentum, which is not rounded to the variable's digits."""
-    training = step[1]
-    return list(zip(training.trained, (momentum.numpy() for momentum in training.optimizer.momentums)))
+def test_metrics_are_the_losses_and_what_is_left_out(stepped):
+    metrics, training = stepped
+    assert set(metrics) == set(training.metric_names) == {*LOSSES, "gradient_norm", "left_out"}
+    assert metrics["loss"] == pytest.approx(sum(metrics[name] for name in LOSSES[1:]), rel=1e-6)
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert metrics["left_out"] == 0.5
+    assert int(training.step.numpy()) == 1
+
+
+def test_the_gradient_is_clipped_on_demand_and_its_norm_reported(stepped):
+    metrics, training = stepped
+    # After one step the momentum is the gradient times the rate, not rounded to the variable's digits.
+    moved = np.sqrt(sum(np.square(momentum).sum() for momentum in training.optimizer.momentums))
+    assert moved / SMALL.sgd.learning_rate == pytest.approx(0.01, rel=1e-3)
+    assert metrics["gradient_norm"] > 0.1
+
+
+@pytest.mark.parametrize(("phase", "factor"), [(WHOLE, 0.25), (FROZEN, None), (FINE_TUNED, 1.0)])
+def test_kernels_decay_and_the_encoder_has_its_own_rate(phase, factor, stepped):
+    """A phase without the encoder leaves it; one after that has the encoder's rate for all."""
+    model = stepped[1].model
+    config = replace(SMALL, encoder_rate_factor=0.25, weight_decay=0.1)
+    training = DetectorTraining(config, model, tf.distribute.get_strategy(), 10, phase)
+    encoder = [] if factor is None else model.encoder_variables
+    assert [id(v) for v in training.trained] == [id(v) for v in [*encoder, *model.detector_variables]]
+    draw = np.random.default_rng(0)
+    gradients = [draw.normal(size=variable.shape).astype(np.float32) for variable in training.trained]
+    for index, (scaled, gradient) in enumerate(zip(training.scaled([*map(tf.constant, gradients)]), gradients)):
+        variable = training.trained[index]
+        decayed = gradient + (0.1 * variable.numpy() if variable.shape.rank > 1 else 0)
+        np.testing.assert_allclose(scaled, decayed * (factor if index < len(encoder) else 1), rtol=1e-5, atol=1e-6)
+    rate = float(training.optimizer.learning_rate)
+    assert rate == pytest.approx(SMALL.sgd.learning_rate * (0.25 if phase == FINE_TUNED else 1))
+
+
+def test_seed_step_and_place_give_the_samples(stepped, monkeypatch):
+    """The draws that the losses of a step are given: as many kinds as there are seeds, steps and places."""
+    model, drawn = stepped[1].model, []
+    monkeypatch.setattr(
+        model, "training_losses", lambda *arguments: drawn.append(arguments[-1]) or dict.fromkeys(LOSSES, 0.0)
+    )
+    images = tf.zeros([1, 48, 64, 3], tf.uint8)
+    for seed, step, first in ((0, 0, 0), (0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        training = DetectorTraining(replace(SMALL, seed=seed), model, tf.distribute.get_strategy(), 10)
+        training.losses(Rows(tf.constant(first), tf.constant(step, tf.int64)), images, None, None, None, tf.zeros([1]))
+    values = [(*draws.seed.numpy(), int(draws.first)) for draws in drawn]
+    assert values[0] == values[1]
+    assert len(set(values)) == 4
+    assert {draws.batch_size for draws in drawn} == {SMALL.training.batch_size}
 
 
 @pytest.fixture(scope="module")
@@ -90,82 +121,14 @@ def test_kernels_that_grew_are_brought_back_in_a_network_of_ours_and_precision_i
         assert float(tf.norm(variable)) == pytest.approx(float(expected), rel=0.3 if shrunk else 1e-6)
 
 
-def test_metrics_are_the_losses_and_what_is_left_out(steps):
-    metrics, training, _ = steps["plain"]
-    assert set(metrics) == set(training.metric_names) == {*LOSSES, "gradient_norm", "left_out"}
-    assert metrics["loss"] == pytest.approx(sum(metrics[name] for name in LOSSES[1:]), rel=1e-6)
-    assert all(np.isfinite(value) for value in metrics.values())
-    assert metrics["left_out"] == 0
-    assert int(training.step.numpy()) == 1
-
-
-def test_the_encoder_has_a_smaller_rate(steps):
-    training = steps["factor"][1]
-    encoder = {id(v) for v in training.model.encoder_variables}
-    assert 0 < len(encoder) < len(training.model.trainable_variables)
-    for (variable, change), (_, whole) in zip(moved(steps["factor"]), moved(steps["plain"])):
-        wanted = whole * (0.25 if id(variable) in encoder else 1)
-        np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-4 * np.abs(whole).max())
-
-
-def test_one_phase_keeps_the_encoder_and_the_other_has_its_rate_for_all(steps):
-    config = replace(SMALL, encoder_rate_factor=0.25, weight_decay=0.0)
-    frozen, tuned = (one_step(config, phase=phase)[1] for phase in (FROZEN, FINE_TUNED))
-    whole = [change for _, change in moved(steps["plain"])]
-    count = len(tuned.model.encoder_variables)
-    assert [v.shape for v in frozen.trained] == [v.shape for v in tuned.trained[count:]]
-    for change, wanted in zip(frozen.optimizer.momentums, whole[count:]):
-        np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
-    for change, wanted in zip(tuned.optimizer.momentums, whole):
-        np.testing.assert_allclose(change, 0.25 * wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
-
-
-def test_kernels_decay_and_nothing_else(steps):
-    for (variable, change), (_, without), old in zip(moved(steps["decay"]), moved(steps["plain"]), steps["decay"][2]):
-        decay = -0.01 * 0.1 * old if variable.shape.rank > 1 else 0 * old
-        np.testing.assert_allclose(change - without, decay, atol=1e-3 * np.abs(change).max())
-
-
-def test_the_gradient_is_clipped_on_demand_and_its_norm_reported(steps):
-    norms = {}
-    for name in ("plain", "clip"):
-        norms[name] = np.sqrt(sum(np.square(change).sum() for _, change in moved(steps[name]))) / 0.01
-    assert steps["clip"][0]["gradient_norm"] == pytest.approx(norms["plain"], rel=1e-3)
-    assert norms["clip"] == pytest.approx(0.01, rel=1e-3)
-
-
-@pytest.fixture(scope="module")
-def hub_dir(grown, tmp_path_factory):
-    """A module without a card: it is trained as it is."""
-    path = tmp_path_factory.mktemp("hub") / "hub"
-    shutil.copytree(grown[0], path, ignore=shutil.ignore_patterns("encoder.json"))
-    return str(path)
-
-
-def test_the_whole_step_and_inference_compile_to_the_same(hub_dir):
-    plain, compiled = (detector_training(replace(SMALL, xla=xla, encoder=hub_dir)) for xla in ("off", "on"))
-    batch = batch_of(SOURCE)
-    step = tf.function(compiled.train_step, autograph=False, jit_compile=True)
-    for _ in range(2):
-        wanted, metrics = plain.train_step(batch), step(batch)
-        for name, value in wanted.items():
-            assert float(metrics[name]) == pytest.approx(float(value), rel=1e-3), name
-    for ours, theirs in zip(compiled.model.trainable_variables, plain.model.trainable_variables):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
-    for ours, theirs in zip(compiled.model.variables, plain.model.variables):
-        ours.assign(theirs)
-    images = batch["image"], batch["size"]
-    for one, other in zip(compiled.compiled(compiled.model.find)(*images), plain.model.find(*images)):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
-
-
 def test_an_encoder_that_xla_cannot_compile_is_trained_without(tmp_path):
     tf.saved_model.save(NotForXla(), str(tmp_path))
-    training = detector_training(replace(SMALL, xla="on", encoder=str(tmp_path), encoder_rate_factor=0.0))
-    batch = batch_of(SOURCE)
-    for _ in range(2):
-        assert np.isfinite(tf.function(training.train_step, autograph=False)(batch)["loss"])
-    assert training.model.find(batch["image"], batch["size"]).boxes.shape[0] == 2
+    config = replace(SMALL, xla="on", encoder_rate_factor=0.0)
+    ours, theirs = (detector_training(replace(config, encoder=name)) for name in ("random", str(tmp_path)))
+    assert ours.compiled(tf.add) is not tf.add
+    assert theirs.compiled(tf.add) is tf.add
+    images = tf.zeros([2, 48, 64, 3], tf.uint8)
+    assert theirs.model.find(images, tf.constant([[48, 64]] * 2)).boxes.shape[0] == 2
 
 
 def test_an_encoder_that_cannot_be_trained_is_refused_but_for_a_rate_of_zero(tmp_path):
@@ -179,26 +142,3 @@ def test_an_encoder_that_cannot_be_trained_is_refused_but_for_a_rate_of_zero(tmp
     ):
         build_detector(replace(SMALL, encoder=str(tmp_path)), 3)
     assert not build_detector(replace(SMALL, encoder=str(tmp_path), encoder_rate_factor=0.0), 3).encoder_variables
-
-
-def test_two_replicas_fine_tune_a_module_together(hub_dir, two_replicas):
-    training = detector_training(replace(SMALL, encoder=hub_dir, batch_size=4), two_replicas)
-    step = tf.autograph.experimental.do_not_convert(training.train_step)
-    before = [v.numpy() for v in training.model.encoder_variables]
-    halves = [{name: x[i : i + 2] for name, x in batch_of(SOURCE, 4).items()} for i in (0, 2)]
-    batch = two_replicas.experimental_distribute_values_from_function(
-        lambda context: halves[context.replica_id_in_sync_group]
-    )
-    losses = tf.function(lambda x: two_replicas.run(step, (x,))["loss"])(batch).values
-    assert float(losses[0]) != float(losses[1])
-    for variable, old in zip(training.model.encoder_variables, before):
-        one, other = (value.numpy() for value in variable.values)
-        np.testing.assert_array_equal(one, other)
-        assert np.any(one != old)
-
-
-def test_seed_and_step_give_the_samples(steps):
-    assert steps["factor"][0] == steps["plain"][0]
-    metrics, training, _ = one_step(replace(SMALL, seed=1, learning_rate=1e-9))
-    assert metrics["rpn_class"] != steps["plain"][0]["rpn_class"]
-    assert float(training.train_step(batch_of(SOURCE))["rpn_class"]) != metrics["rpn_class"]

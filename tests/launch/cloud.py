@@ -5,7 +5,6 @@ import pathlib
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 
 from cpc_tf.launch import archive, commands
@@ -18,6 +17,14 @@ WORDS = ["pretrain", "--dataset=photos/40", "--batch_size=32", "--workdir=gs://b
 # The end of a training that goes well: its result is in the bucket.
 WORKDIR = "$FAKE_GCLOUD/bucket/bucket/runs/x/pretrain"
 RESULT = f"mkdir -p {WORKDIR}/checkpoints && echo {{}} > {WORKDIR}/result.json"
+# Of a host: what `pip` installs goes into a file, and the feed and the training are scripts of the test.
+PYTHON = """#!/usr/bin/env bash
+case "$2 $3" in
+"pip "*) cat "${@: -1}" >> $FAKE_GCLOUD/pip ;;
+"cpc_tf feed") . $FAKE_GCLOUD/feed ;;
+"cpc_tf "*) . $FAKE_GCLOUD/training ;;
+esac
+"""
 TRAINING = f"for step in 1 2 3; do echo step $step; done; {RESULT}"
 
 
@@ -32,13 +39,8 @@ class Cloud:
         self.root = root
         for name in ("plan", "bin", "bin_of_hosts"):
             (root / name).mkdir(parents=True)
-        fake = pathlib.Path(__file__).parent / "fake_gcloud.py"
-        self._program(root / "bin/gcloud", f'exec {shlex.quote(sys.executable)} -S -E {shlex.quote(str(fake))} "$@"')
-        self._program(
-            root / "bin_of_hosts/python3",
-            'case "$2 $3" in "pip "*) cat "${@: -1}" >> $FAKE_GCLOUD/pip ;; "cpc_tf feed") . $FAKE_GCLOUD/feed ;; '
-            '"cpc_tf "*) . $FAKE_GCLOUD/training ;; esac',
-        )
+        self._program("bin/gcloud", pathlib.Path(__file__).with_name("fake_gcloud.sh").read_text())
+        self._program("bin_of_hosts/python3", PYTHON)
         # Of the code the host's script alone: the training is another one.
         for name in ("cpc_tf/launch/host.sh", "requirements.txt"):
             (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -85,10 +87,9 @@ class Cloud:
             self.plan(delete=[])
             subprocess.run([self.root / "bin/gcloud", *commands.delete(config_of())[1:]], check=True)
 
-    @staticmethod
-    def _program(path, line):
-        path.write_text(f"#!/usr/bin/env bash\n{line}\n")
-        path.chmod(0o755)
+    def _program(self, name, text):
+        (self.root / name).write_text(text)
+        (self.root / name).chmod(0o755)
 
 
 def config_of(**settings):

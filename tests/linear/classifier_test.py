@@ -51,7 +51,7 @@ def test_the_encoder_stays_frozen():
     assert weight.numpy() == 1.0
 
 
-@pytest.mark.parametrize(("size", "batch"), [(10, 5), (10, 4), (7, 16)])
+@pytest.mark.parametrize(("size", "batch"), [(10, 4), (7, 16)])
 def test_feature_batches_see_each_example_once_an_epoch_and_resume_anywhere(size, batch):
     features = Features(np.arange(size, dtype=np.float32).reshape(-1, 1, 1, 1), np.arange(size))
     batches = list(feature_batches(features, global_batch=batch, seed=3).take(2 * size).as_numpy_iterator())
@@ -64,7 +64,7 @@ def test_feature_batches_see_each_example_once_an_epoch_and_resume_anywhere(size
     np.testing.assert_array_equal(resumed["label"], batches[5]["label"])
 
 
-@pytest.mark.parametrize(("hosts", "replicas"), [(1, 4), (2, 1), (2, 2)])
+@pytest.mark.parametrize(("hosts", "replicas"), [(1, 4), (2, 2)])
 def test_replicas_get_their_rows_of_the_batch_of_one_device(hosts, replicas):
     features = Features(np.zeros([10, 1, 1, 1], np.float32), np.arange(10))
     (whole,) = feature_batches(features, global_batch=8, seed=3, start_step=5).take(1).as_numpy_iterator()

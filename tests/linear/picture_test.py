@@ -6,7 +6,7 @@ from PIL import Image
 
 from cpc_tf.linear import picture
 
-pytestmark = pytest.mark.drawn
+pytestmark = [pytest.mark.drawn, pytest.mark.slow]
 
 
 def test_titles_stand_on_the_picture_as_a_whole():

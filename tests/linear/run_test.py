@@ -43,9 +43,13 @@ def test_our_module_has_both(tmp_path):
     ]
 
 
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return samples.write_pictures(tmp_path_factory.mktemp("pictures") / "pictures", {"train": 2, "val": 2})
+
+
 @pytest.mark.slow
-def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeypatch, capsys):
-    root = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
+def test_the_data_are_opened_and_told_once_for_all_classifiers(pictures, tmp_path, monkeypatch, capsys):
     modules.write_card(tmp_path, EncoderConfig(encoder="tiny"))
     opened = []
 
@@ -54,8 +58,12 @@ def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeyp
         return {"top1": 0.0, "top5": 0.0, "num_classes": 3}, None
 
     monkeypatch.setattr(run, "train_and_test", probe)
-    monkeypatch.setattr(run.picture, "draw", lambda *_: b"")
-    flags = [f"--encoder={tmp_path}", f"--dataset=folder:{root}", f"--data_dir={tmp_path}/cache", "--test_split=val"]
+    flags = [
+        f"--encoder={tmp_path}",
+        f"--dataset=folder:{pictures}",
+        f"--data_dir={tmp_path}/cache",
+        "--test_split=val",
+    ]
     linear(cli.parse(LinearConfig, [*flags, f"--workdir={tmp_path}/run"]))
     assert len(opened) == 3
     assert len(set(map(id, opened))) == 1
@@ -95,7 +103,6 @@ def test_nomirror_counts_whatever_the_module_was_trained_with(tmp_path, card, fl
         (False, [], "training images are not mirrored, since those of the encoder's"),
         (True, ["--resize=270"], "--resize=270: not used, since --geometry_from=encoder takes 16 from the module's"),
         (True, ["--patch_stride=18"], "--patch_stride=18: not used, since --geometry_from=encoder takes 4 from"),
-        (True, ["--resize=16", "--image_size=16", "--patch_size=8", "--patch_stride=4"], ""),
         (False, ["--geometry_from=flags", "--resize=270"], ""),
         (True, [], ""),
         (False, ["--nomirror"], ""),
@@ -138,13 +145,24 @@ def test_an_augmentation_that_is_not_known_is_asked_for(tmp_path):
         of_card(tmp_path, "v1", None, "--augment_changes=grey=0")
 
 
-@pytest.mark.slow
-def test_divergence_in_the_last_step_is_no_result(tmp_path):
-    """The loss of that step was finite: it was computed before the weights were moved."""
-    folder = samples.write_pictures(tmp_path / "pictures", {"train": 2, "val": 2})
+def of_pixels(pictures, folder, rate):
+    """A run of one step on raw pixels."""
     flags = "--test_split=val --encoder=pixels --augment=none --batch_size=2 --train_steps=1 --cached_views=1"
-    data = [f"--dataset=folder:{folder}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
+    data = [f"--dataset=folder:{pictures}", f"--data_dir={folder}/cache", f"--workdir={folder}/run"]
     grid = [f"--{name}={value}" for name, value in {**FLAGS, **flatten(modules.GEOMETRY)}.items() if name != "mirror"]
+    return cli.parse(LinearConfig, [*flags.split(), f"--learning_rate={rate}", *data, *grid])
+
+
+@pytest.mark.slow
+def test_raw_pixels_alone_are_a_whole_run(pictures, tmp_path, capsys):
+    result = linear(of_pixels(pictures, tmp_path, 0.01))
+    assert f"{100 * result['top1']:.1f}%" in (tmp_path / "run/table.txt").read_text()
+    assert capsys.readouterr().out.endswith(f"results and picture: {tmp_path}/run\n")
+
+
+@pytest.mark.slow
+def test_divergence_in_the_last_step_is_no_result(pictures, tmp_path):
+    """The loss of that step was finite: it was computed before the weights were moved."""
     with pytest.raises(loop.Diverged, match=r"Try a smaller --learning_rate$"):
-        linear(cli.parse(LinearConfig, [*flags.split(), "--learning_rate=1e38", *data, *grid]))
+        linear(of_pixels(pictures, tmp_path, 1e38))
     assert not (tmp_path / "run/result.json").exists()

@@ -1,0 +1,16 @@
+# Create the TPU.
+gcloud compute tpus queued-resources create cpc --zone=europe-west4-a --project=mine --quiet --node-id=cpc --accelerator-type=v3-32 --runtime-version=tpu-vm-tf-2.15.0-pod-pjrt --spot --network=mine
+until gcloud compute tpus tpu-vm describe cpc --zone=europe-west4-a --project=mine --quiet '--format=value(state)' | grep -x READY; do sleep 0.02; done
+# Ship the code, which lies in the file named here, and install it.
+gcloud compute tpus tpu-vm scp CODE cpc:cpc_tf.tar.gz --zone=europe-west4-a --project=mine --quiet --worker=all --internal-ip
+gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=all '--command=mkdir -p cpc_tf_launch && rm -rf cpc_tf_launch/cpc_tf && tar -xzf cpc_tf.tar.gz -C cpc_tf_launch && bash cpc_tf_launch/cpc_tf/launch/host.sh install' --internal-ip
+# Train.
+gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=all '--command=bash cpc_tf_launch/cpc_tf/launch/host.sh feed 8480' --internal-ip
+gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=0 '--command=bash cpc_tf_launch/cpc_tf/launch/host.sh start 5 0.01 pretrain gs://bucket/runs/x/pretrain env PYTHONUNBUFFERED=1 TPU_NAME=cpc TPU_LOAD_LIBRARY=0 CPC_TF_FEED=:8480 python3 -m cpc_tf pretrain --flagfile=run.flags' --internal-ip
+gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=0 '--command=bash cpc_tf_launch/cpc_tf/launch/host.sh follow 1 0 0.02' --internal-ip --ssh-flag=-oServerAliveInterval=30 --ssh-flag=-oServerAliveCountMax=4
+gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=0 '--command=test ! -e cpc_tf_launch/cpc_tf/launch/host.sh || bash cpc_tf_launch/cpc_tf/launch/host.sh state' --internal-ip
+# Delete the TPU, which costs money until then.
+gcloud compute tpus queued-resources delete cpc --zone=europe-west4-a --project=mine --quiet --force
+# Bring the result.
+mkdir -p runs/x/pretrain
+gcloud storage rsync gs://bucket/runs/x/pretrain runs/x/pretrain --quiet
