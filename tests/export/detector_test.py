@@ -141,8 +141,6 @@ def test_its_card_and_the_code_in_it(run, exported, capsys):
     assert (card["class_names"], card["step"], card["run"]) == (NAMES, 9, "first_run")
     assert (card["dataset"], card["detector"]["encoder"]) == ("voc:insects", "random")
     assert (card["canvas"]["canvas_height"], card["levels"]) == (48, [3.0, 900.0])
-    assert "# Detector of 3 classes, fine-tuned on `voc:insects`" in text
-    assert "| mean average precision, measured on split `test` at an overlap of 0.5, step 9 | |" in text
     assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |" in text
     assert not any(word in text + json.dumps(card) for word in ("$", "/home/someone", os.path.dirname(run[0])))
     exec(python_of(text).replace("path/to/this/directory", exported[0]), {})

@@ -52,8 +52,6 @@ def test_a_real_run_becomes_a_module(tmp_path):
     (_, trained), phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
     network = trained.first(phases.folder(config, phase), "chosen").encoder
     assert_close(maps_of(found, "feature_map"), network.encode(PIXELS))
-    assert found.readme.startswith("# Encoder `small`, trained on labels of `folder:birds`\n")
-    assert "| classifier | a linear layer; not part of this module |" in found.readme
     assert f"| top-1 | {100 * result['top1']:.1f} % |" in found.readme
     assert "| measured on split `val`, 2 classes, step 2 | |" in found.readme
 
@@ -104,7 +102,6 @@ def test_a_new_network_sees_the_whole_image_as_one_patch(ours, tmp_path):
     sides = {"resize": 18, "image_size": 16, "patch_size": 16, "patch_stride": 16}
     assert GeometryConfig(**found.card["geometry"]) == GeometryConfig(**sides, mirror=True)
     assert found.card["began_as"] is None
-    assert "| began as | random weights |" in found.readme
     assert "It was trained from scratch on 30 labels (10 %) of `folder:birds` (run `run`, step 1).\n" in found.readme
     assert "step 2, which is not the exported step" in found.readme
     assert "It saw whole images, 16 x 16 px: the grid is a single patch." in found.readme
@@ -120,14 +117,11 @@ def test_the_card_of_a_module_that_was_fine_tuned_twice(ours, fine_tuned, tmp_pa
     efficient_run(again, "fine-tuned", steps=(4,))
     found = made(tmp_path / "second")
     text = found.readme
-    assert text.startswith("# Encoder `small`, fine-tuned on labels of `flowers`\n")
     assert (
         "It was pre-trained on `photos` without labels (run `pretrain`, step 7), then fine-tuned on 30 labels (10 %) "
         "of `folder:birds` (run `first`, step 2), then fine-tuned on 30 labels (10 %) of `flowers` (run `second`, "
         "step 4)."
     ) in text
-    assert "| images | `flowers`, split `train[:50%]`, 30 labels (10 %) |" in text
-    assert "| began as | module `once` |" in text
     # The batches are those of the phase, which the search chose.
     assert "| run | `second`, phase `fine-tuned`, step 4 of batches of 4, raw weights |" in text
     assert "while it was fine-tuned it saw whole images, 16 x 16 px." in text
@@ -166,7 +160,5 @@ def test_a_module_that_was_replaced(ours, tmp_path):
     with pytest.raises(ConfigError, match="copy: its encoder.json is of another network: .* [0-9]+ in the module"):
         made(tmp_path / "run")
     shutil.rmtree(copy / "variables")
-    with pytest.raises(
-        ConfigError, match="the module that this run began with is needed: --encoder=.*copy.* cannot be read"
-    ):
+    with pytest.raises(ConfigError, match="the module that this run began with is needed: .*copy.* cannot be read"):
         made(tmp_path / "run")
