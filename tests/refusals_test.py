@@ -158,9 +158,28 @@ TABLE = [
     ("detect", f"{DETECT} --area_scale=9", r"^--area_scale=9: images of \d+ px are more than the "),
     # ---- training: strategies, batches, work directories
     # ---- export
+    ("export", "--workdir=", "^--workdir= is empty: name the directory of a run"),
+    ("export", "--workdir=/nowhere --output=EMPTY/hub", "^--workdir=/nowhere: holds no run"),
+    ("export", "--workdir=run --module=hub --format=tflite", "^--module=hub: not with --workdir=run"),
+    ("export", "--module=hub", "^--module=hub: is a SavedModel already"),
+    ("export", "--format=onnx --quantize=int8", "^--quantize=int8: not with --format=onnx"),
+    ("export", "--format=tflite --quantize=int8", "^--quantize=int8: needs --representative=FOLDER"),
+    ("export", "--format=tflite --representative=p", "^--representative=p: only --quantize=int8 uses it"),
+    ("export", "--labelled=p", "^--labelled=p: not used with --format=savedmodel"),
+    ("export", "--format=tflite --module=/nowhere --output=EMPTY/x", "^--module=/nowhere: there is no such directory"),
+    ("export", "--format=tflite --module=EMPTY --output=EMPTY/x", "^--module=EMPTY: has no encoder.json or classifier"),
     # ---- predict, embed, report
     ("report", "--output=", "^--output= is empty"),
     ("report", "--runs=EMPTY --output=EMPTY/report", "^--runs=EMPTY: no result"),
+    ("predict", "--pictures=PICTURES", "^--model= is empty"),
+    ("predict", "--model=MODULE", "^--pictures= is empty"),
+    ("predict", "--model=MODULE --pictures=PICTURES --output=p.xlsx", "^--output=p.xlsx: must end with"),
+    ("predict", "--model=/nowhere --pictures=PICTURES", "^--model=/nowhere: there is no such directory"),
+    ("predict", "--model=EMPTY --pictures=PICTURES", "^--model=EMPTY: has no classifier.json or detector.json"),
+    ("predict", "--model=MODULE --pictures=PICTURES", "^--model=MODULE: holds an encoder, .*cpc_tf.embed"),
+    ("embed", "--encoder=MODULE --pictures=PICTURES --output=x.txt", "^--output=x.txt: must end with"),
+    ("embed", "--encoder=pixels --pictures=PICTURES", "^--encoder=pixels: name a TF-Hub module"),
+    ("embed", "--pictures=PICTURES", "^--encoder= is empty"),
     # ---- launch
 ]
 

@@ -1,14 +1,36 @@
-"""A folder as the examples of the docstrings have it: the trained module, and some pictures."""
+"""A folder as the examples of the docstrings have it: a module where the released one is, and some pictures."""
+
+import json
 
 import pytest
 
-from tests import samples
+from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.networks import resnet
+from cpc_tf.settings import unflatten
+from tests import modules, samples
 from tests.binaries import ROOT
 
+RELEASED = "modules/imagenette_128px"
+CARD = json.loads((ROOT / RELEASED / "encoder.json").read_text())
 
-@pytest.fixture(scope="session")
-def room(tmp_path_factory):
+
+@pytest.fixture(scope="package", autouse=True)
+def _small_base():
+    """The encoder of the released module has one narrow block of each kind, and as many features as it has."""
+    stacks = resnet.Stack(1, 4, 8, 1), resnet.Stack(1, 4, CARD["feature_dim"], 2)
+    architecture = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_stride=4, stem_pool=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(resnet.ARCHITECTURES, CARD["encoder"]["encoder"], architecture)
+        yield
+
+
+@pytest.fixture(scope="package")
+def room(_small_base, tmp_path_factory):
+    """The module is untrained; tests/released_module_test.py looks at the released one."""
     folder = tmp_path_factory.mktemp("api")
-    (folder / "modules").symlink_to(ROOT / "modules")
     samples.write_pictures(folder, {"my_pictures": 8}, side=40)
+    settings, geometry = unflatten(EncoderConfig, CARD["encoder"]), unflatten(GeometryConfig, CARD["geometry"])
+    (folder / RELEASED).mkdir(parents=True)
+    modules.write_module(folder / RELEASED, settings, geometry)
     return folder

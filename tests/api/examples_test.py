@@ -7,6 +7,7 @@ import pkgutil
 import pytest
 
 import cpc_tf.api
+from cpc_tf import presets
 from tests.binaries import ROOT
 
 MODULES = [f"cpc_tf.api.{item.name}" for item in pkgutil.iter_modules(cpc_tf.api.__path__)]
@@ -14,13 +15,35 @@ EXAMPLES = [test for name in MODULES for test in doctest.DocTestFinder().find(im
 EXAMPLES = {test.name.removeprefix("cpc_tf.api."): test for test in EXAMPLES if test.examples}
 PAGE = ROOT / "docs/python.md"
 EXAMPLES["page"] = doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, "page", str(PAGE), 0)
+# The presets that they name, with less to trace: what the examples show is the same.
+SHORTER = {
+    "photos/pretrain": [
+        "--augment=none",
+        "--directions=1",
+        "--context_blocks=1",
+        "--batch_size=4",
+        "--steps_to_predict=1",
+    ],
+    "imagenette/linear": ["--batch_size=8"],
+}
+
+
+@pytest.fixture(scope="module")
+def shorter(tmp_path_factory):
+    """The folder of the presets."""
+    folder = tmp_path_factory.mktemp("flags")
+    for name, lines in SHORTER.items():
+        (folder / name).parent.mkdir()
+        (folder / f"{name}.flags").write_text("\n".join([presets.read(name), *lines, ""]))
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny_encoder")
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example(name, room, monkeypatch, capfd):
+def test_example(name, room, shorter, monkeypatch, capfd):
     monkeypatch.chdir(room)
+    monkeypatch.setattr(presets, "FOLDER", shorter)
     # The check of an export in a process of its own is that of tests/export.
     monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0})
     test, written = EXAMPLES[name], []

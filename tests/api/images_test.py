@@ -7,33 +7,28 @@ from PIL import Image
 import cpc_tf
 from cpc_tf import pictures
 from cpc_tf.api.images import as_flag
-from tests.modules import write_module
+from tests.api.conftest import RELEASED
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("module")
-    write_module(path)
-    return cpc_tf.load_encoder(path)
+def encoder(room):
+    return cpc_tf.load_encoder(room / RELEASED)
 
 
+@pytest.mark.slow
 def test_arrays_pil_images_and_files_give_the_same(encoder, room):
-    names = [f"{colour}/{i}.png" for colour in ("red", "green") for i in range(3)]
-    files = [room / "my_pictures" / name for name in names]
-    arrays = [np.asarray(Image.open(file)) for file in files]
+    files = [room / f"my_pictures/{colour}/{i}.png" for colour in ("red", "green") for i in range(3)]
+    arrays = np.stack([np.asarray(Image.open(file)) for file in files])
     wanted = encoder.features(files)
     assert wanted.shape == (6, encoder.patches(files[0]).shape[-1])
-    kinds = [arrays, np.stack(arrays), np.stack(arrays) / 255, (np.stack(arrays) / 255).astype(np.float32)]
-    for images in [*kinds, [Image.open(file) for file in files], [str(file) for file in files]]:
+    for images in (arrays, (arrays / 255).astype(np.float32), [Image.open(file) for file in files]):
         np.testing.assert_array_equal(encoder.features(images), wanted)
-    for one in (arrays[2], Image.open(files[2]), files[2]):
+    for one in (arrays[2] / 255, str(files[2])):
         np.testing.assert_allclose(encoder.features(one), wanted[2:3], atol=1e-5)
     np.testing.assert_allclose(encoder.patches(files).mean((1, 2)), wanted, atol=1e-5)
-    everything = encoder.features(room / "my_pictures")
-    found = pictures.find(str(room / "my_pictures")).names
-    np.testing.assert_allclose(everything[[found.index(name) for name in names]], wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_neighbours_are_sorted_and_named(encoder, room):
     folder = room / "my_pictures"
     (found,) = encoder.neighbours(folder / "green/4.png", folder, count=30)
@@ -45,12 +40,14 @@ def test_neighbours_are_sorted_and_named(encoder, room):
     assert [near[0].name for near in encoder.neighbours(arrays[1:], arrays)] == ["000001.png", "000002.png"]
 
 
+@pytest.mark.slow
 def test_a_grey_image_becomes_rgb(encoder):
     grey = Image.fromarray(np.full([20, 20], 7, np.uint8))
     same = np.full([20, 20, 3], 7, np.uint8)
     np.testing.assert_array_equal(encoder.features([grey, grey]), encoder.features([same, same]))
 
 
+@pytest.mark.slow
 def test_a_pil_image_is_turned_as_its_file_is(encoder, tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -61,14 +58,14 @@ def test_a_pil_image_is_turned_as_its_file_is(encoder, tmp_path):
     np.testing.assert_array_equal(encoder.features(Image.open(tmp_path / "phone.png")), turned)
 
 
-def test_files_of_more_than_8_bits_are_told(encoder, tmp_path, monkeypatch):
-    told = []
-    monkeypatch.setattr(pictures.logging, "warning", lambda text, *values: told.append(text % values))
+@pytest.mark.slow
+def test_files_of_more_than_8_bits_are_told(encoder, tmp_path, caplog):
     Image.fromarray(np.full([20, 20], 4096, np.uint16)).save(tmp_path / "x_ray.png")
     encoder.features(tmp_path / "x_ray.png")
-    assert told == ["1 pictures have more than 8 bits; their upper 8 bits are used"]
+    assert "1 pictures have more than 8 bits; their upper 8 bits are used" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("images", "message"),
     [

@@ -11,10 +11,9 @@ import tensorflow_hub as hub
 
 from cpc_tf import cli
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, Classification, build_classifier
+from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
+from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.evaluation.calibration import probabilities
 from cpc_tf.export import check_module, run
 from cpc_tf.export.run import ExportConfig
@@ -22,16 +21,15 @@ from cpc_tf.files import write_file
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import augment_of, geometry_of
-from cpc_tf.settings import ConfigError, to_flagfile
+from cpc_tf.settings import ConfigError
 from cpc_tf.training.checkpoint import Checkpoints
 from tests.data.samples import open_folder
 from tests.export.conftest import assert_close, made, read
-from tests.modules import write_module
-from tests.snippets import printed, python_of
+from tests.export.runs import NAMES, RESULT, changed, efficient_run, write_run
+from tests.snippets import python_of
 
 pytestmark = pytest.mark.slow
 
-NAMES = ["ant", "bee", "wasp"]
 SIZES = [(40, 30), (16, 50), (22, 22)]  # of the pictures, one of each class
 SIDES = ["--resize=22", "--image_size=16"]
 EFFICIENT = [
@@ -40,13 +38,6 @@ EFFICIENT = [
 ]  # fmt: skip
 GRID = ["--geometry_from=flags", "--augment=none", *SIDES, "--patch_size=8", "--patch_stride=4"]
 LINEAR = ["--batch_size=3", "--strategy=single", "--test_split=val"]
-RESULT = {
-    "num_classes": 3, "class_names": NAMES, "num_train_labels": 30, "label_fraction": 0.1, "levels": None, "top1": 0.75,
-    "top5": 1.0, "steps": 2,
-    "calibration": {
-        "held_out": 6, "temperature": 2.5, "fitted": True, "ece_before": 0.2, "ece": 0.04, "tested": 12,
-    },
-}  # fmt: skip
 
 
 class Theirs(tf.Module):
@@ -64,14 +55,14 @@ class Theirs(tf.Module):
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def root(ours, tmp_path_factory):
     """A folder with val/NAME/0.png, our module `ours` and another `theirs`."""
     root, random = tmp_path_factory.mktemp("home"), np.random.default_rng(0)
     for name, size in zip(NAMES, SIZES):
         (root / "pictures/val" / name).mkdir(parents=True)
         pixels = random.integers(0, 256, [size[0] // 2, size[1] // 2, 3], np.uint8).repeat(2, 0).repeat(2, 1)
         (root / "pictures/val" / name / "0.png").write_bytes(tf.io.encode_png(pixels).numpy())
-    write_module(root / "ours", EncoderConfig(encoder="small", norm="batch"))
+    (root / "ours").symlink_to(ours.path)
     tf.saved_model.save(Theirs(), str(root / "theirs"))
     return root
 
@@ -86,33 +77,13 @@ def files(root):
     return [(root / "pictures/val" / name / "0.png").read_bytes() for name in NAMES]
 
 
-def changed(variables):
-    for i, variable in enumerate(variables):
-        if variable.dtype.is_floating:
-            variable.assign(variable * (1 + 0.1 * np.cos(i)) + 0.01)
-
-
-def efficient_run(root, encoder, phase, *flags):
-    """Writes what a run on few labels leaves, without training; returns (its path, images -> logits)."""
+def few_labels(root, encoder, phase, *flags):
+    """A run on few labels without training: (its path, images -> logits)."""
     path = f"{root}/runs/{phase}{encoder}{len(flags)}"
     named = encoder.replace("ours", f"{root}/ours").replace("theirs", f"{root}/theirs")
     data = [f"--dataset=folder:{root}/pictures", f"--encoder={named}", f"--workdir={path}"]
     config = cli.parse(EfficientConfig, [*EFFICIENT, *data, *flags])
-    chosen = config.classifier
-    maps = load_feature_maps(chosen.encoder, chosen.endpoint, 16, backbone=chosen.backbone, seed=config.training.seed)
-    classifier = build_classifier(config, phase, maps.map_shape(config.images.image_size), len(NAMES))
-    trainee = Classification(maps, classifier, phase, config, 2, tf.distribute.get_strategy())
-    if phase == FROZEN:
-        changed(classifier.variables)
-    else:
-        changed([*maps.variables, *classifier.variables])
-    if trainee.average is not None:
-        changed(trainee.average.averages)
-    Checkpoints(f"{path}/{phase}", trainee.checkpoint).save(2)
-    write_file(f"{path}/{phase}/run.flags", to_flagfile(config))
-    found = {"identity": maps.identity.to_json(), "phases": {phase: {"steps": 2}}}
-    write_run(config, "efficient", found)
-    policy = config.augment.policy
+    trainee, policy = efficient_run(config, phase), config.augment.policy
     return path, lambda source: trainee.logits(pipeline.plain_images(source, config.images, 2, policy=policy))[0]
 
 
@@ -131,12 +102,6 @@ def linear_run(root, encoder, *flags):
     Checkpoints(path, trainee.checkpoint).save(2)
     write_run(config, "linear", {"identity": encoder.identity.to_json()})
     return path, lambda source: trainee.test(pipeline.plain_patches(source, geometry, 2, policy=policy))[0]
-
-
-def write_run(config, task, found):
-    write_file(f"{config.workdir}/run.flags", to_flagfile(config))
-    write_file(f"{config.workdir}/run.json", json.dumps({"task": task}))
-    write_file(f"{config.workdir}/result.json", json.dumps({"kind": task, **RESULT, **found}))
 
 
 def with_result(path, folder, **changes):
@@ -161,16 +126,14 @@ def check(module, files, wanted):
 @pytest.mark.parametrize(
     ("encoder", "phase", "flags"),
     [
-        ("ours", FROZEN, ["--resize_mode=pad"]),
-        ("random:ours", FROZEN, ["--endpoint=latents", "--augment=v1"]),
-        ("graph:ours", FINE_TUNED, []),
-        ("ours", FINE_TUNED, ["--encoder_adam=paper", "--resize_mode=crop"]),
+        ("random:ours", FROZEN, ["--endpoint=latents", "--augment=v1", "--resize_mode=pad"]),
+        ("graph:ours", FINE_TUNED, ["--encoder_adam=paper", "--resize_mode=crop"]),
         ("pixels", "supervised", []),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_it_says_what_the_run_on_few_labels_says(root, source, files, encoder, phase, flags):
-    path, tested = efficient_run(root, encoder, phase, *flags)
+    path, tested = few_labels(root, encoder, phase, *flags)
     found = made(path, part="all")
     wanted = tested(source)
     assert np.ptp(wanted) > 0.01
@@ -179,24 +142,26 @@ def test_it_says_what_the_run_on_few_labels_says(root, source, files, encoder, p
     assert found.card["geometry"] is None
 
 
-@pytest.mark.parametrize(("encoder", "flags"), [("ours", []), ("pixels", GRID), ("ours", ["--augment=v1"])])
-def test_it_says_what_the_linear_run_says(root, source, files, encoder, flags):
-    path, tested = linear_run(root, encoder, "--nobaselines", *flags)
+def test_it_says_what_the_linear_run_says_unless_the_module_was_replaced(root, source, files, tmp_path):
+    path, tested = linear_run(root, "ours", "--nobaselines", "--augment=v1")
     found = made(path, part="all")
     check(found.module, files, tested(source))
     assert found.card["geometry"]["patch_size"] == 8
+    then = {**json.loads(read(path, "result.json"))["identity"], "steps": 900}
+    with pytest.raises(ConfigError, match="learned on an encoder of 900 steps on photos, .*/ours is now one of 7 step"):
+        made(with_result(path, tmp_path, identity=then), part="all")
 
 
 @pytest.fixture(scope="module")
 def probed(root):
-    """The path of a linear run on pixels."""
-    return linear_run(root, "pixels", "--nobaselines", *GRID)[0]
+    """(path, images -> logits) of a linear run on pixels."""
+    return linear_run(root, "pixels", "--nobaselines", *GRID)
 
 
 @pytest.fixture(scope="module")
 def exported(root):
     """(directory, what the export returned) of a classifier on a module of others, checked in a fresh process."""
-    path, _ = efficient_run(root, "theirs", FINE_TUNED)
+    path, _ = few_labels(root, "theirs", FINE_TUNED)
     (root / "theirs").rename(root / "moved")
     try:
         with pytest.raises(ConfigError, match="the module that this run began with is needed"):
@@ -215,31 +180,26 @@ def test_it_is_checked_in_a_fresh_process(exported):
     assert read(output, "labels.txt") == "ant\nbee\nwasp\n"
 
 
-def test_its_card(exported):
+def test_its_card_and_the_code_in_it(exported, capsys):
     card, text = json.loads(read(exported[0], "classifier.json")), read(exported[0], "README.md")
     assert (card["kind"], card["class_names"], card["several_labels"]) == ("classifier", NAMES, False)
     assert (card["image_size"], card["resize"], card["resize_mode"], card["levels"]) == (16, 22, "squash", None)
     assert (card["temperature"], card["calibration"]) == (2.5, RESULT["calibration"])
     assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75, "top5": 1.0})
-    assert "# Classifier of 3 classes, trained on `folder:pictures`" in text
-    assert "divided by 2.500" in text
-    assert "On 12 labels of split `val`" in text
     assert "is 4.0 % instead of 20.0 %" in text
-    assert "| encoder | module `theirs` |" in text
     assert "step 2 | |\n|---|---|\n| top-1 | 75.0 % |" in text
     assert "$" not in text
     assert "/tmp" not in text + json.dumps(card)
-
-
-def test_the_readmes_code_runs(exported):
-    code = python_of(read(exported[0], "README.md")).replace("path/to/this/directory", exported[0])
-    name, share = printed(code, "", exported[0]).split()
+    exec(python_of(text).replace("path/to/this/directory", exported[0]), {})
+    name, share = capsys.readouterr().out.split()[-2:]
     assert name in NAMES
     assert 1 / 3 <= float(share) <= 1
 
 
-def test_the_check_finds_what_is_different(probed, monkeypatch, in_process):
-    found = made(probed, part="all")
+def test_the_check_finds_what_is_different(probed, source, files, monkeypatch, in_process):
+    path, tested = probed
+    found = made(path, part="all")
+    check(found.module, files, tested(source))
     reference = found.reference()
     monkeypatch.setattr(hub, "load", lambda path: found.module)
     found.module.signatures = {"serving_default": found.module.__call__, "bytes": found.module.from_bytes}
@@ -249,38 +209,20 @@ def test_the_check_finds_what_is_different(probed, monkeypatch, in_process):
         ("case0/logits", lambda x: -x, "the labels for"),
         ("file0/logits", lambda x: x + 1, "the logits for a file"),
         ("temperature", lambda x: x / 2, "the probabilities"),
-        ("several_labels", lambda x: ~x, "the probabilities"),
         ("class_names", lambda x: x[::-1], "the classes are others"),
     ):
         with pytest.raises(check_module.NotTheSame, match=message):
             check_module.check_classifier("", {**reference, name: change(reference[name])})
 
 
-@pytest.mark.parametrize(
-    ("calibration", "text"),
-    [
-        (None, "Not calibrated: no labels were held out"),
-        ({**RESULT["calibration"], "held_out": 0, "temperature": 1.0, "fitted": False}, "Not calibrated: no labels"),
-        ({**RESULT["calibration"], "temperature": 1.0, "fitted": False}, "Not calibrated: all 6 held-out labels"),
-    ],
-)
-def test_what_is_not_calibrated_says_so(probed, tmp_path, calibration, text):
-    found = made(with_result(probed, tmp_path, calibration=calibration), part="all")
-    assert found.card["temperature"] == 1.0
-    assert text in found.readme
+def test_what_is_not_calibrated_says_so(probed, tmp_path):
+    unfitted = {**RESULT["calibration"], "temperature": 1.0, "fitted": False}
+    for folder, calibration, text in (("a", None, "no labels were held out"), ("b", unfitted, "all 6 held-out labels")):
+        found = made(with_result(probed[0], tmp_path / folder, calibration=calibration), part="all")
+        assert found.card["temperature"] == 1.0
+        assert f"Not calibrated: {text}" in found.readme
 
 
 def test_a_result_of_an_earlier_version_has_no_names(probed, tmp_path):
     with pytest.raises(ConfigError, match="no names of classes"):
-        made(with_result(probed, tmp_path, class_names=[]), part="all")
-
-
-def test_a_module_that_was_replaced_is_refused(root):
-    path, _ = linear_run(root, "ours", "--nobaselines")
-    result = json.loads(read(path, "result.json"))
-    then = {**result, "identity": {**result["identity"], "steps": 900}}
-    write_file(f"{path}/result.json", json.dumps(then))
-    with pytest.raises(
-        ConfigError, match="learned on an encoder of 900 steps on photos, .*/ours is now one of 7 steps"
-    ):
-        made(path, part="all")
+        made(with_result(probed[0], tmp_path, class_names=[]), part="all")

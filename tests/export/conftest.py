@@ -1,4 +1,4 @@
-"""A tiny encoder in all tests of the export, and a pre-training run with two checkpoints, made without training."""
+"""A tiny encoder in all tests of the export, written once, and a pre-training run made without training."""
 
 import json
 import os
@@ -11,7 +11,8 @@ import tensorflow_hub as hub
 
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.export import check_module, run
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.export import check_module, run, verify
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.files import write_file
 from cpc_tf.keras import keras
@@ -21,6 +22,7 @@ from cpc_tf.settings import replace, to_flagfile
 from cpc_tf.tasks import read_task
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
+from tests import modules, processes
 from tests.conftest import make_tiny
 
 FLAGS = (
@@ -30,6 +32,7 @@ FLAGS = (
 )  # fmt: skip
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)
 IMAGES = np.random.default_rng(1).uniform(size=[2, 32, 24, 3]).astype(np.float32)
+OURS = EncoderConfig(encoder="small", norm="batch", recompute=True)  # batch norm is what minds `training`
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -45,6 +48,26 @@ def in_process(monkeypatch):
     for name, library in {"np": np, "tf": tf, "hub": hub, "keras": keras}.items():
         monkeypatch.setattr(check_module, name, library, raising=False)
     monkeypatch.setattr(run, "verify", lambda kind, *values: getattr(check_module, f"check_{kind}")(*values))
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """A check in a process that has TensorFlow already, but has never traced anything of ours."""
+
+    def start(command, env, **_):
+        script = os.path.splitext(os.path.relpath(command[1], os.path.dirname(os.path.dirname(cli.__file__))))[0]
+        return processes.run(script.replace(os.sep, "."), *command[2:], env=env)
+
+    monkeypatch.setattr(verify, "subprocess", SimpleNamespace(run=start))
+
+
+@pytest.fixture(scope="package")
+def ours(tmp_path_factory):
+    """A module of ours, for reading only: its `path`, and `endpoints` of IMAGES and of one `patch` of them."""
+    path = tmp_path_factory.mktemp("modules") / "ours"
+    encoder = modules.write_module(path, OURS)
+    whole, patch = encoder.endpoints(tf.constant(IMAGES)), encoder.endpoints(tf.constant(IMAGES[1:, 12:20, 4:12]))
+    return SimpleNamespace(path=str(path), encoder=encoder, endpoints=whole, patch=patch)  # row 3, column 1
 
 
 @pytest.fixture(scope="package")

@@ -14,12 +14,12 @@ from cpc_tf.export.classifier_module import Classifying, HubClassifier
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.export.runtimes import compare, convert, subject, tflite
 from cpc_tf.export.runtimes.config import RuntimeConfig, check_installed
+from cpc_tf.export.runtimes.subject import Subject
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import write_file
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from tests.export.conftest import read
-from tests.modules import write_module
 from tests.samples import write_pictures
 from tests.snippets import python_of
 
@@ -27,15 +27,6 @@ HAS_ONNX = all(importlib.util.find_spec(name) for name in ("tf2onnx", "onnxrunti
 HAS_KERAS3 = keras.__name__.startswith("tf_keras")
 needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="tf2onnx and onnxruntime are not installed")
 needs_keras3 = pytest.mark.skipif(not HAS_KERAS3, reason="this TensorFlow has Keras 2")
-
-
-@pytest.fixture(scope="module")
-def module(tmp_path_factory):
-    """The directory of an encoder whose norms are not as new."""
-    path = str(tmp_path_factory.mktemp("modules") / "tiny")
-    os.makedirs(path)
-    write_module(path, growth=1.3)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -60,41 +51,49 @@ def classifier(tmp_path_factory):
     return path
 
 
-def converted(module, output, **settings):
-    """Exports the module; returns the content of runtime.json."""
-    export(ExportConfig(output=str(output), runtime=RuntimeConfig(module=module, **settings)))
+def converted(module, output, workdir="", step=0, **settings):
+    """Exports a module or a run; returns the content of runtime.json."""
+    runtime = RuntimeConfig(module=module, **settings)
+    export(ExportConfig(workdir=workdir, output=str(output), step=step, runtime=runtime))
     return json.loads(read(output, "runtime.json"))
+
+
+def names_of_page(output):
+    """What the code on the page of a converted module leaves."""
+    page, names = read(output, "README.md"), {}
+    assert "$" not in page
+    exec(python_of(page).replace("path/to/this/directory", str(output)), names)
+    return names
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "files", "shape"),
     [
-        ("tflite", {"encoder.tflite"}, (1, 128)),
-        pytest.param("onnx", {"encoder.onnx", "patched.onnx"}, (4, 128), marks=needs_onnx),
-        pytest.param("keras3", {"encoder.keras"}, (4, 128), marks=needs_keras3),
+        ("tflite", {"encoder.tflite"}, (1, 8)),
+        pytest.param("onnx", {"encoder.onnx", "patched.onnx"}, (4, 8), marks=needs_onnx),
+        pytest.param("keras3", {"encoder.keras"}, (4, 8), marks=needs_keras3),
     ],
 )
-def test_each_format_computes_the_same_and_its_page_shows_how(module, tmp_path, format, files, shape):
-    found = converted(module, tmp_path / "other", format=format)
+def test_each_format_computes_the_same_and_its_page_shows_how(hub_dir, tmp_path, format, files, shape):
+    found = converted(hub_dir, tmp_path / "other", format=format)
     assert found["difference"] < 1e-4
-    assert (found["kind"], found["module"], found["image_size"]) == ("encoder", "tiny", 16)
-    assert found["card"] == json.loads(read(module, "encoder.json"))
+    assert (found["kind"], found["module"], found["image_size"]) == ("encoder", "hub", 32)
+    assert found["card"] == json.loads(read(hub_dir, "encoder.json"))
     assert set(found["bytes"]) == files
     assert set(os.listdir(tmp_path / "other")) == files | {"runtime.json", "README.md"}
     assert os.listdir(tmp_path) == ["other"]
-    page = read(tmp_path / "other", "README.md")
-    assert "$" not in page
-    names = {}
-    exec(python_of(page).replace("path/to/this/directory", str(tmp_path / "other")), names)
-    assert names["features"].shape == shape
+    assert names_of_page(tmp_path / "other")["features"].shape == shape
 
 
 @pytest.mark.slow
-def test_int8_states_accuracy_before_and_after(module, pictures, tmp_path):
-    found = converted(
-        module, tmp_path / "int8", format="tflite", quantize="int8", representative=pictures, labelled=pictures
-    )
+def test_int8_of_a_run_states_accuracy_before_and_after(pretrained, pictures, tmp_path, monkeypatch, forked):
+    """The run is exported first."""
+    monkeypatch.setattr(run, "verify", lambda *_: {"difference": 0, "variables": 0})  # shown elsewhere
+    int8 = {"format": "tflite", "quantize": "int8", "representative": pictures, "labelled": pictures}
+    found = converted("", tmp_path / "int8", workdir=pretrained.path, step=7, **int8)
+    assert (found["module"], found["card"]["step"], found["image_size"]) == ("first_run", 7, 32)
+    assert os.listdir(tmp_path) == ["int8"]
     assert found["pictures"] == "24 representative pictures"
     assert 0.9 < found["similarity"] < 0.99999
     accuracy = found["accuracy"]
@@ -105,32 +104,37 @@ def test_int8_states_accuracy_before_and_after(module, pictures, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["tflite", pytest.param("onnx", marks=needs_onnx)])
-def test_classifiers_are_converted_with_their_names(classifier, pictures, tmp_path, format):
+def test_classifiers_are_converted_with_their_names(classifier, pictures, tmp_path, forked, format):
     int8 = {"quantize": "int8", "representative": pictures} if format == "tflite" else {}
     found = converted(classifier, tmp_path / "other", format=format, labelled=pictures, **int8)
     assert set(found["bytes"]) == {f"classifier.{format}"}
     accuracy = {"measure": "top-1", "same_prediction": 1, "pictures": 36, "savedmodel": 1, "converted": 1}
     assert found["accuracy"] == accuracy
     assert read(tmp_path / "other", "labels.txt").split() == ["blue", "green", "red", "yellow"]
-    names = {}
-    exec(python_of(read(tmp_path / "other", "README.md")).replace("path/to/this/directory", f"{tmp_path}/other"), names)
+    names = names_of_page(tmp_path / "other")
     assert (names["images"].dtype, names["logits"].shape[1:]) == (np.uint8, (4,))
 
 
 @pytest.mark.slow
-def test_weights_of_8_bits_make_a_smaller_file_with_nearly_the_same_outputs(module, tmp_path):
-    made = subject.load(module)
+def test_weights_of_8_bits_make_a_smaller_file_with_nearly_the_same_outputs(tmp_path):
+    module = tf.Module()
+    module.kernel = tf.Variable(tf.random.stateless_normal([3, 3, 3, 512], [1, 2]))
+
+    def encoder(images):
+        return {"features": tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(images, module.kernel, 2, "SAME")), [1, 2])}
+
+    made = Subject("encoder", "", {}, module, 16, True, tf.float32, {"encoder": encoder}, "features", (), tf.identity)
     images = np.random.default_rng(0).integers(0, 256, [1, 16, 16, 3], np.uint8)
     path = tmp_path / tflite.write(made, str(tmp_path), "weights")
-    assert path.stat().st_size < 4 * 5e4  # 50,000 values in 4 bytes each
+    assert path.stat().st_size < 2 * tf.size(module.kernel)  # of 4 bytes each
     got = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=made.shown(images))["features"]
     wanted = made.outputs("encoder", images)["features"]
     assert 0 < np.abs(got - wanted).max() < 0.1 * np.abs(wanted).max()
 
 
 @pytest.mark.slow
-def test_what_differs_is_not_written(module, tmp_path, monkeypatch):
-    made = subject.load(module)
+def test_what_differs_is_not_written(hub_dir, tmp_path, monkeypatch):
+    made = subject.load(hub_dir)
 
     def outputs(format, dtype, directory, cases):
         found = {}
@@ -142,7 +146,7 @@ def test_what_differs_is_not_written(module, tmp_path, monkeypatch):
     monkeypatch.setattr(convert, "_write", lambda *_: [])
     monkeypatch.setattr(compare, "_run", outputs)
     with pytest.raises(NotVerified, match="patched/photographs/latents differs from the SavedModel's by 1.0e-03"):
-        converted(module, tmp_path / "other", format="tflite")
+        converted(hub_dir, tmp_path / "other", format="tflite")
     assert os.listdir(tmp_path) == []
 
 
@@ -160,36 +164,7 @@ def test_outputs_that_are_not_there_or_not_finite(got, message):
 
 
 @pytest.mark.slow
-def test_a_run_is_exported_first(pretrained, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "verify", lambda *_: {"difference": 0, "variables": 0})  # shown elsewhere
-    output = str(tmp_path / "tflite")
-    done = export(ExportConfig(workdir=pretrained.path, output=output, step=7, runtime=RuntimeConfig(format="tflite")))
-    assert (done["module"], done["card"]["step"], done["image_size"]) == ("first_run", 7, 32)
-    assert os.listdir(tmp_path) == ["tflite"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"format": "savedmodel", "module": "hub"}, "--module=hub: is a SavedModel already"),
-        ({"format": "onnx", "quantize": "int8"}, "--quantize=int8: not with --format=onnx"),
-        ({"format": "tflite", "quantize": "int8"}, "--quantize=int8: needs --representative=FOLDER"),
-        ({"format": "tflite", "representative": "p"}, "--representative=p: only --quantize=int8 uses it"),
-        ({"format": "savedmodel", "labelled": "p"}, "--labelled=p: not used with --format=savedmodel"),
-    ],
-)
-def test_settings_that_contradict_each_other(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        ExportConfig(runtime=RuntimeConfig(**settings))
-
-
-def test_one_of_run_and_module():
-    with pytest.raises(ConfigError, match="--module=hub: not with --workdir=run"):
-        ExportConfig(workdir="run", runtime=RuntimeConfig(format="tflite", module="hub"))
-
-
-@pytest.mark.slow
-def test_modules_that_cannot_be_converted(module, classifier, pictures, tmp_path, tmp_path_factory, monkeypatch):
+def test_modules_that_cannot_be_converted(hub_dir, classifier, pictures, tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(run, "check_installed", lambda format: None)
     trees = write_pictures(tmp_path_factory.mktemp("pictures") / "trees", {"val": 1}, names=("oak", "red"))
 
@@ -197,15 +172,12 @@ def test_modules_that_cannot_be_converted(module, classifier, pictures, tmp_path
         with pytest.raises(ConfigError, match=match):
             converted(str(module), tmp_path / "output", format=format, **settings)
 
-    refused("--module=/nowhere: there is no such directory", "/nowhere")
-    refused("has no encoder.json or classifier.json", tmp_path)
     (tmp_path / "detector.json").write_text("{}")
     refused("is a detector, which can be exported with --format=savedmodel alone", tmp_path)
-    refused("--labelled=/nowhere: no such folder", module, labelled="/nowhere")
     refused("has a folder oak, which is no class of colours; its classes are blue", classifier, labelled=trees)
     refused("colours is a classifier, and only encoders are made models", classifier, format="keras3")
-    refused("--representative=/nowhere: no such folder", module, quantize="int8", representative="/nowhere")
-    refused("no labels there in --labelled=.*/red", module, labelled=f"{pictures}/train/red")
+    refused("--representative=/nowhere: no such folder", classifier, quantize="int8", representative="/nowhere")
+    refused("no labels there in --labelled=.*/red", hub_dir, labelled=f"{pictures}/train/red")
     assert sorted(os.listdir(tmp_path)) == ["detector.json"]
 
 

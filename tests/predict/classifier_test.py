@@ -36,15 +36,21 @@ def folder(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="module")
+def whole(model, folder, tmp_path_factory):
+    """(directory of p.csv and sheet.png, the records, what was told) of all pictures."""
+    out, told = tmp_path_factory.mktemp("out"), []
+    config = PredictConfig(model, str(folder), f"{out}/new/p.csv", sheet=f"{out}/sheet.png", batch_size=4)
+    return out, predict(config, told.append), told
+
+
 def rows(text):
     return list(csv.reader(io.StringIO(text)))
 
 
-def test_a_row_for_each_picture(model, folder, tmp_path):
-    told = []
-    config = PredictConfig(model, str(folder), f"{tmp_path}/out/p.csv", sheet=f"{tmp_path}/sheet.png", batch_size=4)
-    found = predict(config, told.append)
-    head, *lines = rows((tmp_path / "out/p.csv").read_text())
+def test_a_row_for_each_picture(model, folder, whole):
+    out, found, told = whole
+    head, *lines = rows((out / "new/p.csv").read_text())
     best = ["label", "probability", "label_2", "probability_2", "label_3", "probability_3"]
     assert head == ["file", *best, "error"]
     assert [line[0] for line in lines] == pictures.find(str(folder)).names == [record.file for record in found]
@@ -58,57 +64,63 @@ def test_a_row_for_each_picture(model, folder, tmp_path):
         assert probabilities == sorted(probabilities, reverse=True)
         np.testing.assert_allclose(sum(probabilities), 1, atol=2e-4)
         np.testing.assert_allclose(probabilities, record.probabilities, atol=1e-4)
-    assert not (tmp_path / "out/p.csv.part").exists()
-    assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+    assert not (out / "new/p.csv.part").exists()
+    assert (out / "sheet.png").read_bytes().startswith(b"\x89PNG")
     assert any("1 of 10 pictures could not be read: x/blue/1.jpg (cannot be decoded: PDF)" in line for line in told)
     with pytest.raises(ConfigError, match="is finished"):
-        predict(config)
+        predict(PredictConfig(model, str(folder), f"{out}/new/p.csv"))
 
 
-def test_json_lines(model, folder, tmp_path):
-    predict(PredictConfig(model, str(folder), f"{tmp_path}/p.jsonl"))
+@pytest.mark.slow
+def test_json_lines_and_standard_output(model, folder, whole, tmp_path, monkeypatch, capsys):
+    told = []
+    monkeypatch.setattr(run, "_REPORT_EVERY", -1)
+    predict(PredictConfig(model, str(folder), f"{tmp_path}/p.jsonl", batch_size=3), told.append)
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
-    assert len(lines) == 10
     assert {*lines[0]} == {"file", "labels", "probabilities", "error"}
+    assert [line["labels"] for line in lines] == [list(record.labels) for record in whole[1]]
+    assert any(" left " in line and "pictures/s" in line for line in told[1:])
+    assert capsys.readouterr().out == ""
+    predict(PredictConfig(model, str(folder), "-", batch_size=3), lambda line: None)
+    assert capsys.readouterr().out.splitlines() == (whole[0] / "new/p.csv").read_text().splitlines()
 
 
-def test_standard_output_has_rows_only(model, folder, capsys):
-    records = predict(PredictConfig(model, str(folder), "-", batch_size=3), lambda line: None)
-    printed = rows(capsys.readouterr().out)
-    assert [line[0] for line in printed] == ["file", *(record.file for record in records)]
-
-
-@pytest.mark.parametrize("cut", [0, 7])
-def test_an_interrupted_run_goes_on(model, folder, tmp_path, monkeypatch, cut):
-    """`cut`: bytes that the last line lacks, as after a kill in the middle of a write."""
-    whole = predict(PredictConfig(model, str(folder), f"{tmp_path}/whole.csv", batch_size=4))
-    config, appended = PredictConfig(model, str(folder), f"{tmp_path}/p.csv", batch_size=4), part.Part.append
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on(model, folder, whole, tmp_path, monkeypatch):
+    """Twice, after the last whole line: a kill in the middle of a write leaves a part of one."""
+    config, read = PredictConfig(model, str(folder), f"{tmp_path}/p.csv", batch_size=4), []
+    appended, batches = part.Part.append, pictures.batches
 
     def stop(self, records):
         appended(self, records)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(part.Part, "append", stop)
-    with pytest.raises(KeyboardInterrupt):
-        predict(config)
-    monkeypatch.setattr(part.Part, "append", appended)
-    left = (tmp_path / "p.csv.part").read_bytes()
-    (tmp_path / "p.csv.part").write_bytes(left[: len(left) - cut])
-    assert not (tmp_path / "p.csv").exists()
-    done, told, read = len(left.splitlines()) - 1 - bool(cut), [], []
-    batches = pictures.batches
-
     def watched(*args, **options):
         read.append(options["start"])
         return batches(*args, **options)
 
+    def interrupted():
+        with monkeypatch.context() as patch:
+            patch.setattr(part.Part, "append", stop)
+            with pytest.raises(KeyboardInterrupt):
+                predict(config)
+        assert not (tmp_path / "p.csv").exists()
+        return (tmp_path / "p.csv.part").read_bytes()
+
+    left = interrupted()
     monkeypatch.setattr(pictures, "batches", watched)
-    assert predict(config, told.append) == whole
-    assert read == [done]
-    assert f"goes on after {done} of 10 pictures" in told[0]
-    assert (tmp_path / "p.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    for cut in (0, 7):
+        (tmp_path / "p.csv").unlink(missing_ok=True)
+        (tmp_path / "p.csv.part").write_bytes(left[: len(left) - cut])
+        told, done = [], len(left.splitlines()) - 1 - bool(cut)
+        interrupted()
+        assert predict(config, told.append) == whole[1]
+        assert read[-2:] == [done, done + 4]
+        assert f"goes on after {done + 4} of 10 pictures" in told[0]
+        assert (tmp_path / "p.csv").read_bytes() == (whole[0] / "new/p.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_was_begun_with_something_else_is_refused(model, folder, tmp_path):
     about = {"--model": "another", "--pictures": "", "--least_score": 0.5, "--drawn": ""}
     with part.opened(f"{tmp_path}/p.csv", about) as begun:
@@ -118,11 +130,12 @@ def test_what_was_begun_with_something_else_is_refused(model, folder, tmp_path):
     with pytest.raises(ConfigError, match="was begun with other --model and --pictures"):
         predict(PredictConfig(model, str(folder), f"{tmp_path}/p.csv"))
     (tmp_path / "p.csv.part").write_text('{"--model": "another"}\nnot json\n')
-    with pytest.raises(ConfigError, match="damaged"):
-        predict(PredictConfig(model, str(folder), f"{tmp_path}/p.csv"))
+    with pytest.raises(ConfigError, match="damaged"), part.opened(f"{tmp_path}/p.csv", about):
+        pass
 
 
-def test_several_labels(folder, tmp_path):
+@pytest.mark.slow
+def test_several_labels(tmp_path):
     model = write_classifier(tmp_path / "several", several=True)
     for name, color in {"both": (250, 250, 0), "none": (9, 9, 9)}.items():
         Image.new("RGB", (20, 10), color).save(tmp_path / f"{name}.png")
@@ -134,6 +147,7 @@ def test_several_labels(folder, tmp_path):
     assert none[1:] == ["", "", ""]
 
 
+@pytest.mark.slow
 def test_16_bit_pictures_are_seen_as_in_training(tmp_path):
     deep = np.zeros([10, 10, 3], np.uint16)
     deep[..., 1] = 1000  # bright only in the range that training saw
@@ -144,34 +158,18 @@ def test_16_bit_pictures_are_seen_as_in_training(tmp_path):
     assert found.confidence > 0.99
 
 
-def test_what_cannot_work_is_refused(model, folder, tmp_path):
-    (tmp_path / "encoder").mkdir()
-    (tmp_path / "encoder/encoder.json").write_text("{}")
-    for changes, message in [
-        ({"model": ""}, "is empty"),
-        ({"pictures": ""}, "is empty"),
-        ({"output": "p.xlsx"}, "must end with"),
-        ({"output": f"{tmp_path}/p.json"}, "finds no boxes"),
-        ({"output": f"{tmp_path}/voc/"}, "finds no boxes"),
-        ({"drawn": f"{tmp_path}/drawn"}, "finds no boxes"),
-        ({"model": f"{tmp_path}/none"}, "no such directory"),
-        ({"model": f"{tmp_path}"}, "has no classifier.json"),
-        ({"model": f"{tmp_path}/encoder"}, "cpc_tf.embed"),
-    ]:
-        with pytest.raises(ConfigError, match=message):
-            predict(PredictConfig(**{"model": model, "pictures": str(folder), **changes}))
+@pytest.mark.parametrize("place", [{"output": "p.json"}, {"output": "voc/"}, {"drawn": "drawn"}])
+def test_a_classifier_finds_no_boxes(model, folder, place):
+    with pytest.raises(ConfigError, match="finds no boxes"):
+        predict(PredictConfig(model, str(folder), **place))
+
+
+def test_where_nothing_can_be_written_is_told(model, folder, tmp_path):
     with pytest.raises(ConfigError, match="--output= is empty"):
         main(PredictConfig(model, str(folder)))
     (tmp_path / "file").write_text("")
     with pytest.raises(NotWritten):
         predict(PredictConfig(model, str(folder), f"{tmp_path}/file/p.csv"))
-
-
-def test_progress_says_how_much_is_left(model, folder, monkeypatch):
-    told = []
-    monkeypatch.setattr(run, "_REPORT_EVERY", -1)
-    predict(PredictConfig(model, str(folder), batch_size=3), told.append)
-    assert any(" left " in line and "pictures/s" in line for line in told[1:])
 
 
 def test_a_sheet_shows_the_least_sure_first():
