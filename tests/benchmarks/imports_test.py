@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 
+import pytest
 from absl import flags
 
 import benchmarks
@@ -13,6 +14,7 @@ import website
 ELSEWHERE = {"benchmarks.compile", "benchmarks.train_step_torch", "benchmarks.augment_opencv"}
 
 
+@pytest.mark.slow
 def test_no_import_defines_a_flag():
     for package in (benchmarks, studies, website):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
