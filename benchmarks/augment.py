@@ -13,14 +13,11 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from absl import app, flags
-
-_PICTURES = flags.DEFINE_string("pictures", "", "folder of JPEGs, searched below; empty: scikit-image's photographs")
-_SECONDS = flags.DEFINE_float("seconds", 3, "length of each measurement")
-_CHILD = flags.DEFINE_string("child", "", "one measurement, 'name:cores'; used by the benchmark itself")
 
 # Appendix A.
 RESIZE, CROP, PATCH, STRIDE = 300, 260, 80, 36
@@ -38,12 +35,15 @@ WAYS = {
 
 def main(argv) -> None:
     del argv
-    if _CHILD.value:
-        name, cores = _CHILD.value.split(":")
-        print(json.dumps(_measure(name, int(cores))))
+    given = flags.FLAGS
+    if given.child:
+        name, cores = given.child.split(":")
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
+        print(json.dumps(measure(name, int(cores), given.pictures, given.seconds)))
         return
+    same = [f"--pictures={given.pictures}", f"--seconds={given.seconds}"]
     cores = min(2, len(os.sched_getaffinity(0)))
-    found = {(way, n): _run_child(way, n) for n in range(1, cores + 1) for way in WAYS}
+    found = {(way, n): _run_child(way, n, same) for n in range(1, cores + 1) for way in WAYS}
     print("| images/s | one core | two cores | ratio | peak MB, one core |\n|---|---|---|---|---|")
     for way, title in WAYS.items():
         one, two = found[way, 1], found.get((way, 2), {})
@@ -54,14 +54,13 @@ def main(argv) -> None:
     print(f"native / OpenCV peer, one core: {_divide(rate['native'], rate['opencv'])}")
     print(f"pipeline cost / decode + resize cost, one core: {_divide(rate['decode'], rate['pipeline'])}\n")
     print("| us per 80 px patch, one core | native | reference | OpenCV |\n|---|---|---|---|")
-    for row, values in _run_child("primitives", 1).items():
+    for row, values in _run_child("primitives", 1, same).items():
         print(f"| {row} | " + " | ".join(_show(v) for v in values) + " |", flush=True)
 
 
-def _run_child(name: str, cores: int) -> dict:
+def _run_child(name: str, cores: int, same: Sequence[str]) -> dict:
     """What a fresh process on so many cores measures; {} if it cannot."""
-    command = [sys.executable, "-m", "benchmarks.augment", f"--child={name}:{cores}"]
-    command += [f"--{flag.name}={flag.value}" for flag in (_PICTURES, _SECONDS)]
+    command = [sys.executable, "-m", "benchmarks.augment", f"--child={name}:{cores}", *same]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"{name} on {cores}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
@@ -69,19 +68,22 @@ def _run_child(name: str, cores: int) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _measure(name: str, cores: int) -> dict:
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+def measure(name: str, cores: int, pictures: str, seconds: float) -> dict:
+    """Returns images per second and peak MB of a way in this process; of 'primitives' the rows of their table."""
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(cores)
     tf.config.threading.set_inter_op_parallelism_threads(cores)
     if name == "primitives":
-        return _primitives()
-    rate = _opencv_rate(cores) if name == "opencv" else _dataset_rate(_dataset(name), cores)
+        return _primitives(_patches(pictures)[0], seconds)
+    if name == "opencv":
+        rate = _opencv_rate(_patches(pictures), cores, seconds)
+    else:
+        rate = _dataset_rate(_dataset(name, pictures), cores, seconds)
     return {"rate": rate, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def _dataset(name: str):
+def _dataset(name: str, pictures: str):
     """A tf.data pipeline without end of one way; elements are single images' results."""
     import tensorflow as tf
 
@@ -103,13 +105,13 @@ def _dataset(name: str):
         return augmented(counter, patches, "native")
 
     if name in ("decode", "pipeline"):
-        files = tf.data.Dataset.from_tensor_slices([path.read_bytes() for path in _jpegs()]).cache()
+        files = tf.data.Dataset.from_tensor_slices([path.read_bytes() for path in _jpegs(pictures)]).cache()
         return files.repeat().enumerate(), crop if name == "decode" else pipeline
-    ready = tf.data.Dataset.from_tensor_slices(_patches()).cache().repeat().enumerate()
+    ready = tf.data.Dataset.from_tensor_slices(_patches(pictures)).cache().repeat().enumerate()
     return ready, lambda n, patches: augmented(n, patches, name)
 
 
-def _dataset_rate(dataset_and_function, cores: int) -> float:
+def _dataset_rate(dataset_and_function, cores: int, seconds: float) -> float:
     """Images per second through a map over as many threads as cores."""
     import tensorflow as tf
 
@@ -121,13 +123,13 @@ def _dataset_rate(dataset_and_function, cores: int) -> float:
     iterator = iter(dataset.with_options(options))
     next(iterator), next(iterator)
     start, images = time.perf_counter(), 0
-    while time.perf_counter() - start < _SECONDS.value:
+    while time.perf_counter() - start < seconds:
         next(iterator)
         images += BATCH
     return images / (time.perf_counter() - start)
 
 
-def _opencv_rate(cores: int) -> float:
+def _opencv_rate(images: np.ndarray, cores: int, seconds: float) -> float:
     """Images per second of the peer, images spread over threads (OpenCV works without the interpreter's lock)."""
     import cv2
 
@@ -136,7 +138,6 @@ def _opencv_rate(cores: int) -> float:
     from cpc_tf.augment.config import AugmentConfig
 
     cv2.setNumThreads(1)
-    images = _patches()
     drawn = (augment.draw(AugmentConfig(), 0, i, GRID * GRID, PATCH) for i in range(32))
     recipes = [augment.Recipe(*(field.numpy() for field in recipe)) for recipe in drawn]
 
@@ -147,12 +148,12 @@ def _opencv_rate(cores: int) -> float:
             done += 1
         return done
 
-    end = time.perf_counter() + _SECONDS.value
+    end = time.perf_counter() + seconds
     with ThreadPoolExecutor(cores) as pool:
-        return sum(pool.map(work, range(cores))) / _SECONDS.value
+        return sum(pool.map(work, range(cores))) / seconds
 
 
-def _primitives() -> dict:
+def _primitives(patches: np.ndarray, seconds: float) -> dict:
     """us per patch of each primitive and step in each engine; moving the pixels in and out is subtracted."""
     import tensorflow as tf
 
@@ -161,8 +162,7 @@ def _primitives() -> dict:
     from cpc_tf.augment.operations import all_primitives
     from cpc_tf.augment.steps import COLOR_ORDERS
 
-    patches, config = _patches()[0], AugmentConfig()
-    n = len(patches)
+    config, n = AugmentConfig(), len(patches)
     idle, drawn = augment.idle(n, PATCH), augment.draw(config, 0, 0, n, PATCH)
     yes = tf.fill([n], True)
     recipes = {"nothing (pixels in and out)": idle}
@@ -179,8 +179,8 @@ def _primitives() -> dict:
     engines = [tf.function(lambda p, r, e=e: augment.apply(p, r, e)) for e in ("native", "reference")]
     table = {}
     for name, recipe in recipes.items():
-        times = [_microseconds(lambda f=f, r=recipe: f(patches, r)) / n for f in engines] + [_peer(patches, recipe)]
-        table[name] = times
+        times = [_microseconds(lambda f=f, r=recipe: f(patches, r), seconds) / n for f in engines]
+        table[name] = [*times, _peer(patches, recipe, seconds)]
     base = table["nothing (pixels in and out)"]
     return {
         name: [None if a is None else a - (b if row else 0) for a, b in zip(times, base)]
@@ -188,19 +188,19 @@ def _primitives() -> dict:
     }
 
 
-def _peer(patches, recipe) -> float | None:
+def _peer(patches, recipe, seconds: float) -> float | None:
     try:
         from benchmarks import augment_opencv
     except ImportError:
         return None
     recipe = type(recipe)(*(np.asarray(field) for field in recipe))
-    return _microseconds(lambda: augment_opencv.apply(patches, recipe)) / len(patches)
+    return _microseconds(lambda: augment_opencv.apply(patches, recipe), seconds) / len(patches)
 
 
-def _microseconds(function) -> float:
+def _microseconds(function, seconds: float) -> float:
     """The least time of a call: what the machine needs when nothing else runs."""
     function()
-    times, end = [], time.perf_counter() + min(0.3, _SECONDS.value / 10)
+    times, end = [], time.perf_counter() + min(0.3, seconds / 10)
     while not times or time.perf_counter() < end:
         start = time.perf_counter()
         function()
@@ -208,21 +208,21 @@ def _microseconds(function) -> float:
     return 1e6 * min(times)
 
 
-def _jpegs() -> list[pathlib.Path]:
-    """The pictures' files; without --pictures, scikit-image's photographs as they lie in its package."""
-    if _PICTURES.value:
-        found = sorted(pathlib.Path(_PICTURES.value).rglob("*.[jJ][pP]*[gG]"))
+def _jpegs(pictures: str) -> list[pathlib.Path]:
+    """The files of a folder; of '' scikit-image's photographs as they lie in its package."""
+    if pictures:
+        found = sorted(pathlib.Path(pictures).rglob("*.[jJ][pP]*[gG]"))
         return found[:: max(1, len(found) // 200)][:200]
     import skimage
 
     return sorted(pathlib.Path(skimage.__file__).parent.rglob("data/*.jpg"))
 
 
-def _patches() -> np.ndarray:
+def _patches(pictures: str) -> np.ndarray:
     """Patches of real pictures, uint8 [images, GRID * GRID, PATCH, PATCH, 3]."""
     from PIL import Image
 
-    images = [np.asarray(Image.open(path).convert("RGB").resize([CROP, CROP])) for path in _jpegs()[:16]]
+    images = [np.asarray(Image.open(path).convert("RGB").resize([CROP, CROP])) for path in _jpegs(pictures)[:16]]
     starts = range(0, CROP - PATCH + 1, STRIDE)
     return np.stack([[x[y : y + PATCH, z : z + PATCH] for y in starts for z in starts] for x in images])
 
@@ -236,4 +236,8 @@ def _divide(a: float | None, b: float | None) -> str:
 
 
 if __name__ == "__main__":
+    pictures = "folder of JPEGs, searched below; empty: scikit-image's photographs"
+    flags.DEFINE_string("pictures", "", pictures)
+    flags.DEFINE_float("seconds", 3, "length of each measurement")
+    flags.DEFINE_string("child", "", "one measurement, 'name:cores'; used by the benchmark itself")
     app.run(main)

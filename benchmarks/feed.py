@@ -18,8 +18,6 @@ from absl import app, flags
 
 from benchmarks import input
 
-_PRESETS = flags.DEFINE_list("presets", ["photos/pretrain", "imagenet/pretrain_resnet50"], "presets of cpc_tf.pretrain")
-
 
 def main(argv) -> None:
     """Prints a table with a row for each preset."""
@@ -30,7 +28,7 @@ def main(argv) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as feed:
         port = re.fullmatch(r"feed: ready at port (\d+)\n", feed.stdout.readline())[1]
         os.environ["CPC_TF_FEED"] = f"localhost:{port}"
-        for preset in _PRESETS.value:
+        for preset in flags.FLAGS.presets:
             print(_row(preset, feed.pid, flags.FLAGS.seconds), flush=True)
         feed.kill()
 
@@ -83,4 +81,7 @@ def _cpu_seconds(process: int) -> float:
 
 
 if __name__ == "__main__":
+    presets = ["photos/pretrain", "imagenet/pretrain_resnet50"]
+    flags.DEFINE_list("presets", presets, "presets of cpc_tf.pretrain")
+    flags.DEFINE_float("seconds", 5, "length of each measurement, in seconds of the clock")
     app.run(main)

@@ -20,20 +20,6 @@ from collections.abc import Iterator, Sequence
 
 from absl import app, flags
 
-_RECORDS = flags.DEFINE_integer("records", 1_281_167, "training images of ImageNet")
-_TEST_RECORDS = flags.DEFINE_integer("test_records", 50_000, "validation images of ImageNet")
-_FILES = flags.DEFINE_integer("files", 1024, "files of ImageNet's training images")
-_SIDE = flags.DEFINE_integer("side", 64, "sides of ImageNet's pictures; 600 px give the real ones' 110 kB")
-_VOC = flags.DEFINE_integer("voc", 5011, "training images of VOC, and about as many test images")
-_FOLDER = flags.DEFINE_string(
-    "folder", "runs/data/imagenet_made_up", "new folder for data and runs, 6 GB; deleted at the end"
-)
-_KEEP = flags.DEFINE_boolean("keep", False, "keep the folder")
-_WHOLE = flags.DEFINE_boolean("whole", False, "let each run come to its end")
-_ONLY = flags.DEFINE_list("only", [], "the starts to measure; default: all")
-_MEASURE = flags.DEFINE_string("measure", "", "the start to measure in this process; used by the benchmark itself")
-_BEGAN = flags.DEFINE_float("began", 0.0, "time at which this process was started; used by the benchmark itself")
-
 _PRETRAIN = """pretrain --preset=imagenet/pretrain_resnet50 --resize=75 --image_size=65 --patch_size=20 --patch_stride=9
     --encoder=tiny --context_blocks=1 --context_dim=8 --batch_size=64 --precision=float32 --train_steps=2
     --steps_per_loop=1"""
@@ -56,20 +42,21 @@ IMAGENET = "imagenet2012:5.1.0"
 
 def main(argv) -> None:
     """Prints a table with a row for each start."""
-    folder = pathlib.Path(_FOLDER.value)
-    if _MEASURE.value:
-        start(folder, _MEASURE.value, argv[1:])
+    given, more = flags.FLAGS, argv[1:]
+    folder = pathlib.Path(given.folder)
+    if given.measure:
+        start(folder, given.measure, more, given.began, given.whole)
         return
     if folder.exists():
         raise SystemExit(f"--folder={folder}: exists; name a new folder, since it is deleted at the end")
     began = time.monotonic()
-    write(folder, _RECORDS.value, _TEST_RECORDS.value, _FILES.value, _VOC.value, _SIDE.value)
+    write(folder, given.records, given.test_records, given.files, given.voc, given.side)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{_RECORDS.value} records, {size / 1e9:.1f} GB, written in {time.monotonic() - began:.0f} s\n")
+    print(f"{given.records} records, {size / 1e9:.1f} GB, written in {time.monotonic() - began:.0f} s\n")
     print("| start | s to the first step | CPU s | peak memory, GB | read, GB |\n|---|---|---|---|---|")
-    for name in _ONLY.value or STARTS:
-        print(row(name, measured(folder, name, argv[1:])), flush=True)
-    if not _KEEP.value:
+    for name in given.only or STARTS:
+        print(row(name, measured(folder, name, more, given.whole)), flush=True)
+    if not given.keep:
         shutil.rmtree(folder)
 
 
@@ -78,16 +65,19 @@ def row(name: str, found: dict[str, float]) -> str:
     return f"| {name} | {found['seconds']:.0f} | {found['cpu']:.0f} | {found['peak']:.2f} | {found['read']:.2f} |"
 
 
-def measured(folder: pathlib.Path, name: str, more: Sequence[str]) -> dict[str, float]:
+def measured(folder: pathlib.Path, name: str, more: Sequence[str], whole: bool = False) -> dict[str, float]:
     """Returns what a fresh process measures: seconds by the wall clock and of CPUs, GB of memory and of files."""
     command = [sys.executable, "-m", "benchmarks.imagenet", f"--folder={folder}", f"--measure={name}"]
-    command += [f"--began={time.time()}", f"--whole={_WHOLE.value}", "--", *more]
+    command += [f"--began={time.time()}", f"--whole={whole}", "--", *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def start(folder: pathlib.Path, name: str, more: Sequence[str]) -> None:
-    """Starts a task, prints its log and at last what it took until its first step, or as a whole."""
+def start(folder: pathlib.Path, name: str, more: Sequence[str], began: float, whole: bool) -> None:
+    """Starts a task, prints its log and at last what it took until its first step, or as a whole.
+
+    `began`: time at which this process was started.
+    """
     from cpc_tf import cli
     from cpc_tf.tasks import TASKS
     from cpc_tf.training import loop
@@ -105,8 +95,8 @@ def start(folder: pathlib.Path, name: str, more: Sequence[str]) -> None:
         def update(self, step):
             super().update(step)
             if not found:
-                found.update(seconds=time.time() - _BEGAN.value, cpu=time.process_time(), **_used())
-            if not _WHOLE.value:
+                found.update(seconds=time.time() - began, cpu=time.process_time(), **_used())
+            if not whole:
                 _end(found)
 
     loop.Progress = Progress
@@ -193,4 +183,16 @@ def _store(builder, splits: dict[str, tuple[int, int]], examples: Sequence[bytes
 
 
 if __name__ == "__main__":
+    flags.DEFINE_integer("records", 1_281_167, "training images of ImageNet")
+    flags.DEFINE_integer("test_records", 50_000, "validation images of ImageNet")
+    flags.DEFINE_integer("files", 1024, "files of ImageNet's training images")
+    flags.DEFINE_integer("side", 64, "sides of ImageNet's pictures; 600 px give the real ones' 110 kB")
+    flags.DEFINE_integer("voc", 5011, "training images of VOC, and about as many test images")
+    place = "new folder for data and runs, 6 GB; deleted at the end"
+    flags.DEFINE_string("folder", "runs/data/imagenet_made_up", place)
+    flags.DEFINE_boolean("keep", False, "keep the folder")
+    flags.DEFINE_boolean("whole", False, "let each run come to its end")
+    flags.DEFINE_list("only", [], "the starts to measure; default: all")
+    flags.DEFINE_string("measure", "", "the start to measure in this process; used by the benchmark itself")
+    flags.DEFINE_float("began", 0.0, "time at which this process was started; used by the benchmark itself")
     app.run(main)

@@ -16,13 +16,6 @@ import time
 
 from absl import app, flags
 
-_ONLY = flags.DEFINE_multi_string("only", [], "preset of cpc_tf.pretrain to measure; default: all in flags/")
-_PICTURES = flags.DEFINE_string("pictures", "", "folder of JPEGs to use in their place, searched below")
-_SECONDS = flags.DEFINE_float("seconds", 5, "length of each measurement, in seconds of CPU time")
-_RATE = flags.DEFINE_float("gpu_rate", 1000, "images that a GPU trains in a second")
-_TEST = flags.DEFINE_bool("test", False, "measure the centre crops that a test shows in place of augmented views")
-_MEASURE = flags.DEFINE_string("measure", "", "one preset to measure; used by the benchmark itself")
-
 # Folder of flags/ -> usual width and height of the images; any other: 64 x 64 px without compression, as `photos` has.
 SIZES = {"imagenet": (500, 375), "imagenette": (213, 160), "bccd": (640, 480)}
 BATCH = 8  # images: the batch does not change the work, and batches are read ahead
@@ -31,15 +24,17 @@ BATCH = 8  # images: the batch does not change the work, and batches are read ah
 def main(argv) -> None:
     """Prints a table with a row for each kind of input; presets with the same input share it."""
     del argv
-    if _MEASURE.value:
-        print(json.dumps(_measure(_MEASURE.value)))
+    given = flags.FLAGS
+    if given.measure:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+        print(json.dumps(measure(given.measure, given.seconds, given.pictures, given.test)))
         return
-    presets = _ONLY.value or sorted(map(str, pathlib.Path("flags").glob("*/pretrain*.flags")))
-    print(f"| preset | images/s of a core | cores for {_RATE.value:g} images/s |\n|---|---|---|")
-    for same in _by_input(presets):
-        rate = _run_child(same[0])
+    presets = given.only or sorted(map(str, pathlib.Path("flags").glob("*/pretrain*.flags")))
+    print(f"| preset | images/s of a core | cores for {given.gpu_rate:g} images/s |\n|---|---|---|")
+    for same in by_input(presets):
+        rate = _run_child(same[0], given)
         names = ", ".join(preset.removeprefix("flags/").removesuffix(".flags") for preset in same)
-        print(f"| {names} | {rate:.0f} | {cores(rate, _RATE.value):.1f} |", flush=True)
+        print(f"| {names} | {rate:.0f} | {cores(rate, given.gpu_rate):.1f} |", flush=True)
 
 
 def cores(rate: float, gpu_rate: float) -> float:
@@ -47,7 +42,7 @@ def cores(rate: float, gpu_rate: float) -> float:
     return gpu_rate / rate
 
 
-def _by_input(presets: list[str]) -> list[list[str]]:
+def by_input(presets: list[str]) -> list[list[str]]:
     """Groups presets whose images are decoded, cut and augmented alike."""
     groups = {}
     for preset in presets:
@@ -68,23 +63,22 @@ def _config(preset: str):
     return cli.parse(PretrainConfig, [f"--flagfile={preset}"])
 
 
-def _run_child(preset: str) -> float:
+def _run_child(preset: str, given: flags.FlagValues) -> float:
     """Returns what a fresh process on one core measures."""
     command = [sys.executable, "-m", "benchmarks.input", f"--measure={preset}"]
-    command += [f"--{flag.name}={flag.value}" for flag in (_PICTURES, _SECONDS, _TEST)]
+    command += [f"--pictures={given.pictures}", f"--seconds={given.seconds}", f"--test={given.test}"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _measure(preset: str) -> float:
-    """Returns images per second of CPU time of this process, bound to one core."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
-
-    batches = iter(dataset(preset, _images(preset), _TEST.value))
+def measure(preset: str, seconds: float, pictures: str = "", test: bool = False) -> float:
+    """Returns images per second of CPU time of this process; `pictures`: a folder, '' for made-up ones."""
+    encoded = _found(pictures) if pictures else made_up(preset)
+    batches = iter(dataset(preset, encoded, test))
     for _ in range(8):  # fills what is read ahead
         next(batches)
     start, images = time.process_time(), 0
-    while time.process_time() - start < _SECONDS.value:
+    while time.process_time() - start < seconds:
         next(batches)
         images += BATCH
     return images / (time.process_time() - start)
@@ -115,11 +109,8 @@ def dataset(preset: str, encoded: list[bytes], test: bool = False):
     return pipeline.batches(Pictures(), view, config.geometry, config.augment, global_batch=BATCH, seed=0)
 
 
-def _images(preset: str) -> list[bytes]:
-    """Returns those of --pictures, or made-up ones."""
-    if not _PICTURES.value:
-        return made_up(preset)
-    found = sorted(pathlib.Path(_PICTURES.value).rglob("*.[jJ][pP]*[gG]"))
+def _found(pictures: str) -> list[bytes]:
+    found = sorted(pathlib.Path(pictures).rglob("*.[jJ][pP]*[gG]"))
     return [path.read_bytes() for path in found[:: max(1, len(found) // 200)][:200]]
 
 
@@ -139,4 +130,10 @@ def made_up(preset: str) -> list[bytes]:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_multi_string("only", [], "preset of cpc_tf.pretrain to measure; default: all in flags/")
+    flags.DEFINE_string("pictures", "", "folder of JPEGs to use in their place, searched below")
+    flags.DEFINE_float("seconds", 5, "length of each measurement, in seconds of CPU time")
+    flags.DEFINE_float("gpu_rate", 1000, "images that a GPU trains in a second")
+    flags.DEFINE_bool("test", False, "measure the centre crops that a test shows in place of augmented views")
+    flags.DEFINE_string("measure", "", "one preset to measure; used by the benchmark itself")
     app.run(main)

@@ -20,12 +20,6 @@ from absl import app, flags
 ROOT = pathlib.Path(__file__).parents[1]
 PRESETS = ["imagenet/pretrain_resnet161", "imagenet/pretrain_resnet50", "photos/pretrain"]
 
-_JAX = flags.DEFINE_string("jax", sys.executable, "a Python that has JAX and its compiler for the device")
-_DEVICE = flags.DEFINE_string("device", "h100", "'h100', or a topology of TPUs, e.g. 'v4:2x2x1'")
-_PRESETS = flags.DEFINE_list("presets", PRESETS, "flag files below flags/")
-_IMAGES = flags.DEFINE_list("images", ["16", "64"], "two numbers of images on the device")
-_PROGRAM = flags.DEFINE_string("program", "", "file for a program, used by the benchmark itself")
-
 GB = 1e9
 CARDS = (8, 16, 24, 40, 80)  # GB
 SPARE = 0.1  # of a card: for CUDA, the workspaces of its libraries, and fragmentation
@@ -33,8 +27,10 @@ SPARE = 0.1  # of a card: for CUDA, the workspaces of its libraries, and fragmen
 
 def main(argv) -> None:
     """Prints a row for each preset."""
-    if _PROGRAM.value:
-        print(json.dumps(write_program(_PROGRAM.value, int(_IMAGES.value[0]), argv[1:])))
+    given, changed = flags.FLAGS, argv[1:]
+    counts = [int(count) for count in given.images]
+    if given.program:
+        print(json.dumps(write_program(given.program, counts[0], changed)))
         return
     print(
         "| preset | variables, GB | gradients, GB | activations, GB | GB an image | fit into "
@@ -43,17 +39,17 @@ def main(argv) -> None:
         + "|---" * (5 + len(CARDS))
         + "|"
     )
-    for preset in _PRESETS.value:
-        points = [_point(preset, int(images), argv[1:]) for images in _IMAGES.value]
-        print(row(" ".join([preset, *argv[1:]]), points), flush=True)
+    for preset in given.presets:
+        points = [_point(preset, images, changed, given.jax, given.device) for images in counts]
+        print(row(" ".join([preset, *changed]), points), flush=True)
 
 
-def _point(preset: str, images: int, changed: Sequence[str]) -> dict[str, int]:
+def _point(preset: str, images: int, changed: Sequence[str], python: str, device: str) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as room:
         words = [f"--images={images}", "--", f"--flagfile={ROOT}/flags/{preset}.flags", *changed]
         ours = [sys.executable, "-m", "benchmarks.memory", f"--program={room}/program", *words]
-        theirs = [_JAX.value, str(pathlib.Path(__file__).with_name("compile.py")), f"{room}/program"]
-        return {"images": images, **_run(ours), **_run([*theirs, _DEVICE.value])}
+        theirs = [python, str(pathlib.Path(__file__).with_name("compile.py")), f"{room}/program", device]
+        return {"images": images, **_run(ours), **_run(theirs)}
 
 
 def _run(command: list[str]) -> dict[str, int]:
@@ -119,4 +115,9 @@ def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int
 
 
 if __name__ == "__main__":
+    flags.DEFINE_string("jax", sys.executable, "a Python that has JAX and its compiler for the device")
+    flags.DEFINE_string("device", "h100", "'h100', or a topology of TPUs, e.g. 'v4:2x2x1'")
+    flags.DEFINE_list("presets", PRESETS, "flag files below flags/")
+    flags.DEFINE_list("images", ["16", "64"], "two numbers of images on the device")
+    flags.DEFINE_string("program", "", "file for a program, used by the benchmark itself")
     app.run(main)

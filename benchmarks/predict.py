@@ -12,19 +12,13 @@ from collections.abc import Iterator
 
 from absl import app, flags
 
-_MODEL = flags.DEFINE_string("classifier", "", "directory of an exported classifier")
-_PICTURES = flags.DEFINE_string("files", "", "pictures, as for cpc_tf.predict")
-_BATCH = flags.DEFINE_integer("at_a_time", 32, "pictures of a batch")
-_MOST = flags.DEFINE_integer("most", 640, "pictures that are used, evenly spaced")
-_ROUNDS = flags.DEFINE_integer("repeats", 5, "rounds of both; their medians are compared")
-
 
 def main(argv) -> None:
     """Prints one line."""
     del argv
-    (whole, whole_cpu), (bare, bare_cpu) = measure(
-        _MODEL.value, _PICTURES.value, _BATCH.value, _MOST.value, _ROUNDS.value
-    )
+    given = flags.FLAGS
+    found = measure(given.classifier, given.files, given.at_a_time, given.most, given.repeats)
+    (whole, whole_cpu), (bare, bare_cpu) = found
     print(f"predict {whole:.1f} pictures/s, the model alone {bare:.1f}, ratio {whole / bare:.2f}")
     print(f"CPU time {whole_cpu:.2f} ms a picture, the model alone {bare_cpu:.2f} ms, ratio {bare_cpu / whole_cpu:.2f}")
 
@@ -62,4 +56,9 @@ def _timed(batches: Iterator[int]) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_string("classifier", "", "directory of an exported classifier")
+    flags.DEFINE_string("files", "", "pictures, as for cpc_tf.predict")
+    flags.DEFINE_integer("at_a_time", 32, "pictures of a batch")
+    flags.DEFINE_integer("most", 640, "pictures that are used, evenly spaced")
+    flags.DEFINE_integer("repeats", 5, "rounds of both; their medians are compared")
     app.run(main)

@@ -12,8 +12,6 @@ from absl import app, flags
 
 from benchmarks import train_step
 
-_DRAWING = flags.DEFINE_string("drawing", "", "a PNG to draw the lines into")
-
 
 def _grid(side: int) -> list[str]:
     size = 16 + 12 * (side - 1)  # patches of 16 px, 12 px apart
@@ -31,6 +29,12 @@ AXES = {
 
 def main(argv) -> None:
     """Prints a table and draws it."""
+    del argv
+    table(flags.FLAGS.drawing)
+
+
+def table(drawing: str) -> None:
+    """Prints a table and draws it into a PNG, '': nowhere."""
     lines = {}
     print("| changed | ms | line | largest distance from it |\n|---|---|---|---|")
     for axis, points in AXES.items():
@@ -42,8 +46,8 @@ def main(argv) -> None:
         distance = np.abs(ms / (overhead + slope * x) - 1).max()
         print(f"| {axis} | {cells} | {overhead:.0f} + {slope:.3g} x | {100 * distance:.0f} % |", flush=True)
         lines[axis] = x, ms
-    if _DRAWING.value:
-        _draw(lines, _DRAWING.value)
+    if drawing:
+        _draw(lines, drawing)
 
 
 def fit(x: np.ndarray, ms: np.ndarray) -> np.ndarray:
@@ -64,4 +68,5 @@ def _draw(lines: dict[str, tuple[np.ndarray, np.ndarray]], path: str) -> None:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_string("drawing", "", "a PNG to draw the lines into")
     app.run(main)

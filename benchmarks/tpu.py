@@ -13,18 +13,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 from absl import app, flags
 
 from benchmarks import records
 from benchmarks.chips import CHIPS
-
-_JAX = flags.DEFINE_string("jax", "", "a Python that has JAX and libtpu; empty: print the records")
-_ONLY = flags.DEFINE_multi_string("only", [], "beginning of the names of the steps to compile; default: all")
-_CHIPS = flags.DEFINE_list("chips", list(CHIPS), "kinds of TPUs; empty: only count exchanges, before compiling")
-_RECORDS = flags.DEFINE_string("records", str(records.FILE), "where the records are")
-_PROGRAM = flags.DEFINE_string("program", "", "file for a program, used by the benchmark itself")
 
 ROOT = pathlib.Path(__file__).parents[1]
 COMPILER = pathlib.Path(__file__).with_name("compile.py")
@@ -33,34 +28,35 @@ COMPILER = pathlib.Path(__file__).with_name("compile.py")
 def main(argv) -> None:
     """Compiles what has no record, then prints the tables."""
     del argv
-    if _PROGRAM.value:
-        print(json.dumps(_traced(_ONLY.value[0], _PROGRAM.value)))
+    given = flags.FLAGS
+    if given.program:
+        print(json.dumps(_traced(given.only[0], given.program)))
         return
-    path = pathlib.Path(_RECORDS.value)
-    if _JAX.value:
+    path = pathlib.Path(given.records)
+    if given.jax:
         from benchmarks.steps import STEPS
 
-        chosen = [step for step in STEPS if any(step.name.startswith(name) for name in _ONLY.value or [""])]
+        chosen = [step for step in STEPS if any(step.name.startswith(name) for name in given.only or [""])]
         for step in chosen:
-            _compile(step, path)
+            _compile(step, path, given.chips, given.jax)
     print(records.tables(records.read(path)))
     if failed := [f"{each['step']} on {each['chip']}" for each in records.read(path) if "error" in each]:
         raise SystemExit(f"not compiled: {', '.join(failed)}")
 
 
-def _compile(step, path: pathlib.Path) -> None:
+def _compile(step, path: pathlib.Path, chips: Sequence[str], python: str) -> None:
     """Traces a step, and compiles it for the chips for which the program has no record."""
     with tempfile.TemporaryDirectory() as room:
         file = f"{room}/program"
         program = _run([sys.executable, "-m", "benchmarks.tpu", f"--only={step.name}", f"--program={file}"])
-        for chip in _CHIPS.value or [""]:
+        for chip in chips or [""]:
             known = {record["program"] for record in records.read(path) if record["chip"] == chip}
             if program["program"] in known:
                 continue
             record = {**program, "chip": chip}
             if chip:
                 topology = CHIPS[chip].topologies[step.replicas]
-                record |= _run([_JAX.value, str(COMPILER), file, topology, str(step.replicas)])
+                record |= _run([python, str(COMPILER), file, topology, str(step.replicas)])
             records.add(path, record)
             print(f"{step.name}, {chip or 'traced'}: {record.get('error', 'done')[:200]}", file=sys.stderr, flush=True)
 
@@ -87,4 +83,9 @@ def _run(command: list[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_string("jax", "", "a Python that has JAX and libtpu; empty: print the records")
+    flags.DEFINE_multi_string("only", [], "beginning of the names of the steps to compile; default: all")
+    flags.DEFINE_list("chips", list(CHIPS), "kinds of TPUs; empty: only count exchanges, before compiling")
+    flags.DEFINE_string("records", str(records.FILE), "where the records are")
+    flags.DEFINE_string("program", "", "file for a program, used by the benchmark itself")
     app.run(main)

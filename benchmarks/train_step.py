@@ -19,13 +19,6 @@ from collections.abc import Sequence
 import numpy as np
 from absl import app, flags
 
-_ROUNDS = flags.DEFINE_integer("rounds", 3, "measurements of each way")
-_TORCH = flags.DEFINE_string("torch", sys.executable, "a Python that has PyTorch")
-_ENCODERS = flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
-_SET = flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--directions=1")
-_DATA = flags.DEFINE_string("data_dir", "", "where the prepared photographs are kept; empty: nowhere")
-_CHILD = flags.DEFINE_string("child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself")
-
 PRESET = pathlib.Path(__file__).parents[1] / "flags/photos/pretrain.flags"
 PEER = pathlib.Path(__file__).with_name("train_step_torch.py")
 BATCH, WARM_UP, STEPS = 32, 3, 15
@@ -40,16 +33,18 @@ PEERS = {
 
 def main(argv) -> None:
     """Prints a table for each encoder."""
-    if _CHILD.value:
-        what, precision = _CHILD.value.split(":")
-        print(json.dumps(_peak(precision) if what == "peak" else measure(what, precision, _SET.value)))
+    del argv
+    given = flags.FLAGS
+    if given.child:
+        what, precision = given.child.split(":")
+        print(json.dumps(_peak(precision) if what == "peak" else measure(what, precision, given.set)))
         return
-    for encoder in _ENCODERS.value:
-        _table(encoder)
+    for encoder in given.encoders:
+        table([_round(encoder, given.torch, given.set, given.data_dir) for _ in range(given.rounds)], encoder)
 
 
-def _table(encoder: str) -> None:
-    rounds = [_round(encoder) for _ in range(_ROUNDS.value)]
+def table(rounds: Sequence[dict[str, dict]], encoder: str) -> None:
+    """Prints the table of an encoder: medians of rounds, each {way: its 'ms', and of ours the 'share' of the peak}."""
     print(f"\n| {encoder}, step of {BATCH} images | ms | images/s | ours, bfloat16 / this | share of peak |")
     print("|---|---|---|---|---|")
     for way in (*OURS, WHOLE, *PEERS):
@@ -63,37 +58,37 @@ def _table(encoder: str) -> None:
         print(f"| {way} | {median:.0f} | {1000 * BATCH / median:.0f} | {ratio:.2f} | {share} |", flush=True)
 
 
-def _round(encoder: str) -> dict[str, dict]:
+def _round(encoder: str, torch: str, settings: Sequence[str], data: str) -> dict[str, dict]:
     """One measurement of each way; of a peer that failed: nothing."""
     found = {}
     for way, precision in OURS.items():
-        peak = _run_child("peak", precision)["gflops"]  # in a process that has all cores for one operation
-        step = _run_child(encoder, precision)
+        peak = _run_child("peak", precision, settings)["gflops"]  # in a process that has all cores for one operation
+        step = _run_child(encoder, precision, settings)
         found[way] = {**step, "share": step["gflop"] / (step["ms"] / 1000) / peak}
-    found[WHOLE] = _train(encoder)
+    found[WHOLE] = _train(encoder, settings, data)
     for way, arguments in PEERS.items():
         try:
-            found[way] = _run([_TORCH.value, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments])
+            found[way] = _run([torch, str(PEER), f"--encoder={encoder}", f"--batch={BATCH}", *arguments])
         except ChildFailed as error:  # as without PyTorch
             print(error, file=sys.stderr)
             found[way] = {}
     return found
 
 
-def _train(encoder: str) -> dict[str, float]:
+def _train(encoder: str, settings: Sequence[str], data: str) -> dict[str, float]:
     """Milliseconds of a step of a whole pre-training, its input and all, as the run records it."""
     with tempfile.TemporaryDirectory() as room:
         command = [sys.executable, "-m", "cpc_tf.pretrain", f"--flagfile={PRESET}", f"--encoder={encoder}"]
         command += [f"--batch_size={BATCH}", "--train_epochs=0", "--train_steps=120", "--steps_per_loop=20"]
-        command += [f"--workdir={room}/run", f"--data_dir={_DATA.value or room}", *_SET.value]
+        command += [f"--workdir={room}/run", f"--data_dir={data or room}", *settings]
         _run([*command, "--probe_every=0"], parse=False)
         last = pathlib.Path(room, "run/metrics.jsonl").read_text().splitlines()[-1]
     return {"ms": 1000 * BATCH / json.loads(last)["images_per_second"]}
 
 
-def _run_child(what: str, precision: str) -> dict:
-    settings = [f"--set={flag}" for flag in _SET.value]
-    return _run([sys.executable, "-m", "benchmarks.train_step", f"--child={what}:{precision}", *settings])
+def _run_child(what: str, precision: str, settings: Sequence[str]) -> dict:
+    command = [sys.executable, "-m", "benchmarks.train_step", f"--child={what}:{precision}"]
+    return _run([*command, *(f"--set={flag}" for flag in settings)])
 
 
 class ChildFailed(RuntimeError):
@@ -169,4 +164,10 @@ def _peak(precision: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_integer("rounds", 3, "measurements of each way")
+    flags.DEFINE_string("torch", sys.executable, "a Python that has PyTorch")
+    flags.DEFINE_list("encoders", ["small", "medium"], "which ones")
+    flags.DEFINE_multi_string("set", [], "a flag of ours, e.g. --set=--directions=1")
+    flags.DEFINE_string("data_dir", "", "where the prepared photographs are kept; empty: nowhere")
+    flags.DEFINE_string("child", "", "one measurement, 'WHAT:precision'; used by the benchmark itself")
     app.run(main)

@@ -17,10 +17,6 @@ import numpy as np
 from absl import app, flags
 from PIL import Image, ImageDraw
 
-_IMAGES = flags.DEFINE_integer("images", 5011, "images to train on, half of them in 'train', half in 'val'")
-_TEST_IMAGES = flags.DEFINE_integer("test_images", 4952, "images to test on")
-_FOLDER = flags.DEFINE_string("folder", "runs/data/voc_made_up", "where the data and the run are written")
-
 CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
     *("diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
@@ -42,7 +38,8 @@ OBJECT = """<object><name>{}</name><pose>Unspecified</pose><truncated>{}</trunca
 
 def main(argv) -> None:
     """Prints a table of the parts."""
-    measure(pathlib.Path(_FOLDER.value), _IMAGES.value, _TEST_IMAGES.value, argv[1:])
+    given = flags.FLAGS
+    measure(pathlib.Path(given.folder), given.images, given.test_images, argv[1:])
 
 
 def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]) -> dict:
@@ -153,4 +150,7 @@ def write_records(folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_integer("images", 5011, "images to train on, half of them in 'train', half in 'val'")
+    flags.DEFINE_integer("test_images", 4952, "images to test on")
+    flags.DEFINE_string("folder", "runs/data/voc_made_up", "where the data and the run are written")
     app.run(main)

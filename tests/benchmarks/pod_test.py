@@ -49,29 +49,9 @@ def test_an_evaluation_with_averages_and_the_check_of_weights_send_nothing():
     assert written(pod.program(evaluate, patches)) == []
 
 
-def test_targets_of_groups_beyond_a_replica_are_sent_with_their_gradients():
-    weights, total, trainee = sent(negative_images=4)
+def test_targets_of_groups_beyond_a_replica_and_batch_norms_statistics_are_sent_with_their_gradients():
+    """And the running statistics are not."""
+    weights, total, trainee = sent(norm="batch", negative_images=4)
     targets = 4 * BATCH * PATCHES * trainee.model.settings.target_dim
-    assert total == weights + SAMPLE + 2 * targets
-
-
-def test_a_variable_that_needs_aggregation_would_be_seen(monkeypatch):
-    class Counting(Pretraining):
-        def __init__(self, config, pod, steps):
-            super().__init__(config, pod, steps)
-            with pod.scope():
-                self.seen = tf.Variable(tf.zeros([3]), trainable=False, aggregation=tf.VariableAggregation.MEAN)
-
-        def finished(self, metrics):
-            self.seen.assign(tf.ones([3]))
-            return super().finished(metrics)
-
-    monkeypatch.setitem(globals(), "Pretraining", Counting)
-    weights, total, _ = sent(negative_images=2)
-    assert total == weights + SAMPLE + 4 * 3
-
-
-def test_batch_norm_sends_its_statistics_with_their_gradients_and_not_the_running_ones():
-    weights, total, trainee = sent(norm="batch", negative_images=2)
     channels = sum(v.shape[0] for v in trainee.model.encoder.non_trainable_variables) // 2  # of means and variances
-    assert total == weights + SAMPLE + 4 * 2 * 2 * channels
+    assert total == weights + SAMPLE + 2 * targets + 4 * 2 * 2 * channels

@@ -11,6 +11,8 @@ from cpc_tf.data.sources.tfds_source import TfdsSource, VocRecords
 from cpc_tf.settings import ConfigError
 from tests import samples
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 
 def images(dataset, data_dir="", split="train", **settings):
     return catalog.open_source(DataConfig(dataset=dataset, data_dir=str(data_dir), **settings), split)
@@ -20,13 +22,15 @@ def boxes(dataset, data_dir="", split="train", *arguments):
     return catalog.open_detection_source(DataConfig(dataset=dataset, data_dir=str(data_dir)), split, *arguments)
 
 
+@pytest.mark.slow
 def test_photos(photos_dir):
-    for split, count in (("unlabelled", 19), ("test", 950)):
+    for split, count in (("unlabelled", 19), ("test", 95)):
         source = images("photos/19", photos_dir, split)
         assert isinstance(source, TfdsSource)
         assert source.num_examples == count
 
 
+@pytest.mark.slow
 def test_collages(cache):
     source = boxes("collages/3", cache)
     assert isinstance(source, VocRecords)
@@ -99,11 +103,12 @@ def test_what_leads_nowhere_is_refused(make, dataset, message, tmp_path, refused
     assert refused(make, dataset, tmp_path).startswith(f"--dataset={dataset}: {message}")
 
 
+@pytest.mark.slow
 def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     pair = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test")
-    assert (pair.source.num_examples, pair.test_source.num_examples) == (3800, 950)
+    assert (pair.source.num_examples, pair.test_source.num_examples) == (380, 95)
     lines = pair.summary.split("\n")
-    assert lines[1].startswith("  --split=train: 3800 images of 19 classes, 200 of each: astronaut")
+    assert lines[1].startswith("  --split=train: 380 images of 19 classes, 20 of each: astronaut")
     assert lines[3:] == ["  not used: 19 images without labels; pre-training takes them by --split=unlabelled"]
     few = DataConfig(dataset="photos/19", data_dir=photos_dir, split="train[:3]")
     said = r"^--test_split=test: images of (16|17|18) classes that --split=train\[:3\] has"
@@ -113,5 +118,5 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     monkeypatch.setattr(tfds_source, "_MOST_COUNTED", 0)
     monkeypatch.setattr(TfdsSource, "labels", None)
     lines = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test").summary.split("\n")
-    assert lines[1].startswith("  --split=train: 3800 images of 19 classes, not counted")
+    assert lines[1].startswith("  --split=train: 380 images of 19 classes, not counted")
     assert "whether both splits have the same classes is not known" in lines[3]

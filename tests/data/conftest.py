@@ -9,14 +9,28 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf.data.sources import levels, photos, tfds_builder
+from cpc_tf.data.sources import check, levels, photos, tfds_builder
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode
+
+_CHECK = check._check
 
 
 @pytest.fixture
 def cache(tmp_path):
     return str(tmp_path / "cache")
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Takes the files of folders for sound pictures of 8 bits: decoding two of them takes as long as fifty tests."""
+    monkeypatch.setattr(check, "_check", lambda *_: {"broken": [], "huge": [], "deep": 0, "several": 0})
+
+
+@pytest.fixture
+def checked(unchecked, monkeypatch):
+    """Decodes them after all, in a module whose other tests are `unchecked`."""
+    monkeypatch.setattr(check, "_check", _CHECK)
 
 
 @pytest.fixture
@@ -74,9 +88,11 @@ def root(tmp_path):
 
 @pytest.fixture(scope="session")
 def photos_dir(tmp_path_factory):
-    """A data_dir with photos/19 prepared: 3800 train, 950 test and 19 unlabelled crops."""
+    """A data_dir with photos/19 prepared, with a tenth of the labelled crops: 380 train, 95 test, 19 unlabelled."""
     data_dir = str(tmp_path_factory.mktemp("tfds"))
-    with tfds_builder.quiet():
+    with tfds_builder.quiet(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(photos, "TRAIN_PER_CLASS", 20)
+        patch.setattr(photos, "TEST_PER_CLASS", 5)
         photos.Photos(config=photos.config(19), data_dir=data_dir).download_and_prepare()
     return data_dir
 

@@ -4,16 +4,17 @@ import pytest
 
 from tests.faults.fuzz import TARGETS, Attack
 
+pytestmark = pytest.mark.slow
 CASES = {
-    "images": 200,
-    "annotations": 400,
-    "flags": 100,
-    "checkpoints": 30,
-    "cards": 100,
-    "runs": 20,
-    "results": 10,
+    "images": 100,
+    "annotations": 200,
+    "flags": 40,
+    "checkpoints": 12,
+    "cards": 50,
+    "runs": 8,
+    "results": 4,
     "modules": 1,
-    "folders": 5,
+    "folders": 3,
 }
 
 

@@ -76,8 +76,12 @@ def image_size(encoded: tf.Tensor) -> tf.Tensor:
     Raises:
       tf.errors.InvalidArgumentError: the header is broken.
     """
-    size = stored_size(encoded)
-    return tf.where(orientation(encoded) >= 5, size[::-1], size)
+    return shown_size(stored_size(encoded), orientation(encoded))
+
+
+def shown_size(stored: tf.Tensor, tag: tf.Tensor) -> tf.Tensor:
+    """Returns the size of an image that is stored with this size, int32 [2], after `decode` has turned it."""
+    return tf.where(tag >= 5, stored[::-1], stored)
 
 
 def stored_size(encoded: tf.Tensor) -> tf.Tensor:

@@ -16,6 +16,7 @@ from cpc_tf.data.decoding import signatures
 from cpc_tf.data.decoding.decode import Levels, decode, header
 from cpc_tf.data.sources import check_cache, levels
 from cpc_tf.data.sources.source import read_once
+from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
@@ -111,14 +112,13 @@ def _check(root, names, max_megapixels):
     # pixels.
     decoded = files.map(try_decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False).ignore_errors()
     found = {}
-    start = reported = time.monotonic()
+    progress, reported = Progress(len(names)), time.monotonic()
     for number, kinds in read_once(decoded).as_numpy_iterator():
         found[int(number)] = kinds
-        now = time.monotonic()
-        if now - reported > _REPORT_EVERY:
-            reported = now
-            left = (now - start) / len(found) * (len(names) - len(found))
-            logging.info("checking %s: %d of %d files, %d s left", root, len(found), len(names), left)
+        progress.update(len(found))
+        if time.monotonic() - reported > _REPORT_EVERY:
+            reported = time.monotonic()
+            print(f"checking {root}, files: {progress}", flush=True)
     _, deep, several = np.reshape([*found.values()], [-1, 3]).sum(0).tolist()
     return {
         "broken": [name for number, name in enumerate(names) if number not in found],

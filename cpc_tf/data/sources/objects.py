@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import boxes as box
-from cpc_tf.data.decoding.decode import image_size, orientation, stored_size
+from cpc_tf.data.decoding.decode import header, orientation, shown_size
 from cpc_tf.data.sources.annotation import Annotation, Format
 from cpc_tf.data.sources.boxes_layout import warn
 from cpc_tf.data.sources.source import NO_LABEL, read_once
@@ -62,7 +62,8 @@ def _placed(format, root, files, annotations, raw, owner):
 
     def geometry(name):
         encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
-        return image_size(encoded), stored_size(encoded), orientation(encoded)
+        stored, tag = header(encoded).size, orientation(encoded)
+        return shown_size(stored, tag), stored, tag
 
     images = tf.data.Dataset.from_tensor_slices(files)
     images = images.map(geometry, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

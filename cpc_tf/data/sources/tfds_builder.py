@@ -52,7 +52,7 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
     # What a killed preparation left; one that is under way writes all the time.
     folder, version = os.path.split(builder.data_dir)
     remove_leftovers(folder, re.escape(version) + r"\.incomplete\w+")
-    logging.info("preparing dataset %s in %s", builder.info.full_name, builder.data_dir)
+    print(f"preparing dataset {builder.info.full_name} in {builder.data_dir}", flush=True)
     try:
         with quiet(progress):
             builder.download_and_prepare()

@@ -34,6 +34,7 @@ def with_alpha(image):
     return image
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("image", "kind", "options"),
     [
@@ -78,6 +79,7 @@ def test_16_bits_lose_the_lower_8(channels):
     np.testing.assert_array_equal(pixels, np.broadcast_to((deep >> 8)[..., :3], [5, 7, 3]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "encoded",
     [
@@ -95,15 +97,16 @@ def test_16_bits_lose_the_lower_8(channels):
         encode(RGB, "TIFF")[:-200],
     ],
 )
-@pytest.mark.parametrize("least_side", [0, 10])
+@pytest.mark.parametrize("least_side", [0, 40])
 def test_broken_files_are_refused(encoded, least_side):
     with pytest.raises(tf.errors.InvalidArgumentError):
         decode(tf.constant(encoded), least_side)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("least_side", "shape"),
-    [(0, (80, 120)), (100, (80, 120)), (80, (80, 120)), (41, (80, 120)), (40, (40, 60)), (20, (20, 30)), (3, (10, 15))],
+    [(0, (80, 120)), (41, (80, 120)), (40, (40, 60)), (3, (10, 15))],
 )
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
 def test_large_jpegs_are_decoded_at_a_fraction(least_side, shape, mode):
@@ -115,9 +118,10 @@ def test_large_jpegs_are_decoded_at_a_fraction(least_side, shape, mode):
 
 
 def test_other_kinds_keep_their_size():
-    assert decode(tf.constant(encode(RGB, "PNG")), 4).shape == (36, 45, 3)
+    assert decode(tf.constant(encode(RGB, "PNG")), 3).shape == (36, 45, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "mode"),
     [("JPEG", "RGB"), ("JPEG", "L"), ("JPEG", "CMYK"), ("PNG", "RGB"), ("PNG", "LA"), ("BMP", "RGB"), ("GIF", "P")],

@@ -9,10 +9,10 @@ import tensorflow as tf
 from PIL import Image, ImageOps
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import GeometryConfig, ImageConfig
+from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.decoding import decode
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop
+from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
 from tests.data.samples import open_folder
@@ -66,7 +66,7 @@ KINDS = [
 @pytest.mark.slow
 def test_pictures_are_turned_as_they_are_shown():
     for kind, mode, options in KINDS:
-        for orientation in TURNS:
+        for orientation in TURNS if options == {} else (2, 6):
             encoded = save(PICTURE.convert(mode), kind, orientation, **options)
             pixels = PIXELS(encoded)
             np.testing.assert_array_equal(pixels, shown(encoded), f"{kind} {mode} {options} {orientation}")
@@ -151,16 +151,13 @@ def turned_and_upright(tmp_path_factory):
 
 NONE = AugmentConfig(augment="none")
 GRID = GeometryConfig(resize=24, image_size=20, patch_size=8, patch_stride=4)
-CROP = ImageConfig(resize=24, image_size=20)
 
 
 @pytest.mark.slow
 def test_training_and_evaluation_see_turned_pictures_upright(turned_and_upright):
     for batches in (
         lambda source: pipeline.batches(source, PatchGrid(), GRID, NONE, global_batch=8, seed=0).take(1),
-        lambda source: pipeline.batches(source, RandomSizedCrop(), CROP, NONE, global_batch=8, seed=0).take(1),
         lambda source: pipeline.plain_patches(source, GRID, 4),
-        lambda source: pipeline.plain_images(source, GRID, 4),
     ):
         for turned, upright in zip(*map(batches, turned_and_upright)):
             for key, values in upright.items():

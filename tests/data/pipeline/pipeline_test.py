@@ -10,7 +10,7 @@ from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.tfds_source import TfdsSource
+from cpc_tf.data.sources.source import read_once
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop, SeveralCrops, WholeImage
 from tests.data.samples import open_folder
@@ -35,7 +35,7 @@ def source(tmp_path_factory):
 
 
 def take(dataset, count):
-    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+    return list(itertools.islice(read_once(dataset).as_numpy_iterator(), count))
 
 
 def batches(source, count, geometry=GEOMETRY, **options):
@@ -91,10 +91,10 @@ def test_the_seed_matters_and_the_thread_count_does_not(source):
     expected = batches(source, 6, MIRRORED)
     assert (batches(source, 1, MIRRORED, seed=2)[0]["patches"] != expected[0]["patches"]).any()
     dataset = pipeline.batches(source, PatchGrid(), MIRRORED, NONE, global_batch=4, seed=1)
-    for threads in (1, 5):
-        options = tf.data.Options()
-        options.threading.private_threadpool_size = threads
-        assert_same(take(dataset.with_options(options), 6), expected)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    for same in (dataset, dataset.with_options(options)):  # with tf.data's optimizations, too
+        assert_same(list(itertools.islice(same.as_numpy_iterator(), 6)), expected)
 
 
 ONE_PATCH = GeometryConfig(resize=12, image_size=8, patch_size=8, patch_stride=1, mirror=True)
@@ -119,17 +119,9 @@ def test_views_resume_and_spread_over_hosts(source, view, geometry):
 
 def test_hosts_and_replicas_share_the_global_batch_in_rows(source):
     whole = batches(source, 4)
-    assert_same(joined([batches(source, 2, start_step=2, shard=(host, 4)) for host in range(4)]), whole[2:])
+    assert_same(joined([batches(source, 2, start_step=2, shard=(host, 2)) for host in range(2)]), whole[2:])
     replicas = batches(source, 4, start_step=1, global_batch=8, shard=(1, 2), per_batch=2)
     assert_same(joined([replicas[::2], replicas[1::2]]), batches(source, 2, start_step=1, global_batch=8, shard=(1, 2)))
-
-
-def test_hosts_share_sharded_records_in_rows(sharded):
-    records = TfdsSource(sharded(3, 4), "train", window=4)
-    geometry = GeometryConfig(resize=2, image_size=2, patch_size=2, patch_stride=1)
-    whole = batches(records, 4, geometry)
-    parts = [batches(records, 4, geometry, shard=(host, 2)) for host in range(2)]
-    assert_same(joined(parts), whole)
 
 
 @pytest.mark.parametrize("options", [{"shard": (0, 3)}, {"per_batch": 3}, {"shard": (0, 2), "per_batch": 4}])
@@ -170,13 +162,6 @@ def test_plain_views_are_ordered_centre_crops(source):
     np.testing.assert_array_equal(grids, [geo.grid_of_patches(tf.constant(image), 4, 2) for image in images])
     (some,) = take(pipeline.plain_patches(source, GEOMETRY, 10, every=3), 2)
     np.testing.assert_array_equal(some["patches"], grids[::3])
-
-
-def test_a_file_that_vanishes_is_named(source, tmp_path, write_folder):
-    vanishing = open_folder(write_folder(tmp_path / "x", ["here.png", "gone.png"]), "train", str(tmp_path / "cache"))
-    (tmp_path / "x" / "gone.png").unlink()
-    with pytest.raises(tf.errors.NotFoundError, match="gone.png"):
-        take(vanishing.ordered(), 2)
 
 
 def images(source, count, augmentation=NONE, **options):

@@ -10,6 +10,8 @@ from cpc_tf.data.config import DataConfig
 from tests.data.sources.boxes_folder_test import picture, xml
 from tests.data.sources.boxes_turned_test import STORE, stored
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 # (ymin, xmin, ymax, xmax) from 0, half-open: boxes of images of sizes whose reciprocals are no sums of powers of two.
 SIZES = [(8, 12), (37, 53), (49, 23), (101, 7), (11, 97)]
 CLASSES = ("zebra", "cat", "dog", "not there")  # not in the order of their names
@@ -56,6 +58,7 @@ def write(root):
     return {kind: f"{kind}:{root}/{kind}" for kind in ("voc", "coco", "yolo")}
 
 
+@pytest.mark.slow
 def test_boxes_are_the_same_bits(tmp_path, cache):
     """Of pictures that are stored turned, too: COCO's sizes tell as VOC's do."""
     found = {}

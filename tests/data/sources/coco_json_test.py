@@ -10,6 +10,8 @@ from cpc_tf.data.sources import coco_json
 from cpc_tf.settings import ConfigError
 from tests.data.sources.boxes_folder_test import HEIGHT, WIDTH, contents, names, picture
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 CAT, DOG = {"id": 1, "name": "cat"}, {"id": 90, "name": "dog"}
 OURS = [2.0, 1.0, 6.0, 5.0]  # of the box below
 
@@ -56,6 +58,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(write, warnings, layout):
     files = {"annotations/captions_train2017.json": "[]"} if layout.startswith("2017") else {}
@@ -71,6 +74,7 @@ def test_layouts(write, warnings, layout):
     assert warnings == []
 
 
+@pytest.mark.slow
 def test_a_file_alone_is_train(write):
     files = {"annotations/mine.json": one("a.png"), "images/a.png": picture(1), "images/b.png": picture(2)}
     for at in ("", "annotations/mine.json"):
@@ -79,6 +83,7 @@ def test_a_file_alone_is_train(write):
         write({}, "train", "gone.json")
 
 
+@pytest.mark.slow
 def test_crowds_are_difficult_and_images_without_boxes_negatives(write, warnings):
     annotations = [box(1), box(1, 90, (0, 0, 99, 99.5), iscrowd=1)]
     files = {"a.png": picture(1), "b.png": picture(2), "c.png": picture(3)}
@@ -90,6 +95,7 @@ def test_crowds_are_difficult_and_images_without_boxes_negatives(write, warnings
     assert negatives.endswith("1 of 2 images have no objects, 0 of them no annotation: b.png")
 
 
+@pytest.mark.slow
 def test_an_image_in_two_files_has_its_boxes_once(write, warnings):
     both = coco([image(1, "a.png"), image(2, "b.png")], [box(1), box(2, 90)])
     files = {"train.json": one("a.png"), "trainval.json": both, "a.png": picture(1), "b.png": picture(2)}
@@ -99,6 +105,7 @@ def test_an_image_in_two_files_has_its_boxes_once(write, warnings):
     assert warnings[0].endswith("1 of 2 images have other boxes in a JSON file before it, which count: a")
 
 
+@pytest.mark.slow
 def test_bad_boxes_are_left_out_and_counted(write, warnings):
     bad = [
         box(1, bbox=(1, 1, 0, 4)),  # no width
@@ -141,6 +148,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_read_is_refused(write, case):
     files, message = REFUSED[case]
@@ -149,16 +157,24 @@ def test_what_cannot_be_read_is_refused(write, case):
     assert str(error.value).isprintable()
 
 
-@pytest.mark.parametrize("strange", [None, [], {"a": [1]}, "\ud800", 10**400, -1, True, "1 "])
+STRANGE = [None, [], {"a": [1]}, "\ud800", 10**400, -1, True, "1 "]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strange", STRANGE[:2] + [STRANGE])
 def test_strange_values_are_no_crash(write, strange):
-    hostile = [box(strange), box(1, strange), box(1, bbox=[strange] * 4), box(1, iscrowd=strange), {"bbox": strange}]
-    images = [image(1, "a.png"), image(strange, "a.png", height=strange)]
-    content = coco(images, [*[box(1)] * 300, *hostile], [CAT, {"id": strange, "name": strange}])
-    source = write({**A, "x.json": content})
-    assert set(contents(source)[0][2]) <= {0, 1}
+    values = strange if strange is STRANGE else [strange]
+    hostile, images, categories = [], [image(1, "a.png")], [CAT]
+    for each in values:
+        hostile += [box(each), box(1, each), box(1, bbox=[each] * 4), box(1, iscrowd=each), {"bbox": each}]
+        images.append(image(each, "a.png", height=each))
+        categories.append({"id": each, "name": each})
+    source = write({**A, "x.json": coco(images, [*[box(1)] * 300 * len(values), *hostile], categories)})
+    assert set(contents(source)[0][2]) <= set(range(len(values) + 1))
     assert all(name.isprintable() for name in source.class_names)
 
 
+@pytest.mark.slow
 def test_images_of_one_name_but_for_the_ending_are_two(write):
     images = [image(1, "a.png"), image(2, "a.jpg")]
     files = {**A, "a.jpg": picture(2, "jpg"), "x.json": coco(images, [box(1), box(2, 90)])}

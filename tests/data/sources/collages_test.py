@@ -28,6 +28,7 @@ def plain_colours(split):
         yield Image.new("RGB", (300, 300), tuple(colour))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_objects_are_in_their_boxes_and_nowhere_else(monkeypatch, split):
     monkeypatch.setattr(photos, "regions", lambda split: list(plain_colours(split)))
@@ -106,6 +107,7 @@ def test_covered():
     assert collages._covered((0, 0, 10, 10), (20, 20, 30, 30)) == 0
 
 
+@pytest.mark.slow
 def test_prepared_splits(builder):
     train, test = (VocRecords(builder, split, window=100) for split in ("train", "test"))
     assert (train.num_examples, test.num_examples) == (39, 13)
@@ -116,6 +118,7 @@ def test_prepared_splits(builder):
     assert isinstance(builder.info.features["objects"].feature["bbox"], tfds.features.BBoxFeature)
 
 
+@pytest.mark.slow
 def test_images_are_the_same_always(builder):
     digest = hashlib.sha256()
     for split in ("train", "test"):
@@ -125,6 +128,7 @@ def test_images_are_the_same_always(builder):
     assert digest.hexdigest()[:16] == "1ea892c6eb6c4b9a", "new pixels need a new VERSION"
 
 
+@pytest.mark.slow
 def test_size_of_one_split_does_not_change_the_other(builder):
     few = [example for _, example in collages._examples("train", 5, seed=0)]
     wanted = {example["image/filename"][:-4]: example["image"] for example in few}

@@ -11,6 +11,8 @@ from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.settings import ConfigError
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 CLASSES = [f"{name}/{i}.png" for name, count in (("cat", 10), ("dog", 5)) for i in range(count)]
 FLAT = [f"{i}.png" for i in range(40)]
 TABLE = "".join(f"{i}.png,{'cat' if i < 10 else 'dog'}\n" for i in range(20))
@@ -149,6 +151,8 @@ def test_a_pool_of_labelled_pictures_alone(pictures, tmp_path):
     assert "12 images without labels: labels are not used" in said
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("checked")
 def test_broken_files_of_a_pool_name_both_folders(pictures, tmp_path, write_folder):
     other = write_folder(tmp_path / "other", ["1.png"])
     (tmp_path / "other/2.png").write_bytes(b"no")

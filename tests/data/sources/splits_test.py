@@ -21,6 +21,8 @@ from cpc_tf.settings import ConfigError
 from tests import samples
 from tests.data.samples import encode
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 TWO = ["train/cat", "train/dog", "val/cat", "val/dog"]
 
 
@@ -138,6 +140,8 @@ def test_a_classifier_refuses_in_one_line(opened, case):
     assert str(error.value).isprintable()
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("checked")
 def test_a_class_whose_files_are_all_broken_is_refused(tmp_path):
     root = write(tmp_path / "x", TWO, 100)
     write(root, ["train/emu", "val/emu"], 1)
@@ -158,6 +162,7 @@ def test_a_class_that_is_a_link_counts(opened, tmp_path):
     assert 'one class: "CAT" is "cat" in val' in pair.summary
 
 
+@pytest.mark.slow
 def test_efficient_compares_and_says_too(tmp_path, monkeypatch, capsys):
     root = write(tmp_path / "x", ["train/CAT", "train/dog", "val/cat", "val/dog", "val/emu"])
     more = f"--dataset=folder:{root}", "--test_split=val", "--encoder=pixels", "--backbone=tiny"
@@ -184,6 +189,7 @@ def boxes(tmp_path, name):
     return cli.parse(DetectConfig, flags(tmp_path, f"--dataset=voc:{root}", "--encoder=random", "--batch_size=1"))
 
 
+@pytest.mark.slow
 def test_detect_refuses_a_class_that_only_the_test_has(tmp_path):
     said = r"^--test_split=test: objects of 1 class .*: disc \(1\); only --split=train has"
     with pytest.raises(ConfigError, match=said):
@@ -191,6 +197,7 @@ def test_detect_refuses_a_class_that_only_the_test_has(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_detect_matches_spellings(tmp_path):
     """Both splits number the classes alike, and the boxes stay."""
     *sources, _, _, told = detect.open_pair(boxes(tmp_path, "Square"))

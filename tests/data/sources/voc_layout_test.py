@@ -10,6 +10,8 @@ from cpc_tf.data.sources import boxes_layout, tree, voc_layout
 from cpc_tf.settings import ConfigError
 from tests.data.sources.boxes_folder_test import ONE, contents, images, names, picture, write, xml  # noqa: F401
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 # Layouts: images of a split {s} by the name {n}, and their XML.
 WITH_SPLITS = [
     ("{s}/{n}.png", "{s}/{n}.xml"),
@@ -62,6 +64,7 @@ def test_lists_are_splits(tmp_path, layout):
     assert boxes_layout.read_list(str(path), found) == sorted(found)
 
 
+@pytest.mark.slow
 def test_images_and_xml_side_by_side_in_splits(write, images, warnings):  # noqa: F811
     files = {}
     for number, split in enumerate(("train", "valid", "test")):
@@ -81,16 +84,19 @@ def pairs(*places):
     return {f"{p}{end}": picture(1) if end == ".png" else xml(ONE) for p in places for end in (".png", ".xml")}
 
 
+@pytest.mark.slow
 def test_images_beside_the_folders_of_splits_are_named(write, warnings):  # noqa: F811
     assert names(write(pairs("train/a", "val/a", "b"))) == ["train/a"]
     (line,) = warnings
     assert line.endswith("/voc: 1 of 3 images are beside the folders of the splits and are left out: b.png")
 
 
+@pytest.mark.slow
 def test_one_split_folder(write):  # noqa: F811
     assert names(write(pairs("train/a"))) == ["train/a"]
 
 
+@pytest.mark.slow
 def test_lists_at_the_top(write):  # noqa: F811
     lists = {"trainval.txt": "JPEGImages/b.png Annotations/b.xml", "valid.txt": "a.png", "classes.txt": "cat"}
     files = {f"JPEGImages/{n}.png": picture(1) for n in "ab"} | {f"Annotations/{n}.xml": xml(ONE) for n in "ab"}
@@ -107,6 +113,7 @@ def test_a_folder_of_folders_in_the_layout(write):  # noqa: F811
         write({**files, "VOC2007/ImageSets/Main/train.txt": "a"})
 
 
+@pytest.mark.slow
 def test_images_that_do_not_count_are_named(write, warnings):  # noqa: F811
     files = {"JPEGImages/a.png": picture(1), "Annotations/a.xml": xml(ONE)}
     # Masks are expected there and not named.

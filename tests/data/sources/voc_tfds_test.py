@@ -60,6 +60,7 @@ def open_voc(data_dir, split):
     return catalog.open_detection_source(data, split)
 
 
+@pytest.mark.slow
 def test_boxes_are_ours(data_dir):
     source = open_voc(data_dir, "train")
     assert source.class_names == voc._VOC_LABELS
@@ -75,6 +76,7 @@ def test_boxes_are_ours(data_dir):
         assert found[name][1:] == (names, difficult)
 
 
+@pytest.mark.slow
 def test_stream_goes_on_where_it_was(data_dir):
     source = open_voc(data_dir, "train+validation")
     assert source.num_examples == 8

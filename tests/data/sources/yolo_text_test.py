@@ -9,6 +9,8 @@ from cpc_tf.data.sources import yolo_names, yolo_text
 from cpc_tf.settings import ConfigError
 from tests.data.sources.boxes_folder_test import HEIGHT, WIDTH, contents, names, picture
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 ROW = f"1 {4 / WIDTH!r} {3.5 / HEIGHT!r} {4 / WIDTH!r} {5 / HEIGHT!r}"
 OURS = [1.0, 2.0, 6.0, 6.0]  # of that row
 
@@ -56,6 +58,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(write, warnings, layout):
     image, text, files = LAYOUTS[layout]
@@ -70,6 +73,7 @@ def test_layouts(write, warnings, layout):
     assert warnings == []
 
 
+@pytest.mark.slow
 def test_places_that_are_not_there_are_not_taken_for_others(write, warnings):
     """Nor does `images`, which holds both splits, stand for train/images."""
     files = {f"images/{s}/{s}.png": picture(1) for s in ("train", "test")}
@@ -82,6 +86,7 @@ def test_places_that_are_not_there_are_not_taken_for_others(write, warnings):
     assert "/yolo: 1 of 2 images are in no split of data.yaml and are left out: images/test/test.png" in warnings[1]
 
 
+@pytest.mark.slow
 def test_without_names_and_splits(write, warnings):
     files = {"a.png": picture(1), "a.txt": f"{ROW}\n10.0 0.5 0.5 1 1", "b.png": picture(2), "readme.txt": "boxes of b"}
     source = write({**files, "classes.txt": "\n"})
@@ -91,6 +96,7 @@ def test_without_names_and_splits(write, warnings):
     assert negatives.endswith("1 of 2 images have no objects, 1 of them no annotation: b.png")
 
 
+@pytest.mark.slow
 def test_bad_lines_are_left_out_and_counted(write, warnings):
     bad = [
         "1 0.5 0.5 0 0.5",  # no width
@@ -110,6 +116,7 @@ def test_bad_lines_are_left_out_and_counted(write, warnings):
     assert "3 of 9 boxes have no area within the image and are left out: images/a.png" in areas
 
 
+@pytest.mark.slow
 def test_polygons_and_keypoints(write, warnings):
     polygon = "0 0.25 0.5 0.5 0.125 0.75 0.5 0.5 0.875"
     edges = [0.125 * HEIGHT, 0.25 * WIDTH, 0.875 * HEIGHT, 0.75 * WIDTH]

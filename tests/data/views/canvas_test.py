@@ -19,6 +19,7 @@ def views(count=600, **changes):
     return CanvasView(*map(np.array, zip(*(draw(tf.constant(i, tf.int64)) for i in range(count)))))
 
 
+@pytest.mark.slow
 def test_draws_are_uniform_and_independent():
     drawn = views(area_scale=2.0)
     assert drawn.area.min() >= 200
@@ -35,6 +36,7 @@ def test_draws_are_a_function_of_seed_and_counter():
     assert len(set(views(20).area)) == 20
 
 
+@pytest.mark.slow
 def test_what_is_switched_off_does_not_happen():
     assert not views(50, canvas_mirror=False).mirrored.any()
     for probability, kept in ((0.0, {-1}), (1.0, {0, 1, 2})):

@@ -48,6 +48,7 @@ def test_resize_enlarges_a_ramp_to_a_ramp(shape):
     assert np.ptp(pixels.numpy(), axis=0).max() == 0
 
 
+@pytest.mark.slow
 def test_random_crop_is_a_part_of_the_image():
     pixels = np.arange(6 * 6 * 3, dtype=np.uint8).reshape(6, 6, 3)
     corners = collections.Counter()
@@ -73,12 +74,12 @@ def test_centre_crop(side, start):
 def test_mirror_exchanges_left_and_right_in_half_of_the_cases():
     pixels = image(3, 4)
     mirrored = 0
-    for counter in range(400):
+    for counter in range(100):
         result = geometry.mirror(tf.constant(pixels), 1, counter).numpy()
         flipped = (result == pixels[:, ::-1]).all()
         assert flipped or (result == pixels).all()
         mirrored += flipped
-    assert 160 < mirrored < 240
+    assert 30 < mirrored < 70
 
 
 @pytest.mark.parametrize(("side", "patch", "stride"), [(260, 80, 36), (64, 16, 8), (8, 4, 4), (7, 3, 2), (5, 5, 1)])
@@ -99,6 +100,7 @@ def _coordinates(height, width):
     return np.stack([rows, columns, 0 * rows], -1).round().astype(np.uint8)
 
 
+@pytest.mark.slow
 def test_random_sized_crops_keep_area_and_aspect_within_bounds():
     pixels, height, width = _coordinates(120, 160), 120, 160
     crop = tf.function(lambda counter: geometry.random_sized_crop(tf.constant(pixels), 100, 0.25, 4 / 3, 5, counter))
@@ -175,6 +177,7 @@ def test_a_strip_is_cropped_to_its_middle():
     assert found[-1, 0, 0] <= 51
 
 
+@pytest.mark.slow
 def test_crops_of_an_image_that_is_no_square():
     pixels = image(6, 9)
     assert np.array_equal(geometry.centre_crop(tf.constant(pixels), 4), pixels[1:5, 2:6])

@@ -23,18 +23,21 @@ def cut(view, counter=3, augmentation=NONE, geometry=GEOMETRY, seed=1):
     return result.numpy()
 
 
+@pytest.mark.slow
 def test_a_whole_image_is_the_only_patch_of_the_grid():
     np.testing.assert_array_equal(cut(WholeImage()), cut(PatchGrid())[0, 0])
     full = AugmentConfig()
     np.testing.assert_array_equal(cut(WholeImage(), augmentation=full), cut(PatchGrid(), augmentation=full)[0, 0])
 
 
+@pytest.mark.slow
 def test_crops_are_those_of_their_keys():
     for index, crop in enumerate(cut(SeveralCrops(3, least_area=0.3))):
         wanted = geo.random_sized_crop(tf.constant(PIXELS), 8, 0.3, 4 / 3, 1, 3, index)
         np.testing.assert_array_equal(crop, geo.mirror(wanted, 1, 3, index))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("augmentation", [NONE, AugmentConfig()])
 def test_crops_differ_from_each_other_by_counter_and_by_seed(augmentation):
     crops = cut(SeveralCrops(2), augmentation=augmentation)

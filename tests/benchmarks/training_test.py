@@ -1,7 +1,5 @@
 """The benchmarks of training: what they count, fit, draw and print."""
 
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,58 +28,46 @@ def test_arithmetic_is_counted_from_shapes():
     assert train_step.arithmetic(graph) == 3 * convolution + 2 * product
 
 
-def test_the_table_is_of_ratios_within_rounds(monkeypatch, capsys):
-    for name, value in {"_ROUNDS": 2, "_TORCH": "python", "_SET": []}.items():
-        monkeypatch.setattr(train_step, name, types.SimpleNamespace(value=value))
-    rounds = iter([1, 2])
-    number = 0
-
-    def child(what, precision):
-        nonlocal number
-        if what == "peak":
-            return {"gflops": 100.0}
-        if precision == "bfloat16":
-            number = next(rounds)
-        return {"ms": 100.0 * number, "gflop": 2.0 * number}
-
-    def peer(command, parse=True):
-        if "--compile" in command or (number == 1 and "--precision=f32" in command):
-            raise train_step.ChildFailed("no PyTorch")
-        return {"ms": 300.0 * number}
-
-    monkeypatch.setattr(train_step, "_run_child", child)
-    monkeypatch.setattr(train_step, "_run", peer)
-    monkeypatch.setattr(train_step, "_train", lambda encoder: {"ms": 125.0 * number})
-    train_step._table("small")
+def test_the_table_is_of_ratios_within_rounds(capsys):
+    ours = [{"ms": 100.0 * number, "gflop": 2.0 * number, "share": 0.2} for number in (1, 2)]
+    peer = [{}, {"ms": 600.0}]  # failed in the first round
+    rounds = [
+        {
+            **dict.fromkeys(train_step.OURS, one),
+            train_step.WHOLE: {"ms": 1.25 * one["ms"]},
+            "PyTorch, bfloat16": {"ms": 3 * one["ms"]},
+            "PyTorch, float32": other,
+            "PyTorch, bfloat16, compiled": {},
+        }
+        for one, other in zip(ours, peer)
+    ]
+    train_step.table(rounds, "small")
     rows = dict(line[2:].split(" |", 1) for line in capsys.readouterr().out.splitlines() if line.startswith("| "))
     assert rows["ours, bfloat16"] == " 150 | 213 | 1.00 | 0.20 |"
     assert rows["ours, bfloat16, files to weights"] == " 188 | 171 | 1.25 | - |"
     assert rows["PyTorch, bfloat16"] == " 450 | 71 | 3.00 | - |"
-    assert rows["PyTorch, float32"] == " 600 | 53 | 3.00 | - |"  # of the round in which it did not fail
+    assert rows["PyTorch, float32"] == " 600 | 53 | 3.00 | - |"
     assert rows["PyTorch, bfloat16, compiled"] == " - | - | - | - |"
 
 
-def test_a_step_runs_our_operations():
-    step, graph = train_step.make_step("tiny", "bfloat16", ["--batch_size=2", "--directions=1", "--context_blocks=1"])
+# The preset's pre-training on 2 x 2 patches, with the `tiny_encoder`.
+SMALL = ["--resize=28", "--image_size=28", "--batch_size=2", "--directions=1", "--context_blocks=1", "--context_dim=8"]
+SMALL += ["--steps_to_ignore=0", "--steps_to_predict=1"]
+
+
+def test_a_step_runs_our_operations(tiny_encoder):
+    step, graph = train_step.make_step("small", "bfloat16", SMALL)
     assert np.isfinite(step())
-    assert train_step.arithmetic(graph) > 1e7
+    assert train_step.arithmetic(graph) > 1e5
     used = {operation.type for operation in graph.get_operations()}
     used |= {node.op for function in graph.as_graph_def().library.function for node in function.node_def}
     assert {"CpcNormRelu", "CpcNormReluGrad", "CpcIm2col"} <= used
 
 
-def test_presets_with_the_same_input_share_a_row(monkeypatch, capsys):
+def test_presets_with_the_same_input_are_measured_once():
     presets = [f"flags/ablation/pretrain_{name}.flags" for name in ("2_mc", "3_bu", "5_rc")]
-    measured = []
-    values = {"_ONLY": presets, "_MEASURE": "", "_RATE": 1000.0, "_SECONDS": 0.1, "_PICTURES": "", "_TEST": False}
-    for name, value in values.items():
-        monkeypatch.setattr(input_benchmark, name, types.SimpleNamespace(value=value))
-    monkeypatch.setattr(input_benchmark, "_run_child", lambda preset: measured.append(preset) or 400.0)
-    input_benchmark.main([])
-    assert measured == [presets[0], presets[2]]
-    assert "| ablation/pretrain_2_mc, ablation/pretrain_3_bu | 400 | 2.5 |" in capsys.readouterr().out
-    monkeypatch.setattr(input_benchmark.os, "sched_setaffinity", lambda *_: None)
-    assert input_benchmark._measure(presets[0]) > 0
+    assert input_benchmark.by_input(presets) == [presets[:2], presets[2:]]
+    assert input_benchmark.measure("flags/photos/pretrain_rotation.flags", seconds=0.1) > 0  # nothing is augmented
 
 
 def test_scaling_fits_lines(monkeypatch, tmp_path, capsys):
@@ -91,8 +77,7 @@ def test_scaling_fits_lines(monkeypatch, tmp_path, capsys):
         return {"ms": 10 + patches / 100, "gflop": {"tiny": 1.0, "small": 2.0, "medium": 9.0}[encoder]}
 
     monkeypatch.setattr(train_step, "measure", measure)
-    monkeypatch.setattr(scaling, "_DRAWING", types.SimpleNamespace(value=str(tmp_path / "scaling.png")))
-    scaling.main([])
+    scaling.table(str(tmp_path / "scaling.png"))
     printed = capsys.readouterr().out
     assert "| images | 8: 12, 16: 14, 32: 18, 64: 26, 128: 42 | 10 + 0.25 x | 0 % |" in printed
     assert "| patches of an image | 9: 13, 16: 15, 25: 18, 36: 22, 49: 26 | 10 + 0.32 x | 0 % |" in printed
@@ -110,8 +95,7 @@ def test_what_fits_is_the_largest_power_of_two_below_the_line():
 
 
 def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_encoder):
-    words = ["--dataset=photos", "--encoder=tiny", "--image_size=16", "--patch_size=8", "--patch_stride=4"]
-    words += ["--batch_size=6", "--directions=1", "--steps_to_ignore=0", "--steps_to_predict=1", "--context_blocks=1"]
+    words = ["--dataset=photos", "--encoder=small", "--patch_size=16", "--patch_stride=12", *SMALL, "--batch_size=6"]
     found = memory.write_program(str(tmp_path / "program"), 2, words)
     assert found["batch"] == 6
     parameters = found["weights"] / 4
