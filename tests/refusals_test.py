@@ -26,6 +26,8 @@ FUNCTIONS = {
     "report": "cpc_tf.report.page:report",
 }
 
+PIXELS = "--encoder=pixels --dataset=folder:PICTURES --test_split=val --workdir=EMPTY/run"
+
 TABLE = [
     # ---- flags and flag files
     ("pretrain", "--batch_size=many", r"^--batch_size=many: must be a whole number \(default 512\)$"),
@@ -37,8 +39,50 @@ TABLE = [
     # ---- augmentation
     # ---- encoders and modules
     # ---- pre-training and objectives
+    ("pretrain", "--recompute --norm=batch", "^--recompute: with --norm=batch .* twice; leave it out, or take another"),
+    (
+        "pretrain",
+        "--objective=rotation --negative_images=2 --image_size=24 --resize=24 --patch_size=24",
+        "^--negative_images=2: --objective=rotation has no negatives; leave it",
+    ),
+    (
+        "pretrain",
+        "--dataset=folder:PICTURES --split=train --workdir=EMPTY/run --batch_size=4 --negative_images=3",
+        "^--negative_images=3: --batch_size=4 cannot be divided into groups of so many; 1, 2, 4 would do$",
+    ),
     # ---- linear
     # ---- efficient
+    ("efficient", "--encoder=random --backbone=resnet50_v2,resnet", "^--backbone=.*: must be of .*resnet50_v2"),
+    ("efficient", "--encoder=random --backbone=small,tiny", "^--backbone=small,tiny: several are for --encoder=pixels"),
+    ("efficient", "--patience=3 --held_out=0", "^--patience=3: needs held-out labels"),
+    ("efficient", f"{PIXELS} --label_fraction=0.1", "^--label_fraction=0.1: leaves none of the 2 labels of class"),
+    ("efficient", f"{PIXELS} --test_split=nowhere", "^--test_split=nowhere"),
+    ("efficient", "--propagation=vat --encoder=hub", "^--propagation=vat: a frozen encoder's classifier learns from"),
+    (
+        "efficient",
+        "--propagation=pseudo_labels --encoder=pixels --patience=2 --held_out=0.2",
+        "^--propagation=pseudo_labels: their weight",
+    ),
+    (
+        "efficient",
+        "--propagation=uda --encoder=pixels --augment=none",
+        "^--propagation=uda: needs the transformations of --augment, which is none",
+    ),
+    (
+        "efficient",
+        "--propagation=vat --encoder=pixels --precision=float16",
+        "^--propagation=vat: the gradient of a picture is too small",
+    ),
+    (
+        "efficient",
+        "--encoder=pixels --unlabelled=x",
+        "^--unlabelled=x: goes with a folder of pictures with",
+    ),
+    (
+        "efficient",
+        "--encoder=pixels --unlabelled=x --labelled=y",
+        "^--unlabelled=x: a classifier learns from pictures without labels only",
+    ),
     # ---- detect
     # ---- training: strategies, batches, work directories
     # ---- export
