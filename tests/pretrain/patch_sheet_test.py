@@ -14,7 +14,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import replace
 from tests.augment import samples
 
-pytestmark = pytest.mark.drawn
+pytestmark = [pytest.mark.drawn, pytest.mark.slow]
 
 SMALL = {"resize": 40, "image_size": 32, "patch_size": 16, "patch_stride": 4}
 
