@@ -125,9 +125,51 @@ TABLE = [
         "--objective=relative_position --resize=32 --image_size=32 --patch_size=16 --patch_stride=16",
         "^--patch_stride=16: the grid has only 2 rows",
     ),
+    ("pretrain", "--recompute --norm=batch", "^--recompute: with --norm=batch .* twice; leave it out, or take another"),
+    (
+        "pretrain",
+        "--objective=rotation --negative_images=2 --image_size=24 --resize=24 --patch_size=24",
+        "^--negative_images=2: --objective=rotation has no negatives; leave it",
+    ),
+    (
+        "pretrain",
+        "--dataset=folder:PICTURES --split=train --workdir=EMPTY/run --batch_size=4 --negative_images=3",
+        "^--negative_images=3: --batch_size=4 cannot be divided into groups of so many; 1, 2, 4 would do$",
+    ),
     # ---- linear
     # ---- efficient
     ("efficient", "--crop_area=1e-320", "^--crop_area=1e-320: must be at least"),
+    ("efficient", "--encoder=random --backbone=resnet50_v2,resnet", "^--backbone=.*: must be of .*resnet50_v2"),
+    ("efficient", "--encoder=random --backbone=small,tiny", "^--backbone=small,tiny: several are for --encoder=pixels"),
+    ("efficient", "--patience=3 --held_out=0", "^--patience=3: needs held-out labels"),
+    ("efficient", f"{FEW_LABELS} --label_fraction=0.1", "^--label_fraction=0.1: leaves none of the 2 labels of class"),
+    ("efficient", f"{FEW_LABELS} --test_split=nowhere", "^--test_split=nowhere"),
+    ("efficient", "--propagation=vat --encoder=hub", "^--propagation=vat: a frozen encoder's classifier learns from"),
+    (
+        "efficient",
+        "--propagation=pseudo_labels --encoder=pixels --patience=2 --held_out=0.2",
+        "^--propagation=pseudo_labels: their weight",
+    ),
+    (
+        "efficient",
+        "--propagation=uda --encoder=pixels --augment=none",
+        "^--propagation=uda: needs the transformations of --augment, which is none",
+    ),
+    (
+        "efficient",
+        "--propagation=vat --encoder=pixels --precision=float16",
+        "^--propagation=vat: the gradient of a picture is too small",
+    ),
+    (
+        "efficient",
+        "--encoder=pixels --unlabelled=x",
+        "^--unlabelled=x: goes with a folder of pictures with",
+    ),
+    (
+        "efficient",
+        "--encoder=pixels --unlabelled=x --labelled=y",
+        "^--unlabelled=x: a classifier learns from pictures without labels only",
+    ),
     # ---- detect
     ("detect", "--anchor_sizes=nan", "^--anchor_sizes=nan: must be numbers .*, each a finite number"),
     ("detect", "--anchor_sizes=0.1,-1", "^--anchor_sizes=0.1,-1: must be numbers .*, each above 0"),

@@ -34,7 +34,9 @@ def test_each_class_gives_its_part(fraction, wanted):
 
 
 def test_labels_per_class():
-    assert counts(choose(labels_per_class=5).chosen) == [5, 5, 5]
+    labels = choose(labels_per_class=5)
+    assert counts(labels.chosen) == [5, 5, 5]
+    assert labels.fraction == 15 / 137
 
 
 def test_smaller_parts_lie_in_larger_ones():
@@ -48,21 +50,16 @@ def test_another_seed_chooses_others():
     np.testing.assert_array_equal(one, choose(label_fraction=0.5, seed=0).chosen)
 
 
-def test_a_class_without_a_label_is_an_error_that_names_it():
-    with pytest.raises(ConfigError, match=r"--label_fraction=0.05: leaves none of the 7 labels of class few"):
+def test_a_class_without_a_label_is_an_error_that_names_it_and_the_way_out():
+    with pytest.raises(ConfigError, match="--label_fraction=0.05: leaves none of the 7 labels of class few") as error:
         choose(label_fraction=0.05)
+    least = float(str(error.value).split("gives one is ")[1].split(",")[0])
+    assert counts(choose(label_fraction=least).chosen)[2] == 1
     with pytest.raises(ConfigError, match=r"--labels_per_class=8: class few has only 7"):
         choose(labels_per_class=8)
     for settings in ({}, {"labels_per_class": 1}):
         with pytest.raises(ConfigError, match="class nothing has no examples"):
             choose((*NAMES, "nothing"), **settings)
-
-
-def test_the_way_out_of_too_small_a_fraction_works():
-    with pytest.raises(ConfigError) as error:
-        choose(label_fraction=0.05)
-    least = float(str(error.value).split("gives one is ")[1].split(",")[0])
-    assert counts(choose(label_fraction=least).chosen)[2] == 1
 
 
 def test_held_out_labels_are_none_of_those_that_are_fitted():
@@ -76,19 +73,12 @@ def test_held_out_labels_are_none_of_those_that_are_fitted():
 def test_nothing_is_held_out_of_single_labels_or_if_nothing_is_asked_for(settings):
     labels = choose(**settings)
     assert labels.fit is labels.held_out is None
+    assert json.loads(labels.to_json()) == {"chosen": labels.chosen.tolist(), "held_out": []}
 
 
 def test_at_least_one_of_a_class_is_held_out():
     labels = choose(labels_per_class=2, held_out=0.1)
     assert counts(labels.fit) == counts(labels.held_out) == [1, 1, 1]
-
-
-def test_what_a_run_records_of_its_labels():
-    saved = json.loads(choose(label_fraction=0.5, held_out=0.2).to_json())
-    assert (len(saved["chosen"]), len(saved["held_out"])) == (69, 14)
-    single = choose(labels_per_class=1)
-    assert single.fraction == 3 / 137
-    assert json.loads(single.to_json())["held_out"] == []
 
 
 class TestSeveralLabels:

@@ -1,4 +1,7 @@
-"""Phases that share an encoder: each starts from its values as they came."""
+"""Phases that share an encoder: each starts from its values as they came, and goes on after a kill."""
+
+import shutil
+import types
 
 import numpy as np
 import pytest
@@ -6,37 +9,41 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.efficient import phases
+from cpc_tf.efficient.classifier import FROZEN, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
-from tests import samples
+from cpc_tf.training.checkpoint import Checkpoints
 
 pytestmark = pytest.mark.slow
 FLAGS = """
     --test_split=val --resize=16 --image_size=16 --augment=none --encoder=random --backbone=tiny --head_blocks=0
-    --batch_size=4 --cached_views=1 --train_steps=1 --finetune_steps=2 --encoder_adam=paper --held_out=0
-    --strategy=single
+    --batch_size=4 --finetune_steps=2 --encoder_adam=paper --held_out=0 --strategy=single
+    --steps_per_loop=1 --checkpoint_every=1
 """.split()
 
 
-@pytest.fixture
-def run(tmp_path):
-    """(settings, phases, the trained first phase) on a new network."""
-    folder = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
-    here = [f"--dataset=folder:{folder}", f"--workdir={tmp_path}/run"]
-    config = cli.parse(EfficientConfig, [*FLAGS, *here, f"--data_dir={tmp_path}/cache"])
+def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(folder, tmp_path, monkeypatch):
+    here = [f"--dataset=folder:{folder}", f"--workdir={tmp_path}/run", f"--data_dir={tmp_path}/cache"]
+    config = cli.parse(EfficientConfig, [*FLAGS, *here])
     made = prepare(config, tf.distribute.get_strategy())[1]
-    return config, made, made.first(phases.folder(config, "frozen"), "chosen")
-
-
-def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(run):
-    config, made, first = run
     came = [variable.numpy() for variable in made.encoder.trainable_variables]
+    frozen = types.SimpleNamespace(classifier=build_classifier(config, FROZEN, made.encoder.map_shape(16), 3))
 
     def tuned(name, steps):
-        return made.fine_tune(phases.folder(config, name), first, "chosen", steps)[0]
+        return made.fine_tune(phases.folder(config, name), frozen, "chosen", steps)[0]
 
-    tuned("one", 2)
+    def saving(*arguments, save=Checkpoints.save, **options):
+        save(*arguments, **options)
+        if not (tmp_path / "run/killed").exists():
+            shutil.copytree(tmp_path / "run/one", tmp_path / "run/killed")
+
+    monkeypatch.setattr(Checkpoints, "save", saving)
+    first = tuned("one", 2)
+    ends = [variable.numpy() for variable in (*first.trained, *first.average.averages)]
     assert any(not np.array_equal(v, before) for v, before in zip(made.encoder.trainable_variables, came))
+    resumed = tuned("killed", 2)
+    for variable, end in zip((*resumed.trained, *resumed.average.averages), ends):
+        np.testing.assert_array_equal(variable, end)
     second = tuned("two", 0)
     for variable, average, before in zip(made.encoder.trainable_variables, second.average.averages, came):
         np.testing.assert_array_equal(variable, before)

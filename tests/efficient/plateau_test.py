@@ -4,7 +4,7 @@ import pytest
 
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.plateau import Length, evaluate_every, plateau
-from cpc_tf.settings import ConfigError, replace
+from cpc_tf.settings import replace
 
 
 def found(scores, patience=2, drops=True):
@@ -54,8 +54,3 @@ def test_without_patience_there_is_no_plateau():
 )
 def test_evaluations_are_epochs_apart_but_not_too_often_and_four_at_least(longest, images, wanted):
     assert evaluate_every(replace(EfficientConfig(), batch_size=512), longest, images) == wanted
-
-
-def test_without_held_out_labels_it_is_refused():
-    with pytest.raises(ConfigError, match="--patience=3: needs held-out labels"):
-        replace(EfficientConfig(), patience=3, held_out=0.0)

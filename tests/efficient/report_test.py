@@ -76,12 +76,15 @@ def test_a_search_over_networks_is_one_baseline_whatever_it_chose():
     assert ours["best of several networks trained on pixels"] == ["1.0", *[NO] * 2, "10.0", *[NO] * 3]
 
 
-def test_table_3_has_both_phases(runs):
-    table = _shown(runs)["table3"]
-    ours = samples.rows(table, "measured")
+def test_table_3_has_both_phases_and_the_search_is_listed(runs):
+    shown = _shown(runs)
+    ours = samples.rows(shown["table3"], "measured")
     assert list(ours) == ["pixels", "CPC v2 (fixed)", "CPC v2 (fine-tuned)"]
     assert ours["CPC v2 (fixed)"][0] == "80.0"
-    assert samples.rows(table, "paper")["CPC v2 (fixed)"] == ["77.1", "90.5", "96.2"]
+    assert samples.rows(shown["table3"], "paper")["CPC v2 (fixed)"] == ["77.1", "90.5", "96.2"]
+    (search,) = shown["Details"].blocks
+    assert samples.rows(search, "measured")["CPC v2, 1 %, seed 0"][:2] == ["frozen", "0.1"]
+    assert len(search.data) == 6
 
 
 def test_label_propagation_has_rows_of_its_own_and_is_neither_the_baseline_nor_ours():
@@ -106,17 +109,6 @@ def test_a_short_run_is_no_seed_of_a_longer_one():
     assert not any(finding.remark for finding in findings(found))
 
 
-def test_runs_of_other_settings_at_one_fraction_are_methods_of_their_own():
-    """One more point of the curve, not a part of its mean."""
-    said = ["cpc_tf.efficient --augment=none", "cpc_tf.efficient --augment=full"]
-    runs = [_run("pixels", f, 0.5, seed, settings=said[:1]) for seed in (0, 1) for f in (0.01, 0.1)]
-    runs.append(_run("pixels", 0.1, 0.9, 2, settings=said[1:]))
-    usual, other = curves(runs).all
-    assert {at: point.spread("top1")[::3] for at, point in usual.items()} == {0.01: (0.5, 2), 0.1: (0.5, 2)}
-    assert [(at, point.title) for at, point in other.items()] == [(0.1, "pixels (augment=full)")]
-    assert curves(runs).pixels == usual
-
-
 def test_the_compared_method_was_measured_at_most_fractions():
     runs = [_run("a", f) for f in (0.1, 0.2)] + [_run("b", f, trained_by="rotation") for f in (0.1, 0.2, 0.5)]
     assert {point.trained_by for point in curves(runs).ours.values()} == {"rotation"}
@@ -138,12 +130,6 @@ def test_curves_of_phases(tmp_path):
     panels = {f"{phase} training {what}" for phase in ("frozen", "fine-tuned") for what in ("loss", "accuracy")}
     assert {row["panel"] for row in data} == panels
     assert samples.blocks(report([_run()], "photos"), "training") == []
-
-
-def test_the_search_is_listed(runs):
-    table = _shown(runs)["Details"].blocks[0]
-    assert samples.rows(table, "measured")["CPC v2, 1 %, seed 0"][:2] == ["frozen", "0.1"]
-    assert len(table.data) == 6
 
 
 def test_findings(runs):

@@ -1,9 +1,14 @@
+"""Which settings are tried, and which of them held-out labels choose."""
+
+import types
+
 import numpy as np
 import pytest
 
 from cpc_tf.efficient.config import EfficientConfig, SearchConfig
-from cpc_tf.efficient.selection import DIVERGED, best, trials
+from cpc_tf.efficient.selection import DIVERGED, best, select, trials
 from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training import loop
 
 GIVEN = {"learning_rate": 0.3, "weight_decay": 0.5, "dropout": 0.25, "batch_size": 7}
 
@@ -53,16 +58,65 @@ def test_the_best_has_most_right_and_among_equals_the_least_loss():
     assert best([DIVERGED, *records, DIVERGED]) == 3
 
 
-@pytest.mark.parametrize(
-    ("flag", "value", "why"),
-    [
-        ("backbone", "resnet50_v2,resnet", "must be of .*resnet50_v2"),
-        ("backbone", "small,tiny", "several are for --encoder=pixels"),
-    ],
-)
-def test_backbones_that_are_none_or_too_many_are_refused(flag, value, why):
-    with pytest.raises(ConfigError, match=f"--{flag}={value}: {why}"):
-        replace(EfficientConfig(), encoder="random", **{flag: value})
+class Scripted:
+    """Phases without training. First rates above 1 diverge, the others are the better the larger; so are lengths."""
+
+    def __init__(self):
+        self.classifier = types.SimpleNamespace(get_weights=lambda: self.weights, set_weights=self.assign)
+        self.weights = None
+
+    def assign(self, weights):
+        self.weights = weights
+
+    def first(self, config, part, length=None):
+        assert (part, length) == ("fit", None)
+        if config.sgd.learning_rate > 1:
+            raise loop.Diverged(f"at {config.sgd.learning_rate}")
+        self.weights = config.sgd.learning_rate
+        return types.SimpleNamespace(classifier=self.classifier, step=types.SimpleNamespace(numpy=lambda: 5))
+
+    def held_out(self, config, trainee):
+        return {"held_out_top1": self.weights, "held_out_loss": 1.0, "held_out_temperature": 2.0}
+
+    def fine_tune(self, config, start, part, steps, evaluated):
+        assert (part, evaluated) == ("fit", True)
+        assert self.weights == 0.2, "not those of the frozen classifier"
+        if config.sgd.encoder_rate > 1:
+            raise loop.Diverged("fine-tuning")
+        self.weights = "tuned"
+        records = [{"step": n, "held_out_top1": 0.2 + config.sgd.encoder_rate * n / steps} for n in range(1, steps + 1)]
+        return None, [{"step": 1, "loss": 1.0}, *({**record, "held_out_loss": 1.0} for record in records)]
+
+
+def selected(**changes):
+    """(phase, chosen, steps) of each trial, and what they select, where the rates 0.2 and 9 are drawn after 0.1."""
+    given = {"learning_rate": 0.1, "search_trials": 6, "search_rates": "0.2,9", "finetune_steps": 2, **changes}
+    selection = select(replace(EfficientConfig(), encoder="hub", workdir="none", **given), Scripted())
+    return [(record["phase"], record["chosen"], record["steps"]) for record in selection.records], selection
+
+
+def test_trials_that_diverge_are_recorded_and_not_chosen(capsys):
+    tried, selection = selected(search_encoder_rates="0.1,9,0.3")
+    frozen, tuned = (
+        [(chosen, steps) for name, chosen, steps in tried if name == phase] for phase in ("frozen", "fine-tuned")
+    )
+    assert sorted(set(frozen)) == [(False, 0), (False, 5), (True, 5)]
+    assert tuned == [(False, 0), *[(False, n) for n in (1, 2)], (False, 0), (False, 1), (True, 2)]
+    sgd = selection.config.sgd
+    assert (sgd.learning_rate, sgd.encoder_rate, selection.finetune_steps) == (0.2, 0.3, 2)
+    assert selection.temperature is None  # of the length that was chosen none fits
+    assert "diverged\n" in capsys.readouterr().out
+
+
+def test_fine_tuning_that_diverges_leaves_the_frozen_classifier():
+    tried, selection = selected(encoder_rate=9.0)
+    assert tried[-2:] == [("fine-tuned", True, 0), ("fine-tuned", False, 0)]
+    assert (selection.finetune_steps, selection.temperature) == (0, 2.0)
+
+
+def test_where_all_trials_diverge_there_is_no_result():
+    with pytest.raises(loop.Diverged, match="at 9"):
+        selected(learning_rate=9.0, search_rates="9")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +126,6 @@ def test_backbones_that_are_none_or_too_many_are_refused(flag, value, why):
         ("search_decays", "0,1e-2"),
         ("search_decays", "1e-5"),
         ("search_dropouts", "1,0"),
-        ("search_multiples", "many"),
         ("search_multiples", "16,0"),
         ("search_encoder_rates", "x"),
     ],

@@ -5,12 +5,14 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.data import catalog
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.run import efficient
+from cpc_tf.efficient.run import efficient, prepare
 from cpc_tf.evaluation import several_labels
+from cpc_tf.settings import ConfigError, replace
 from tests import samples
 from tests.efficient.run_test import FLAGS
 
@@ -21,24 +23,22 @@ pytestmark = pytest.mark.slow
 def config(tmp_path, monkeypatch):
     """Settings of a run in a folder, on pictures in memory."""
     monkeypatch.setattr(catalog, "open_pair", samples.SeveralLabels.pair)
-    return cli.parse(
-        EfficientConfig, [*FLAGS, "--encoder=random", "--endpoint=feature_map", f"--workdir={tmp_path}/run"]
-    )
+    here = ["--encoder=random", "--endpoint=feature_map", f"--workdir={tmp_path}/run"]
+    return cli.parse(EfficientConfig, [*FLAGS, *here, "--search_trials=2", "--finetune_steps=0"])
 
 
 def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monkeypatch):
     result = efficient(config)
     out = capsys.readouterr().out
-    assert f"fine-tuned   mAP {100 * result['map']:.1f} %  micro-F1 {100 * result['micro_f1']:.1f} %" in out
+    assert f"frozen       mAP {100 * result['map']:.1f} %  micro-F1 {100 * result['micro_f1']:.1f} %" in out
     assert "held-out mAP" in out
     told = out + (tmp_path / "run/result.json").read_text() + (tmp_path / "run/frozen/metrics.jsonl").read_text()
     assert not [word for word in ("top1", "top-1", "top5", "accuracy") if word in told]
     assert result["several_labels"] is True
     scores = {"map", "map_chance", "classes_left_out", "micro_f1", "loss", "steps"}
-    assert {phase: set(found) for phase, found in result["phases"].items()} == {"frozen": scores, "fine-tuned": scores}
-    tried = [record for record in result["search"] if record["phase"] == "frozen"]
-    best = max(tried, key=lambda record: (record["held_out_map"], -record["held_out_loss"]))
-    assert [record["chosen"] for record in tried] == [record is best for record in tried]
+    assert {phase: set(found) for phase, found in result["phases"].items()} == {"frozen": scores}
+    best = max(result["search"], key=lambda record: (record["held_out_map"], -record["held_out_loss"]))
+    assert [record["chosen"] for record in result["search"]] == [record is best for record in result["search"]]
     assert len(json.loads((tmp_path / "run/labels.json").read_text())["chosen"]) == result["num_train_labels"]
 
     rows = list(csv.DictReader((tmp_path / "run/predictions.csv").read_text().splitlines()))
@@ -54,3 +54,9 @@ def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monke
 
 def _row(text):
     return np.isin(np.arange(3), [int(number) for number in text.split(";") if number]).astype(np.float32)
+
+
+def test_label_propagation_is_refused(config):
+    config = replace(config, encoder="pixels", propagation="vat")
+    with pytest.raises(ConfigError, match="--propagation=vat: needs pictures with one label each"):
+        prepare(config, tf.distribute.get_strategy())

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -10,117 +11,92 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.network import restore_kernel_norms
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.pretrain import run
-from cpc_tf.pretrain.trainee import Pretraining
+from cpc_tf.pretrain.trainee import Pretraining, initialize
 from cpc_tf.settings import ConfigError, replace
-from cpc_tf.training.checkpoint import Checkpoints
+from tests import samples
+from tests.conftest import make_tiny
 from tests.modules import PRETRAINED, write_card, write_module
-from tests.pretrain import tiny
+from tests.pretrain.tiny import TINY
 
 pytestmark = pytest.mark.slow
+MODULE = EncoderConfig(encoder="small")
 
-TINY = replace(tiny.TINY, encoder="tiny")
+
+@pytest.fixture(scope="module", autouse=True)
+def _tiny_encoder():
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
     """(its directory, what an encoder begins as: its network, kernels before a norm at the norm of new ones)."""
     path = tmp_path_factory.mktemp("module") / "hub"
-    network = write_module(path, EncoderConfig(encoder="tiny"), growth=3.0)
+    network = write_module(path, MODULE, growth=3.0)
     restore_kernel_norms(network)
     return str(path), network
 
 
-@pytest.fixture(scope="module")
-def whole(module, tmp_path_factory):
-    """(settings, result, and what would be left, had it been killed after its first step) of a run."""
-    room, save = tmp_path_factory.mktemp("whole"), Checkpoints.save
-    shutil.copytree(module[0], room / "hub")
-    began = {"initial_encoder": f"{room}/hub", "data_dir": f"{room}/data", "checkpoint_every": 1}
-    config = replace(TINY, **began, workdir=f"{room}/run")
-
-    def saving(checkpoints, *arguments, **options):
-        save(checkpoints, *arguments, **options)
-        if not (room / "killed").exists():
-            shutil.copytree(room / "run", room / "killed")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoints, "save", saving)
-        return config, run.pretrain(config), room / "killed"
-
-
-def test_the_encoder_gives_the_modules_features(module):
-    path, _ = module
-    encoder = Pretraining(replace(TINY, initial_encoder=path), tf.distribute.get_strategy(), 10).model.encoder
+def test_the_encoder_of_each_replica_and_its_averages_begin_with_the_modules_values(module, two_replicas):
+    path, network = module
     images = tf.random.stateless_uniform([2, 16, 16, 3], [0, 0])
-    np.testing.assert_allclose(encoder(images), hub.load(path)(images), atol=1e-4)
-
-
-def test_the_encoder_and_its_averages_begin_with_the_modules_values(module):
-    path, network = module
-    for config in (
-        replace(TINY, initial_encoder=path, seed=7),
-        replace(TINY, initial_encoder=path, precision="bfloat16"),
-    ):
-        training = Pretraining(config, tf.distribute.get_strategy(), 10)
-        found = training.model.encoder.variables
-        assert len(found) == len(network.variables)
-        for variable, wanted in zip(found, network.variables):
-            np.testing.assert_array_equal(variable, wanted)
-        averages = dict(zip((v.ref() for v in training.model.trainable_variables), training.average.averages))
-        for variable in training.model.encoder.trainable_variables:
-            np.testing.assert_array_equal(averages[variable.ref()], variable)
-
-
-def test_another_network_is_refused(module):
-    path, _ = module
-    for changed, said in (
-        ({"encoder": "small"}, "it has --encoder=tiny, this run --encoder=small"),
-        ({"norm": "channel"}, "it has --norm=layer, this run --norm=channel"),
-    ):
-        with pytest.raises(ConfigError) as error:
-            Pretraining(replace(TINY, initial_encoder=path, **changed), tf.distribute.get_strategy(), 10)
-        assert str(error.value) == f"--initial_encoder={path}: {said}"
-    Pretraining(replace(TINY, initial_encoder=path, recompute=True), tf.distribute.get_strategy(), 10)
-
-
-def test_what_is_no_encoder_without_labels_is_refused(tmp_path):
-    with pytest.raises(ConfigError) as error:
-        Pretraining(replace(TINY, initial_encoder=f"{tmp_path}/none"), tf.distribute.get_strategy(), 10)
-    assert str(error.value) == f"--initial_encoder={tmp_path}/none: there is no such directory"
-    labels = dataclasses.replace(PRETRAINED, objective=None, num_train_labels=3, label_fraction=0.1)
-    write_card(tmp_path, EncoderConfig(encoder="tiny"), training=labels)
-    with pytest.raises(ConfigError, match=f"--initial_encoder={tmp_path}: it learned from labels"):
-        Pretraining(replace(TINY, initial_encoder=str(tmp_path)), tf.distribute.get_strategy(), 10)
-
-
-def test_replicas_begin_with_the_same_values(module, two_replicas):
-    path, network = module
-    training = Pretraining(replace(TINY, initial_encoder=path), two_replicas, 10)
+    np.testing.assert_allclose(network(images), hub.load(path)(images), atol=1e-4)
+    training = Pretraining(replace(TINY, initial_encoder=path, seed=7), two_replicas, 10)
+    averages = dict(zip((v.ref() for v in training.model.trainable_variables), training.average.averages))
+    assert len(training.model.encoder.variables) == len(network.variables)
     for variable, wanted in zip(training.model.encoder.variables, network.variables):
-        for value in two_replicas.experimental_local_results(variable):
+        begun = [variable, *([averages[variable.ref()]] if variable.trainable else [])]
+        for value in (value for v in begun for value in two_replicas.experimental_local_results(v)):
             np.testing.assert_array_equal(value, wanted)
 
 
-def test_a_resumed_run_goes_on_from_its_own_values(whole, tmp_path):
-    config, result, killed = whole
-    shutil.copytree(killed, tmp_path / "run")
-    assert [path.name for path in tmp_path.glob("run/checkpoints/*.index")] == ["step_00000001.index"]
-    assert run.pretrain(replace(config, workdir=f"{tmp_path}/run"))["loss"] == result["loss"]
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"encoder": "tiny"}, "it has --encoder=small, this run --encoder=tiny"),
+        ({"norm": "channel"}, "it has --norm=layer, this run --norm=channel"),
+    ],
+)
+def test_another_network_is_refused(module, changed, said):
+    with pytest.raises(ConfigError, match=f"^--initial_encoder={re.escape(module[0])}: {said}$"):
+        initialize(make_encoder(replace(MODULE, **changed)), module[0])
 
 
-def test_a_wrong_module_leaves_no_workdir(whole, tmp_path):
-    config = replace(whole[0], initial_encoder=f"{tmp_path}/none", workdir=f"{tmp_path}/run")
-    with pytest.raises(ConfigError, match=f"--initial_encoder={tmp_path}/none: there is no such directory"):
-        run.pretrain(config)
-    assert not (tmp_path / "run").exists()
+def test_recomputing_makes_no_other_network(module):
+    path, network = module
+    encoder = make_encoder(replace(MODULE, recompute=True))
+    encoder(tf.zeros([1, 16, 16, 3]))
+    initialize(encoder, path)
+    np.testing.assert_array_equal(encoder.variables[0], network.variables[0])
+
+
+def test_what_is_no_encoder_without_labels_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=f"^--initial_encoder={tmp_path}/none: there is no such directory$"):
+        initialize(make_encoder(MODULE), f"{tmp_path}/none")
+    labels = dataclasses.replace(PRETRAINED, objective=None, num_train_labels=3, label_fraction=0.1)
+    write_card(tmp_path, MODULE, training=labels)
+    with pytest.raises(ConfigError, match=f"--initial_encoder={tmp_path}: it learned from labels"):
+        initialize(make_encoder(MODULE), str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def whole(module, tmp_path_factory):
+    """(settings, result) of a run on pictures without labels, which cannot be probed."""
+    room = tmp_path_factory.mktemp("whole")
+    shutil.copytree(module[0], room / "hub")
+    samples.write_pictures(room, {"pictures": 4}, names=["birds"], side=24)
+    data = {"dataset": f"folder:{room}/pictures/birds", "split": "train", "probe_every": 1}
+    config = replace(TINY, initial_encoder=f"{room}/hub", workdir=f"{room}/run", **data)
+    return config, run.pretrain(config)
 
 
 def test_the_exporter_says_which_module_it_misses(whole, tmp_path):
-    config, _, _ = whole
+    config, _ = whole
     shutil.copytree(config.workdir, tmp_path / "run")
     moved = pathlib.Path(config.initial_encoder)
     moved.rename(moved.with_name("away"))
@@ -135,14 +111,15 @@ def test_the_exporter_says_which_module_it_misses(whole, tmp_path):
 
 
 def test_the_result_and_the_exported_module_say_what_it_began_with(whole, tmp_path, monkeypatch):
-    config, result, _ = whole
+    config, result = whole
     assert result["identity"]["began_with"] == "hub"
+    assert "knn" not in result
     # The check in a process of its own is that of tests/export.
     monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0})
     export(ExportConfig(workdir=config.workdir, output=f"{tmp_path}/exported"))
     card = json.loads((tmp_path / "exported/encoder.json").read_text())
-    assert (card["dataset"], card["step"]) == ("photos/40", 2)
+    assert (card["dataset"], card["step"]) == ("folder:birds", 2)
     assert card["began_as"] == {**PRETRAINED.to_json(), "module": "hub"}
     text = (tmp_path / "exported/README.md").read_text()
     assert "| began with | `hub`: pre-trained on `photos` without labels (run `pretrain`, step 7) |" in text
-    assert "(`photos`, `photos/40`) may extend" in text
+    assert "(`photos`, `folder:birds`) may extend" in text

@@ -14,7 +14,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import replace
 from tests.augment import samples
 
-pytestmark = pytest.mark.drawn
+pytestmark = [pytest.mark.drawn, pytest.mark.slow]
 
 SMALL = {"resize": 40, "image_size": 32, "patch_size": 16, "patch_stride": 4}
 
@@ -77,9 +77,3 @@ def test_an_image_with_shapes_details_and_colours_is_chosen(config, tmp_path):
     chosen = patch_sheet.choose(config, source)
     np.testing.assert_array_equal(chosen, patch_sheet.whole_image(config, source, 3))
     assert chosen.shape == (40, 40, 3)
-
-
-def test_a_plain_colour_has_no_contrast():
-    plain, edge = np.full([4, 4, 3], [255, 128, 0], np.uint8), np.zeros([4, 4, 3], np.uint8)
-    edge[:2] = 90
-    assert patch_sheet._contrast(plain) == 0 < patch_sheet._contrast(edge) == 45
