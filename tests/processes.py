@@ -1,15 +1,18 @@
 """Starts binaries of ours as processes of their own, without importing TensorFlow for each.
 
 `prepare` forks a process that has imported TensorFlow and waits: the server. It forks one process for each binary that
-a test starts. Such a process is like `python -m MODULE`, but what was imported before the fork is imported already.
+a test starts. Such a process is like `python -m MODULE`, but what was imported before the fork is imported already; of
+our binaries that is all that the module imports. It heeds SIGINT, even if the tests run in the background.
 Elsewhere than on Linux, processes are started as usual.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
+import importlib.util
 import json
 import os
 import random
@@ -78,7 +81,7 @@ class _Forked(subprocess.Popen):
         order = [args[2:], os.fspath(cwd or os.getcwd()), dict(os.environ if env is None else env)]
         outputs = [number if end == -1 else end for number, end in ((1, c2pwrite), (2, errwrite))]
         ours, theirs = socket.socketpair()
-        socket.send_fds(_server, [b"start"], [theirs.fileno(), *outputs])
+        socket.send_fds(_server, [args[2].encode()], [theirs.fileno(), *outputs])
         theirs.close()
         with ours, ours.makefile("rw") as file:
             file.write(json.dumps(order) + "\n")
@@ -92,10 +95,12 @@ class _Forked(subprocess.Popen):
 def _serve(orders: socket.socket) -> None:
     """Forks a process for each order, until the process of the tests ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
+    gc.set_threshold(100_000, 20, 20)  # as in conftest.py
     while True:
-        message, descriptors, *_ = socket.recv_fds(orders, 16, 3)
-        if not message:
+        module, descriptors, *_ = socket.recv_fds(orders, 1000, 3)
+        if not module:
             os._exit(0)
+        _import(module.decode())
         middle = os.fork()
         if middle == 0:
             middle = os.getpid()
@@ -108,6 +113,15 @@ def _serve(orders: socket.socket) -> None:
         os.waitpid(middle, 0)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _import(module: str) -> None:
+    """Imports what a binary of ours does, but does not run it; what fails here fails in the binary, too."""
+    name = f"{module}.__main__"
+    if module.split(".")[0] in ("cpc_tf", "export") and name not in sys.modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name if importlib.util.find_spec(name) else module)
+        gc.freeze()
 
 
 def _become(connection: int, stdout: int, stderr: int) -> None:
@@ -126,8 +140,10 @@ def _become(connection: int, stdout: int, stderr: int) -> None:
     os.chdir(folder)
     random.seed()
     np.random.seed()  # noqa: NPY002 the state that third-party code may use
-    sys.argv = [module, *words]
-    sys.modules.pop(module, None)
+    sys.argv, sys.orig_argv = [module, *words], [sys.executable, "-m", module, *words]
+    sys.modules.pop(f"{module}.__main__", None)
+    if not hasattr(sys.modules.get(module), "__path__"):  # no package
+        sys.modules.pop(module, None)
     status = 1
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
