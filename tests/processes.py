@@ -24,6 +24,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 
 import numpy as np
 
@@ -72,12 +73,35 @@ def run(module: str, *words: object, timeout: float = 300, **options) -> subproc
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
+def wait_for(process: subprocess.Popen, text: str) -> str:
+    """Reads what a process prints up to a line with a text, and returns that line."""
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"ended with {process.wait()} before it printed {text!r}")
+
+
+def cluster(module: str, *words: object, **options) -> Callable[[int], subprocess.Popen]:
+    """Returns a function that starts the process with a number, 0 or 1, of two that train together; see `start`."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+
+    def start_one(number: int) -> subprocess.Popen:
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": number}}
+        environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
+        return start(module, "--strategy=multiworker", *words, env=environment, stderr=subprocess.STDOUT, **options)
+
+    return start_one
+
+
 class _Forked(subprocess.Popen):
     """A Popen whose process the server forks."""
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *others):
         # In every Python from 3.9 to 3.13: startupinfo, creationflags, shell, and both ends of the three pipes.
-        c2pwrite, errwrite = others[6], others[8]
+        c2pread, c2pwrite, errread, errwrite = others[5:9]
         order = [args[2:], os.fspath(cwd or os.getcwd()), dict(os.environ if env is None else env)]
         outputs = [number if end == -1 else end for number, end in ((1, c2pwrite), (2, errwrite))]
         ours, theirs = socket.socketpair()
@@ -88,14 +112,16 @@ class _Forked(subprocess.Popen):
             file.flush()
             self.pid = int(file.readline())
         self._child_created = True
-        for end in {c2pwrite, errwrite} - {-1, getattr(self, "_devnull", -1)}:
-            os.close(end)
+        for read, write in ((c2pread, c2pwrite), (errread, errwrite)):
+            if read != -1:  # a pipe, and no file of the test's
+                os.close(write)
 
 
 def _serve(orders: socket.socket) -> None:
     """Forks a process for each order, until the process of the tests ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     gc.set_threshold(100_000, 20, 20)  # as in conftest.py
+    sys.modules.pop("tests.conftest", None)  # its import was under way when this process was forked
     while True:
         module, descriptors, *_ = socket.recv_fds(orders, 1000, 3)
         if not module:
