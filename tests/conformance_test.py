@@ -1,9 +1,10 @@
-"""Every task, and pre-training with every objective: two steps, resumed on one device and on two, exported, reported.
+"""Every task, and pre-training with every objective: two steps, resumed on one device; tasks also on two, and exported.
 
 A new task needs tests/TASK/tiny.flags, in which PICTURES, BOXES and MODULE stand for what is made here. A new objective
 needs nothing.
 """
 
+import functools
 import json
 import pathlib
 import shutil
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.networks import resnet
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.registry import Task
@@ -24,34 +26,45 @@ from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
 from tests import modules, samples
-from tests.conftest import make_tiny
 from tests.evaluation import traffic
 
 LENGTH = ["--batch_size=4", "--train_steps=2", "--steps_per_loop=1", "--checkpoint_every=1", "--strategy=single"]
 TIMES = ("wall_seconds", "images_per_second", "waiting", "read_gb")  # of a result
 ROUNDING = 1e-4  # allowed `difference` of several devices to one
 CASES = {name: (task, []) for name, task in TASKS.items() if name != "pretrain"}
-CASES["linear-uncached"] = (TASKS["linear"], ["--cached_views=0"])
 CASES["efficient-uda"] = (
     TASKS["efficient"],
     ["--encoder=pixels", "--backbone=small", "--propagation=uda", "--augment=full"],
 )
 for name, objective in OBJECTIVES.items():
     one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
-    CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch])
+    no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all
+    CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *no_probe])
+OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a case of each
 
 # What an evaluation does outside of the replicas from one batch to the next: no weight is read, written or sent there.
 HANDED_OUT = {"IteratorGetNext", "StridedSlice", "GatherV2", "Minimum", "Range", "Fill"}
 CONSTANTS = {"detect": 6144}  # numbers of the largest one in a program of an evaluation: a detector's anchors
 
-pytestmark = [pytest.mark.usefixtures("tiny_encoder"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
+
+
+def make_smallest(patch):
+    """Makes 'small' one block of 16 channels."""
+    one = resnet.Architecture((resnet.Stack(1, 4, 16, 2),), stem_kernel=3, stem_width=8, stem_pool=False)
+    patch.setitem(resnet.ARCHITECTURES, "small", one)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _smallest():
+    with pytest.MonkeyPatch.context() as patch:
+        make_smallest(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        make_tiny(patch)
-        return write_root(tmp_path_factory.mktemp("conformance"))
+    return write_root(tmp_path_factory.mktemp("conformance"))
 
 
 def write_root(root):
@@ -116,27 +129,34 @@ class Whole(NamedTuple):
     config: Settings
     result: dict[str, Any]
     killed: pathlib.Path  # what would be left, had it been killed after its first checkpoint
+    later: pathlib.Path  # the same before its last step, which is one of the last phase
 
 
-@pytest.fixture(scope="module", params=CASES)
-def whole(request, root, tmp_path_factory):
-    task, _ = CASES[request.param]
-    folder, save = tmp_path_factory.mktemp("whole"), Checkpoints.save
-    config = settings(root, request.param, folder / "run")
+@pytest.fixture(scope="module")
+def run_whole(root, tmp_path_factory):
+    """Runs a case once."""
 
-    def saving(checkpoints, *arguments, **options):
-        save(checkpoints, *arguments, **options)
-        if not (folder / "killed").exists():
-            shutil.copytree(folder / "run", folder / "killed")
+    @functools.cache
+    def run(case):
+        task, _ = CASES[case]
+        folder, save, saved = tmp_path_factory.mktemp("whole"), Checkpoints.save, []
+        config = settings(root, case, folder / "run")
 
-    with pytest.MonkeyPatch.context() as patch:
-        make_tiny(patch)
-        patch.setattr(Checkpoints, "save", saving)
-        return Whole(task, config, task.run(config), folder / "killed")
+        def saving(*arguments, **options):
+            save(*arguments, **options)
+            saved.append(folder / f"killed{len(saved)}")
+            shutil.copytree(folder / "run", saved[-1])
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Checkpoints, "save", saving)
+            return Whole(task, config, task.run(config), saved[0], saved[-2])
+
+    return run
 
 
-def test_conforms(whole, tmp_path, monkeypatch):
-    task, config, result, killed = whole
+@pytest.mark.parametrize("case", CASES)
+def test_conforms(case, run_whole, tmp_path, monkeypatch):
+    task, config, result, killed, _ = run_whole(case)
     assert json.loads(pathlib.Path(config.workdir, "result.json").read_text()) == json.loads(json.dumps(result))
     assert result["kind"] == task.name
     assert read_task(config.workdir) is task
@@ -152,7 +172,7 @@ def test_conforms(whole, tmp_path, monkeypatch):
     runs, problems = collect(config.workdir, TASKS)
     assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])
     task.report(runs, config.data.dataset)
-    if task.name in EXPORTERS["all"]:
+    if case in OF_TASKS and task.name in EXPORTERS["all"]:
         # The check in a process of its own is that of tests/export and of tests/end_to_end_test.py.
         checked = {"difference": 0, "variables": 0, "detections": 0, "same": 1}
         monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: checked)
@@ -160,13 +180,15 @@ def test_conforms(whole, tmp_path, monkeypatch):
         assert (tmp_path / "hub/saved_model.pb").exists()
 
 
-def test_resumed_on_two_devices_it_gives_the_answer_of_one(whole, tmp_path, two_replicas, monkeypatch):
-    """tests/training/contract_test.py compares two replicas with one from the first step on."""
+@pytest.mark.parametrize("case", OF_TASKS)
+def test_resumed_on_two_devices_it_gives_the_answer_of_one(case, run_whole, tmp_path, two_replicas, monkeypatch):
+    """Of each objective and phase tests/training/contract_test.py compares two replicas with one."""
+    whole = run_whole(case)
     monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
     for rows in ("efficient.classifier.ENCODED", "efficient.inputs.ENCODED", "pretrain.run.PROBE_ROWS"):
         monkeypatch.setattr(f"cpc_tf.{rows}", 1)  # so that an evaluation has several batches of one size
     config = replace(whole.config, **({"test_batch_size": 1} if whole.task.name == "detect" else {}))
-    shutil.copytree(whole.killed, tmp_path / "two")
+    shutil.copytree(whole.later, tmp_path / "two")
     with traffic.watched() as seen:
         result = whole.task.run(replace(config, workdir=str(tmp_path / "two")))
     assert {"GatherV2"} <= seen.between_batches() <= HANDED_OUT

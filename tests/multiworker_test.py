@@ -5,22 +5,21 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
-import sys
 
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
-from tests import modules, samples
+from tests import modules, processes, samples
+from tests.training import killed_workers
 
 pytestmark = pytest.mark.slow
-SMALLER = ["--encoder=tiny", "--resize=24", "--image_size=24", "--patch_size=8", "--patch_stride=8"]
-SHORT = [*samples.PRETRAIN, *SMALLER, "--directions=1", "--split=train", "--train_steps=4"]
+STEPS = 120
 
 
 @pytest.fixture(scope="module")
@@ -31,70 +30,63 @@ def pictures(tmp_path_factory):
     return [f"--dataset=folder:{folder}", f"--data_dir={root}/data"]
 
 
-def start_workers(task, *flags, before=()):
-    """Two processes of a cluster with the same flags; `before` are words of the command line that start the binary."""
-    addresses = [f"localhost:{port}" for port in _free_ports(2)]
-    return [start_worker(index, addresses, task, *flags, before=before) for index in (0, 1)]
+@pytest.fixture(scope="module")
+def flags(pictures):
+    return [*samples.PRETRAIN_SMALLEST, *pictures, "--split=train", f"--train_steps={STEPS}", "--checkpoint_every=10"]
 
 
-def start_worker(index, addresses, task, *flags, before=()):
-    """One process of a cluster."""
-    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps(config)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    command = [*before, sys.executable, "-m", task, "--strategy=multiworker", *flags]
-    return subprocess.Popen(command, env=environment, **pipes)
+@pytest.fixture(scope="module")
+def two(flags, tmp_path_factory):
+    """The directory of a run of two workers, and what each printed."""
+    workdir = tmp_path_factory.mktemp("two") / "run"
+    return workdir, train("cpc_tf.pretrain", *flags, f"--workdir={workdir}")
 
 
-def _finish(process):
-    output = process.communicate(timeout=300)[0]
-    assert process.returncode == 0, output
-    return output
+def train(task, *flags):
+    """Lets both workers train to the end; returns what each printed."""
+    start = processes.cluster(task, *flags)
+    workers = [start(index) for index in (0, 1)]
+    outputs = [worker.communicate(timeout=300)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], outputs
+    return outputs
 
 
-def _free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("localhost", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def _losses(room, name):
-    return [json.loads(line)["loss"] for line in pathlib.Path(room, name, "metrics.jsonl").read_text().splitlines()]
-
-
-def test_two_workers_train_as_one(pictures, tmp_path):
-    flags = [*SHORT, *pictures]
-    pretrain(cli.parse(PretrainConfig, [*flags, "--strategy=single", f"--workdir={tmp_path}/one"]))
-    workers = start_workers("cpc_tf.pretrain", *flags, f"--workdir={tmp_path}/two")
-    outputs = [_finish(process) for process in workers]
-    assert _losses(tmp_path, "two") == pytest.approx(_losses(tmp_path, "one"), rel=1e-3)
+def test_two_workers_train_as_one(flags, two, tmp_path):
+    workdir, outputs = two
+    pretrain(cli.parse(PretrainConfig, [*flags, "--strategy=single", "--train_steps=4", f"--workdir={tmp_path}"]))
+    ones, twos = (
+        [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()[:4]]
+        for folder in (tmp_path, workdir)
+    )
+    assert twos == pytest.approx(ones, rel=1e-3)
     # Only the chief writes and reports.
     assert [("images/s" in output) for output in outputs] == [True, False]
-    assert sorted(os.listdir(tmp_path / "two" / "checkpoints"))[-1] == "step_00000004.index"
+    assert sorted(os.listdir(workdir / "checkpoints"))[-1] == f"step_{STEPS:08d}.index"
 
 
-def test_a_signal_to_one_of_them_saves_and_ends_both_after_the_same_step(pictures, tmp_path):
-    places = [*pictures, f"--workdir={tmp_path}/run"]
-    workers = start_workers("cpc_tf.pretrain", *SHORT, "--train_steps=4000", "--checkpoint_every=4000", *places)
-    while "loss" not in (line := workers[0].stdout.readline()):
-        assert line, "ended before it trained"
+def test_a_signal_to_one_saves_and_ends_both_and_killed_ones_end_bit_for_bit_equal(flags, two, tmp_path):
+    workdir = tmp_path / "run"
+    start = processes.cluster("cpc_tf.pretrain", *flags, f"--workdir={workdir}")
+    workers = [start(index) for index in (0, 1)]
+    processes.wait_for(workers[0], "loss")
     workers[1].send_signal(signal.SIGTERM)
-    outputs = [process.communicate(timeout=300)[0] for process in workers]
-    assert [process.returncode for process in workers] == [143, 143], outputs
+    outputs = [worker.communicate(timeout=300)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [143, 143], outputs
     steps = [int(re.search(r"error: stopped by SIGTERM: saved step (\d+) in", output)[1]) for output in outputs]
-    saved = [path.name for path in tmp_path.glob("run/checkpoints/*.index")]
-    assert (steps[0], saved) == (steps[1], [f"step_{steps[0]:08d}.index"])
+    saved = [path.name for path in workdir.glob("checkpoints/*.index")]
+    assert (steps[0], max(saved)) == (steps[1], f"step_{steps[0]:08d}.index")
+    assert steps[0] < STEPS
+
+    start = processes.cluster("cpc_tf.pretrain", *flags, f"--workdir={workdir}", stdout=subprocess.DEVNULL)
+    ended = killed_workers.kill(start, two[0], workdir, STEPS, kills=1, seed=12)
+    assert re.match(r"killed 0 and 1 times, lost the other 1 times: ended equal", ended)
 
 
 def test_two_workers_train_all_classifiers_of_a_linear_run(pictures, tmp_path):
-    modules.write_module(tmp_path / "hub")
+    modules.write_module(tmp_path / "hub", EncoderConfig(encoder="tiny", output_stack=1))
     flags = ["--test_split=val", "--batch_size=4", "--train_steps=2", "--cached_views=1", f"--encoder={tmp_path}/hub"]
     flags += ["--augment=none", *pictures]
-    outputs = [_finish(process) for process in start_workers("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run")]
+    outputs = train("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run")
     assert [("results and picture:" in output) for output in outputs] == [True, False]
     table = pathlib.Path(tmp_path, "run/table.txt").read_text()
     assert [line.split("  ")[0] for line in table.splitlines()[1:]] == ["encoder", "random encoder", "pixels", "chance"]

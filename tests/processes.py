@@ -1,15 +1,18 @@
 """Starts binaries of ours as processes of their own, without importing TensorFlow for each.
 
 `prepare` forks a process that has imported TensorFlow and waits: the server. It forks one process for each binary that
-a test starts. Such a process is like `python -m MODULE`, but what was imported before the fork is imported already.
+a test starts. Such a process is like `python -m MODULE`, but what was imported before the fork is imported already; of
+our binaries that is all that the module imports. It heeds SIGINT, even if the tests run in the background.
 Elsewhere than on Linux, processes are started as usual.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
+import importlib.util
 import json
 import os
 import random
@@ -21,6 +24,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 
 import numpy as np
 
@@ -69,33 +73,60 @@ def run(module: str, *words: object, timeout: float = 300, **options) -> subproc
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
+def wait_for(process: subprocess.Popen, text: str) -> str:
+    """Reads what a process prints up to a line with a text, and returns that line."""
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"ended with {process.wait()} before it printed {text!r}")
+
+
+def cluster(module: str, *words: object, **options) -> Callable[[int], subprocess.Popen]:
+    """Returns a function that starts the process with a number, 0 or 1, of two that train together; see `start`."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+
+    def start_one(number: int) -> subprocess.Popen:
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": number}}
+        environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
+        return start(module, "--strategy=multiworker", *words, env=environment, stderr=subprocess.STDOUT, **options)
+
+    return start_one
+
+
 class _Forked(subprocess.Popen):
     """A Popen whose process the server forks."""
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *others):
         # In every Python from 3.9 to 3.13: startupinfo, creationflags, shell, and both ends of the three pipes.
-        c2pwrite, errwrite = others[6], others[8]
+        c2pread, c2pwrite, errread, errwrite = others[5:9]
         order = [args[2:], os.fspath(cwd or os.getcwd()), dict(os.environ if env is None else env)]
         outputs = [number if end == -1 else end for number, end in ((1, c2pwrite), (2, errwrite))]
         ours, theirs = socket.socketpair()
-        socket.send_fds(_server, [b"start"], [theirs.fileno(), *outputs])
+        socket.send_fds(_server, [args[2].encode()], [theirs.fileno(), *outputs])
         theirs.close()
         with ours, ours.makefile("rw") as file:
             file.write(json.dumps(order) + "\n")
             file.flush()
             self.pid = int(file.readline())
         self._child_created = True
-        for end in {c2pwrite, errwrite} - {-1, getattr(self, "_devnull", -1)}:
-            os.close(end)
+        for read, write in ((c2pread, c2pwrite), (errread, errwrite)):
+            if read != -1:  # a pipe, and no file of the test's
+                os.close(write)
 
 
 def _serve(orders: socket.socket) -> None:
     """Forks a process for each order, until the process of the tests ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
+    gc.set_threshold(100_000, 20, 20)  # as in conftest.py
+    sys.modules.pop("tests.conftest", None)  # its import was under way when this process was forked
     while True:
-        message, descriptors, *_ = socket.recv_fds(orders, 16, 3)
-        if not message:
+        module, descriptors, *_ = socket.recv_fds(orders, 1000, 3)
+        if not module:
             os._exit(0)
+        _import(module.decode())
         middle = os.fork()
         if middle == 0:
             middle = os.getpid()
@@ -108,6 +139,15 @@ def _serve(orders: socket.socket) -> None:
         os.waitpid(middle, 0)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _import(module: str) -> None:
+    """Imports what a binary of ours does, but does not run it; what fails here fails in the binary, too."""
+    name = f"{module}.__main__"
+    if module.split(".")[0] in ("cpc_tf", "export") and name not in sys.modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name if importlib.util.find_spec(name) else module)
+        gc.freeze()
 
 
 def _become(connection: int, stdout: int, stderr: int) -> None:
@@ -126,8 +166,10 @@ def _become(connection: int, stdout: int, stderr: int) -> None:
     os.chdir(folder)
     random.seed()
     np.random.seed()  # noqa: NPY002 the state that third-party code may use
-    sys.argv = [module, *words]
-    sys.modules.pop(module, None)
+    sys.argv, sys.orig_argv = [module, *words], [sys.executable, "-m", module, *words]
+    sys.modules.pop(f"{module}.__main__", None)
+    if not hasattr(sys.modules.get(module), "__path__"):  # no package
+        sys.modules.pop(module, None)
     status = 1
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,10 +1,10 @@
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from cpc_tf import restart
+from tests import processes
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +61,10 @@ def test_a_command_that_cannot_be_started_is_a_line(capsys):
 
 
 @pytest.mark.slow
-def test_a_signal_reaches_the_command_once_and_ends_both(tmp_path):
+def test_a_signal_reaches_the_command_once_and_ends_both():
     script = "trap 'echo got one; sleep 0.5; exit 143' TERM; echo ready; while true; do sleep 0.1; done"
-    command = [sys.executable, "-m", "cpc_tf.restart", "--", "sh", "-c", script]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
+    process = processes.start("cpc_tf.restart", "--", "sh", "-c", script)
+    processes.wait_for(process, "ready")
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=60)[0] == "got one\n"
     assert process.returncode == 143
@@ -73,10 +72,8 @@ def test_a_signal_reaches_the_command_once_and_ends_both(tmp_path):
 
 @pytest.mark.slow
 def test_a_signal_in_a_pause_ends_it():
-    command = [sys.executable, "-m", "cpc_tf.restart", "--", "sh", "-c", "kill -KILL $$"]
-    # Tests that run in the background may have been told to ignore SIGINT.
-    heeded = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeded)
+    process = processes.start("cpc_tf.restart", "--", "sh", "-c", "kill -KILL $$", stdout=subprocess.DEVNULL)
     assert "starting it again in 5 seconds" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
+    process.stderr.close()

@@ -15,6 +15,13 @@ PRETRAIN = """
     --steps_per_loop=2 --checkpoint_every=4 --learning_rate=0.001
 """.split()
 
+# One of seconds, on crops of 24 px by an encoder of one block: a grid of 3x3 patches.
+PRETRAIN_SMALLEST = [
+    *PRETRAIN,
+    *"--resize=24 --image_size=24 --patch_size=8 --patch_stride=8 --directions=1".split(),
+    *"--encoder=tiny --output_stack=1 --steps_per_loop=1".split(),
+]
+
 
 def write_pictures(root, counts, names=("red", "green", "blue"), side=16):
     """A folder of pictures, each of its class's colour with noise: ROOT/SPLIT/CLASS/NUMBER.png.

@@ -1,6 +1,7 @@
 """A training whose input runs on a TensorFlow server that lacks our operations, as on a TPU pod; says what came.
 
 CPC_TF_FEED=localhost:PORT python -m tests.feed.apart ADDRESS_OF_SERVER DATA_DIR
+python -m tests.feed.apart ADDRESS_OF_SERVER    is such a server
 """
 
 import functools
@@ -17,14 +18,19 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.training.strategy import replica_batches
 from tests import samples
 
-START, BATCHES = 3, 30  # more than what is read ahead, and several epochs
+START, BATCHES = 3, 20  # more than what is read ahead, and several epochs
 
 
-def main(address, folder):
+def serve(address):
+    """A server of TensorFlow's operations, among which ours are not: nothing here has loaded them."""
+    tf.distribute.Server({"worker": [address]}, "worker", 0).join()
+
+
+def train(address, folder):
     """Prints what the server did without the feed, where the batches of the feed are, and whether they are the same."""
     tf.config.experimental.enable_op_determinism()
     tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({"worker": [address]}))
-    config = cli.parse(PretrainConfig, [*samples.PRETRAIN, f"--data_dir={folder}", "--augment_engine=native"])
+    config = cli.parse(PretrainConfig, [*samples.PRETRAIN_SMALLEST, f"--data_dir={folder}", "--augment_engine=native"])
     source = catalog.open_source(config.data, config.data.split)
     make = functools.partial(pipeline.batches, source, config.objective.kind.VIEW, config.geometry, config.augment)
     batches = {fed: replica_batches(config.training, make, fed) for fed in (False, True)}
@@ -44,4 +50,4 @@ def main(address, folder):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    (serve if len(sys.argv) == 2 else train)(*sys.argv[1:])

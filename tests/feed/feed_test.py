@@ -6,8 +6,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -16,13 +14,11 @@ from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.training import feeds
-from tests import samples
+from tests import processes, samples
 from tests.feed import apart
-from tests.training import killed_run, killed_workers
+from tests.training import killed_run
 
 pytestmark = pytest.mark.slow
-SERVER = "import sys, tensorflow as tf; tf.distribute.Server({'worker': sys.argv[1:]}, 'worker', 0).join()"
-RUN = [*samples.PRETRAIN, *killed_workers.SMALLER, "--steps_per_loop=1"]
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +30,10 @@ def data(tmp_path_factory):
 @contextlib.contextmanager
 def a_feed():
     """(process of a feed, its address)."""
-    command = [sys.executable, "-m", "cpc_tf.feed", "--port=0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with processes.start("cpc_tf.feed", "--port=0") as process:
         try:
-            port = re.fullmatch(r"feed: ready at port (\d+)\n", process.stdout.readline())[1]
-            yield process, f"localhost:{port}"
+            line = processes.wait_for(process, "feed:")
+            yield process, f"localhost:{re.fullmatch(r'feed: ready at port ([0-9]+)', line.strip())[1]}"
         finally:
             process.kill()
 
@@ -52,10 +47,9 @@ def feed():
 def test_a_server_without_our_operations_gets_the_same_batches(feed, data):
     with socket.create_server(("localhost", 0)) as one:
         address = f"localhost:{one.getsockname()[1]}"
-    command = [sys.executable, "-m", "tests.feed.apart", address, data]
-    with subprocess.Popen([sys.executable, "-c", SERVER, address]) as server:
+    with processes.start("tests.feed.apart", address) as server:
         try:
-            found = subprocess.run(command, env={**os.environ, feeds.VARIABLE: feed[1]}, capture_output=True, text=True)
+            found = processes.run("tests.feed.apart", address, data, env={**os.environ, feeds.VARIABLE: feed[1]})
         finally:
             server.kill()
     assert found.returncode == 0, found.stderr
@@ -75,16 +69,13 @@ def test_the_benchmark_measures_it(feed, monkeypatch):
 
 def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(feed, data, tmp_path, monkeypatch):
     process, address = feed
-    flags = [*RUN, f"--data_dir={data}", f"--workdir={tmp_path}/run"]
+    flags = [*samples.PRETRAIN_SMALLEST, f"--data_dir={data}", f"--workdir={tmp_path}/run"]
     # So many steps that it cannot end before its feed does.
-    command = [sys.executable, "-m", "cpc_tf.pretrain", *flags, "--train_steps=100000"]
-    environment = {**os.environ, feeds.VARIABLE: address, "PYTHONUNBUFFERED": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, **pipes) as training:
-        lines = iter(training.stdout.readline, "")
-        assert any(line == f"feeds: {address} (CPC_TF_FEED)\n" for line in lines)
+    environment = {**os.environ, feeds.VARIABLE: address}
+    with processes.start("cpc_tf.pretrain", *flags, "--train_steps=100000", env=environment) as training:
+        assert processes.wait_for(training, "feeds:") == f"feeds: {address} (CPC_TF_FEED)\n"
         while not list(tmp_path.glob("run/checkpoints/step_*.index")):
-            next(lines)
+            processes.wait_for(training, "loss")
         process.kill()
         _, error = training.communicate(timeout=120)
     assert training.returncode == 8

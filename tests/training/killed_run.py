@@ -9,11 +9,12 @@ as if they had not reached the disk: then the run ends equal, or is refused in o
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -23,34 +24,21 @@ from cpc_tf import cli
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.tasks import TASKS
 from tests import conformance_test as conformance
-from tests.conftest import make_tiny
+from tests import processes
 
 LENGTH = ["--batch_size=2", "--train_steps=12", "--steps_per_loop=1", "--checkpoint_every=2", "--strategy=single"]
 CUT = 0.2  # the share of a run's files that a loss of power cuts
 
-# Children start with everything imported, from a process in which TensorFlow has not run.
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.training.killed_run"])
 
-
-def prepare(root: pathlib.Path) -> None:
-    """Writes what the runs need, in a child process; their networks are those of tests/conformance_test.py."""
-    make_tiny(pytest.MonkeyPatch())
-    conformance.write_root(root)
-
-
-def once(task: str, root: str, workdir: str) -> None:
-    """Runs a task in a child process, which exits with the status of a binary."""
-    with open(f"{root}/log", "w") as file:
-        os.dup2(file.fileno(), sys.stdout.fileno())
-        os.dup2(file.fileno(), sys.stderr.fileno())
-    make_tiny(pytest.MonkeyPatch())
-    lines = [*conformance.tiny_flags(pathlib.Path(root), TASKS[task]), *LENGTH]
-    lines += [f"--data_dir={root}/cache", f"--workdir={workdir}"]
+def once(task: str, room: str, workdir: str) -> None:
+    """Runs a task as a binary does, with the networks of tests/conformance_test.py; exits with its status."""
+    conformance.make_smallest(pytest.MonkeyPatch())
+    lines = [*conformance.tiny_flags(pathlib.Path(room), TASKS[task]), *LENGTH]
+    lines += [f"--data_dir={room}/cache", f"--workdir={workdir}"]
     try:
         TASKS[task].run(cli.parse(TASKS[task].config, lines, recorded=True))
     except RunEnded as error:
-        print(error, flush=True)
+        print(error)
         sys.exit(error.status)
 
 
@@ -82,26 +70,29 @@ def kill(task: str, room: pathlib.Path, kills: int, seed: int, power_loss: bool 
       AssertionError: a run failed, or ended with something else than an undisturbed one.
     """
     random, log = np.random.default_rng(seed), room / "log"
-    writer = SERVER.Process(target=prepare, args=(room,))
-    writer.start()
-    writer.join()
+    with pytest.MonkeyPatch.context() as patch:
+        conformance.make_smallest(patch)
+        conformance.write_root(room)
 
     def start(workdir: pathlib.Path, moment: float | None = None) -> int | None:
         """Returns the exit status, or None if it was killed after a share `moment` of its records."""
-        child = SERVER.Process(target=once, args=(task, str(room), str(workdir)))
-        child.start()
-        while moment is not None and child.exitcode is None and _recorded(workdir) < moment * whole:
-            child.join(0.02)
-        # The start of a run is long and has no records.
-        child.join(None if moment is None else random.uniform(0, 8 if moment == 0 else 0.3))
-        if child.exitcode is None:
+        words = [f"--task={task}", f"--room={room}", f"--workdir={workdir}"]
+        with log.open("w") as file:
+            child = processes.start("tests.training.killed_run", *words, stdout=file, stderr=subprocess.STDOUT)
+        while moment is not None and child.poll() is None and recorded(workdir) < moment * whole:
+            time.sleep(0.02)
+        if moment is None:
+            return child.wait()
+        try:
+            # The start of a run is long and has no records.
+            return child.wait(random.uniform(0, 8 if moment == 0 else 0.3))
+        except subprocess.TimeoutExpired:
             child.kill()
-            child.join()
+            child.wait()
             return None
-        return child.exitcode
 
     assert start(room / "whole") == 0, log.read_text()[-3000:]
-    expected, whole = outcome(room / "whole"), _recorded(room / "whole")
+    expected, whole = outcome(room / "whole"), recorded(room / "whole")
     counts = {"kills": 0, "equal": 0, "refused": 0}
     while counts["kills"] < kills:
         workdir, status = room / f"killed{counts['equal'] + counts['refused']}", None
@@ -123,7 +114,7 @@ def kill(task: str, room: pathlib.Path, kills: int, seed: int, power_loss: bool 
     return f"{task}: {counts['kills']} kills; {counts['equal']} runs ended equal, {counts['refused']} were refused"
 
 
-def _recorded(workdir: pathlib.Path) -> int:
+def recorded(workdir: pathlib.Path) -> int:
     """Returns the number of all records."""
     return sum(path.read_bytes().count(b"\n") for path in workdir.rglob("metrics.jsonl"))
 
@@ -131,14 +122,19 @@ def _recorded(workdir: pathlib.Path) -> int:
 def main(argv) -> None:
     """The tool."""
     chosen = flags.FLAGS
+    if chosen.workdir:
+        once(chosen.task, chosen.room, chosen.workdir)
+        return
+    processes.prepare()
     with tempfile.TemporaryDirectory() as room:
         print(kill(chosen.task, pathlib.Path(room), chosen.kills, chosen.seed, chosen.power_loss))
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     flags.DEFINE_enum("task", "pretrain", [*TASKS], "what is run")
     flags.DEFINE_integer("kills", 20, "how often")
     flags.DEFINE_integer("seed", 0, "of the moments")
     flags.DEFINE_boolean("power_loss", False, "cut files after each kill")
+    flags.DEFINE_string("room", "", "where the data of one run are")
+    flags.DEFINE_string("workdir", "", "where one run is")
     app.run(main)
