@@ -18,6 +18,7 @@ from tensorflow.python.framework.config import disable_op_determinism  # public 
 
 from cpc_tf.encoders.networks import resnet
 from cpc_tf.pretrain import patch_sheet
+from cpc_tf.results import map as embedding_map
 from cpc_tf.results import plots
 from cpc_tf.training.strategy import make_strategy
 from tests import processes
@@ -136,6 +137,7 @@ def _figures_are_drawn_where_they_are_looked_at(request):
     with pytest.MonkeyPatch.context() as patch:
         if not request.node.get_closest_marker("drawn"):
             patch.setattr(plots, "png", _no_figure)
+            patch.setattr(embedding_map, "TSNE_MAP", embedding_map.PCA_MAP)  # takes as long as a small run
             patch.setattr(patch_sheet, "write_once", lambda *_: None)
         yield
 
