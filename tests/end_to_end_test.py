@@ -38,7 +38,7 @@ def _run(*words):
 
 def _ended(process):
     """(exit status, the line of its error) of a process that fails in one line."""
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=600)
     assert "Traceback" not in errors
     (line,) = [line for line in errors.splitlines() if line.startswith("error: ")]
     return process.returncode, line

@@ -61,7 +61,7 @@ def start(module: str, *words: object, **options) -> subprocess.Popen:
     return (_Forked if _server else subprocess.Popen)(command, text=True, **options)
 
 
-def run(module: str, *words: object, timeout: float = 300, **options) -> subprocess.CompletedProcess:
+def run(module: str, *words: object, timeout: float = 600, **options) -> subprocess.CompletedProcess:
     """Runs `python -m module *words` to its end, as subprocess.run does; options as for `start`."""
     process = start(module, *words, **options)
     try:

@@ -25,6 +25,7 @@ from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.tasks import TASKS
 from tests import conformance_test as conformance
 from tests import processes
+from tests.conformance_test import weights
 
 LENGTH = ["--batch_size=2", "--train_steps=12", "--steps_per_loop=1", "--checkpoint_every=2", "--strategy=single"]
 CUT = 0.2  # the share of a run's files that a loss of power cuts
@@ -45,7 +46,7 @@ def once(task: str, room: str, workdir: str) -> None:
 def outcome(workdir: pathlib.Path) -> dict:
     """Returns what must be equal: the result without times, and all tensors of the last checkpoints."""
     result = json.loads((workdir / "result.json").read_text())
-    return {**conformance.without_time(result), **conformance.weights(workdir)}
+    return {**conformance.without_time(result), **weights(workdir)}
 
 
 def differences(one: dict, other: dict) -> list[str]:
