@@ -40,6 +40,7 @@ def test_collages(cache):
         boxes("collages/3", cache, "valid", "test_split")
 
 
+@pytest.mark.slow
 def test_folders(tmp_path, cache):
     root = samples.write_boxes(tmp_path / "with:colon")
     for source, kind in (

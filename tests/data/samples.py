@@ -53,6 +53,13 @@ class Images(DetectionSource):
         return lambda counter: {"counter": counter, **{k: column[counter % n] for k, column in columns.items()}}
 
 
+def write_files(root, files):
+    """Writes {path below root: bytes or text}."""
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def encode(pixels, kind="PNG", **options):
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, kind, **options)

@@ -67,6 +67,7 @@ def test_same_pixels_as_pil(image, kind, options):
         np.testing.assert_array_equal(pixels, expected)
 
 
+@pytest.mark.slow
 def test_cmyk_comes_out_near_the_original():
     pixels = decode(tf.constant(encode(RGB.convert("CMYK"), "JPEG", quality=100))).numpy()
     assert np.abs(pixels.astype(int) - np.asarray(RGB)).max() < 8
@@ -117,6 +118,7 @@ def test_large_jpegs_are_decoded_at_a_fraction(least_side, shape, mode):
     assert np.abs(pixels - expected).max() <= 8
 
 
+@pytest.mark.slow
 def test_other_kinds_keep_their_size():
     assert decode(tf.constant(encode(RGB, "PNG")), 3).shape == (36, 45, 3)
 

@@ -115,6 +115,7 @@ def test_exif_behind_the_pixels_of_a_png():
     np.testing.assert_array_equal(PIXELS(moved), shown(moved))
 
 
+@pytest.mark.slow
 def test_what_is_no_orientation_is_ignored():
     assert ORIENTATION(jpeg(XMP)) == 1
     assert ORIENTATION(jpeg()[:20] + b"\xff\xe1\0\1Exif\0\0") == 1
@@ -128,6 +129,7 @@ def test_what_is_no_orientation_is_ignored():
             assert sorted(PIXELS(encoded).shape) == [3, 44, 66]
 
 
+@pytest.mark.slow
 def test_the_shorter_side_decides_how_far_a_turned_jpeg_is_shrunk():
     encoded = save(PICTURE.resize((120, 80)), "JPEG", 6)
     assert decode.decode(tf.constant(encoded), 40).shape == (60, 40, 3)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from cpc_tf.settings import ConfigError
 from tests import samples
-from tests.data.samples import open_voc_folder, open_voc_images
+from tests.data.samples import open_voc_folder, open_voc_images, write_files
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -40,10 +40,7 @@ def write(tmp_path):
     """Writes a folder of these {path: bytes or text} and opens a split of it."""
 
     def write(files, split="train", **options):
-        for path, content in files.items():
-            target = tmp_path / "voc" / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content.encode() if isinstance(content, str) else content)
+        write_files(tmp_path / "voc", files)
         return open_voc_folder(tmp_path / "voc", split, tmp_path / "cache", **options)
 
     return write
@@ -295,6 +292,7 @@ def test_blood_cells(cache, warnings):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("checked")
 def test_huge_images_are_refused(tmp_path, cache, refused):
     folder = samples.write_boxes(tmp_path / "voc")
@@ -327,6 +325,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "make", "message"), PARTS)
 def test_parts_that_are_something_else(tmp_path, cache, part, make, message):
     path = pathlib.Path(samples.write_boxes(tmp_path / "voc"), part)

@@ -7,10 +7,11 @@ import pytest
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
+from tests.data.samples import write_files
 from tests.data.sources.boxes_folder_test import picture, xml
 from tests.data.sources.boxes_turned_test import STORE, stored
 
-pytestmark = pytest.mark.usefixtures("unchecked")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked")]
 
 # (ymin, xmin, ymax, xmax) from 0, half-open: boxes of images of sizes whose reciprocals are no sums of powers of two.
 SIZES = [(8, 12), (37, 53), (49, 23), (101, 7), (11, 97)]
@@ -51,14 +52,10 @@ def write(root):
         for folder in ("voc/JPEGImages", "coco/images", "yolo/images"):
             files[f"{folder}/{name}"] = encoded
     files["coco/annotations/instances_default.json"] = json.dumps(coco)
-    for path, content in files.items():
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.encode() if isinstance(content, str) else content)
+    write_files(root, files)
     return {kind: f"{kind}:{root}/{kind}" for kind in ("voc", "coco", "yolo")}
 
 
-@pytest.mark.slow
 def test_boxes_are_the_same_bits(tmp_path, cache):
     """Of pictures that are stored turned, too: COCO's sizes tell as VOC's do."""
     found = {}

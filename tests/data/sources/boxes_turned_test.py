@@ -10,7 +10,7 @@ from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.pipeline import detection_pipeline
 from tests.data.sources.boxes_folder_test import write, xml  # noqa: F401
 
-pytestmark = pytest.mark.usefixtures("unchecked")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked")]
 
 # As a person sees them: height, width, and a bright rectangle (ymin, xmin, ymax, xmax) that each turn moves.
 SHOWN, RECTANGLE = (48, 80), (8, 16, 24, 64)
@@ -73,7 +73,6 @@ def shown_box():
     return xmin + 1, ymin + 1, xmax, ymax
 
 
-@pytest.mark.slow
 def test_boxes_as_a_viewer_shows_them(source_of, warnings):
     source = source_of(lambda tag, box, size: xml(("a", *shown_box()), size=SHOWN))
     (batch,) = detection_pipeline.plain_batches(source, CANVAS, 8)
@@ -84,7 +83,6 @@ def test_boxes_as_a_viewer_shows_them(source_of, warnings):
     assert "7 of 8 images are turned as their EXIF orientation says; boxes are places in the turned image: " in line
 
 
-@pytest.mark.slow
 def test_boxes_in_the_stored_picture_are_turned_with_it_where_the_size_tells(source_of, warnings):
     def box_of(tag, box, size):
         return xml(("a", *(box if tag >= 5 else shown_box())), size=size)
@@ -99,7 +97,6 @@ def test_boxes_in_the_stored_picture_are_turned_with_it_where_the_size_tells(sou
     assert line.endswith("/5.jpg, JPEGImages/6.jpg, JPEGImages/7.jpg, JPEGImages/8.jpg")
 
 
-@pytest.mark.slow
 def test_without_a_size_boxes_are_as_a_viewer_shows_them(source_of, warnings):
     source = source_of(lambda tag, box, size: xml(("a", *shown_box()), size=(0, 0)))
     assert all(example["boxes"].tolist() == [[*RECTANGLE]] for example in source.ordered().as_numpy_iterator())

@@ -16,6 +16,8 @@ from cpc_tf.data.decoding import decode, pillow
 from cpc_tf.data.sources import check, check_cache
 from tests.data.samples import encode, open_folder
 
+pytestmark = pytest.mark.slow
+
 PIXELS = np.zeros([8, 8, 3], np.uint8)
 
 
@@ -43,7 +45,6 @@ def write_mixed(root, write_folder, sound, broken):
     return root
 
 
-@pytest.mark.slow
 def test_one_percent_of_broken_files_is_left_out_with_a_warning_and_more_ends_the_run(
     tmp_path, cache, write_folder, warnings, refused
 ):
@@ -63,7 +64,6 @@ def test_one_percent_of_broken_files_is_left_out_with_a_warning_and_more_ends_th
         )
 
 
-@pytest.mark.slow
 def test_long_lists_of_broken_files_are_cut(tmp_path, cache, refused):
     (tmp_path / "x").mkdir()
     for i in range(25):
@@ -73,7 +73,6 @@ def test_long_lists_of_broken_files_are_cut(tmp_path, cache, refused):
     assert said.endswith(" 19.jpg (empty) and 5 more")
 
 
-@pytest.mark.slow
 def test_of_several_frames_the_first_is_used_and_a_line_says_so(tmp_path, cache, warnings):
     image = Image.effect_noise((32, 32), 50)
     (tmp_path / "x").mkdir()
@@ -84,7 +83,6 @@ def test_of_several_frames_the_first_is_used_and_a_line_says_so(tmp_path, cache,
     assert warnings == [f"{tmp_path}/x: 3 of 6 files have several frames or pages, of which the first is used"]
 
 
-@pytest.mark.slow
 def test_long_checks_show_time_left(root, cache, monkeypatch, capfd):
     """Where a user sees it, and at the verbosity of our binaries."""
     monkeypatch.setattr(check, "_REPORT_EVERY", -1)
@@ -95,7 +93,6 @@ def test_long_checks_show_time_left(root, cache, monkeypatch, capfd):
     ]
 
 
-@pytest.mark.slow
 def test_the_check_is_remembered_until_a_file_changes(tmp_path, cache, write_folder, monkeypatch):
     root, checks = write_folder(tmp_path / "x", ["a.png", "b.png"]), []
     check_files = check._check
@@ -112,7 +109,6 @@ def test_the_check_is_remembered_until_a_file_changes(tmp_path, cache, write_fol
     assert len(list((tmp_path / "cache/checked_folders").iterdir())) == 3, "nothing left aside"
 
 
-@pytest.mark.slow
 def test_the_cache_is_where_cpc_tf_cache_says(tmp_path, write_folder, monkeypatch):
     root = write_folder(tmp_path / "x", ["a.png"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -123,7 +119,6 @@ def test_the_cache_is_where_cpc_tf_cache_says(tmp_path, write_folder, monkeypatc
     assert len(list((tmp_path / "chosen/checked_folders").iterdir())) == 1
 
 
-@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, cache, write_folder, warnings):
     (tmp_path / "cache").write_text("a file where the folder should be")
     assert open_folder(write_folder(tmp_path / "x", ["a.png"]), "train", cache).num_examples == 1
@@ -180,7 +175,6 @@ def gif_header(width, height, frames=1):
     return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + control + frame * frames + b";"
 
 
-@pytest.mark.slow
 def test_bombs_are_left_out_by_their_headers(root, cache, warnings, refused):
     for header in (png_header, bmp_header, gif_header):
         assert decode.image_size(tf.constant(header(12000, 9000))).numpy().tolist() == [9000, 12000]

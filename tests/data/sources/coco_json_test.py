@@ -8,6 +8,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import coco_json
 from cpc_tf.settings import ConfigError
+from tests.data.samples import write_files
 from tests.data.sources.boxes_folder_test import HEIGHT, WIDTH, contents, names, picture
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -37,10 +38,7 @@ def write(tmp_path):
     """Writes a folder of these {path: bytes or text} and opens a split of it, or of a file in it."""
 
     def write(files, split="train", at="", **settings):
-        for path, content in files.items():
-            target = tmp_path / "coco" / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content.encode() if isinstance(content, str) else content)
+        write_files(tmp_path / "coco", files)
         data = DataConfig(dataset=f"coco:{tmp_path / 'coco' / at}", data_dir=str(tmp_path / "cache"), **settings)
         return catalog.open_detection_source(data, split)
 

@@ -11,6 +11,8 @@ from PIL import Image
 from cpc_tf.data.sources import collages, photos, tfds_builder
 from cpc_tf.data.sources.tfds_source import VocRecords
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory):
@@ -28,7 +30,6 @@ def plain_colours(split):
         yield Image.new("RGB", (300, 300), tuple(colour))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_objects_are_in_their_boxes_and_nowhere_else(monkeypatch, split):
     monkeypatch.setattr(photos, "regions", lambda split: list(plain_colours(split)))
@@ -74,40 +75,6 @@ def test_classes_and_backgrounds_are_the_photographs():
     assert len(collages.CLASSES) == 13
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_every_cut_fits(split):
-    for part in photos.regions(split):
-        assert min(part.size) >= collages._CUTS[1]
-
-
-def test_cuts_are_random_parts_not_enlarged_and_mirrored_in_half_of_the_cases():
-    ramp = Image.fromarray(np.tile(np.arange(250, dtype=np.uint8), [200, 1])).convert("RGB")
-    random = np.random.default_rng(0)
-    things = [np.asarray(collages._thing(ramp, random)).astype(int)[..., 0] for _ in range(150)]
-    slopes = np.array([(thing[0, -3] - thing[0, 2]) / (thing.shape[1] - 5) for thing in things])
-    assert 0.35 < (slopes > 0).mean() < 0.65
-    assert abs(slopes).min() > 0.9
-    assert abs(slopes).max() < 134 / 32 * 1.15
-    assert min(thing.min() for thing in things) < 15
-    assert max(thing.max() for thing in things) > 235
-
-
-def test_a_cut_shows_something_if_it_can():
-    dark = Image.new("RGB", (200, 200))
-    dark.paste((255, 255, 255), (80, 80, 120, 120))
-    random = np.random.default_rng(0)
-    assert min(np.asarray(collages._thing(dark, random)).std() for _ in range(40)) > 5
-    assert np.asarray(collages._thing(Image.new("RGB", (200, 200)), random)).std() == 0  # nothing to be had
-
-
-def test_covered():
-    assert collages._covered((0, 0, 10, 10), (5, 5, 15, 15)) == 0.25
-    assert collages._covered((0, 0, 10, 10), (2, 2, 4, 4)) == 1
-    assert collages._covered((0, 0, 10, 10), (10, 0, 20, 10)) == 0
-    assert collages._covered((0, 0, 10, 10), (20, 20, 30, 30)) == 0
-
-
-@pytest.mark.slow
 def test_prepared_splits(builder):
     train, test = (VocRecords(builder, split, window=100) for split in ("train", "test"))
     assert (train.num_examples, test.num_examples) == (39, 13)
@@ -118,7 +85,6 @@ def test_prepared_splits(builder):
     assert isinstance(builder.info.features["objects"].feature["bbox"], tfds.features.BBoxFeature)
 
 
-@pytest.mark.slow
 def test_images_are_the_same_always(builder):
     digest = hashlib.sha256()
     for split in ("train", "test"):
@@ -128,7 +94,6 @@ def test_images_are_the_same_always(builder):
     assert digest.hexdigest()[:16] == "1ea892c6eb6c4b9a", "new pixels need a new VERSION"
 
 
-@pytest.mark.slow
 def test_size_of_one_split_does_not_change_the_other(builder):
     few = [example for _, example in collages._examples("train", 5, seed=0)]
     wanted = {example["image/filename"][:-4]: example["image"] for example in few}

@@ -18,6 +18,8 @@ from cpc_tf.data.sources.tfds_source import TfdsSource
 from tests import samples
 from tests.data.samples import encode, open_folder, open_voc_folder, open_voc_images
 
+pytestmark = pytest.mark.slow
+
 RANDOM = np.random.default_rng(0)
 GREY = RANDOM.integers(1000, 1401, [9, 7], dtype=np.uint16)
 COLOUR = RANDOM.integers(1000, 1401, [9, 7, 3], dtype=np.uint16)
@@ -46,7 +48,6 @@ def scaled(pixels, low=1000, high=1400):
     return found if found.ndim == 3 else np.stack([found] * 3, -1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoded", "pixels"),
     [
@@ -111,7 +112,6 @@ def write_tomography(root, splits=("train", "val"), low=1000, high=1400, count=2
     return str(root)
 
 
-@pytest.mark.slow
 def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monkeypatch):
     root, cache = write_tomography(tmp_path / "ct"), str(tmp_path / "cache")
     (tmp_path / "ct/train/a/8bit.png").write_bytes(encode(np.zeros([5, 5], np.uint8)))
@@ -134,14 +134,12 @@ def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monke
     ]
 
 
-@pytest.mark.slow
 def test_folders_of_8_bits_have_no_levels_and_no_line(tmp_path, warnings):
     root = samples.write_pictures(tmp_path / "x", {"train": 2})
     assert open_folder(root, "train", str(tmp_path / "cache")).levels is None
     assert not warnings
 
 
-@pytest.mark.slow
 def test_training_and_evaluation_see_the_scaled_images(tmp_path):
     source = open_folder(write_tomography(tmp_path / "ct"), "train", str(tmp_path / "cache"))
     geometry = GeometryConfig(resize=20, image_size=20, patch_size=20, patch_stride=20)
@@ -151,7 +149,6 @@ def test_training_and_evaluation_see_the_scaled_images(tmp_path):
         assert batch["image"].numpy().max() > 250
 
 
-@pytest.mark.slow
 def test_images_with_boxes_are_scaled_alike(tmp_path):
     root = samples.write_boxes(tmp_path / "voc")
     for path in (tmp_path / "voc/JPEGImages").iterdir():
@@ -177,7 +174,6 @@ class Deep(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         yield from ((i, {"image": GREY[..., None]}) for i in range(3))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["range", "full"])
 def test_records_of_16_bits(tmp_path, rule, warnings):
     builder = Deep(data_dir=str(tmp_path))

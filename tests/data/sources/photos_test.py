@@ -11,12 +11,13 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import photos
 
+pytestmark = pytest.mark.slow
+
 
 def open_photos(data_dir, split):
     return catalog.open_source(DataConfig(dataset="photos/19", data_dir=data_dir), split)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("split", "per_class"), [("train", 20), ("test", 5)])
 def test_labelled_splits_are_balanced(photos_dir, split, per_class):
     source = open_photos(photos_dir, split)
@@ -25,7 +26,6 @@ def test_labelled_splits_are_balanced(photos_dir, split, per_class):
     assert (photos.TRAIN_PER_CLASS, photos.TEST_PER_CLASS) == (200, 50)  # of which the fixture writes a tenth
 
 
-@pytest.mark.slow
 def test_images_are_the_same_always(photos_dir):
     digest = hashlib.sha256()
     for split in ("train", "test", "unlabelled"):
@@ -49,14 +49,6 @@ def test_splits_share_no_pixel():
         assert train.max() == round(0.6 * max(size)) - 1
         assert test.min() == round(0.65 * max(size))
         assert test.max() == max(size) - 1
-
-
-@pytest.mark.slow
-def test_largest_square_fits_into_every_part():
-    for package, file in photos._FILES:
-        for part in (photos._TRAIN_PART, photos._TEST_PART):
-            region = photos.region(photos._photo(package, file), part)
-            assert min(region.size) >= photos._LARGEST_SQUARE, file
 
 
 def test_crop_sees_the_whole_region_and_is_mirrored_in_half_of_the_cases():

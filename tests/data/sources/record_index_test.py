@@ -9,6 +9,8 @@ import pytest
 from cpc_tf.data.sources import record_index
 from cpc_tf.data.sources.record_index import Piece, index_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def pieces(sharded, tmp_path, monkeypatch):
@@ -26,7 +28,6 @@ def reads(monkeypatch):
     return passes
 
 
-@pytest.mark.slow
 def test_an_index_has_the_places_and_labels_of_the_records_of_its_pieces(pieces):
     found = index_of(pieces, "label", "it")
     assert found.labels.tolist() == [number % 3 for number in range(9)]
@@ -39,7 +40,6 @@ def test_an_index_has_the_places_and_labels_of_the_records_of_its_pieces(pieces)
     assert set(index_of(pieces, "", "it").labels) == {-1}
 
 
-@pytest.mark.slow
 def test_records_are_read_once_a_machine(pieces, monkeypatch):
     passes, first = reads(monkeypatch), index_of(pieces, "label", "it")
     assert all(map(np.array_equal, first, index_of(pieces, "label", "it")))
@@ -50,7 +50,6 @@ def test_records_are_read_once_a_machine(pieces, monkeypatch):
     assert len(passes) == 3, "of other pieces, and of a file that has changed"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("spoil", ["cut", "empty", "other", "text"])
 def test_a_damaged_index_is_made_anew(pieces, monkeypatch, tmp_path, spoil):
     first = index_of(pieces, "label", "it")

@@ -16,6 +16,8 @@ from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.files import bytes_read
 from tests.data.sources.source_test import levels
 
+pytestmark = pytest.mark.slow
+
 
 def opened(builder, window, shared=True):
     source = TfdsSource(builder, "train", window)
@@ -23,7 +25,6 @@ def opened(builder, window, shared=True):
     return source
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("window", "hosts"), [(4, 2), (100, 3)])
 def test_the_shares_of_an_epoch_are_all_records_but_the_remainder(sharded, window, hosts):
     source = opened(sharded(5, 1, 4, 3), window)  # 13: one is left out
@@ -42,7 +43,6 @@ def test_the_shares_of_an_epoch_are_all_records_but_the_remainder(sharded, windo
     assert levels(shares[-1].stream(seed=3, start=start), own) == epochs[-1][start : start + own]
 
 
-@pytest.mark.slow
 def test_hosts_train_on_their_shares(sharded):
     """A resume goes on with the same batches, and no two images of a step are cut or augmented alike."""
     source, geometry = opened(sharded(4, 4, 4), 5), GeometryConfig(2, 2, 2, 1)
@@ -74,7 +74,6 @@ def test_too_few_records_are_refused(sharded, refused):
     assert opened(sharded(2), 4, shared=False).share(0, 3) is None
 
 
-@pytest.mark.slow
 def test_hosts_together_read_each_byte_once(tmp_path):
     features = tfds.features.FeaturesDict({"image": tfds.features.Image(shape=(None, None, 3))})
     noise = np.random.default_rng(0).integers(0, 256, [300, 300, 3], np.uint8)

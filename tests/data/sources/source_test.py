@@ -15,6 +15,8 @@ from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.sources.tfds_source import TfdsSource
 from tests.data.samples import encode, open_folder, open_voc_folder
 
+pytestmark = pytest.mark.slow
+
 # Shards and window.
 RECORDS = {"small windows, and skips": ([5, 1, 2], 4), "several files at once": ([3, 2, 4, 3], 12)}
 SCALARS = {"counter": (tf.int64, []), "encoded": (tf.string, []), "label": (tf.int64, [])}
@@ -61,7 +63,6 @@ def source(request, tmp_path, cache, unchecked, sharded, write_folder):
     return restricted(folder, np.arange(6)) if kind == "subset of folder" else folder
 
 
-@pytest.mark.slow
 def test_the_order_is_a_function_of_seed_and_counter(source):
     n = source.num_examples
     assert levels(source.ordered(), n + 1) == [(i, i) for i in range(n)]
@@ -77,7 +78,6 @@ def test_the_order_is_a_function_of_seed_and_counter(source):
     assert n == 1 or levels(source.stream(seed=2**40), 2 * n) != whole[: 2 * n]
 
 
-@pytest.mark.slow
 def test_elements_and_names(source):
     streamed = source.stream(seed=0)
     for dataset in (streamed, source.ordered()):
@@ -105,7 +105,6 @@ def contents(source):
     return [(level(e["encoded"]), int(e["label"])) for e in source.ordered().as_numpy_iterator()]
 
 
-@pytest.mark.slow
 def test_a_subset_holds_its_examples_in_order(whole):
     every = contents(whole)
     np.testing.assert_array_equal(whole.labels(), [label for _, label in every])
@@ -121,7 +120,6 @@ def test_a_subset_holds_its_examples_in_order(whole):
     assert levels(fewer.stream(seed=3), 9) == levels(direct.stream(seed=3), 9)
 
 
-@pytest.mark.slow
 def test_records_are_indexed_once_and_then_read_where_they_are(sharded, monkeypatch):
     """Not again for each subset of the subset, nor for each epoch over one."""
     source, indexed = TfdsSource(sharded(5, 4), "train", window=4), []
@@ -134,7 +132,6 @@ def test_records_are_indexed_once_and_then_read_where_they_are(sharded, monkeypa
     assert len(indexed) == 1
 
 
-@pytest.mark.slow
 def test_the_order_of_a_subset_does_not_change(sharded):
     """Earlier versions held subsets of records in memory; their runs go on with the images they would have seen."""
     subset = restricted(TfdsSource(sharded(4, 3, 5), "train", window=9), np.array([1, 2, 4, 7, 8, 11]))

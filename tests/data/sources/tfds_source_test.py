@@ -38,6 +38,7 @@ def test_prepared_builder_is_opened_by_name_with_subsplit(photos_dir):
     assert len(labels(both)) == both.num_examples == 7
 
 
+@pytest.mark.slow
 def test_unlabelled_split_has_no_classes(photos_dir):
     source = open_builder("photos/19", photos_dir, "unlabelled[:50%]")
     assert source.class_names == ()

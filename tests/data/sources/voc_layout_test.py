@@ -92,11 +92,6 @@ def test_images_beside_the_folders_of_splits_are_named(write, warnings):  # noqa
 
 
 @pytest.mark.slow
-def test_one_split_folder(write):  # noqa: F811
-    assert names(write(pairs("train/a"))) == ["train/a"]
-
-
-@pytest.mark.slow
 def test_lists_at_the_top(write):  # noqa: F811
     lists = {"trainval.txt": "JPEGImages/b.png Annotations/b.xml", "valid.txt": "a.png", "classes.txt": "cat"}
     files = {f"JPEGImages/{n}.png": picture(1) for n in "ab"} | {f"Annotations/{n}.xml": xml(ONE) for n in "ab"}

@@ -13,6 +13,8 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import tfds_builder
 
+pytestmark = pytest.mark.slow
+
 XML = """<annotation><size><width>{width}</width><height>{height}</height></size>{objects}</annotation>"""
 OBJECT = """<object><name>{}</name><pose>Left</pose><truncated>0</truncated><difficult>{}</difficult><bndbox>
 <xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"""
@@ -60,7 +62,6 @@ def open_voc(data_dir, split):
     return catalog.open_detection_source(data, split)
 
 
-@pytest.mark.slow
 def test_boxes_are_ours(data_dir):
     source = open_voc(data_dir, "train")
     assert source.class_names == voc._VOC_LABELS
@@ -76,7 +77,6 @@ def test_boxes_are_ours(data_dir):
         assert found[name][1:] == (names, difficult)
 
 
-@pytest.mark.slow
 def test_stream_goes_on_where_it_was(data_dir):
     source = open_voc(data_dir, "train+validation")
     assert source.num_examples == 8

@@ -7,6 +7,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import yolo_names, yolo_text
 from cpc_tf.settings import ConfigError
+from tests.data.samples import write_files
 from tests.data.sources.boxes_folder_test import HEIGHT, WIDTH, contents, names, picture
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -20,10 +21,7 @@ def write(tmp_path):
     """Writes a folder of these {path: bytes or text} and opens a split of it."""
 
     def write(files, split="train"):
-        for path, content in files.items():
-            target = tmp_path / "yolo" / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content.encode() if isinstance(content, str) else content)
+        write_files(tmp_path / "yolo", files)
         data = DataConfig(dataset=f"yolo:{tmp_path / 'yolo'}", data_dir=str(tmp_path / "cache"))
         return catalog.open_detection_source(data, split)
 

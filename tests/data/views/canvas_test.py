@@ -30,6 +30,7 @@ def test_draws_are_uniform_and_independent():
     assert abs(np.corrcoef([drawn.area, drawn.mirrored, drawn.kept < 0])[np.triu_indices(3, 1)]).max() < 0.15
 
 
+@pytest.mark.slow
 def test_draws_are_a_function_of_seed_and_counter():
     one, again, other = (canvas.draw(SMALL, seed, 7).area.numpy() for seed in (1, 1, 2))
     assert one == again != other

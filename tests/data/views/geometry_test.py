@@ -175,16 +175,3 @@ def test_a_strip_is_cropped_to_its_middle():
     assert found.shape == (8, 2, 3)
     assert found[0, 0, 0] >= 48
     assert found[-1, 0, 0] <= 51
-
-
-@pytest.mark.slow
-def test_crops_of_an_image_that_is_no_square():
-    pixels = image(6, 9)
-    assert np.array_equal(geometry.centre_crop(tf.constant(pixels), 4), pixels[1:5, 2:6])
-    corners = set()
-    cut = tf.function(lambda counter: geometry.random_crop(pixels, 4, 7, counter), [tf.TensorSpec([], tf.int64)])
-    for counter in range(200):
-        crop = cut(counter).numpy()
-        places = [(top, left) for top in range(3) for left in range(6)]
-        corners.update(p for p in places if np.array_equal(crop, pixels[p[0] : p[0] + 4, p[1] : p[1] + 4]))
-    assert len(corners) == 18

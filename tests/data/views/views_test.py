@@ -47,6 +47,7 @@ def test_crops_differ_from_each_other_by_counter_and_by_seed(augmentation):
         assert (crops != other).any()
 
 
+@pytest.mark.slow
 def test_each_crop_is_augmented_on_its_own():
     grey = np.full([12, 12, 3], 100, np.uint8)
     view = SeveralCrops(2)
