@@ -85,6 +85,7 @@ def pytest_sessionfinish(session, exitstatus):
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config):
     """Ends the process at once: freeing its graphs one by one takes up to half a minute."""
+    processes.finish()
     if MADE_HOME:
         shutil.rmtree(MADE_HOME, ignore_errors=True)
     if hasattr(config, "exitstatus") and not hasattr(config, "workerinput"):  # which pytest-xdist ends itself

@@ -30,19 +30,28 @@ import numpy as np
 
 _PR_SET_CHILD_SUBREAPER = 36  # a process whose parent has ended becomes our child, so that we can wait for it
 _server: socket.socket | None = None
+_server_pid = 0
 
 
 def prepare() -> None:
     """Forks the server. No operation of TensorFlow may have run in this process: it would not run in a fork."""
-    global _server
+    global _server, _server_pid
     if _server or not sys.platform.startswith("linux") or ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         return
     _server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     gc.freeze()  # so that the garbage collector writes into no page that processes share
-    if os.fork() == 0:
+    _server_pid = os.fork()
+    if _server_pid == 0:
         _server.close()
         _serve(theirs)
     theirs.close()
+
+
+def finish() -> None:
+    """Ends the server; its CPU seconds are then among those of the children of this process."""
+    if _server_pid and _server:
+        _server.close()
+        os.waitpid(_server_pid, 0)
 
 
 def start(module: str, *words: object, **options) -> subprocess.Popen:
