@@ -22,7 +22,6 @@ SHORTER = {
         "--directions=1",
         "--context_blocks=1",
         "--batch_size=4",
-        "--steps_to_predict=1",
     ],
     "imagenette/linear": ["--batch_size=8"],
 }
