@@ -111,6 +111,7 @@ def test_the_check_is_remembered_until_a_file_changes(tmp_path, cache, write_fol
 
 def test_the_cache_is_where_cpc_tf_cache_says(tmp_path, write_folder, monkeypatch):
     root = write_folder(tmp_path / "x", ["a.png"])
+    monkeypatch.delenv("CPC_TF_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     open_folder(root)
     assert len(list((tmp_path / "xdg/cpc_tf/checked_folders").iterdir())) == 1
