@@ -67,12 +67,14 @@ def test_the_benchmark_measures_it(feed, monkeypatch):
     assert all(float(number) > 0 for number in numbers)
 
 
-def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(feed, data, tmp_path, monkeypatch):
-    process, address = feed
+def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(data, tmp_path, monkeypatch):
     flags = [*samples.PRETRAIN_SMALLEST, f"--data_dir={data}", f"--workdir={tmp_path}/run"]
     # So many steps that it cannot end before its feed does.
-    environment = {**os.environ, feeds.VARIABLE: address}
-    with processes.start("cpc_tf.pretrain", *flags, "--train_steps=100000", env=environment) as training:
+    words = ["cpc_tf.pretrain", *flags, "--train_steps=100000"]
+    with (
+        a_feed() as (process, address),
+        processes.start(*words, env={**os.environ, feeds.VARIABLE: address}) as training,
+    ):
         assert processes.wait_for(training, "feeds:") == f"feeds: {address} (CPC_TF_FEED)\n"
         while not list(tmp_path.glob("run/checkpoints/step_*.index")):
             processes.wait_for(training, "loss")
