@@ -213,15 +213,18 @@ TABLE = [
     # ---- predict, embed, report
     ("report", "--output=", "^--output= is empty"),
     ("report", "--runs=EMPTY --output=EMPTY/report", "^--runs=EMPTY: no result"),
-    ("predict", "--pictures=PICTURES", "^--model= is empty"),
-    ("predict", "--model=MODULE", "^--pictures= is empty"),
+    ("predict", "--pictures=PICTURES --output=-", "^--model= is empty"),
+    ("predict", "--model=MODULE --output=-", "^--pictures= is empty"),
     ("predict", "--model=MODULE --pictures=PICTURES --output=p.xlsx", "^--output=p.xlsx: must end with"),
-    ("predict", "--model=/nowhere --pictures=PICTURES", "^--model=/nowhere: there is no such directory"),
-    ("predict", "--model=EMPTY --pictures=PICTURES", "^--model=EMPTY: has no classifier.json or detector.json"),
-    ("predict", "--model=MODULE --pictures=PICTURES", "^--model=MODULE: holds an encoder, .*cpc_tf.embed"),
+    ("predict", "--model=/nowhere --pictures=PICTURES --output=-", "^--model=/nowhere: there is no such directory"),
+    (
+        "predict",
+        "--model=EMPTY --pictures=PICTURES --output=-",
+        "^--model=EMPTY: has no classifier.json or detector.json",
+    ),
+    ("predict", "--model=MODULE --pictures=PICTURES --output=-", "^--model=MODULE: holds an encoder, .*cpc_tf.embed"),
     ("embed", "--encoder=MODULE --pictures=PICTURES --output=x.txt", "^--output=x.txt: must end with"),
-    ("embed", "--encoder=pixels --pictures=PICTURES", "^--encoder=pixels: name a TF-Hub module"),
-    ("embed", "--pictures=PICTURES", "^--encoder= is empty"),
+    ("embed", "--encoder=pixels --pictures=PICTURES --output=EMPTY/x.npz", "^--encoder=pixels: name a TF-Hub module"),
     # ---- launch
 ]
 
