@@ -180,7 +180,7 @@ def test_conforms(case, run_whole, tmp_path, monkeypatch):
         assert (tmp_path / "hub/saved_model.pb").exists()
 
 
-@pytest.mark.parametrize("case", OF_TASKS)
+@pytest.mark.parametrize("case", [*OF_TASKS, "efficient-uda"])
 def test_resumed_on_two_devices_it_gives_the_answer_of_one(case, run_whole, tmp_path, two_replicas, monkeypatch):
     """Of each objective and phase tests/training/contract_test.py compares two replicas with one."""
     whole = run_whole(case)

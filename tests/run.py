@@ -89,7 +89,7 @@ def print_part(part: Ended, ended: Sequence[Ended], parts: Sequence[str], second
     """Prints how a part ended, with all its output if it failed, and how long the others will take by their budgets."""
     last_line = part.output.strip().rpartition("\n")[2]
     failed = part.status not in (0, NO_TESTS)
-    share = sum(budget.get(each.name, 1) for each in ended) / sum(budget.get(name, 1) for name in parts)
+    share = sum(budget.get(each.name, 3) for each in ended) / sum(budget.get(name, 3) for name in parts)
     left = f", about {seconds / share - seconds:.0f} s left" if len(ended) < len(parts) else ""
     print(part.output if failed else "", end="")
     status = f"ended with status {part.status}; " if failed else ""
