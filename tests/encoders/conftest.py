@@ -1,8 +1,9 @@
-"""One module of ours, written once for all tests of encoders, and SavedModels that are loaded once."""
+"""One module of ours, written once for all tests of encoders; modules of others; SavedModels that are loaded once."""
 
 import functools
 
 import pytest
+import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.data.config import GeometryConfig
@@ -36,6 +37,14 @@ def ours(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         make_one_block(patch)
         return str(path), write_module(path, EncoderConfig(encoder="small", norm="batch"), GEOMETRY)
+
+
+def write_theirs(path, call, images=(None, None, None, 3)):
+    """Writes a module of others, which does this with images of this shape; returns the function."""
+    module = tf.Module()
+    module.__call__ = tf.function(call, input_signature=[tf.TensorSpec(images, tf.float32)], autograph=False)
+    tf.saved_model.save(module, str(path))
+    return module.__call__
 
 
 @pytest.fixture(scope="module")

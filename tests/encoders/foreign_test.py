@@ -1,6 +1,5 @@
 """Modules that are damaged, or that others made for something else: one line each."""
 
-import functools
 import re
 import shutil
 
@@ -11,10 +10,9 @@ from cpc_tf.encoders import third_party
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
 from cpc_tf.settings import ConfigError
 from tests import modules
+from tests.encoders.conftest import write_theirs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_block")]
-
-IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32)
 
 
 def maps(path):
@@ -34,13 +32,7 @@ def refusal(function, *arguments):
     return str(caught.value)
 
 
-def theirs(path, call):
-    """Writes a module that does this with images."""
-    module = tf.Module()
-    module.__call__ = tf.function(call, input_signature=[IMAGES], autograph=False)
-    tf.saved_model.save(module, str(path))
-
-
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -58,59 +50,49 @@ def theirs(path, call):
         (lambda x: tf.io.parse_tensor(tf.io.serialize_tensor(x), tf.float32), "unknown"),
         (lambda x: tf.reshape(x, [7, 7, 7, 3]), "does not take images .*evenly divisible"),
         (lambda x: tf.ensure_shape(x, [7, None, None, 3]), "cannot be run on images"),
+        (None, "cannot be called with images"),
     ],
 )
-def test_modules_that_give_something_else(tmp_path, call, said, monkeypatch):
-    theirs(tmp_path / "theirs", call)
-    monkeypatch.setattr(third_party.hub, "load", functools.cache(third_party.hub.load))
+def test_modules_that_give_something_else(tmp_path, call, said):
+    if call:
+        write_theirs(tmp_path / "theirs", call)
+    else:
+        tf.saved_model.save(tf.Module(), str(tmp_path / "theirs"))
     for load in (maps, latents):
         assert re.search(said, refusal(load, tmp_path / "theirs"))
 
 
-def test_a_module_without_a_call(tmp_path):
-    tf.saved_model.save(tf.Module(), str(tmp_path / "theirs"))
-    for load in (maps, latents):
-        assert "cannot be called with images" in refusal(load, tmp_path / "theirs")
+def test_whatever_loading_raises_is_one_line(monkeypatch):
+    for error in (
+        IndexError("Read less\nbytes"),
+        KeyError("x"),
+        AttributeError(),
+        UnicodeDecodeError("a", b"", 0, 1, "x"),
+    ):
+
+        def load(handle, error=error):
+            raise error
+
+        monkeypatch.setattr(third_party.hub, "load", load)
+        for function in (maps, latents):
+            assert "cannot be loaded as a TF-Hub module (" in refusal(function, "/a/module")
 
 
-@pytest.mark.parametrize(
-    "error",
-    [IndexError("Read less\nbytes"), KeyError("x"), AttributeError(), UnicodeDecodeError("utf-8", b"", 0, 1, "x")],
-)
-def test_whatever_loading_raises_is_one_line(monkeypatch, error):
-    def load(handle):
-        raise error
-
-    monkeypatch.setattr(third_party.hub, "load", load)
-    for function in (maps, latents):
-        assert "cannot be loaded as a TF-Hub module (" in refusal(function, "/a/module")
-
-
-@pytest.fixture
-def copied(ours, tmp_path):
-    """A copy of our module, to be damaged."""
-    return shutil.copytree(ours[0], tmp_path / "copied")
-
-
-@pytest.mark.parametrize(
-    "name", ["saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"]
-)
-def test_truncated_files_of_a_module(copied, name):
-    (copied / name).write_bytes((copied / name).read_bytes()[:100])
-    refusal(latents, f"graph:{copied}")
-    if name != "saved_model.pb":  # the network needs only the values
-        refusal(maps, copied)
-
-
-def test_a_damaged_card_is_found_before_the_training(copied):
-    """Not when its result is written."""
+def test_damaged_files_of_our_module(ours, tmp_path):
+    """A card that is damaged, too, is found before the training, not when its result is written."""
+    for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+        copied = shutil.copytree(ours[0], tmp_path / name.replace("/", "_"))
+        (copied / name).write_bytes((copied / name).read_bytes()[:100])
+        refusal(latents, f"graph:{copied}")
+        if name != "saved_model.pb":  # the network needs only the values
+            refusal(maps, copied)
     (copied / "encoder.json").write_text((copied / "encoder.json").read_text()[:50])
     for load in (maps, latents):
         assert "its encoder.json is damaged" in refusal(load, copied)
 
 
 def test_a_module_that_xla_cannot_compile_is_found_at_loading(tmp_path, caplog, two_replicas):
-    theirs(tmp_path / "fine", lambda x: tf.nn.avg_pool2d(x, 2, 2, "SAME"))
+    write_theirs(tmp_path / "fine", lambda x: tf.nn.avg_pool2d(x, 2, 2, "SAME"))
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "not"))
     with two_replicas.scope():
         for name, wanted in (("fine", True), ("not", False)):

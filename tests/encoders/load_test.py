@@ -12,7 +12,7 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.patches import encode_grid, pixel_grid
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
-from tests.encoders.conftest import GEOMETRY
+from tests.encoders.conftest import GEOMETRY, write_theirs
 from tests.modules import write_card
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_block")]
@@ -25,71 +25,55 @@ def maps_of(name, endpoint="feature_map", **options):
     return load.load_feature_maps(str(name), endpoint, 32, backbone="small", **options)
 
 
-class Plain(tf.Module):
-    """A module of images by others: one output without a name, vectors or maps."""
-
-    def __init__(self, pooled):
-        super().__init__()
-        self.kernel = tf.Variable(tf.random.stateless_normal([4, 4, 3, 6], [1, 1]))
-        self.pooled = pooled
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
-    def __call__(self, images):
-        maps = tf.nn.conv2d(images, self.kernel, 4, "SAME")
-        return tf.reduce_mean(maps, [1, 2]) if self.pooled else maps
+def means(images):
+    """What a module of others may compute: the mean colour of each 4x4 pixels."""
+    return tf.nn.avg_pool2d(images, 4, 4, "SAME")
 
 
-class Default(Plain):
-    """One whose output is a dictionary, as the first TF2 modules had it."""
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
-    def __call__(self, images):
-        return {"default": tf.nn.conv2d(images, self.kernel, 4, "SAME")}
-
-
-def keras_model(pooled):
-    layers = [keras.layers.Conv2D(6, 4, 4), keras.layers.BatchNormalization()]
-    model = keras.Sequential([*layers, *([keras.layers.GlobalAveragePooling2D()] if pooled else [])])
+def write_keras_model(path):
+    layers = [keras.layers.Conv2D(3, 4, 4), keras.layers.BatchNormalization(), keras.layers.GlobalAveragePooling2D()]
+    model = keras.Sequential(layers)
     model.build([None, None, None, 3])
+    tf.saved_model.save(model, str(path))
     return model
 
 
 # Patch latents.
 
 
-@pytest.mark.parametrize(("make", "pooled"), [(Plain, False), (Plain, True), (Default, False), (keras_model, True)])
-def test_modules_of_others_give_latents_and_vectors_or_maps(tmp_path, make, pooled):
-    model = make(pooled)
-    tf.saved_model.save(model, str(tmp_path / "theirs"))
+@pytest.mark.parametrize(
+    ("write", "output"),
+    [
+        (lambda path: write_theirs(path, means), [2, 8, 8, 3]),
+        (lambda path: write_theirs(path, lambda images: tf.reduce_mean(means(images), [1, 2])), [2, 1, 1, 3]),
+        (lambda path: write_theirs(path, lambda images: {"default": means(images)}), [2, 8, 8, 3]),  # as the first TF2
+        (write_keras_model, [2, 1, 1, 3]),
+    ],
+    ids=["maps", "vectors", "default", "keras"],
+)
+def test_modules_of_others_give_latents_and_vectors_or_maps(tmp_path, write, output):
+    model = write(tmp_path / "theirs")
+
+    def computed(images):
+        found = model(images)
+        return found["default"] if isinstance(found, dict) else found
+
     encoder = load.load_patch_encoder(str(tmp_path / "theirs"))
-    wanted = model(tf.reshape(tf.image.convert_image_dtype(PATCHES, tf.float32), [-1, 16, 16, 3]))
-    wanted = wanted["default"] if isinstance(wanted, dict) else wanted
+    wanted = computed(tf.reshape(tf.image.convert_image_dtype(PATCHES, tf.float32), [-1, 16, 16, 3]))
     wanted = tf.reduce_mean(wanted, [1, 2]) if wanted.shape.rank == 4 else wanted
-    np.testing.assert_allclose(encoder.patch_latents(PATCHES), tf.reshape(wanted, [2, 3, 4, 6]), atol=1e-5)
+    np.testing.assert_allclose(encoder.patch_latents(PATCHES), tf.reshape(wanted, [2, 3, 4, 3]), atol=1e-5)
     assert encoder.trainable_variables == []
     assert encoder.identity == Identity("unknown", module="theirs")
 
-    if make is Default:
-        assert maps_of(tmp_path / "theirs", "default")(IMAGES).shape == [2, 8, 8, 6]
-        with pytest.raises(ConfigError, match="--endpoint=feature_map: .* has the feature maps or vectors default"):
-            maps_of(tmp_path / "theirs")
-        return
-    maps = maps_of(tmp_path / "theirs")
-    assert maps(IMAGES).shape == ([2, 1, 1, 6] if pooled else [2, 8, 8, 6])
-    wanted = model(IMAGES)
-    np.testing.assert_allclose(tf.reshape(maps(IMAGES), wanted.shape), wanted, atol=1e-5)
+    named = isinstance(model(IMAGES), dict)
+    maps = maps_of(tmp_path / "theirs", "default" if named else "feature_map")
+    np.testing.assert_allclose(maps(IMAGES), tf.reshape(computed(IMAGES), output), atol=1e-5)
     assert (maps.identity.trained_by, maps.identity.module) == ("unknown", "theirs")
-    if make is Plain and not pooled:
-        with pytest.raises(
-            ConfigError, match="--endpoint=stack3: .* one output, without a name; --endpoint=feature_map"
-        ):
-            maps_of(tmp_path / "theirs", "stack3")
-
-
-def test_each_patch_is_encoded_on_its_own():
-    latents = encode_grid(lambda images: tf.reduce_mean(images, [1, 2]), PATCHES)
-    assert latents.shape == [2, 3, 4, 3]
-    np.testing.assert_allclose(latents, tf.reduce_mean(tf.cast(PATCHES, tf.float32) / 255, [3, 4]), atol=1e-6)
+    said = "--endpoint=stack3: .* " + (
+        "has the feature maps or vectors default" if named else "one output, without a name; --endpoint=feature_map"
+    )
+    with pytest.raises(ConfigError, match=said):
+        maps_of(tmp_path / "theirs", "stack3")
 
 
 def test_pixels_are_all_patches_shrunk():
@@ -106,26 +90,15 @@ def test_pixels_are_all_patches_shrunk():
 
 def test_the_untrained_copy_is_the_same_for_a_seed_and_has_the_modules_shape(tmp_path):
     write_card(tmp_path, EncoderConfig(encoder="small", output_stack=1))
-    encoders = [load.load_patch_encoder(f"random:{tmp_path}", seed) for seed in (1, 1, 2)]
-    first, again, other = (encoder.patch_latents(PATCHES) for encoder in encoders)
+    kinds = ((1, "float32"), (1, "float32"), (2, "float32"), (1, "bfloat16"))
+    encoders = [load.load_patch_encoder(f"random:{tmp_path}", seed, precision=precision) for seed, precision in kinds]
+    first, again, other, half = (encoder.patch_latents(PATCHES) for encoder in encoders)
     assert first.shape == [2, 3, 4, 16]
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0.01
-    assert encoders[2].identity == Identity("untrained", "small", "", 2, 648, tmp_path.name)
-
-
-@pytest.mark.usefixtures("loaded_once")
-def test_patches_are_encoded_in_the_precision_asked_for(tmp_path, ours, caplog):
-    write_card(tmp_path, EncoderConfig(encoder="small", output_stack=1))
-    full, half = (
-        load.load_patch_encoder(f"random:{tmp_path}", 1, precision=precision).patch_latents(PATCHES)
-        for precision in ("float32", "bfloat16")
-    )
     assert half.dtype == tf.float32
-    assert 0 < np.abs(full - half).max() < 0.05 * np.abs(full).max()
-    assert caplog.text == ""
-    load.load_patch_encoder(f"graph:{ours[0]}", precision="bfloat16")
-    assert f"--precision=bfloat16: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
+    assert 0 < np.abs(first - half).max() < 0.05 * np.abs(first).max()
+    assert encoders[2].identity == Identity("untrained", "small", "", 2, 648, tmp_path.name)
 
 
 @pytest.mark.usefixtures("loaded_once")
@@ -196,14 +169,18 @@ def test_recomputation_is_the_flags_not_the_cards_and_changes_no_gradient(tmp_pa
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_recomputation_is_refused_or_not_used_in_one_line(ours, caplog):
+def test_recomputation_and_precision_are_refused_or_not_used_in_one_line(ours, caplog):
     with pytest.raises(
         ConfigError, match=r"^--recompute: with the batch norm of --encoder=\S+ .* twice; leave it out$"
     ):
         maps_of(ours[0], recompute=True)
     maps_of(ours[0], recompute=True, update_statistics=False)
+    load.load_patch_encoder(ours[0], precision="bfloat16")
+    assert "not used" not in caplog.text
     maps_of(f"graph:{ours[0]}", recompute=True)
-    assert f"--recompute: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
+    load.load_patch_encoder(f"graph:{ours[0]}", precision="bfloat16")
+    for flag in ("--recompute", "--precision=bfloat16"):
+        assert f"{flag}: not used by --encoder=graph:{ours[0]}, which computes as exported" in caplog.text
 
 
 def test_batch_norm_of_others_depends_on_the_devices_and_a_line_says_so(ours, two_replicas, caplog, monkeypatch):
@@ -224,12 +201,13 @@ def test_our_module_computes_in_the_precision_asked_for(ours):
     wanted = network.endpoints(IMAGES)["feature_map"]
     np.testing.assert_array_equal(exact(IMAGES), wanted)
     assert rough.encoder.dtype_policy.name == "mixed_bfloat16"
+    assert {variable.dtype for variable in rough.variables} == {tf.float32}
     difference = np.abs(rough(IMAGES) - wanted).max() / np.abs(wanted).max()
     assert 1e-5 < difference < 0.05
     assert rough.identity == maps_of(f"graph:{path}").identity
 
 
-def test_pixels_and_random_are_new_networks(tmp_path):
+def test_pixels_and_random_are_new_networks():
     pixels, random = maps_of("pixels", "stack1"), maps_of("random", seed=3)
     assert pixels(IMAGES).shape == random(IMAGES).shape == [2, 8, 8, 16]
     names = [{v.name.split("/")[-1] for v in maps.variables} for maps in (pixels, random)]
@@ -237,8 +215,6 @@ def test_pixels_and_random_are_new_networks(tmp_path):
     assert not any("moving_mean" in name for name in names[1])
     assert (pixels.identity.trained_by, pixels.identity.architecture) == ("pixels", "small")
     assert random.identity == Identity("untrained", "small", "", 3, 648)
-    write_card(tmp_path, EncoderConfig(encoder="small"))
-    assert maps_of(f"random:{tmp_path}")(IMAGES).shape == [2, 8, 8, 16]
 
 
 @pytest.mark.usefixtures("loaded_once")
@@ -250,12 +226,10 @@ def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
             maps_of(ours[0], endpoint, flag="e", vectors=False)
     with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: cannot be loaded"):
         maps_of(tmp_path)
-    tf.saved_model.save(Plain(True), str(tmp_path / "theirs"))
+    write_theirs(tmp_path / "theirs", means)
     with pytest.raises(ConfigError, match="no module of ours"):
         maps_of(tmp_path / "theirs", "latents")
-    grey = tf.Module()
-    grey.__call__ = tf.function(lambda x: x, input_signature=[tf.TensorSpec([None, 28, 28, 1])])
-    tf.saved_model.save(grey, str(tmp_path / "grey"))
+    write_theirs(tmp_path / "grey", lambda images: images, [None, 28, 28, 1])
     with pytest.raises(ConfigError, match=r"does not take images \[B, 32, 32, 3\]"):
         maps_of(tmp_path / "grey")
 
@@ -263,17 +237,15 @@ def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
 # Checkpoints.
 
 
-@pytest.mark.parametrize("name", ["MODULE", "graph:MODULE"])
-def test_checkpoints_keep_the_names_of_earlier_versions(ours, tmp_path, name):
+@pytest.mark.parametrize("kind", ["", "graph:"])
+def test_checkpoints_keep_the_names_of_earlier_versions(ours, tmp_path, kind):
     """Few labels: `encoder/layer/encoder` is a network, `encoder/layer` a graph; a detector: `backbone/encoder`."""
-    loaded = maps_of(name.replace("MODULE", ours[0]))
-    before = {True: "encoder/layer/", False: "encoder/layer/encoder/"}[name == "graph:MODULE"]
-    tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).write(str(tmp_path / "both"))
-    names = {key for key, _ in tf.train.list_variables(str(tmp_path / "both")) if "OBJECT_GRAPH" not in key}
+    loaded, path = maps_of(kind + ours[0]), str(tmp_path / "both")
+    tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).write(path)
+    names = {key for key, _ in tf.train.list_variables(path) if "OBJECT_GRAPH" not in key}
     assert len(names) == len(loaded.variables)
+    before = "encoder/layer/" if kind else "encoder/layer/encoder/"
     assert all(key.startswith((before, "backbone/encoder/")) for key in names)
     # Compiling must not add nodes that an old checkpoint does not have.
     loaded.encode(tf.zeros([1, 32, 32, 3], tf.uint8))
-    tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).read(
-        str(tmp_path / "both")
-    ).assert_existing_objects_matched()
+    tf.train.Checkpoint(encoder=loaded.saved(), backbone=loaded).read(path).assert_existing_objects_matched()

@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import native
-from cpc_tf.encoders.norm import EPSILON, LayerNorm, make_norm, normalize
+from cpc_tf.encoders.norm import EPSILON, make_norm, normalize
 from cpc_tf.encoders.operations import operations
 from cpc_tf.keras import keras
 from tests import processes
 
-SHAPES = [(3, 16, 8), (5, 1, 256), (2, 9, 33), (1, 1, 1), (130, 4, 5), (7, 6, 64), (70, 64, 16), (9, 12, 3)]
+SHAPES = [(3, 16, 8), (5, 1, 256), (2, 9, 33), (1, 1, 1), (130, 4, 5), (7, 6, 64), (70, 64, 16), (9, 12, 3), (0, 4, 8)]
 
 
 def _inputs(shape, mean=0.5, dtype=tf.float32, seed=0):
@@ -55,11 +55,10 @@ def test_native_is_plain(shape):
 @pytest.mark.parametrize("shape", [(3, 16, 8), (40, 6, 64)])
 def test_bfloat16_is_float32_rounded(shape, relu):
     inputs = _inputs(shape, dtype=tf.bfloat16)
-    y, d_x, *others = _run(inputs, relu, True)
-    exact = _run([tf.cast(v, tf.float32) for v in inputs], relu, True)
-    np.testing.assert_array_equal(*(tf.cast(v, tf.float32) for v in (y, tf.cast(exact[0], tf.bfloat16))))
-    np.testing.assert_array_equal(*(tf.cast(v, tf.float32) for v in (d_x, tf.cast(exact[1], tf.bfloat16))))
-    _close(others, exact[2:], 1e-6)
+    got, exact = _run(inputs, relu, True), _run([tf.cast(v, tf.float32) for v in inputs], relu, True)
+    for one, other in zip(got[:2], exact[:2]):  # y and d_x
+        np.testing.assert_array_equal(*(tf.cast(v, tf.float32) for v in (one, tf.cast(other, tf.bfloat16))))
+    _close(got[2:], exact[2:], 1e-6)
 
 
 @pytest.mark.parametrize("use_native", [False, True])
@@ -103,12 +102,6 @@ def test_nan_and_infinity_stay_visible_and_in_their_example(dtype):
     assert not np.isfinite(d_scale).any()
 
 
-def test_no_examples():
-    y, d_x, d_scale, d_offset = _run(_inputs((0, 4, 8)), True, True)
-    assert y.shape == d_x.shape == (0, 4, 8)
-    np.testing.assert_array_equal([d_scale, d_offset], np.zeros([2, 8]))
-
-
 @pytest.mark.slow
 def test_threads_change_no_bit(tmp_path):
     """This process has one for each core; the other has another number."""
@@ -128,44 +121,36 @@ def test_an_example_does_not_depend_on_the_others():
         np.testing.assert_array_equal([v[0] for v in alone[:2]], [v[n] for v in together[:2]])
 
 
-GOOD = {
-    "x": np.ones([3, 4, 5], np.float32),
-    "scale": np.ones([5], np.float32),
-    "offset": np.ones([5], np.float32),
-    "mean": np.ones([3], np.float32),
-    "inverse": np.ones([3], np.float32),
-    "upstream": np.ones([3, 4, 5], np.float32),
-}
-HOSTILE = {
-    "x of rank 2": ("x", [4, 5]),
-    "x of rank 4": ("x", [3, 4, 5, 1]),
-    "no positions": ("x", [3, 0, 5]),
-    "no channels": ("x", [3, 4, 0]),
-    "short scale": ("scale", [4]),
-    "scale of rank 2": ("scale", [5, 1]),
-    "long offset": ("offset", [6]),
-    "short mean": ("mean", [2]),
-    "inverse of rank 3": ("inverse", [3, 1, 1]),
-    "other upstream": ("upstream", [3, 5, 4]),
-    "flat upstream": ("upstream", [60]),
-}
+GOOD = {name: np.ones(shape, np.float32) for name, shape in (
+    ("x", [3, 4, 5]), ("scale", [5]), ("offset", [5]), ("mean", [3]), ("inverse", [3]), ("upstream", [3, 4, 5]),
+)}  # fmt: skip
+HOSTILE = [
+    ("x", [4, 5]), ("x", [3, 4, 5, 1]), ("x", [3, 0, 5]), ("x", [3, 4, 0]), ("scale", [4]), ("scale", [5, 1]),
+    ("offset", [6]), ("mean", [2]), ("inverse", [3, 1, 1]), ("upstream", [3, 5, 4]), ("upstream", [60]),
+]  # fmt: skip
 
 
-def _call(inputs, epsilon=EPSILON):
-    operations().cpc_norm_relu_grad(**inputs, relu=True)
-    first = {name: inputs[name] for name in ("x", "scale", "offset")}
-    operations().cpc_norm_relu(**first, relu=True, epsilon=epsilon)
+def _refused(forward=True, backward=True, epsilon=EPSILON, match="", **changed):
+    """The operations refuse these inputs, which replace good ones."""
+    inputs = {name: tf.convert_to_tensor(value) for name, value in {**GOOD, **changed}.items()}
+    if backward:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+            operations().cpc_norm_relu_grad(**inputs, relu=True)
+    if forward:
+        first = {name: inputs[name] for name in ("x", "scale", "offset")}
+        with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+            operations().cpc_norm_relu(**first, relu=True, epsilon=epsilon)
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-def test_wrong_shapes_are_invalid_arguments(what):
-    name, shape = HOSTILE[what]
-    inputs = {**GOOD, name: np.ones(shape, np.float32)}
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        operations().cpc_norm_relu_grad(**inputs, relu=True)
-    if name in ("x", "scale", "offset"):
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            operations().cpc_norm_relu(inputs["x"], inputs["scale"], inputs["offset"], relu=False, epsilon=EPSILON)
+def test_wrong_shapes_dtypes_and_epsilons_are_invalid_arguments():
+    for name, shape in HOSTILE:
+        _refused(**{name: np.ones(shape, np.float32)}, forward=name in ("x", "scale", "offset"))
+    for name, value in GOOD.items():
+        for dtype in (tf.float64, tf.float16, tf.int32, tf.bfloat16):
+            taken = name not in ("x", "scale", "offset") or (name, dtype) == ("x", tf.bfloat16)
+            _refused(**{name: tf.cast(value, dtype)}, forward=not taken)
+    for epsilon in (0.0, -1.0, float("nan")):
+        _refused(epsilon=epsilon, match="epsilon", backward=False)
 
 
 def test_wrong_shapes_are_refused_in_graphs():
@@ -180,53 +165,28 @@ def test_wrong_shapes_are_refused_in_graphs():
         function(*inputs.values())
 
 
-def test_wrong_dtypes_and_epsilons_are_invalid_arguments():
-    good = {name: tf.constant(value) for name, value in GOOD.items()}
-    for name in good:
-        for dtype in (tf.float64, tf.float16, tf.int32, tf.bfloat16):
-            with pytest.raises(tf.errors.InvalidArgumentError):
-                _call({**good, name: tf.cast(good[name], dtype)})
-    for epsilon in (0.0, -1.0, float("nan")):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="epsilon"):
-            _call(GOOD, epsilon)
-
-
 # The layers.
 
 
-@pytest.mark.parametrize(("over_space", "axes"), [(True, (1, 2, 3)), (False, (3,))])
-class TestLayerNorm:
-    def _layer(self, over_space, channels):
-        layer = LayerNorm(over_space)
-        layer.build([None, None, None, channels])
-        random = np.random.default_rng(0)
-        layer.scale.assign(random.normal(1, 0.3, channels))
-        layer.offset.assign(random.normal(0, 0.3, channels))
-        return layer
-
-    def test_equals_numpy(self, over_space, axes):
-        layer = self._layer(over_space, 6)
-        x = np.random.default_rng(1).normal(2, 3, [4, 5, 3, 6]).astype(np.float32)
-        wanted = _oracle(x.astype(np.float64), layer.scale.numpy(), layer.offset.numpy(), axes=axes)
-        np.testing.assert_allclose(layer(x), wanted, atol=2e-5)
-
-    def test_constant_input_gives_the_offset_and_finite_gradients(self, over_space, axes):
-        layer = self._layer(over_space, 6)
-        x = tf.fill([2, 3, 3, 6], 7.0)
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = layer(x)
-        assert np.isfinite(tape.gradient(y, x)).all()
-        np.testing.assert_allclose(y[0, 0, 0], layer.offset, atol=1e-2)
-
-
-def test_statistics_are_float32_for_bfloat16_input():
-    layer = make_norm("layer", "mixed_bfloat16", "norm")
-    x = np.random.default_rng(0).normal(0, 1, [2, 16, 16, 8]).astype(np.float32)
-    y = layer(x)
-    assert y.dtype == tf.bfloat16
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 2e-5), ("mixed_bfloat16", 0.1)])
+@pytest.mark.parametrize(("kind", "axes"), [("layer", (1, 2, 3)), ("channel", (3,))])
+def test_layer_norms_are_numpys(kind, axes, precision, tolerance):
+    """With parameters and statistics in float32, and finite gradients where nothing varies."""
+    layer, random = make_norm(kind, precision, "norm"), np.random.default_rng(0)
+    layer.build([None, None, None, 6])
+    layer.scale.assign(random.normal(1, 0.3, 6))
+    layer.offset.assign(random.normal(0, 0.3, 6))
+    x = random.normal(2, 3, [4, 16, 16, 6]).astype(np.float32)
+    wanted = _oracle(x.astype(np.float64), layer.scale.numpy(), layer.offset.numpy(), axes=axes)
     assert layer.scale.dtype == tf.float32
-    np.testing.assert_allclose(tf.cast(y, tf.float32), _oracle(x, 1, 0, axes=(1, 2, 3)), atol=0.05)
+    assert layer(x).dtype == layer.compute_dtype
+    np.testing.assert_allclose(tf.cast(layer(x), tf.float32), wanted, atol=tolerance)
+    constant = tf.fill([2, 3, 3, 6], 7.0)
+    with tf.GradientTape() as tape:
+        tape.watch(constant)
+        y = layer(constant)
+    assert np.isfinite(tape.gradient(y, constant)).all()
+    np.testing.assert_allclose(tf.cast(y[0, 0, 0], tf.float32), layer.offset, atol=1e-2)
 
 
 def test_batch_norm_is_that_of_keras_and_none_changes_nothing():

@@ -71,35 +71,36 @@ def test_ranges_are_those_of_keras_applications(name, mode):
     np.testing.assert_allclose(RANGES[name](tf.constant(pixels / 255)), wanted, atol=1e-4)
 
 
+MODE = "cannot be fine-tuned, since a {} computes as it was exported: it has no mode for training; train on"
+REFUSED = [  # encoder, signature, output, what is said, and whether it shall be trained
+    ("{}/bytes", "", "map", "name one of its signatures, embed, generate: --signature=embed$"),
+    ("{}/bytes", "encode", "map", "^--signature=encode: .* has the signatures embed, generate$"),
+    ("{}/call", "encode", "", "^--signature=encode: .* has no signatures$"),
+    ("{}/bytes", "generate", "image", r"signature generate takes z float32 \(None, 20\), no batch of images"),
+    ("{}/bytes", "embed", "map", "signature embed takes uint8, whole numbers: --encoder=0..255:/"),
+    ("0..255:{}/bytes", "embed", "count", "--endpoint=count: .* maps or vectors map, vector, but int32"),
+    ("0..255:{}/bytes", "embed", "vector", MODE.format("signature"), True),
+    ("-1..1:{}/tf1", "encode", "feature_map", "has the feature maps or vectors avepool_feat, bn_crelu_feat, def"),
+    ("-1..1:{}/tf1", "encode", "avepool_feat", MODE.format("module of TF1 format"), True),
+    ("{}/net.h5", "", "", "name that of this one, one of 0..1, -1..1, 0..255, torch, caffe: e.g. --encoder=-1"),
+    ("0..1:{}/net.h5", "x", "", "--signature=x: .* is a Keras file, which has none"),
+    ("0..1:{}/net.h5", "", "stack2", "--endpoint=stack2: .* has layers .*: pooled, conv2_relu, conv2_bn, conv2, conv1"),
+    ("0..1:{}/reference.npz.h5", "", "", "cannot be loaded as a Keras model file"),
+    ("0..1:{}/nothing.keras", "", "", "cannot be loaded as a Keras model file"),
+    ("random", "encode", "", "--signature=encode: is for modules of others, not for --encoder=random"),
+]
+
+
 @pytest.mark.usefixtures("loaded_once")
-@pytest.mark.parametrize(
-    ("encoder", "signature", "output", "said"),
-    [
-        ("{}/bytes", "", "map", "name one of its signatures, embed, generate: --signature=embed$"),
-        ("{}/bytes", "encode", "map", "^--signature=encode: .* has the signatures embed, generate$"),
-        ("{}/call", "encode", "", "^--signature=encode: .* has no signatures$"),
-        ("{}/bytes", "generate", "image", r"signature generate takes z float32 \(None, 20\), no batch of images"),
-        ("{}/bytes", "embed", "map", "signature embed takes uint8, whole numbers: --encoder=0..255:/"),
-        ("0..255:{}/bytes", "embed", "count", "--endpoint=count: .* maps or vectors map, vector, but int32"),
-        ("-1..1:{}/tf1", "encode", "feature_map", "has the feature maps or vectors avepool_feat, bn_crelu_feat, def"),
-        ("{}/net.h5", "", "", "name that of this one, one of 0..1, -1..1, 0..255, torch, caffe: e.g. --encoder=-1"),
-        ("0..1:{}/net.h5", "x", "", "--signature=x: .* is a Keras file, which has none"),
-        (
-            "0..1:{}/net.h5",
-            "",
-            "stack2",
-            "--endpoint=stack2: .* has layers .*: pooled, conv2_relu, conv2_bn, conv2, conv1_relu",
-        ),
-        ("0..1:{}/reference.npz.h5", "", "", "cannot be loaded as a Keras model file"),
-        ("0..1:{}/nothing.keras", "", "", "cannot be loaded as a Keras model file"),
-        ("random", "encode", "", "--signature=encode: is for modules of others, not for --encoder=random"),
-    ],
-)
-def test_what_cannot_be_is_said_in_one_line(written, encoder, signature, output, said):
+def test_what_cannot_be_is_said_in_one_line(written):
     (written / "reference.npz.h5").write_bytes((written / "reference.npz").read_bytes())
-    with pytest.raises(ConfigError, match=said) as error:
-        load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature)
-    assert "\n" not in str(error.value)
+    for encoder, signature, output, said, *trained in REFUSED:
+        more = {"frozen_by": "x"} if trained else {}
+        with pytest.raises(ConfigError, match=said) as error:
+            load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature, **more)
+        assert "\n" not in str(error.value)
+    with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
+        load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
 
 
 def test_a_keras_file_of_tf_dot_keras_is_read_or_says_who_wrote_it(written):
@@ -122,25 +123,6 @@ def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
     assert f"is given pixels in [0, 1]; name its range if it is another, as --encoder=-1..1:{written}" in caplog.text
 
 
-@pytest.mark.usefixtures("loaded_once")
-def test_another_size_than_the_signatures_is_refused(written):
-    with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
-        load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
-
-
-@pytest.mark.usefixtures("loaded_once")
-@pytest.mark.parametrize(
-    ("encoder", "signature", "output", "said"),
-    [
-        ("-1..1:{}/tf1", "encode", "avepool_feat", "a module of TF1 format computes as it was exported"),
-        ("0..255:{}/bytes", "embed", "vector", "a signature computes as it was exported"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_if_it_shall_be(written, encoder, signature, output, said):
-    with pytest.raises(ConfigError, match=f"cannot be fine-tuned, since {said}: it has no mode for training; train on"):
-        load_feature_maps(encoder.format(written), output, 16, backbone="tiny", signature=signature, frozen_by="x")
-
-
 @pytest.mark.parametrize("encoder", ["call", "net.h5"])
 def test_training_reaches_kernels_and_statistics(written, encoder):
     maps = load_feature_maps(f"-1..1:{written}/{encoder}", "", 32, backbone="tiny", frozen_by="x")
@@ -159,15 +141,12 @@ def test_the_prefix_is_no_part_of_the_module(written):
     assert maps.identity.architecture == "small_net"
 
 
-@pytest.mark.parametrize(
-    ("run", "config", "more"),
-    [
-        (linear, LinearConfig, "--nobaselines --augment=none --geometry_from=flags --patch_size=16 --patch_stride=16"),
-        (efficient, EfficientConfig, ""),
-    ],
-)
-def test_the_binaries_ask_the_signature_for_its_outputs(written, pictures, tmp_path, run, config, more):
+@pytest.mark.parametrize("task", ["linear", "efficient"])
+def test_the_binaries_ask_the_signature_for_its_outputs(written, pictures, tmp_path, task):
+    run, config = {"linear": (linear, LinearConfig), "efficient": (efficient, EfficientConfig)}[task]
     given = "--resize=16 --image_size=16 --test_split=val --strategy=single --signature=encode --endpoint=none".split()
     given += [f"--dataset=folder:{pictures}", f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
+    if task == "linear":
+        given += "--nobaselines --augment=none --geometry_from=flags --patch_size=16 --patch_stride=16".split()
     with pytest.raises(ConfigError, match="^--endpoint=none: .* has the feature maps or vectors avepool_feat"):
-        run(cli.parse(config, [*given, *more.split(), f"--encoder=-1..1:{written}/tf1"]))
+        run(cli.parse(config, [*given, f"--encoder=-1..1:{written}/tf1"]))

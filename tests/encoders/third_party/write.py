@@ -111,11 +111,6 @@ def write_keras(path, keras=tf_keras):
     return {"": model(LARGE, training=False).numpy(), "conv1_relu": layer(LARGE, training=False).numpy()}
 
 
-def write_tf_dot_keras(path):
-    """The same by tf.keras, which is Keras 3 from TensorFlow 2.16 on."""
-    return write_keras(path, tf.keras)
-
-
 if __name__ == "__main__":
     out, reference = pathlib.Path(sys.argv[1]), {"images": IMAGES}
     for name, write in {
@@ -124,7 +119,7 @@ if __name__ == "__main__":
         "tf1": write_tf1,
         "net.h5": write_keras,
         "net.keras": write_keras,
-        "own.keras": write_tf_dot_keras,
+        "own.keras": lambda path: write_keras(path, tf.keras),  # which is Keras 3 from TensorFlow 2.16 on
     }.items():
         found = write(str(out / name))
         reference.update({f"{name}/{output}": value for output, value in found.items()})
