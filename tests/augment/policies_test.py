@@ -128,12 +128,3 @@ def test_a_test_is_grey_if_all_patches_were(policy, changes, grey):
     shown = augment.at_test(pixels, AugmentConfig(augment=policy, augment_changes=changes).policy)
     wanted = np.uint8([[[[76] * 3, [150] * 3, [7] * 3]]]) if grey else pixels  # 0.2989 and 0.587 of 255
     np.testing.assert_array_equal(shown, wanted)
-
-
-def test_none_can_be_added_to():
-    config = AugmentConfig(augment="none", augment_changes="grey=1")
-    assert [each.name for each in config.policy.used] == ["grey"]
-    assert not AugmentConfig(augment="none").policy.used
-    patches = samples.patches(16)
-    got = augment.apply(patches, augment.draw(config, 0, 0, len(patches), 16)).numpy()
-    assert (got == got[..., :1]).all()

@@ -1,4 +1,4 @@
-"""encoder.json: written, read again, and what is wrong with it said by key."""
+"""encoder.json: written, read again, and what is wrong with it said by key; what --encoder names."""
 
 import dataclasses
 import json
@@ -7,6 +7,7 @@ import pytest
 
 from cpc_tf.encoders.card import EncoderCard, Identity, Training, find_card, module_name, read_card
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.settings import ConfigError
 from tests.modules import GEOMETRY, PRETRAINED
 
@@ -22,12 +23,6 @@ def fine_tuned(before, **known):
 
 # Pre-trained on photos, then on birds.
 TWICE = dataclasses.replace(PRETRAINED, dataset="birds", began_as=dataclasses.replace(PRETRAINED, module="first"))
-
-
-def test_a_card_from_before_a_setting_of_the_geometry_has_its_default():
-    values = CARD.to_json()
-    assert values["geometry"].pop("resize_mode") == "squash"
-    assert EncoderCard.from_json(values) == CARD
 
 
 @pytest.mark.parametrize(
@@ -48,6 +43,15 @@ def test_survives_json_and_knows_what_it_is(training, trained_by, began_with):
     assert EncoderCard.from_json(json.loads(json.dumps(card.to_json()))) == card
     wanted = Identity(trained_by, "tiny", training.dataset, training.seed, 17_000, "hub", began_with, training.step)
     assert card.identity("/home/someone/hub/") == wanted
+
+
+def test_cards_of_other_versions():
+    """An earlier one without a setting of the geometry has its default; a later one's keys are left out."""
+    values = CARD.to_json()
+    assert values["geometry"].pop("resize_mode") == "squash"
+    assert EncoderCard.from_json(values) == CARD
+    identity = Identity("cpc", "small", "photos", seed=3, parameters=218_000, module="hub")
+    assert Identity.from_json(json.loads(json.dumps({**identity.to_json(), "colour": "red"}))) == identity
 
 
 def test_a_run_on_labels_says_that_it_began_with_random_weights():
@@ -79,24 +83,15 @@ WRONG = [
 DAMAGED = (b"", b'{"encoder": {', b"[]", b"{}", b'{"encoder": {}}', b"\0", b"[" * 100_000, b"\xff\xfe")
 
 
-def test_a_wrong_value_is_named_in_one_line(tmp_path):
-    for changed, said in WRONG:
-        (tmp_path / "encoder.json").write_text(json.dumps({**CARD.to_json(), **changed}))
+def test_what_is_wrong_is_named_in_one_line(tmp_path):
+    wrong = [(json.dumps({**CARD.to_json(), **changed}).encode(), said) for changed, said in WRONG]
+    for content, said in (*wrong, *((content, "") for content in DAMAGED)):
+        (tmp_path / "encoder.json").write_bytes(content)
         with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: its encoder.json is damaged: {said}") as caught:
             find_card(str(tmp_path))
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) <= 1000
-
-
-def test_a_damaged_file_is_one_line(tmp_path):
-    for content in DAMAGED:
-        (tmp_path / "encoder.json").write_bytes(content)
-        with pytest.raises(ConfigError, match="its encoder.json is damaged: ") as caught:
-            read_card(str(tmp_path))
-        assert str(caught.value).isprintable()
-
-
-def test_a_directory_is_no_card(tmp_path):
+    (tmp_path / "encoder.json").unlink()
     (tmp_path / "encoder.json").mkdir()
     with pytest.raises(ConfigError, match="its encoder.json cannot be read"):
         find_card(str(tmp_path))
@@ -111,20 +106,26 @@ def test_a_module_of_others_has_none(tmp_path):
         read_card(f"{tmp_path}/typo", "it needs --that")
 
 
-def test_a_later_versions_keys_of_an_identity_are_left_out():
-    identity = Identity("cpc", "small", "photos", seed=3, parameters=218_000, module="hub")
-    assert Identity.from_json(json.loads(json.dumps({**identity.to_json(), "colour": "red"}))) == identity
+def test_names_no_folder_of_this_machine():
+    known = {
+        "/home/someone/runs/photos/small/hub/": "hub",
+        "gs://bucket/runs/hub": "hub",
+        "https://tfhub.dev/google/bit/m-r50x1/1": "https://tfhub.dev/google/bit/m-r50x1/1",
+        "/home/someone/bigbigan-resnet50/1/": "bigbigan-resnet50/1",
+        "": "",
+    }
+    assert {module: module_name(module) for module in known} == known
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("/home/someone/runs/photos/small/hub/", "hub"),
-        ("gs://bucket/runs/hub", "hub"),
-        ("https://tfhub.dev/google/bit/m-r50x1/1", "https://tfhub.dev/google/bit/m-r50x1/1"),
-        ("/home/someone/bigbigan-resnet50/1/", "bigbigan-resnet50/1"),
-        ("", ""),
-    ],
-)
-def test_names_no_folder_of_this_machine(module, name):
-    assert module_name(module) == name
+def test_each_value_of_the_flag_has_one_meaning():
+    for text, *meaning in (
+        ("runs/photos/small/hub", "module", "runs/photos/small/hub", False),
+        ("https://tfhub.dev/a/b/1", "module", "https://tfhub.dev/a/b/1", False),
+        ("runs/random", "module", "runs/random", False),
+        ("random", "random", "", True),
+        ("random:gs://bucket/hub", "random:", "gs://bucket/hub", True),
+        ("graph:runs/hub", "graph:", "runs/hub", False),
+        ("pixels", "pixels", "", True),
+    ):
+        name = EncoderName.parse(text)
+        assert [name.kind, name.module, name.is_new] == meaning

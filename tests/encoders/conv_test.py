@@ -71,12 +71,13 @@ def test_by_rows_is_float64s_convolution(shape, kernel, stride, padding, dtype, 
 
 
 # Settings of a layer, and whether our operation computes its gradient.
+PRODUCT = {"kernel_size": 1}  # a matrix product, of images of any size
 LAYERS = [
+    (PRODUCT, False),
     ({"kernel_size": 3, "strides": 2}, True),
     ({"kernel_size": 1, "strides": 2}, True),
     ({"kernel_size": (1, 3)}, True),
     ({"kernel_size": 3, "padding": "valid"}, True),
-    ({"kernel_size": 1}, False),  # a matrix product
     ({"kernel_size": 3, "groups": 2}, False),
     ({"kernel_size": 3, "dilation_rate": 2}, False),
     ({"kernel_size": 3, "strides": (2, 1)}, False),
@@ -87,52 +88,34 @@ LAYERS = [
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize(("settings", "by_rows"), LAYERS, ids=str)
 def test_the_layer_is_keras(settings, by_rows, dtype):
-    """In bfloat16 it is Keras' in float32: Keras' own sums in bfloat16 on some CPUs."""
+    """In values, gradients and static shapes; in bfloat16 it is Keras' in float32: Keras' own sums in bfloat16 on
+    some CPUs."""
 
     def normal(shape, seed):
         return tf.cast(tf.cast(tf.random.stateless_normal(shape, seed), tf.bfloat16), tf.float32)
 
-    x, results = normal([5, 4, 4, 64], [5, 6]), []
-    ours = by_rows or settings == {"kernel_size": 1}
+    x, results, shapes = normal([5, 4, 4, 64], [5, 6]), [], []
+    ours, sizes = by_rows or settings is PRODUCT, [None, None, None] if settings is PRODUCT else [5, 4, 4]
     for kind in (keras.layers.Conv2D, Conv):
         precision = "float32" if ours and kind is not Conv else dtype
         layer = kind(6, **{"padding": "same", **settings}, dtype=precision)
         layer.build(x.shape)
         layer.set_weights([normal(w.shape, [7, 8]) for w in layer.weights])
 
-        @tf.function
-        def run(layer=layer):
+        @tf.function(input_signature=[tf.TensorSpec([*sizes, 64])])
+        def run(x, layer=layer):
             with native.allowed():
-                loss = tf.reduce_sum(tf.cast(layer(x), tf.float32) ** 2)
-                return [loss, *tf.gradients(loss, layer.trainable_weights)]
+                y = tf.cast(layer(x), tf.float32)
+                return [y, *tf.gradients(tf.reduce_sum(y**2), [x, *layer.trainable_weights])]
 
-        results.append(run())
+        results.append(run(x))
+        shapes.append(run.get_concrete_function().outputs[0].shape.as_list())
         used = {op.type for op in run.get_concrete_function().graph.get_operations()}
         assert ("CpcIm2col" in used) == (kind is Conv and by_rows)
+    assert shapes[0] == shapes[1]
     for one, other in zip(*results):
         scale = np.abs(one).max()
         np.testing.assert_allclose(one, other, atol=(1e-5 if dtype == "float32" else 2e-2) * scale)
-
-
-@pytest.mark.parametrize("shape", [[2, 5, 4, 6], [None, None, None, 6]])
-def test_a_matrix_product_has_the_values_gradients_and_static_shapes_of_keras(shape):
-    x = tf.constant(np.random.default_rng(0).normal(size=[2, 5, 4, 6]), tf.float32)
-    ours, theirs = (kind(7, 1, padding="same", use_bias=False) for kind in (Conv, keras.layers.Conv2D))
-    theirs.build(x.shape)
-    ours.build(x.shape)
-    theirs.set_weights(ours.get_weights())
-    results = []
-    for layer in (ours, theirs):
-
-        @tf.function(input_signature=[tf.TensorSpec(shape)])
-        def run(x, layer=layer):
-            y = layer(x)
-            return [y, *tf.gradients(tf.reduce_sum(tf.sin(y)), [x, layer.kernel])]
-
-        results.append(run(x))
-        assert run.get_concrete_function().outputs[0].shape.as_list() == [*shape[:3], 7]
-    for one, other in zip(*results):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 NONSENSE = [  # shape of the images, and settings
@@ -168,40 +151,27 @@ def test_no_images_and_no_channels():
 
 
 def _pooled(x):
-    """(values, gradient) by `max_pool` and by TensorFlow's own operation."""
+    """(values, gradient) by `max_pool`, which is not told the sizes, and by TensorFlow's own operation."""
+    ours = tf.function(max_pool, input_signature=[tf.TensorSpec([None, None, None, x.shape[3]], x.dtype)])
     weights = tf.random.stateless_normal(tf.nn.max_pool2d(x, 3, 2, "SAME").shape, [3, 4])
-    for pool in (max_pool, lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME")):
+    for pool in (ours, lambda x: tf.nn.max_pool2d(x, 3, 2, "SAME")):
         with tf.GradientTape() as tape:
             tape.watch(x)
             y = pool(x)
             loss = tf.reduce_sum(tf.cast(y, tf.float32) * weights)
-        yield y, tape.gradient(loss, x)
+        yield y, tf.cast(tape.gradient(loss, x), tf.float32)
 
 
 @pytest.mark.parametrize(("height", "width"), [(8, 8), (7, 9), (6, 5), (2, 1), (1, 1)])
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 def test_pooling_values_and_gradients_are_those_of_tensorflow(height, width, dtype):
-    x = tf.cast(tf.random.stateless_normal([2, height, width, 3], [1, height]), dtype)
-    (y, gradient), (wanted_y, wanted_gradient) = _pooled(x)
-    np.testing.assert_array_equal(y, wanted_y)
-    # A pixel that several windows choose sums their gradients: in bfloat16 the order shows.
-    tolerance = 1e-6 if dtype == tf.float32 else 2**-6
-    gradient, wanted_gradient = tf.cast(gradient, tf.float32), tf.cast(wanted_gradient, tf.float32)
-    np.testing.assert_allclose(gradient, wanted_gradient, rtol=tolerance, atol=tolerance)
-
-
-def test_of_equal_values_the_first_gets_the_gradient():
-    """After a ReLU many are zero."""
-    x = tf.nn.relu(tf.round(tf.random.stateless_normal([4, 10, 10, 2], [5, 6])))
-    (_, gradient), (_, wanted) = _pooled(x)
-    np.testing.assert_allclose(gradient, wanted, atol=1e-6)
-
-
-def test_sizes_may_be_unknown():
-    traced = tf.function(max_pool).get_concrete_function(tf.TensorSpec([None, None, None, 2]))
-    for size in (5, 6):
-        x = tf.random.stateless_normal([1, size, size + 1, 2], [7, size])
-        np.testing.assert_array_equal(traced(x), tf.nn.max_pool2d(x, 3, 2, "SAME"))
+    different = tf.random.stateless_normal([2, height, width, 3], [1, height])
+    for x in (different, tf.nn.relu(tf.round(different))):  # of equal values the first gets the gradient
+        (y, gradient), (wanted_y, wanted_gradient) = _pooled(tf.cast(x, dtype))
+        np.testing.assert_array_equal(y, wanted_y)
+        # A pixel that several windows choose sums their gradients: in bfloat16 the order shows.
+        tolerance = 1e-6 if dtype == tf.float32 else 2**-6
+        np.testing.assert_allclose(gradient, wanted_gradient, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.slow

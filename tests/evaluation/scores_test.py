@@ -1,7 +1,12 @@
+"""Scores of one label a picture, and its predictions as text."""
+
+import csv
+
 import numpy as np
 import pytest
 
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+from cpc_tf.evaluation.predictions import to_csv
 from cpc_tf.evaluation.scores import score
 
 LABELS = np.array([0, 1, 2, 0])
@@ -36,3 +41,13 @@ def test_neighbours_among_features_that_are_no_numbers_are_wrong():
     assert nearest_neighbour_accuracy(features, labels, 3) == 1.0
     features[5] = np.nan
     assert nearest_neighbour_accuracy(features, labels, 3) == 0.0
+
+
+def test_names_of_all_kinds_are_read_back():
+    names = ["val/cat/1.jpg", 'a, "b".png', "über/ü.png"]
+    logits = np.log(np.array([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]], np.float32))
+    rows = list(csv.DictReader(to_csv(names, logits, np.array([0, 1, 1])).splitlines()))
+    assert [row["file"] for row in rows] == names
+    assert [(row["label"], row["prediction"], row["probability"]) for row in rows] == [
+        ("0", "0", "0.7500"), ("1", "0", "0.5000"), ("1", "1", "0.8750"),
+    ]  # fmt: skip

@@ -66,16 +66,13 @@ def test_after_pretraining_alone_the_next_step_is_a_classifier(tmp_path):
     assert settings.data.labelled == "my_labelled_pictures"
 
 
-def test_a_baseline_alone_has_no_encoder_to_embed_with(tmp_path):
-    samples.write(tmp_path / "pixels", samples.efficient("pixels"))
-    ((*_, blocks, _),) = _parts(tmp_path)
+def test_a_baseline_has_no_encoder_to_embed_with_and_a_detector_is_judged_by_its_precision(tmp_path):
+    samples.write(tmp_path / "labels/pixels", samples.efficient("pixels"))
+    ((*_, blocks, _),) = _parts(tmp_path / "labels")
     assert "Its module" not in _table(blocks)
     assert [name for name, _ in _settings(blocks[1])] == ["export", "predict"]
-
-
-def test_a_detector_is_judged_by_its_precision(tmp_path):
-    samples.write(tmp_path / "detect", samples.detect(map11=0.5))
-    ((*_, blocks, _),) = _parts(tmp_path)
+    samples.write(tmp_path / "boxes/detect", samples.detect(map11=0.5))
+    ((*_, blocks, _),) = _parts(tmp_path / "boxes")
     assert _table(blocks)["How good"] == "50.0 % mean average precision"
 
 

@@ -57,8 +57,8 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     assert capsys.readouterr().out == summary
     assert summary.startswith("photos, % on test images ")
     assert "\n10 labels (1 %), top-1 " in summary
-    text = (tmp_path / "report/report.html").read_text()
     assert path.endswith("report/report.html")
+    text = pathlib.Path(path).read_text()
     shown = _Page(text)
     assert shown.open == []
     assert len(shown.ids) == len(set(shown.ids))
@@ -73,8 +73,7 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     names = {path.name for path in (tmp_path / "report").iterdir()}
     assert names >= {"report.json", "photos-figure1.png", "photos-table2.csv"}
     assert not [name for name in names if name.endswith(".tmp")]
-    with open(tmp_path / "report/photos-figure1.csv") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv.DictReader((tmp_path / "report/photos-figure1.csv").read_text().splitlines())
     points = {(r["panel"], r["curve"], r["labels (part of all)"], r["value"]) for r in rows}
     panel = "Top-1 accuracy on test images, %"
     assert points >= {(panel, "CPC v2", "10", "60.0"), (panel, "pixels", "1000", "70.0")}
@@ -82,16 +81,6 @@ def test_the_page_and_the_files_beside_it(tmp_path, capsys):
     assert len(summary["runs"]) == 12
     assert [problem.split(":")[0] for problem in summary["not_read"]] == ["broken/result.json", "unknown/result.json"]
     assert len(summary["datasets"]["photos"]["findings"]) == 3
-
-
-def test_made_again_it_is_overwritten(tmp_path, undrawn):
-    samples.write(tmp_path / "runs/a", samples.linear(top1=0.25))
-    _report(tmp_path / "runs", tmp_path / "runs/report")
-    samples.write(tmp_path / "runs/a", samples.linear(top1=0.75))
-    _report(tmp_path / "runs", tmp_path / "runs/report")
-    text = (tmp_path / "runs/report/report.html").read_text()
-    assert "75.0" in text
-    assert "25.0" not in _Page(text).text
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -144,10 +133,16 @@ def test_a_page_of_runs_with_odd_names_and_values(tmp_path, undrawn):
 
 
 @pytest.mark.parametrize("number", [0, 3])
-def test_a_report_that_was_killed_is_made_anew(number, tmp_path, monkeypatch, undrawn):
-    """Killed before its file of this number: what is there is whole; the next report has all, and nothing else."""
-    samples.write(tmp_path / "runs/a", samples.linear())
-    _report(tmp_path / "runs", tmp_path / "whole")
+def test_made_again_it_is_overwritten_even_if_it_was_killed(number, tmp_path, monkeypatch, undrawn):
+    """Killed before its file of this number, each file is the old one or the new one; the next report is all new."""
+
+    def made(folder, top1):
+        samples.write(tmp_path / "runs/a", samples.linear(top1=top1))
+        _report(tmp_path / "runs", tmp_path / folder)
+        return {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}
+
+    old, new = made("runs/report", 0.25), made("new", 0.75)
+    assert old["report.html"] != new["report.html"]
     write_file, written = page.write_file, []
 
     def killed(path, content):
@@ -155,17 +150,14 @@ def test_a_report_that_was_killed_is_made_anew(number, tmp_path, monkeypatch, un
             pathlib.Path(f"{path}.17.tmp").write_bytes(b"<ht")
             os.utime(f"{path}.17.tmp", (0, 0))
             raise KeyboardInterrupt
-        written.append(path)
+        written.append(pathlib.Path(path).name)
         write_file(path, content)
 
-    (tmp_path / "report").mkdir()
     monkeypatch.setattr(page, "write_file", killed)
     with pytest.raises(KeyboardInterrupt):
-        _report(tmp_path / "runs", tmp_path / "report")
-    whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
-    assert len(whole) > number
-    for path in written:
-        assert pathlib.Path(path).read_bytes() == whole[pathlib.Path(path).name]
+        made("runs/report", 0.75)
     monkeypatch.undo()
-    _report(tmp_path / "runs", tmp_path / "report")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "report").iterdir()} == whole
+    assert len(new) > len(written) == number
+    for name in old:
+        assert (tmp_path / "runs/report" / name).read_bytes() == (new if name in written else old)[name]
+    assert made("runs/report", 0.75) == new
