@@ -19,8 +19,8 @@ def pixels(box):
 
 def test_from_voc_keeps_the_pixels():
     random = np.random.default_rng(0)
-    rows, columns = (1 + np.sort(random.permuted(np.tile(np.arange(n), [50, 1]), axis=1)[:, :2]) for n in SIZE)
-    raw = np.stack([rows[:, 0], columns[:, 0], rows[:, 1], columns[:, 1]], axis=1).astype(np.float32)
+    (y0, y1), (x0, x1) = (1 + np.sort([random.choice(n, 2, replace=False) for _ in range(50)]).T for n in SIZE)
+    raw = np.stack([y0, x0, y1, x1], axis=1).astype(np.float32)
     converted, sound = boxes.from_voc(raw, SIZE)
     assert sound.numpy().all()
     for box, (ymin, xmin, ymax, xmax) in zip(converted.numpy(), raw):
@@ -69,9 +69,8 @@ def test_turn_is_what_pillow_does(tag):
 
 
 def test_from_voc_with_a_size_per_box():
-    converted, sound = boxes.from_voc(np.float32([[1, 1, 50, 50], [1, 1, 50, 50]]), [[10, 20], [30, 40]])
+    converted, _ = boxes.from_voc(np.float32([[1, 1, 50, 50], [1, 1, 50, 50]]), [[10, 20], [30, 40]])
     np.testing.assert_array_equal(converted, [[0, 0, 10, 20], [0, 0, 30, 40]])
-    assert sound.numpy().all()
     assert boxes.from_voc(np.zeros([0, 4], np.float32), SIZE)[0].shape == (0, 4)
 
 

@@ -1,29 +1,25 @@
 """TFDS's VOC, from a builder that writes as it does."""
 
-import io
-
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from PIL import Image
 from tensorflow_datasets.object_detection import voc
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import tfds_builder
+from tests.data.samples import encode, write_files
+from tests.data.sources.box_files import xml
 
 pytestmark = pytest.mark.slow
 
-XML = """<annotation><size><width>{width}</width><height>{height}</height></size>{objects}</annotation>"""
-OBJECT = """<object><name>{}</name><pose>Left</pose><truncated>0</truncated><difficult>{}</difficult><bndbox>
-<xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"""
 # VOC's own numbers and what is meant.
 IMAGES = {
-    "000005": ((30, 40), [("dog", 0, 1, 1, 40, 30), ("Person", 1, 3, 5, 8, 6)]),
-    "000007": ((50, 20), [("car", 0, 20, 49, 20, 50), ("cat", 0, 19, 49, 20, 50)]),  # the first has no width
+    "000005": ((30, 40), [("dog", 1, 1, 40, 30), ("Person", 3, 5, 8, 6, 1)]),
+    "000007": ((50, 20), [("car", 20, 49, 20, 50), ("cat", 19, 49, 20, 50)]),  # the first has no width
     "2008_000008": ((33, 37), []),
-    "000009": ((333, 500), [("bird", 0, 123, 45, 456, 300)]),
+    "000009": ((333, 500), [("bird", 123, 45, 456, 300)]),
 }
 MEANT = {
     b"000005": ([[0, 0, 30, 40], [4, 2, 6, 8]], ["dog", "person"], [False, True]),
@@ -37,17 +33,14 @@ MEANT = {
 def data_dir(tmp_path_factory):
     """voc/2007 prepared by TFDS's own builder from an archive of four images, the same for each split."""
     root = tmp_path_factory.mktemp("archive")
-    devkit = root / "VOCdevkit" / "VOC2007"
-    for name in ("ImageSets/Main", "Annotations", "JPEGImages"):
-        (devkit / name).mkdir(parents=True)
+    files = {f"ImageSets/Main/{split}.txt": "\n".join(IMAGES) + "\n" for split in ("train", "val", "test")}
     for name, (size, objects) in IMAGES.items():
-        stream = io.BytesIO()
-        Image.effect_noise(size[::-1], 50).save(stream, "JPEG")
-        (devkit / f"JPEGImages/{name}.jpg").write_bytes(stream.getvalue())
-        text = XML.format(height=size[0], width=size[1], objects="".join(OBJECT.format(*o) for o in objects))
-        (devkit / f"Annotations/{name}.xml").write_text(text)
-    for split in ("train", "val", "test"):
-        (devkit / f"ImageSets/Main/{split}.txt").write_text("\n".join(IMAGES) + "\n")
+        files[f"JPEGImages/{name}.jpg"] = encode(np.zeros(size, np.uint8), "JPEG")
+        parts = xml(*objects, size=size).replace(
+            b"<difficult>", b"<pose>Left</pose><truncated>0</truncated><difficult>"
+        )
+        files[f"Annotations/{name}.xml"] = parts
+    write_files(root / "VOCdevkit/VOC2007", files)
     data_dir = str(tmp_path_factory.mktemp("tfds"))
     with pytest.MonkeyPatch.context() as patch, tfds_builder.quiet():
         archive = {"trainval": str(root), "test": str(root)}
@@ -57,7 +50,6 @@ def data_dir(tmp_path_factory):
 
 
 def open_voc(data_dir, split):
-    """In windows of three records."""
     data = DataConfig(dataset="voc/2007", data_dir=data_dir, shuffle_window=3)
     return catalog.open_detection_source(data, split)
 
