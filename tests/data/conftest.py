@@ -11,7 +11,7 @@ from absl import logging
 
 from cpc_tf.data.sources import check, levels, photos, tfds_builder
 from cpc_tf.settings import ConfigError
-from tests.data.samples import encode
+from tests.data.samples import encode, write_files
 
 _CHECK = check._check
 
@@ -79,10 +79,8 @@ def unreadable(monkeypatch):
 @pytest.fixture
 def root(tmp_path):
     """Images in x/train/a, x/train/b and beside the tree, in beside/c."""
-    for name in ("x/train/a/1.png", "x/train/b/2.png", "beside/c/3.png"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True)
-        path.write_bytes(encode(np.zeros([8, 8, 3], np.uint8)))
+    names = ("x/train/a/1.png", "x/train/b/2.png", "beside/c/3.png")
+    write_files(tmp_path, dict.fromkeys(names, encode(np.zeros([8, 8, 3], np.uint8))))
     return tmp_path / "x"
 
 
@@ -102,11 +100,8 @@ def write_folder():
     """Writes 2x2 PNGs, all of the grey level of their number, under these names."""
 
     def write(root, names):
-        for number, name in enumerate(names):
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.full([2, 2, 3], number % 256, np.uint8)
-            path.write_bytes(tf.io.encode_png(pixels).numpy())
+        levels = (np.full([2, 2, 3], number % 256, np.uint8) for number in range(len(names)))
+        write_files(root, {name: encode(pixels) for name, pixels in zip(names, levels)})
         return str(root)
 
     return write
@@ -114,9 +109,9 @@ def write_folder():
 
 @pytest.fixture(scope="session")
 def sharded(tmp_path_factory):
-    """Stands in for a prepared builder: shards of these many records, the image of record i is grey level i."""
+    """Stands in for a prepared builder: shards of these many records, each of the image, else record i of level i."""
 
-    def make(*counts, skip=0):
+    def make(*counts, skip=0, image=None):
         root = tmp_path_factory.mktemp("shards")
         features = tfds.features.FeaturesDict(
             {"image": tfds.features.Image(shape=(None, None, 3)), "label": tfds.features.ClassLabel(num_classes=3)}
@@ -128,8 +123,8 @@ def sharded(tmp_path_factory):
                 for _ in range(skip):
                     writer.write(b"not to be read")
                 for _ in range(count):
-                    image = np.full([2, 2, 3], number % 256, np.uint8)
-                    writer.write(features.serialize_example({"image": image, "label": number % 3}))
+                    pixels = np.full([2, 2, 3], number % 256, np.uint8) if image is None else image
+                    writer.write(features.serialize_example({"image": pixels, "label": number % 3}))
                     number += 1
                 writer.write(b"not to be read")
             pieces.append(types.SimpleNamespace(filename=path, skip=skip, take=count))
