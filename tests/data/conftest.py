@@ -11,7 +11,7 @@ from absl import logging
 
 from cpc_tf.data.sources import check, levels, photos, tfds_builder
 from cpc_tf.settings import ConfigError
-from tests.data.samples import encode
+from tests.data.samples import encode, write_files
 
 _CHECK = check._check
 
@@ -79,10 +79,8 @@ def unreadable(monkeypatch):
 @pytest.fixture
 def root(tmp_path):
     """Images in x/train/a, x/train/b and beside the tree, in beside/c."""
-    for name in ("x/train/a/1.png", "x/train/b/2.png", "beside/c/3.png"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True)
-        path.write_bytes(encode(np.zeros([8, 8, 3], np.uint8)))
+    names = ("x/train/a/1.png", "x/train/b/2.png", "beside/c/3.png")
+    write_files(tmp_path, dict.fromkeys(names, encode(np.zeros([8, 8, 3], np.uint8))))
     return tmp_path / "x"
 
 
@@ -102,11 +100,8 @@ def write_folder():
     """Writes 2x2 PNGs, all of the grey level of their number, under these names."""
 
     def write(root, names):
-        for number, name in enumerate(names):
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pixels = np.full([2, 2, 3], number % 256, np.uint8)
-            path.write_bytes(tf.io.encode_png(pixels).numpy())
+        levels = (np.full([2, 2, 3], number % 256, np.uint8) for number in range(len(names)))
+        write_files(root, {name: encode(pixels) for name, pixels in zip(names, levels)})
         return str(root)
 
     return write

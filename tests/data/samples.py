@@ -60,9 +60,11 @@ def write_files(root, files):
         (root / path).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def encode(pixels, kind="PNG", **options):
+def encode(picture, kind="PNG", **options):
+    """The file of a picture of Pillow or of pixels."""
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind, **options)
+    image = picture if isinstance(picture, Image.Image) else Image.fromarray(picture)
+    image.save(stream, kind, **options)
     return stream.getvalue()
 
 

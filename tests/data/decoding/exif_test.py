@@ -15,7 +15,7 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
-from tests.data.samples import open_folder
+from tests.data.samples import encode, open_folder, write_files
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, [6, 4, 3], dtype=np.uint8)).resize((44, 66))
 TURNS = range(1, 9)
@@ -36,9 +36,7 @@ def exif(orientation, order="<"):
 
 
 def save(image, kind, orientation=1, **options):
-    stream = io.BytesIO()
-    image.save(stream, kind, exif=exif(orientation), **options)
-    return stream.getvalue()
+    return encode(image, kind, exif=exif(orientation), **options)
 
 
 def shown(encoded):
@@ -81,9 +79,7 @@ def segment(marker, data):
 
 
 def jpeg(*segments):
-    stream = io.BytesIO()
-    PICTURE.save(stream, "JPEG")
-    plain = stream.getvalue()
+    plain = encode(PICTURE, "JPEG")
     return plain[:20] + b"".join(segments) + plain[20:]  # behind JFIF's
 
 
@@ -108,9 +104,8 @@ def test_exif_is_found_wherever_it_stands(segments, order):
 def test_exif_behind_the_pixels_of_a_png():
     encoded = save(PICTURE, "PNG", 6)
     place = encoded.index(b"eXIf") - 4
-    length = 12 + struct.unpack_from(">I", encoded, place)[0]
-    without, chunk = encoded[:place] + encoded[place + length :], encoded[place : place + length]
-    moved = without[:-12] + chunk + without[-12:]
+    end = place + 12 + struct.unpack_from(">I", encoded, place)[0]
+    moved = encoded[:place] + encoded[end:-12] + encoded[place:end] + encoded[-12:]
     assert ORIENTATION(moved) == 6
     np.testing.assert_array_equal(PIXELS(moved), shown(moved))
 
@@ -136,35 +131,26 @@ def test_the_shorter_side_decides_how_far_a_turned_jpeg_is_shrunk():
     assert decode.decode(tf.constant(encoded), 41).shape == (120, 80, 3)
 
 
-@pytest.fixture(scope="module")
-def turned_and_upright(tmp_path_factory):
-    """Two sources of the same pictures: stored turned in all ways, and stored upright."""
-    root = tmp_path_factory.mktemp("pictures")
-    found = []
-    for folder in ("turned", "upright"):
-        (root / folder).mkdir()
-        for turn in TURNS:
-            image = PICTURE.rotate(turn)
-            stored = image.transpose(UNDO[turn]) if folder == "turned" and turn > 1 else image
-            (root / folder / f"{turn}.png").write_bytes(save(stored, "PNG", turn if folder == "turned" else 1))
-        found.append(open_folder(str(root / folder), "train", str(root / "cache")))
-    return found
-
-
 NONE = AugmentConfig(augment="none")
 GRID = GeometryConfig(resize=24, image_size=20, patch_size=8, patch_stride=4)
 
 
 @pytest.mark.slow
-def test_training_and_evaluation_see_turned_pictures_upright(turned_and_upright):
+@pytest.mark.usefixtures("unchecked")
+def test_training_and_evaluation_see_turned_pictures_upright(tmp_path, cache):
+    for turn in TURNS:
+        image = PICTURE.rotate(turn)
+        stored = image.transpose(UNDO[turn]) if turn > 1 else image
+        pictures = {f"turned/{turn}.png": save(stored, "PNG", turn), f"upright/{turn}.png": save(image, "PNG")}
+        write_files(tmp_path, pictures)
+    both = [open_folder(tmp_path / folder, "train", cache) for folder in ("turned", "upright")]
     for batches in (
         lambda source: pipeline.batches(source, PatchGrid(), GRID, NONE, global_batch=8, seed=0).take(1),
         lambda source: pipeline.plain_patches(source, GRID, 4),
     ):
-        for turned, upright in zip(*map(batches, turned_and_upright)):
+        for turned, upright in zip(*map(batches, both)):
             for key, values in upright.items():
                 np.testing.assert_array_equal(turned[key], values)
     config = PretrainConfig(geometry=GRID)
-    images = [patch_sheet.whole_image(config, source, 5) for source in turned_and_upright]
-    sheets = [patch_sheet.draw(config, image, draws=0) for image in images]
-    np.testing.assert_array_equal(*sheets)
+    images = [patch_sheet.whole_image(config, source, 5) for source in both]
+    np.testing.assert_array_equal(*(patch_sheet.draw(config, image, draws=0) for image in images))

@@ -1,15 +1,13 @@
 """Kinds of files that cannot be decoded."""
 
-import io
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from cpc_tf.data.decoding import signatures
+from tests.data.samples import encode
 
-JPEG = io.BytesIO()
-Image.effect_noise((32, 32), 50).save(JPEG, "JPEG")
+JPEG = encode(Image.effect_noise((32, 32), 50), "JPEG")
 
 
 @pytest.mark.parametrize(
@@ -17,8 +15,8 @@ Image.effect_noise((32, 32), 50).save(JPEG, "JPEG")
     [
         (b"", "empty"),
         (bytes(4096), "zeros only"),
-        (JPEG.getvalue()[:-100], "a JPEG that is cut short"),
-        (JPEG.getvalue()[:100] + bytes(50) + JPEG.getvalue()[150:], "a JPEG that is damaged"),
+        (JPEG[:-100], "a JPEG that is cut short"),
+        (JPEG[:100] + bytes(50) + JPEG[150:], "a JPEG that is damaged"),
         (b"\x89PNG\r\n\x1a\n" + bytes(30), "a PNG that is cut short"),
         (b"RIFF\x10\0\0\0WEBPVP8 ", "a WebP that is damaged"),
         (b"II*\0" + bytes(30), "a TIFF that is damaged"),

@@ -13,7 +13,7 @@ from cpc_tf.data.pipeline import fetch, pipeline
 from cpc_tf.data.sources import check
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.settings import ConfigError
-from tests.data.samples import encode, open_folder
+from tests.data.samples import encode, open_folder, write_files
 from tests.faults.targets import damaged
 
 pytestmark = pytest.mark.slow
@@ -31,9 +31,7 @@ def test_damaged_pictures_are_left_out_and_the_others_trained_on(tmp_path, monke
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, [9, 13, 3], np.uint8)
     corpus = [encode(pixels, kind) for kind in ("PNG", "JPEG", "BMP", "GIF")]
-    (tmp_path / "x").mkdir()
-    for number in range(60):
-        (tmp_path / f"x/{number}.jpg").write_bytes(damaged(random, corpus))
+    write_files(tmp_path, {f"x/{number}.jpg": damaged(random, corpus) for number in range(60)})
     source = open_folder(str(tmp_path / "x"), "train", str(tmp_path / "cache"))
     assert 3 < source.num_examples < 60
     assert len(trained_on(source, 10)) == 10
@@ -46,12 +44,8 @@ def test_a_file_that_changes_while_it_is_trained_on_is_named(root, tmp_path, spo
     with fetch.fetching(source):
         trained_on(source)
     spoil(root / "train/b/2.png")
-    with (
-        pytest.raises(ConfigError, match=rf"^{root}/train/b/2.png: changed or gone since") as error,
-        fetch.fetching(source),
-    ):
+    with pytest.raises(ConfigError, match=rf"^{root}/train/b/2.png: changed or gone since"), fetch.fetching(source):
         trained_on(source)
-    assert str(error.value).isprintable()
 
 
 def test_errors_of_another_cause_are_not_blamed_on_files(root, tmp_path):

@@ -13,10 +13,11 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import read_once
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop, SeveralCrops
-from tests.data.samples import open_folder
+from tests.data.samples import encode, open_folder, write_files
 
 pytestmark = pytest.mark.slow
 NONE = AugmentConfig(augment="none")
+GRID = PatchGrid()
 GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2)
 MIRRORED = GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2, mirror=True)
 WHOLE = ImageConfig(resize=12, image_size=8, crop_area=0.3)
@@ -27,10 +28,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, [10, 12, 12, 3], dtype=np.uin
 def source(tmp_path_factory):
     """10 pictures [12, 12, 3], number i of class i % 2."""
     root = tmp_path_factory.mktemp("pictures")
-    for number, image in enumerate(IMAGES):
-        path = root / str(number % 2) / f"{number}.png"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(tf.io.encode_png(image).numpy())
+    write_files(root, {f"{number % 2}/{number}.png": encode(image) for number, image in enumerate(IMAGES)})
     return open_folder(str(root), "train", str(tmp_path_factory.mktemp("cache")))
 
 
@@ -38,10 +36,9 @@ def take(dataset, count):
     return list(itertools.islice(read_once(dataset).as_numpy_iterator(), count))
 
 
-def batches(source, count, geometry=GEOMETRY, **options):
-    return take(
-        pipeline.batches(source, PatchGrid(), geometry, NONE, **{"global_batch": 4, "seed": 1, **options}), count
-    )
+def batches(source, count, geometry=GEOMETRY, view=GRID, augmentation=NONE, **options):
+    options = {"global_batch": 4, "seed": 1, **options}
+    return take(pipeline.batches(source, view, geometry, augmentation, **options), count)
 
 
 def assert_same(these, those):
@@ -61,8 +58,7 @@ def joined(parts):
 def test_the_resize_mode_of_training_and_of_the_test(tmp_path, cache, mode):
     """A picture of two grey halves, twice as wide as high: what each mode shows of it."""
     picture = np.repeat(np.repeat(np.uint8([[10, 200]]), 12, 1), 12, 0)[..., None].repeat(3, 2)  # [12, 24, 3]
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x/1.png").write_bytes(tf.io.encode_png(picture).numpy())
+    write_files(tmp_path, {"x/1.png": encode(picture)})
     source = open_folder(str(tmp_path / "x"), "train", cache)
     geometry = GeometryConfig(resize=12, image_size=12, patch_size=12, resize_mode=mode)
     plain = take(pipeline.plain_images(source, geometry, 1), 1)[0]["image"][0, :, :, 0]
@@ -75,20 +71,40 @@ def test_the_resize_mode_of_training_and_of_the_test(tmp_path, cache, mode):
     assert len({patch.tobytes() for patch in patches}) == 1 or mode == "crop"
 
 
-def test_patches_are_those_of_the_stream(source):
-    got = batches(source, 3, MIRRORED)
+def patches_of(example):
+    image = geo.random_crop(tf.io.decode_png(example["encoded"]), 8, 1, example["counter"])
+    return geo.grid_of_patches(geo.mirror(image, 1, example["counter"]), 4, 2)
+
+
+def crop_of(example, counter=None):
+    counter = example["counter"] if counter is None else counter
+    image = geo.random_sized_crop(tf.io.decode_png(example["encoded"]), 8, 0.3, 4 / 3, 1, counter)
+    return geo.mirror(image, 1, counter)
+
+
+@pytest.mark.parametrize(
+    ("view", "geometry", "expected"), [(GRID, MIRRORED, patches_of), (RandomSizedCrop(), WHOLE, crop_of)]
+)
+def test_views_are_those_of_the_stream_each_augmented_by_its_own_counter(source, view, geometry, expected):
+    config = AugmentConfig(augment_engine="reference")
+    plain, changed = (batches(source, 3, geometry, view, augmentation) for augmentation in (NONE, config))
     for number, example in enumerate(source.stream(seed=1).take(12)):
-        image = geo.random_crop(tf.io.decode_png(example["encoded"]), 8, 1, example["counter"])
-        image = geo.mirror(image, 1, example["counter"])
         batch, row = divmod(number, 4)
-        np.testing.assert_array_equal(got[batch]["patches"][row], geo.grid_of_patches(image, 4, 2))
-        assert got[batch]["label"][row] == example["label"]
+        wanted = expected(example).numpy()
+        np.testing.assert_array_equal(plain[batch][view.key][row], wanted)
+        assert plain[batch]["label"][row] == example["label"]
+        pieces = wanted.reshape(-1, *wanted.shape[-3:])
+        recipe = augment.draw(config, 1, example["counter"], len(pieces), pieces.shape[1])
+        found = changed[batch][view.key][row].reshape(pieces.shape)
+        np.testing.assert_array_equal(found, augment.apply(pieces, recipe, "reference"))
+    assert (changed[0][view.key] != plain[0][view.key]).any()
 
 
 def test_the_seed_matters_and_the_thread_count_does_not(source):
     expected = batches(source, 6, MIRRORED)
     assert (batches(source, 1, MIRRORED, seed=2)[0]["patches"] != expected[0]["patches"]).any()
-    dataset = pipeline.batches(source, PatchGrid(), MIRRORED, NONE, global_batch=4, seed=1)
+    dataset = pipeline.batches(source, GRID, MIRRORED, NONE, global_batch=4, seed=1)
+    assert dataset.element_spec["patches"] == tf.TensorSpec([4, *GRID.shape(MIRRORED)], tf.uint8)
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
     for same in (dataset, dataset.with_options(options)):  # with tf.data's optimizations, too
@@ -100,18 +116,13 @@ ONE_PATCH = GeometryConfig(resize=12, image_size=8, patch_size=8, patch_stride=1
 
 @pytest.mark.parametrize(
     ("view", "geometry"),
-    [(PatchGrid(), MIRRORED), (RandomSizedCrop(), WHOLE), (SeveralCrops(2), ONE_PATCH)],
+    [(GRID, MIRRORED), (RandomSizedCrop(), WHOLE), (SeveralCrops(2), ONE_PATCH)],
 )
 def test_views_resume_and_spread_over_hosts(source, view, geometry):
-    def get(count, **options):
-        options = {"global_batch": 4, "seed": 1, **options}
-        dataset = pipeline.batches(source, view, geometry, AugmentConfig(), **options)
-        assert dataset.element_spec[view.key] == tf.TensorSpec(
-            [4 // options.get("shard", (0, 1))[1], *view.shape(geometry)], tf.uint8
-        )
-        return take(dataset, count)
-
-    whole, part = get(4), get(2, start_step=2, shard=(1, 2))
+    options = {"view": view, "augmentation": AugmentConfig()}
+    whole = batches(source, 4, geometry, **options)
+    part = batches(source, 2, geometry, start_step=2, shard=(1, 2), **options)
+    assert part[0][view.key].shape == (2, *view.shape(geometry))
     assert_same(part, [{key: rows[2:] for key, rows in batch.items()} for batch in whole[2:]])
 
 
@@ -128,27 +139,6 @@ def test_what_does_not_divide_is_an_error(source, options):
         batches(source, 1, **options)
 
 
-def test_each_image_is_augmented_by_its_own_counter(source, monkeypatch):
-    def draw(config, seed, counter, num_patches, patch_size):
-        assert (config.augment, seed, num_patches, patch_size) == ("full", 1, 9, 4)
-        return {"counter": tf.fill([num_patches], counter)}
-
-    def add(patches, recipe, engine):
-        assert patches.shape == (9, 4, 4, 3)
-        assert engine == "reference"
-        return patches + tf.cast(recipe["counter"], tf.uint8)[:, None, None, None]
-
-    monkeypatch.setattr(augment, "draw", draw)
-    monkeypatch.setattr(augment, "apply", add)
-    config = AugmentConfig(augment="full", augment_engine="reference")
-    dataset = pipeline.batches(source, PatchGrid(), GEOMETRY, config, global_batch=4, seed=1, start_step=1)
-    plain = batches(source, 2, start_step=1)
-    for step, batch in enumerate(take(dataset, 2)):
-        counters = np.arange(4 * (step + 1), 4 * (step + 2), dtype=np.uint8)
-        expected = plain[step]["patches"] + counters[:, None, None, None, None, None]
-        np.testing.assert_array_equal(batch["patches"], expected)
-
-
 def test_plain_views_are_ordered_centre_crops(source):
     whole = take(pipeline.plain_images(source, GEOMETRY, 4), 9)
     assert [len(batch["label"]) for batch in whole] == [4, 4, 2]
@@ -162,33 +152,6 @@ def test_plain_views_are_ordered_centre_crops(source):
     np.testing.assert_array_equal(some["patches"], grids[::3])
 
 
-def images(source, count, augmentation=NONE, **options):
-    return take(
-        pipeline.batches(source, RandomSizedCrop(), WHOLE, augmentation, **{"global_batch": 4, "seed": 1, **options}),
-        count,
-    )
-
-
-def test_whole_images_are_random_crops_of_the_stream(source):
-    got = images(source, 2)
-    for number, example in enumerate(source.stream(seed=1).take(8)):
-        image = tf.io.decode_png(example["encoded"])
-        image = geo.random_sized_crop(image, 8, 0.3, 4 / 3, 1, example["counter"])
-        batch, row = divmod(number, 4)
-        np.testing.assert_array_equal(got[batch]["image"][row], geo.mirror(image, 1, example["counter"]))
-        assert got[batch]["label"][row] == example["label"]
-
-
-def test_whole_images_get_the_transformations_of_a_patch(source):
-    config = AugmentConfig()
-    plain, changed = images(source, 1)[0]["image"], images(source, 1, config)[0]["image"]
-    counters = [int(example["counter"]) for example in source.stream(seed=1).take(4)]
-    for image, found, counter in zip(plain, changed, counters):
-        wanted = augment.apply(image[None], augment.draw(config, 1, counter, 1, 8), "auto")[0]
-        np.testing.assert_array_equal(found, wanted)
-    assert (plain != changed).any()
-
-
 def test_views_are_the_images_in_order_each_time_differently(source):
     got = list(pipeline.image_views(source, WHOLE, NONE, 4, views=2, seed=1).as_numpy_iterator())
     pixels, labels = (np.concatenate([batch[name] for batch in got]) for name in ("image", "label"))
@@ -196,26 +159,26 @@ def test_views_are_the_images_in_order_each_time_differently(source):
     np.testing.assert_array_equal(labels, np.tile(source.labels(), 2))
     for place, example in enumerate(source.ordered()):
         for view in range(2):
-            counter = example["counter"] + 10 * view
-            image = geo.random_sized_crop(tf.io.decode_png(example["encoded"]), 8, 0.3, 4 / 3, 1, counter)
-            np.testing.assert_array_equal(pixels[10 * view + place], geo.mirror(image, 1, counter))
+            expected = crop_of(example, example["counter"] + 10 * view)
+            np.testing.assert_array_equal(pixels[10 * view + place], expected)
     assert (pixels[:10] != pixels[10:]).any()
 
 
-@pytest.mark.parametrize("made", ["every second", "images", "views", "batches"])
+MADE = {
+    "images": lambda source, **options: pipeline.plain_images(source, WHOLE, 4, **options),
+    "every second": lambda source, **options: pipeline.plain_patches(source, GEOMETRY, 4, every=2, **options),
+    "views": lambda source, **options: pipeline.image_views(source, WHOLE, NONE, 4, 2, 1, **options),
+    "batches": lambda source, **options: pipeline.batches(
+        source, GRID, GEOMETRY, NONE, global_batch=4, seed=1, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("made", MADE)
 def test_only_some_images_are_decoded_and_these_are_the_same(source, made):
     """The share of the second of two processes that compute batches of 4 together: places 2, 3, 6, 7, 10, 11, ..."""
-
-    def make(**options):
-        if made == "images":
-            return pipeline.plain_images(source, WHOLE, 4, **options)
-        if made == "views":
-            return pipeline.image_views(source, WHOLE, NONE, 4, 2, 1, **options)
-        if made == "batches":
-            return pipeline.batches(source, PatchGrid(), GEOMETRY, NONE, global_batch=4, seed=1, **options)
-        return pipeline.plain_patches(source, GEOMETRY, 4, every=2, **options)
-
-    whole, part = take(make(), 5), take(make(decoded=lambda place: place % 4 // 2 == 1), 5)
+    make = MADE[made]
+    whole, part = take(make(source), 5), take(make(source, decoded=lambda place: place % 4 // 2 == 1), 5)
     assert len(whole) == len(part)
     for all_of, own in zip(whole, part):
         (key,) = all_of.keys() - {"label"}

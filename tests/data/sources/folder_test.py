@@ -33,30 +33,20 @@ def test_images_and_labels(tmp_path, cache, write_folder, files, split, expected
     assert bool(source.about.unlabelled) == (not class_names)
 
 
-@pytest.mark.parametrize("split", ["test", "extra[:10%]", ""])
-def test_absent_split_says_which_there_are(tmp_path, cache, write_folder, split, refused):
-    root = write_folder(tmp_path / "x", ["train/1.png", "validation/2.png"])
-    assert refused(open_folder, root, split, cache) == f"--split={split}: folder:{root} has train, validation"
-
-
 @pytest.mark.parametrize(
-    ("names", "expected"),
+    ("names", "splits"),
     [
-        (["a.png", "b/c.png"], {}),
-        (["train/a.png"], {"train": ["train/a.png"]}),
-        (["val/a.png"], {"val": ["val/a.png"]}),
-        (["Training/a.png", "DEV/b.png"], {"DEV": ["DEV/b.png"], "Training": ["Training/a.png"]}),
-        (["train2017/a.png", "val2017/b.png"], {"train2017": ["train2017/a.png"], "val2017": ["val2017/b.png"]}),
-        (["train/a.png", "unlabeled/b.png"], {"train": ["train/a.png"], "unlabeled": ["unlabeled/b.png"]}),
-        (["a/train/b.png", "a/test/c.png"], {"train": ["a/train/b.png"], "test": ["a/test/c.png"]}),
-        (["train_station/a.png", "car/b.png"], {}),
-        (["train/a.png", "val/b.png", "x/c.png"], {"train": ["train/a.png"], "val": ["val/b.png"], "x": ["x/c.png"]}),
-        (["train/a.png", "test/b.png", "loose.png"], {"train": ["train/a.png"], "test": ["test/b.png"]}),
-        ([], {}),
+        (["a.png", "b/c.png"], []),
+        (["train_station/a.png", "car/b.png"], []),
+        (["val/a.png"], ["val"]),
+        (["train/a.png", "unlabeled/b.png", "loose.png"], ["train", "unlabeled"]),
+        (["a/train/b.png", "a/test/c.png"], ["test", "train"]),
+        (["train/a.png", "val/b.png", "x/c.png"], ["train", "val", "x"]),
     ],
-)  # fmt: skip
-def test_which_folders_are_splits(names, expected):
-    assert tree.split_folders(names, DataConfig()) == expected
+)
+def test_which_folders_are_splits(names, splits):
+    found = {split: [name for name in names if f"{split}/" in name] for split in splits}
+    assert tree.split_folders(names, DataConfig()) == found
 
 
 UNDECIDED = [
@@ -76,19 +66,9 @@ def test_folders_that_can_be_splits_or_classes_are_asked_about(tmp_path, cache, 
     assert open_folder(root, last, cache, top_folders="splits").num_examples == 1
 
 
-@pytest.mark.parametrize("names", [["val/a.png", "valid/b.png"], ["Train/a.png", "train/b.png", "test/c.png"]])
-def test_two_folders_for_one_split_are_refused(tmp_path, cache, write_folder, names):
-    root = write_folder(tmp_path / "x", names)
-    with pytest.raises(ConfigError, match=r": its folders \w+ and \w+ mean the same split; join them or rename one$"):
-        open_folder(root, "train", cache)
-
-
 @pytest.mark.parametrize(
     ("split", "there", "found"),
     [
-        ("val", ["train", "Validation", "test"], "Validation"),
-        ("validation", ["Train", "dev"], "dev"),
-        ("test", ["train", "Testing"], "Testing"),
         ("train", ["train2014", "train2017"], None),
         ("train2017", ["train2014", "Train-2017"], "Train-2017"),
         ("unlabelled", ["train", "Unlabeled"], "Unlabeled"),
@@ -97,10 +77,3 @@ def test_two_folders_for_one_split_are_refused(tmp_path, cache, write_folder, na
 )
 def test_a_split_is_found_by_its_other_names(split, there, found):
     assert tree.find(split, there) == found
-
-
-@pytest.mark.parametrize("names", [[], ["notes.txt"], ["empty/notes.txt"]])
-def test_folder_without_images(tmp_path, cache, write_folder, names, refused):
-    (tmp_path / "x").mkdir()
-    root = write_folder(tmp_path / "x", names)
-    assert refused(open_folder, root, "train", cache).startswith(f"--dataset=folder:{root}: no images in it")

@@ -16,7 +16,7 @@ from cpc_tf.data.sources import levels
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.sources.tfds_source import TfdsSource
 from tests import samples
-from tests.data.samples import encode, open_folder, open_voc_folder, open_voc_images
+from tests.data.samples import encode, open_folder, open_voc_folder, open_voc_images, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -48,30 +48,24 @@ def scaled(pixels, low=1000, high=1400):
     return found if found.ndim == 3 else np.stack([found] * 3, -1)
 
 
-@pytest.mark.parametrize(
-    ("encoded", "pixels"),
-    [
-        (png(GREY), GREY),
-        (png(COLOUR), COLOUR),
-        (png(with_alpha(COLOUR)), COLOUR),
-        (png(with_alpha(GREY[..., None])), GREY),
-        (encode(GREY, "PNG"), GREY),
-        (tiff(GREY), GREY),
-        (tiff(GREY, byteorder=">"), GREY),
-        (tiff(GREY, photometric="miniswhite"), 65535 - GREY),
-        (encode(GREY, "TIFF", compression="tiff_lzw"), GREY),
-        (tiff(GREY, tile=(16, 16), compression="zlib"), GREY),
-        (tiff(COLOUR, photometric="rgb"), COLOUR),
-        (tiff(COLOUR, photometric="rgb", byteorder=">"), COLOUR),
-        (tiff(COLOUR, photometric="rgb", compression="zlib", byteorder=">"), COLOUR),
-        (tiff(with_alpha(COLOUR), photometric="rgb", extrasamples=["unassalpha"]), COLOUR),
-        (tiff(GREY.astype(np.int16)), GREY),
-        (tiff(-GREY.astype(np.int16)), -GREY.astype(np.int16)),
-        (tiff(GREY.astype(np.int32)), GREY),
-        (tiff(GREY.astype(np.float32) + 0.25), GREY + 0.25),
-        (tiff(np.stack([GREY, GREY[::-1]])), GREY),  # pages
-    ],
-)
+RGB = {"photometric": "rgb"}
+DEEP = [
+    *((png(pixels), pixels) for pixels in (GREY, COLOUR)),
+    (png(with_alpha(COLOUR)), COLOUR),
+    (png(with_alpha(GREY[..., None])), GREY),
+    (encode(GREY), GREY),
+    (encode(GREY, "TIFF", compression="tiff_lzw"), GREY),
+    *((tiff(GREY, **options), GREY) for options in ({}, {"byteorder": ">"}, {"tile": (16, 16), "compression": "zlib"})),
+    (tiff(GREY, photometric="miniswhite"), 65535 - GREY),
+    *((tiff(COLOUR, **RGB, **options), COLOUR) for options in ({}, {"byteorder": ">", "compression": "zlib"})),
+    (tiff(with_alpha(COLOUR), **RGB, extrasamples=["unassalpha"]), COLOUR),
+    *((tiff(pixels), pixels) for pixels in (GREY.astype(np.int16), -GREY.astype(np.int16), GREY.astype(np.int32))),
+    (tiff(GREY.astype(np.float32) + 0.25), GREY + 0.25),
+    (tiff(np.stack([GREY, GREY[::-1]])), GREY),  # pages
+]
+
+
+@pytest.mark.parametrize(("encoded", "pixels"), DEEP)
 def test_values_are_scaled(encoded, pixels):
     np.testing.assert_array_equal(DECODE(encoded), scaled(pixels))
     upper = np.clip(np.floor(pixels / 256), 0, 255).astype(np.uint8)
@@ -82,13 +76,8 @@ def test_values_are_scaled(encoded, pixels):
 
 def test_images_of_8_bits_are_not_scaled():
     pixels = RANDOM.integers(0, 256, [9, 7, 3], dtype=np.uint8)
-    for encoded in (
-        encode(pixels),
-        encode(pixels, "TIFF"),
-        encode(pixels, "WEBP", lossless=True),
-        encode(pixels, "BMP"),
-    ):
-        np.testing.assert_array_equal(DECODE(encoded), pixels)
+    for kind in ("PNG", "TIFF", "WEBP", "BMP"):
+        np.testing.assert_array_equal(DECODE(encode(pixels, kind, lossless=True)), pixels)
 
 
 @pytest.mark.parametrize(
@@ -101,23 +90,20 @@ def test_what_pillow_halves_is_refused(encoded):
             function(encoded)
 
 
-def write_tomography(root, splits=("train", "val"), low=1000, high=1400, count=20):
+def write_tomography(root):
+    """20 pictures a class, of values from 1000 in train and 1100 in val to 1400."""
     random = np.random.default_rng(1)
-    for number, split in enumerate(splits):
-        for name in ("a", "b"):
-            (root / split / name).mkdir(parents=True)
-            for i in range(count):
-                pixels = random.integers(low + 100 * number, high + 1, [20, 20], dtype=np.uint16)
-                (root / split / name / f"{i}.png").write_bytes(png(pixels))
+    for split, low in (("train", 1000), ("val", 1100)):
+        for name in (f"{split}/{folder}/{i}.png" for folder in "ab" for i in range(20)):
+            write_files(root, {name: png(random.integers(low, 1401, [20, 20], dtype=np.uint16))})
     return str(root)
 
 
 def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monkeypatch):
     root, cache = write_tomography(tmp_path / "ct"), str(tmp_path / "cache")
-    (tmp_path / "ct/train/a/8bit.png").write_bytes(encode(np.zeros([5, 5], np.uint8)))
-    (tmp_path / "ct/val/a/fault.png").write_bytes(
-        png(np.where(np.arange(400) < 3, 65535, 1200).astype(np.uint16).reshape(20, 20))
-    )
+    fault = np.where(np.arange(400) < 3, 65535, 1200).astype(np.uint16).reshape(20, 20)
+    flat = encode(np.zeros([5, 5], np.uint8))
+    write_files(tmp_path / "ct", {"train/a/8bit.png": flat, "val/a/fault.png": png(fault)})
     train, val = (open_folder(root, split, cache).levels for split in ("train", "val"))
     assert train == val
     assert abs(train[0] - 1000) <= 2
@@ -152,8 +138,7 @@ def test_training_and_evaluation_see_the_scaled_images(tmp_path):
 def test_images_with_boxes_are_scaled_alike(tmp_path):
     root = samples.write_boxes(tmp_path / "voc")
     for path in (tmp_path / "voc/JPEGImages").iterdir():
-        pixels = np.asarray(Image.open(path)).astype(np.uint16)
-        path.write_bytes(png(1000 + pixels))
+        path.write_bytes(png(1000 + np.asarray(Image.open(path)).astype(np.uint16)))
     for opened in (open_voc_folder, open_voc_images):
         assert opened(root, "train", str(tmp_path / "cache")).levels == (1000, 1255)
 

@@ -56,20 +56,15 @@ def test_splits_together():
     assert [(piece.split, piece.text) for piece in found] == [("train", "train[:20%]"), ("Validation", "Validation")]
 
 
-def test_images_without_a_label_are_cut_by_themselves():
-    """Those with labels are cut alike whether the others are there or not."""
-    stray = [f"train/{i}.png" for i in range(100)]
+@pytest.mark.parametrize(("strays", "cut", "own"), [(100, "80%", 20), (3, "60", 0)])
+def test_images_without_a_label_are_cut_by_themselves(strays, cut, own):
+    """Those with labels are cut alike whether the others are there or not, which few enough do not forbid."""
+    stray = [f"train/{i}.png" for i in range(strays)]
     with_stray = Tree("/x", [], "", {"train": [*FILES, *stray]}, TREE.bases)
-    found = files("train[80%:]", with_stray)
-    assert [file for file in found if file not in stray] == files("train[80%:]")
-    assert len(found) == 15 + 20
-
-
-def test_few_images_without_a_label_do_not_forbid_a_slice():
-    stray = [f"train/{i}.png" for i in range(3)]
-    with_stray = Tree("/x", [], "", {"train": [*FILES, *stray]}, TREE.bases)
-    assert files("train[:60]", with_stray) == sorted(files("train[:60]") + stray)
-    assert files("train[60:]", with_stray) == files("train[60:]")
+    found = files(f"train[{cut}:]", with_stray)
+    assert [file for file in found if file not in stray] == files(f"train[{cut}:]")
+    assert len({*found} & {*stray}) == own
+    assert files(f"train[:{cut}]", with_stray) == sorted({*FILES, *stray} - {*found})
 
 
 @pytest.mark.parametrize(
@@ -90,12 +85,8 @@ def test_what_is_no_slice_is_refused(split, message):
 
 
 def test_the_part_that_is_held_out():
-    of = {
-        **{name: name.split("/")[1] for name in FILES},
-        "train/one/1.png": "one",
-        "train/0.png": "",
-        "train/1.png": "",
-    }
+    of = {name: name.split("/")[1] for name in FILES}
+    of |= {"train/one/1.png": "one", "train/0.png": "", "train/1.png": ""}
     found = slices.held_out([*of], of, "train/", 0, 0.2)
     assert classes(found) == {"cat": 10, "dog": 4, "emu": 1}  # at least one each, none of a class of one image
     assert found == slices.held_out([*reversed(of)], of, "train/", 0, 0.2)

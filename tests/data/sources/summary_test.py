@@ -30,15 +30,6 @@ def test_splits_of_tfds_syntax_are_used():
     ]
 
 
-def test_objects_and_missing_labels():
-    boxes = Used("split", "train", About(), 4, {"cat": 6}, "objects")
-    plain = Used("split", "train", About(unlabelled="no class folders in it"), 4)
-    assert summary("--dataset=voc:x", [boxes, plain]).split("\n")[1:] == [
-        "  --split=train: 4 images, 6 objects of 1 class: cat 6",
-        "  --split=train: 4 images without labels: no class folders in it",
-    ]
-
-
 def test_it_has_at_most_twenty_lines_of_printable_text():
     used = [Used("split", "train", About(), 1)]
     lines = summary("--dataset=folder:x\n", used, [f"line {i}\x1b" * 400 for i in range(50)])

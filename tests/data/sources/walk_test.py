@@ -9,36 +9,25 @@ import tensorflow as tf
 
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import check, folder_classes, tree, walk
-from tests.data.samples import encode, open_folder
+from tests.data.samples import encode, open_folder, write_files
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 PNG = encode(np.zeros([8, 8, 3], np.uint8))
 READ_ANYWAY = "links to folders that are read anyway"
+TO_NOTHING = "links to nothing, pipes and the like"
 # Links, what is read beside the two images of `root`, and what is skipped.
 LINKS = [
     ({"train/a/up": ".."}, [], f"1 {READ_ANYWAY}, e.g. train/a/up"),
     ({"train/a/top": "../.."}, [], f"1 {READ_ANYWAY}, e.g. train/a/top"),
     ({"train/a/b": "../b", "train/0": "a"}, [], f"2 {READ_ANYWAY}, e.g. train/0"),
     ({"train/c": "../../beside/c"}, ["train/c/3.png"], ""),
-    (
-        {"train/d": "../../beside/c", "train/c": "../../beside/c"},
-        ["train/c/3.png"],
-        f"1 {READ_ANYWAY}, e.g. train/d",
-    ),
+    ({"train/d": "../../beside/c", "train/c": "../../beside/c"}, ["train/c/3.png"], f"1 {READ_ANYWAY}, e.g. train/d"),
     # What a link leads to is read whole, with the links in it, but for what is read anyway.
-    (
-        {"train/e": "../../beside", "../beside/back": "../x"},
-        ["train/e/c/3.png"],
-        f"1 {READ_ANYWAY}, e.g. train/e/back",
-    ),
+    ({"train/e": "../../beside", "../beside/back": "../x"}, ["train/e/c/3.png"], f"1 {READ_ANYWAY}, e.g. train/e/back"),
     ({"train/b/copy.png": "../a/1.png"}, ["train/b/copy.png"], ""),
     ({"gone": "nowhere"}, [], ""),
-    (
-        {"gone.png": "nowhere.png", "self.jpg": "self.jpg", "self": "self"},
-        [],
-        "2 links to nothing, pipes and the like, e.g. gone.png",
-    ),
+    ({"gone.png": "nowhere.png", "self.jpg": "self.jpg", "self": "self"}, [], f"2 {TO_NOTHING}, e.g. gone.png"),
 ]
 
 
@@ -77,12 +66,10 @@ def test_names_that_are_no_text_are_counted(root, warnings, refused):
 @pytest.mark.usefixtures("checked")
 def test_odd_names_are_read(root, cache, refused):
     odd = ["a\nb.png", "*.png", "a b\t.png", "%s.png", "[x]?.png", "\u2028.png", "\\.png"]
-    for name in odd:
-        (root / "train/a" / name).write_bytes(PNG)
+    write_files(root / "train/a", dict.fromkeys(odd, PNG))
     source = open_folder(root, "train", cache)
     assert source.num_examples == len(list(source.ordered())) == 2 + len(odd)
-    for name in odd:
-        (root / "train/a" / name).write_bytes(b"")
+    write_files(root / "train/a", dict.fromkeys(odd, b""))
     assert f"{len(odd)} of {2 + len(odd)} files" in refused(open_folder, root, "train", cache)
 
 
@@ -91,10 +78,9 @@ def test_pipes_and_sockets_are_skipped_and_folders_are_folders(root, warnings, c
     (root / "train/a/zero.png").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as unix:
         unix.bind(os.path.relpath(root / "train/a/unix.gif"))
-    (root / "train/a/folder.jpg").mkdir()
-    (root / "train/a/folder.jpg/4.png").write_bytes(PNG)
+    write_files(root, {"train/a/folder.jpg/4.png": PNG})
     assert open_folder(root, "train", cache).num_examples == 3
-    assert warnings == [f"{root}: skipped: 3 links to nothing, pipes and the like, e.g. train/a/pipe.jpg"]
+    assert warnings == [f"{root}: skipped: 3 {TO_NOTHING}, e.g. train/a/pipe.jpg"]
 
 
 def test_folders_that_cannot_be_read(root, warnings, unreadable, refused):
