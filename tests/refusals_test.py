@@ -83,7 +83,6 @@ TABLE = [
     ("pretrain", "--dataset=folder:nowhere --workdir=EMPTY/run", r"^--dataset=folder:nowhere: no such folder"),
     ("pretrain", "--dataset=voc:/nowhere --workdir=EMPTY/run", r"^--dataset=voc:/nowhere: no such folder"),
     ("pretrain", "--dataset=photo --workdir=EMPTY/run", "^--dataset=photo: no such dataset"),
-    ("pretrain", "--dataset=cifar11 --workdir=EMPTY/run", "^--dataset=cifar11: no such dataset; did you mean cifar10"),
     ("pretrain", "--dataset=photos/many --workdir=EMPTY/run", "^--dataset=photos/many: .* number of unlabelled crops"),
     ("pretrain", "--dataset=photos/0 --workdir=EMPTY/run", "^--dataset=photos/0: .* number of unlabelled crops"),
     ("pretrain", "--dataset=photos/1.5 --workdir=EMPTY/run", "^--dataset=photos/1.5: .* number of unlabelled crops"),
