@@ -97,17 +97,14 @@ def test_every_setting_comes_back(config_class, tmp_path):
     assert kept >= len(fields) - 6
 
 
-@pytest.mark.parametrize(
-    ("words", "name", "value"),
-    [
-        (["--flagfile=FILE"], "count", 2),
-        (["--flagfile=FILE", "--count=3"], "count", 3),
-        (["--count=3", "--flagfile=FILE"], "count", 2),
-        (["--no"], "no", True),
-        (["--no", "--nono"], "no", False),
-        (["--border=2", "--thick"], "border", 2),
-    ],
-)
+@pytest.mark.parametrize(("words", "name", "value"), [
+    (["--flagfile=FILE"], "count", 2),
+    (["--flagfile=FILE", "--count=3"], "count", 3),
+    (["--count=3", "--flagfile=FILE"], "count", 2),
+    (["--no"], "no", True),
+    (["--no", "--nono"], "no", False),
+    (["--border=2", "--thick"], "border", 2),
+])  # fmt: skip
 def test_later_flags_win(words, name, value, tmp_path):
     path = tmp_path / "x.flags"
     path.write_text("# a comment\n--count=1\n--nono\n\n--count=2\n")
@@ -145,15 +142,12 @@ def test_help_shows_the_flags_alone_with_their_units(config_class):
     assert [name for name in constants if f"--{name}:" in text or f"--[no]{name}:" in text] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "printed", "error"),
-    [
-        (["--batch_size=8", "--mirror"], 0, "ran with 8 True\n", ""),
-        (["--batch_size=0"], 2, "", "error: --batch_size=0: must be at least 1 (default 512)\n"),
-        (["--verbosity=x"], 2, "", "error: "),
-        (["--seed=7"], 143, "ran with 512 False\n", "error: stopped by SIGTERM: "),  # not the library's own error
-    ],
-)
+@pytest.mark.parametrize(("words", "status", "printed", "error"), [
+    (["--batch_size=8", "--mirror"], 0, "ran with 8 True\n", ""),
+    (["--batch_size=0"], 2, "", "error: --batch_size=0: must be at least 1 (default 512)\n"),
+    (["--verbosity=x"], 2, "", "error: "),
+    (["--seed=7"], 143, "ran with 512 False\n", "error: stopped by SIGTERM: "),  # not the library's own error
+])  # fmt: skip
 def test_a_user_sees_the_run_or_one_line(words, status, printed, error):
     done = subprocess.run([sys.executable, "-c", TINY, *words], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (status, printed)

@@ -40,34 +40,28 @@ def setup(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
-    ("versions", "arguments", "chosen"),
-    [
-        ({"python3": "3.9"}, [], "classic environment with Python 3.9"),
-        ({"python3": "3.12"}, [], "current environment with Python 3.12"),
-        ({"python3": "3.11"}, ["current"], "current environment with Python 3.11"),
-        ({"python3": "3.9", "python3.13": "3.13"}, ["current"], "current environment with Python 3.13"),
-        ({"python3": "3.12", "python3.10": "3.10"}, ["classic"], "classic environment with Python 3.10"),
-        ({"python3": "3.14", "python3.11": "3.11", "python3.12": "3.12"}, [], "current environment with Python 3.12"),
-        ({"python3": "3.8", "python3.13": None, "python3.10": "3.10"}, [], "classic environment with Python 3.10"),
-        ({"python3": "3.12", "mine": "3.10"}, ["", "mine"], "classic environment with Python 3.10"),
-        ({"python3": "3.8", "my python": "3.12"}, ["", "my python"], "current environment with Python 3.12"),
-    ],
-)
+@pytest.mark.parametrize(("versions", "arguments", "chosen"), [
+    ({"python3": "3.9"}, [], "classic environment with Python 3.9"),
+    ({"python3": "3.12"}, [], "current environment with Python 3.12"),
+    ({"python3": "3.11"}, ["current"], "current environment with Python 3.11"),
+    ({"python3": "3.9", "python3.13": "3.13"}, ["current"], "current environment with Python 3.13"),
+    ({"python3": "3.12", "python3.10": "3.10"}, ["classic"], "classic environment with Python 3.10"),
+    ({"python3": "3.14", "python3.11": "3.11", "python3.12": "3.12"}, [], "current environment with Python 3.12"),
+    ({"python3": "3.8", "python3.13": None, "python3.10": "3.10"}, [], "classic environment with Python 3.10"),
+    ({"python3": "3.12", "mine": "3.10"}, ["", "mine"], "classic environment with Python 3.10"),
+    ({"python3": "3.8", "my python": "3.12"}, ["", "my python"], "current environment with Python 3.12"),
+])  # fmt: skip
 def test_the_environment_is_that_of_the_python(setup, versions, arguments, chosen):
     assert f"the {chosen} " in setup(versions, *arguments).stdout
 
 
-@pytest.mark.parametrize(
-    ("versions", "arguments", "message"),
-    [
-        ({}, [], "needs Python 3.9 - 3.13: there is no python3; name one: make PYTHON=python3.12"),
-        ({"python3": "3.14"}, ["classic"], "needs Python 3.9 - 3.11: python3 is 3.14; name one: make PYTHON=python3.1"),
-        ({"python3": "3.11", "old": "3.8"}, ["", "old"], "needs Python 3.9 - 3.13: old is 3.8; name one:"),
-        ({"python3": "3.11"}, ["", "none"], "there is no none; name one:"),
-        ({"python3": "3.11"}, ["new"], "ENVIRONMENT=new: must be classic (TensorFlow 2.15) or current (TensorFlow 2.2"),
-    ],
-)
+@pytest.mark.parametrize(("versions", "arguments", "message"), [
+    ({}, [], "needs Python 3.9 - 3.13: there is no python3; name one: make PYTHON=python3.12"),
+    ({"python3": "3.14"}, ["classic"], "needs Python 3.9 - 3.11: python3 is 3.14; name one: make PYTHON=python3.1"),
+    ({"python3": "3.11", "old": "3.8"}, ["", "old"], "needs Python 3.9 - 3.13: old is 3.8; name one:"),
+    ({"python3": "3.11"}, ["", "none"], "there is no none; name one:"),
+    ({"python3": "3.11"}, ["new"], "ENVIRONMENT=new: must be classic (TensorFlow 2.15) or current (TensorFlow 2.2"),
+])  # fmt: skip
 def test_a_python_of_no_environment_is_one_line(setup, versions, arguments, message):
     done = setup(versions, *arguments)
     assert (done.returncode, done.stdout) == (1, "")

@@ -59,29 +59,28 @@ def make(machine, tmp_path):
     return run
 
 
-@pytest.mark.skipif(devices.has_driver(), reason="this machine has a driver")
-def test_without_a_driver_nothing_is_installed_for_it(make):
-    done, asked, installed = make("setup")
-    assert installed == "classic cpu"
-    assert "CUDA" not in done.stdout
-    assert "gpu" not in asked
-    assert "cpc_tf.devices" not in asked
+WITH_CUDA = "-r {0}.txt -r requirements-dev.txt -r {0}-gpu.txt\n".format
+TRIED = "-m cpc_tf.devices\n"
 
 
-@pytest.mark.parametrize("environment", ["classic", "current"])
-def test_with_a_driver_cudas_libraries_come_too_and_the_gpu_is_tried(make, environment):
-    done, asked, installed = make("setup", f"ENVIRONMENT={environment}", gpus=1)
-    assert installed == f"{environment} gpu"
-    files = {"classic": "requirements", "current": "requirements-current"}[environment]
-    assert f"-r {files}.txt -r requirements-dev.txt -r {files}-gpu.txt\n" in asked
-    assert asked.endswith("-m cpc_tf.devices\n")
-    assert ", with CUDA's libraries for a GPU (about" in done.stdout
-
-
-def test_a_gpu_that_cannot_be_used_ends_the_set_up(make):
-    done, asked, installed = make("setup", gpus=1, FAILS="cpc_tf.devices")
-    assert asked.endswith("-m cpc_tf.devices\n")
-    assert (done.returncode, installed) == (2, None)
+@pytest.mark.parametrize(("arguments", "machine_of", "installed", "asked", "said"), [
+    ([], {}, "classic cpu", [], ""),
+    ([], {"gpus": 1}, "classic gpu", [WITH_CUDA("requirements"), TRIED], "with CUDA's libraries for a GPU (about"),
+    (["ENVIRONMENT=current"], {"gpus": 1}, "current gpu", [WITH_CUDA("requirements-current"), TRIED], "CUDA's"),
+    ([], {"gpus": 1, "FAILS": "cpc_tf.devices"}, None, [TRIED], ""),  # a GPU that cannot be used ends it
+    (["GPU=1"], {}, "classic gpu", [WITH_CUDA("requirements")], "GPU: not tried, there is no NVIDIA driver here"),
+    (["GPU=2"], {}, None, [], "error: GPU=2: must be 1 (with CUDA's libraries) or 0 (without)\n"),
+])  # fmt: skip
+def test_what_a_set_up_installs_and_tries(arguments, machine_of, installed, asked, said, make):
+    if devices.has_driver() and not machine_of:
+        pytest.skip("this machine has a driver")
+    done, found, there = make("setup", *arguments, **machine_of)
+    assert (done.returncode, there) == (0 if installed else 2, installed)
+    assert [text for text in asked if text not in found] == []
+    assert said in done.stdout + done.stderr
+    assert ("gpu" in found) is bool(asked)
+    assert found.endswith(TRIED) is (TRIED in asked)
+    assert bool(found) is (arguments != ["GPU=2"])
 
 
 def test_the_choice_is_remembered_and_can_be_changed(make):
@@ -96,20 +95,6 @@ def test_the_choice_is_remembered_and_can_be_changed(make):
     ]:
         _, asked, installed = make("setup", *arguments, gpus=gpus)
         assert (bool(asked), installed) == (sets_up, wanted), arguments
-
-
-def test_an_image_is_set_up_for_gpus_where_there_is_no_driver(make):
-    if not devices.has_driver():
-        done, asked, installed = make("setup", "GPU=1")
-        assert installed == "classic gpu"
-        assert "GPU: not tried, there is no NVIDIA driver here" in done.stdout
-        assert "cpc_tf.devices" not in asked
-
-
-def test_another_choice_is_one_line(make):
-    done, asked, _ = make("setup", "GPU=2")
-    assert "error: GPU=2: must be 1 (with CUDA's libraries) or 0 (without)\n" in done.stderr
-    assert not asked
 
 
 @pytest.fixture

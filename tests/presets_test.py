@@ -214,10 +214,8 @@ def test_the_papers_encoders():
 
 
 def test_the_defaults_are_the_papers():
-    found, wanted = (
-        flags(to_flagfile(cli.parse(PretrainConfig, []))),
-        {**PAPER, "encoder": "resnet161", "dataset": "photos"},
-    )
+    found = flags(to_flagfile(cli.parse(PretrainConfig, [])))
+    wanted = {**PAPER, "encoder": "resnet161", "dataset": "photos"}
     assert {name: found[name] for name in wanted} == wanted
 
 

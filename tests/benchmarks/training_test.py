@@ -1,16 +1,10 @@
-"""The benchmarks of training: what they count, fit, draw and print."""
+"""The benchmarks of training: what they count and measure."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import input as input_benchmark
-from benchmarks import memory, scaling, train_step
-from benchmarks import predict as predict_benchmark
-from cpc_tf import cli
-from cpc_tf.pretrain.config import PretrainConfig
-from tests.predict.models import write_classifier
-from tests.samples import write_pictures
+from benchmarks import memory, train_step
 
 pytestmark = pytest.mark.slow
 
@@ -28,28 +22,6 @@ def test_arithmetic_is_counted_from_shapes():
     assert train_step.arithmetic(graph) == 3 * convolution + 2 * product
 
 
-def test_the_table_is_of_ratios_within_rounds(capsys):
-    ours = [{"ms": 100.0 * number, "gflop": 2.0 * number, "share": 0.2} for number in (1, 2)]
-    peer = [{}, {"ms": 600.0}]  # failed in the first round
-    rounds = [
-        {
-            **dict.fromkeys(train_step.OURS, one),
-            train_step.WHOLE: {"ms": 1.25 * one["ms"]},
-            "PyTorch, bfloat16": {"ms": 3 * one["ms"]},
-            "PyTorch, float32": other,
-            "PyTorch, bfloat16, compiled": {},
-        }
-        for one, other in zip(ours, peer)
-    ]
-    train_step.table(rounds, "small")
-    rows = dict(line[2:].split(" |", 1) for line in capsys.readouterr().out.splitlines() if line.startswith("| "))
-    assert rows["ours, bfloat16"] == " 150 | 213 | 1.00 | 0.20 |"
-    assert rows["ours, bfloat16, files to weights"] == " 188 | 171 | 1.25 | - |"
-    assert rows["PyTorch, bfloat16"] == " 450 | 71 | 3.00 | - |"
-    assert rows["PyTorch, float32"] == " 600 | 53 | 3.00 | - |"
-    assert rows["PyTorch, bfloat16, compiled"] == " - | - | - | - |"
-
-
 # The preset's pre-training on 2 x 2 patches, with the `tiny_encoder`.
 SMALL = ["--resize=28", "--image_size=28", "--batch_size=2", "--directions=1", "--context_blocks=1", "--context_dim=8"]
 SMALL += ["--steps_to_ignore=0", "--steps_to_predict=1"]
@@ -62,26 +34,6 @@ def test_a_step_runs_our_operations(tiny_encoder):
     used = {operation.type for operation in graph.get_operations()}
     used |= {node.op for function in graph.as_graph_def().library.function for node in function.node_def}
     assert {"CpcNormRelu", "CpcNormReluGrad", "CpcIm2col"} <= used
-
-
-def test_presets_with_the_same_input_are_measured_once():
-    presets = [f"flags/ablation/pretrain_{name}.flags" for name in ("2_mc", "3_bu", "5_rc")]
-    assert input_benchmark.by_input(presets) == [presets[:2], presets[2:]]
-    assert input_benchmark.measure("flags/photos/pretrain_rotation.flags", seconds=0.1) > 0  # nothing is augmented
-
-
-def test_scaling_fits_lines(monkeypatch, tmp_path, capsys):
-    def measure(encoder, precision, lines):
-        config = cli.parse(PretrainConfig, [f"--flagfile={train_step.PRESET}", f"--encoder={encoder}", *lines])
-        patches = config.training.batch_size * config.geometry.grid**2
-        return {"ms": 10 + patches / 100, "gflop": {"tiny": 1.0, "small": 2.0, "medium": 9.0}[encoder]}
-
-    monkeypatch.setattr(train_step, "measure", measure)
-    scaling.table(str(tmp_path / "scaling.png"))
-    printed = capsys.readouterr().out
-    assert "| images | 8: 12, 16: 14, 32: 18, 64: 26, 128: 42 | 10 + 0.25 x | 0 % |" in printed
-    assert "| patches of an image | 9: 13, 16: 15, 25: 18, 36: 22, 49: 26 | 10 + 0.32 x | 0 % |" in printed
-    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_fits_is_the_largest_power_of_two_below_the_line():
@@ -103,11 +55,3 @@ def test_the_program_of_a_preset_and_the_bytes_of_its_variables(tmp_path, tiny_e
     # Adam's two moments and the average of each weight, and Adam's counter and rate.
     assert 0 < found["variables"] - 4 * found["weights"] <= 16
     assert (tmp_path / "program").stat().st_size > 10_000
-
-
-def test_predictions_beside_the_bare_model(tmp_path):
-    model = write_classifier(tmp_path / "model")
-    (whole, _), (bare, _) = predict_benchmark.measure(
-        model, write_pictures(tmp_path / "own", {"x": 4}), 3, most=6, rounds=1
-    )
-    assert min(whole, bare) > 0

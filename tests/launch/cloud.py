@@ -33,10 +33,11 @@ class Cloud:
 
     Attributes:
       root: its folder. `root / 'pip'` has what was installed.
+      stays: whether there is still a TPU after the test, which no launch may leave without a word.
     """
 
     def __init__(self, root, monkeypatch):
-        self.root = root
+        self.root, self.stays = root, False
         for name in ("plan", "bin", "bin_of_hosts"):
             (root / name).mkdir(parents=True)
         self._program("bin/gcloud", pathlib.Path(__file__).with_name("fake_gcloud.sh").read_text())

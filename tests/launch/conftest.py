@@ -14,6 +14,8 @@ def cloud(tmp_path, monkeypatch):
     before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
     made = Cloud(tmp_path / "cloud", monkeypatch)
     yield made
+    stays = made.exists
     made.close()
     for number, handler in before.items():
         signal.signal(number, handler)
+    assert stays is made.stays

@@ -35,7 +35,6 @@ def test_a_run_goes_to_a_tpu_and_back(cloud, capfd):
     assert "creating TPU cpc (v3-8) in europe-west4-a" in told
     assert told.splitlines()[-1].endswith("done: runs/x/pretrain; checkpoints stay in gs://bucket/runs/x/pretrain")
     assert [path.name for path in (cloud.root / "runs/x/pretrain").iterdir()] == ["result.json"]
-    assert not cloud.exists
     assert "tensorflow==2.15.0\n" in (cloud.root / "pip").read_text()
 
 
@@ -56,7 +55,6 @@ def test_the_printed_script_is_the_launch(name, settings, cloud, capfd):
         assert LOG in done.stdout, done.stderr
         assert cloud.steps[-2:] == ["delete", "fetch"]
         assert (cloud.root / "runs/x/pretrain/result.json").exists()
-        assert not cloud.exists
 
 
 def test_a_pod_gets_the_code_and_a_feed_on_all_hosts_and_trains_on_the_first(cloud, capfd):
@@ -70,72 +68,11 @@ def test_a_pod_gets_the_code_and_a_feed_on_all_hosts_and_trains_on_the_first(clo
     log, told = capfd.readouterr()
     assert log == "cpc :8480\n"
     assert "the request for the TPU cpc (v3-32, europe-west4-a) is WAITING_FOR_RESOURCES; asking" in told
-    assert not cloud.exists
 
 
 def test_a_pod_that_augments_with_tensorflow_needs_no_feed(cloud, capfd):
     cloud.launch("--augment_engine=reference", dry_run=True, **POD)
     assert not re.search("host.sh feed|CPC_TF_FEED", capfd.readouterr().out)
-
-
-def test_a_feed_that_ends_is_started_again_and_so_is_the_training(cloud):
-    # What the training does at its first start: its host's feed ends, and is back before the training ends.
-    lose = (
-        "pkill -KILL -g $(cat feed.pid) sleep; until test $(wc -l < $FAKE_GCLOUD/feeds) = 3; do sleep 0.1; done; exit 8"
-    )
-    cloud.train(f"test -e $FAKE_GCLOUD/lost || {{ touch $FAKE_GCLOUD/lost; {lose}; }}; {RESULT}")
-    cloud.launch(accelerator_type="v3-16", restarts=1)
-    again = [step for step in cloud.steps if step in ("install", "feed", "start")]
-    assert again == ["install", "feed", "start"]  # the host itself starts them again
-
-
-def test_feeds_of_hosts_that_were_restarted_are_started_again(cloud):
-    # The training ends for good, since its host's feed does not come again.
-    lose = "test $(wc -l < $FAKE_GCLOUD/starts) = 3 || { kill -KILL -- -$(cat feed.pid); exit 8; }"
-    cloud.train(f"echo >> $FAKE_GCLOUD/starts; {lose}; {RESULT}")
-    cloud.launch(accelerator_type="v3-16", restarts=1)
-    again = [step for step in cloud.steps if step in ("feed", "start")]
-    assert again == ["feed", "start"] * 2
-    assert len((cloud.root / "feeds").read_text().splitlines()) == 3
-
-
-def test_a_host_that_cannot_feed_ends_the_launch_with_the_reason(cloud):
-    cloud.feed("echo 'error: feed: no C++ compiler found'; exit 2")
-    with pytest.raises(Failed, match="a command on the TPU failed 5 times: .*no C.. compiler found"):
-        cloud.launch(accelerator_type="v3-16")
-    assert "start" not in cloud.steps
-    assert not cloud.exists
-
-
-def test_a_training_that_cannot_go_on_ends_the_launch_with_its_message_and_status(cloud, capfd):
-    cloud.train("echo 'error: --seed=x: must be a number' >&2; exit 2")
-    with pytest.raises(TrainingEnded, match="ended with status 2 ") as ended:
-        cloud.launch()
-    assert ended.value.status == 2
-    assert capfd.readouterr().out == "error: --seed=x: must be a number\n"
-    assert cloud.steps.count("start") == 1
-    assert not cloud.exists
-
-
-def test_a_training_that_fails_starts_again_but_not_for_ever(cloud, capfd):
-    cloud.train("echo failed; exit 1")
-    with pytest.raises(TrainingEnded, match="status 1;"):
-        cloud.launch(restarts=2)
-    again = "launch: ended with status 1; starts again in 0.01 s ({} of 2)\n"
-    assert capfd.readouterr().out == f"failed\n{again.format(1)}failed\n{again.format(2)}failed\n"
-    assert not cloud.exists
-
-
-@pytest.mark.parametrize(("queue", "creation"), [(False, "create"), (True, "queue_create")])
-def test_after_preemption_the_run_goes_on_on_another_tpu(queue, creation, cloud, capfd):
-    cloud.train(TWICE)
-    cloud.plan(follow=["preempt"])
-    cloud.launch(spot=True, queue=queue)
-    assert cloud.steps.count(creation) == cloud.steps.count("start") == 2
-    told = capfd.readouterr().err
-    assert "the TPU cpc is PREEMPTED; the training will go on from its newest checkpoint" in told
-    assert (cloud.root / "runs/x/pretrain/result.json").exists()
-    assert not cloud.exists
 
 
 def after_second(step):
@@ -144,65 +81,85 @@ def after_second(step):
     return f"echo step 1; {wait}; echo step 2; echo step 3; {RESULT}"
 
 
-def test_after_a_lost_connection_the_log_goes_on_where_it_was(cloud, capfd):
-    cloud.train(after_second("follow"))
-    cloud.plan(follow=["break"])
-    cloud.launch()
-    log, told = capfd.readouterr()
-    assert log == LOG
+# At the training's first start its host's feed ends, and is back before the training ends.
+UNTIL_BACK = "until test $(wc -l < $FAKE_GCLOUD/feeds) = 3; do sleep 0.1; done"
+LOSES_ITS_FEED = f"touch $FAKE_GCLOUD/lost; pkill -KILL -g $(cat feed.pid) sleep; {UNTIL_BACK}; exit 8"
+# The training ends for good at first, since its host's feed does not come again.
+LOSES_FEEDS = "test $(wc -l < $FAKE_GCLOUD/starts) = 3 || { kill -KILL -- -$(cat feed.pid); exit 8; }"
+SHORT = f"refuse {STOCKOUT}"
+POD_OF_TWO = {"accelerator_type": "v3-16", "restarts": 1}
+
+
+# The training, what goes wrong (see fake_gcloud), settings, how often steps were called, and what is told.
+@pytest.mark.parametrize(("training", "plan", "settings", "counts", "told"), [
+    (TWICE, {"follow": ["preempt"]}, {"spot": True}, {"create": 2, "start": 2}, "the TPU cpc is PREEMPTED; the train"),
+    (TWICE, {"follow": ["preempt"]}, {"spot": True, "queue": True}, {"queue_create": 2, "start": 2}, "PREEMPTED; "),
+    (TWICE, {"follow": ["reboot"]}, {}, {"create": 1, "start": 2}, ""),
+    (after_second("follow"), {"follow": ["break"]}, {}, {"start": 1}, "the connection was lost, the training goes on"),
+    (after_second("state"), {
+        "follow": ["break"],
+        "state": ["ok", *["refuse Connection refused"] * 6],
+        "describe": ["ok", "ok", "refuse Unable to find the server", "refuse Reauthentication: gcloud auth login"],
+    }, {}, {"start": 1}, ""),
+    (TRAINING, {"create": [SHORT, "refuse 503 The service is UNAVAILABLE", SHORT]}, {}, {"create": 4}, "no capacity"),
+    (TRAINING, {"delete": ["refuse x"], "queue_delete": ["refuse x"] * 2}, {"queue": True}, {"queue_delete": 3}, ""),
+    (f"test -e $FAKE_GCLOUD/lost || {{ {LOSES_ITS_FEED}; }}; {RESULT}", {}, POD_OF_TWO,
+     {"install": 1, "feed": 1, "start": 1}, ""),  # the host itself starts them again
+    (f"echo >> $FAKE_GCLOUD/starts; {LOSES_FEEDS}; {RESULT}", {}, POD_OF_TWO, {"feed": 2, "start": 2}, ""),
+], ids=["preempted", "preempted in a queue", "host restarted", "connection lost", "log ends while it is lost",
+        "no capacity", "deletion fails", "a feed ends", "all feeds end"])  # fmt: skip
+def test_the_run_goes_on_to_its_result(training, plan, settings, counts, told, cloud, capfd):
+    cloud.train(training)
+    cloud.plan(**plan)
+    cloud.launch(**settings)
+    assert {step: cloud.steps.count(step) for step in counts} == counts
+    assert (cloud.root / "runs/x/pretrain/result.json").exists()
+    log, error = capfd.readouterr()
+    assert told in error
+    if "echo step" in training or training == TRAINING:  # the log is whole, and shown once
+        assert log == LOG
+
+
+AGAIN = "launch: ended with status 1; starts again in 0.01 s ({} of 2)\n".format
+
+
+@pytest.mark.parametrize(("training", "settings", "status", "log"), [
+    ("echo 'error: --seed=x: must be a number' >&2; exit 2", {}, 2, "error: --seed=x: must be a number\n"),
+    ("echo failed; exit 1", {"restarts": 2}, 1, f"failed\n{AGAIN(1)}failed\n{AGAIN(2)}failed\n"),
+])  # fmt: skip
+def test_a_training_that_cannot_go_on_ends_the_launch_with_its_message_and_status(
+    training, settings, status, log, cloud, capfd
+):
+    cloud.train(training)
+    with pytest.raises(TrainingEnded, match=f"status {status}") as ended:
+        cloud.launch(**settings)
+    assert ended.value.status == status
+    assert capfd.readouterr().out == log
     assert cloud.steps.count("start") == 1
-    assert "the connection was lost, the training goes on" in told
 
 
-def test_a_log_that_ends_while_the_connection_is_lost_is_shown_to_its_end(cloud, capfd):
-    cloud.train(after_second("state"))
-    cloud.plan(follow=["break"], state=["ok", *["refuse Connection refused"] * 6])
-    cloud.plan(describe=["ok", "ok", "refuse Unable to find the server", "refuse Reauthentication: gcloud auth login"])
-    cloud.launch()
-    assert capfd.readouterr().out == LOG
+OLD = ["ok", "ok", "state FAILED because the network 'default' is not there"]
 
 
-def test_after_a_restart_of_its_host_the_training_starts_again(cloud):
-    cloud.train(TWICE)
-    cloud.plan(follow=["reboot"])
-    cloud.launch()
-    assert (cloud.steps.count("create"), cloud.steps.count("start")) == (1, 2)
-    assert not cloud.exists
-
-
-def test_without_capacity_it_asks_again(cloud, capfd):
-    cloud.plan(create=[f"refuse {STOCKOUT}", "refuse 503 The service is UNAVAILABLE", f"refuse {STOCKOUT}"])
-    cloud.launch()
-    assert cloud.steps.count("create") == 4
-    told = capfd.readouterr().err
-    assert re.search(r"\d\d:\d\d:\d\d launch: no capacity for v3-8 in europe-west4-a; asking", told)
-    assert told.count("creating TPU") == 1
-
-
-@pytest.mark.parametrize(
-    ("message", "more", "settings"),
-    [
-        (QUOTA, "the project's quota does not suffice", {}),
-        (DENIED, "gcloud auth login", {"queue": True}),
-        (STOCKOUT, "no capacity for v3-8 in europe-west4-a: gave up after 0 min", {"wait_hours": 0.0}),
-    ],
-)
-def test_a_refusal_is_an_error_with_what_can_be_done(message, more, settings, cloud):
-    cloud.plan(create=[f"refuse {message}"], queue_create=[f"refuse {message}"])
-    cloud.plan(delete=[f"refuse {DENIED}"], queue_delete=[f"refuse {DENIED}"])  # there is nothing to delete
-    with pytest.raises(Failed, match=re.escape(more)):
+@pytest.mark.parametrize(("plan", "settings", "message"), [
+    ({"create": [f"refuse {QUOTA}"]}, {}, "the project's quota does not suffice"),
+    ({"queue_create": [f"refuse {DENIED}"]}, {"queue": True}, "gcloud auth login"),
+    ({"create": [SHORT]}, {"wait_hours": 0.0}, "no capacity for v3-8 in europe-west4-a: gave up after 0 min"),
+    ({"queue_describe": OLD}, {"queue": True}, "request for the TPU cpc failed: the network 'default' is not there"),
+    ({"fetch": ["refuse"]}, {}, "could not be copied: .* it is in gs://bucket/runs/x/pretrain"),
+    ({}, {"accelerator_type": "v3-16"}, "a command on the TPU failed 5 times: .*no C.. compiler found"),
+])  # fmt: skip
+def test_a_refusal_is_an_error_with_what_can_be_done(plan, settings, message, cloud):
+    if "queue_describe" in plan:
+        (cloud.root / "request").write_text("FAILED because old")
+    if "no capacity" in message or "quota" in message or "login" in message:  # there is nothing to delete
+        cloud.plan(delete=[f"refuse {DENIED}"], queue_delete=[f"refuse {DENIED}"])
+    cloud.feed("echo 'error: feed: no C++ compiler found'; exit 2")
+    cloud.plan(**plan)
+    with pytest.raises(Failed, match=message):
         cloud.launch(**settings)
     assert cloud.steps.count("create") + cloud.steps.count("queue_create") == 1
-    assert not cloud.exists
-
-
-def test_a_request_that_fails_is_an_error_unless_it_is_an_old_one(cloud):
-    (cloud.root / "request").write_text("FAILED because old")
-    cloud.plan(queue_describe=["ok", "ok", "state FAILED because the network 'default' is not there"])
-    with pytest.raises(Failed, match="the request for the TPU cpc failed: the network 'default' is not there"):
-        cloud.launch(queue=True)
-    assert cloud.steps.count("queue_create") == 1
-    assert not cloud.exists
+    assert ("start" in cloud.steps) is ("fetch" in plan)
 
 
 def left_by_another_launch(words=WORDS):
@@ -232,6 +189,7 @@ def test_a_tpu_where_another_run_trains_stays(cloud, capfd):
     with pytest.raises(ConfigError, match="on this TPU runs `pretrain gs://bucket/runs/y/pretrain`; take another --na"):
         cloud.launch()
     assert cloud.exists
+    cloud.stays = True
     last = capfd.readouterr().err.splitlines()[-1]
     assert last.endswith("to delete it run: gcloud compute tpus tpu-vm delete cpc --zone=europe-west4-a --quiet")
 
@@ -243,30 +201,20 @@ def test_a_signal_before_it_has_used_a_tpu_that_is_there_says_that_it_stays(clou
         cloud.launch()
     assert "goes on costing money; to delete it run: gcloud" in capfd.readouterr().err.splitlines()[-1]
     assert "delete" not in cloud.steps
+    cloud.stays = True
 
 
-def test_a_tpu_where_a_run_has_ended_takes_the_next_one(cloud, capfd):
+def test_a_tpu_where_a_run_has_ended_takes_the_next_one_and_one_that_was_preempted_is_made_anew(cloud, capfd):
     cloud.train("echo error; exit 2")
     left_by_another_launch()
     cloud.train(TRAINING)
     cloud.launch()
     assert capfd.readouterr().out == LOG
     assert cloud.steps.count("create") == 1
-    assert not cloud.exists
-
-
-def test_an_old_tpu_that_was_preempted_is_made_anew(cloud):
     (cloud.root / "tpu").write_text("PREEMPTED")
+    before = len(cloud.steps)
     cloud.launch()
-    assert cloud.steps[:4] == ["describe", "delete", "describe", "describe"]
-    assert not cloud.exists
-
-
-def test_a_deletion_that_fails_is_tried_again(cloud):
-    cloud.plan(delete=["refuse try later"], queue_delete=["refuse try later", "refuse try later"])
-    cloud.launch(queue=True)
-    assert cloud.steps.count("queue_delete") == 3
-    assert not cloud.exists
+    assert cloud.steps[before:][:4] == ["describe", "delete", "describe", "describe"]
 
 
 def test_a_tpu_that_cannot_be_deleted_is_the_last_word(cloud, capfd):
@@ -280,6 +228,7 @@ def test_a_tpu_that_cannot_be_deleted_is_the_last_word(cloud, capfd):
         "gcloud compute tpus tpu-vm delete cpc --zone=europe-west4-a --quiet"
     )
     assert capfd.readouterr().err.count("is not deleted yet: (gcloud.compute.tpus) try later") == 5
+    cloud.stays = True
 
 
 @pytest.mark.parametrize(
@@ -292,7 +241,6 @@ def test_a_signal_at_any_step_deletes_the_tpu(step, name, cloud):
     with pytest.raises(Interrupted) as ended:
         cloud.launch(queue=step == "queue_create")
     assert ended.value.number == signal.Signals[name]
-    assert not cloud.exists
     assert signal.getsignal(signal.SIGINT) is before
     # A creation that was cut off may still be coming.
     assert cloud.steps.count("delete") == (2 if "create" in step else 1)
@@ -304,7 +252,6 @@ def test_a_signal_while_it_deletes_waits_for_the_end(step, queue, cloud, capfd):
     cloud.launch(queue=queue)
     assert "the TPU is being deleted; please wait" in capfd.readouterr().err
     assert (cloud.root / "runs/x/pretrain/result.json").exists()
-    assert not cloud.exists
 
 
 def test_after_a_signal_the_training_saves_its_step(cloud):
@@ -314,10 +261,3 @@ def test_after_a_signal_the_training_saves_its_step(cloud):
         cloud.launch()
     assert (cloud.root / "saved").exists()
     assert cloud.steps[-3:] == ["stop", "delete", "describe"]
-
-
-def test_a_result_that_cannot_be_copied_is_an_error_without_a_tpu(cloud):
-    cloud.plan(fetch=["refuse"])
-    with pytest.raises(Failed, match="could not be copied: .* it is in gs://bucket/runs/x/pretrain"):
-        cloud.launch()
-    assert not cloud.exists

@@ -16,26 +16,23 @@ from tests.launch.cloud import WORDS, config_of
 ZONE = ["--zone=europe-west4-a"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "words", "message"),
-    [
-        (["--name=Mine"], WORDS, "--name=Mine: must be small letters"),
-        (["--zone=europe"], WORDS, "--zone=europe: must be a zone, e.g. europe-west4-a"),
-        (["--accelerator_type=v9-8"], WORDS, "--accelerator_type=v9-8: must be one of v2, v3, v4, v5p, v5litepod, v6e"),
-        (["--accelerator_type=v3"], WORDS, "--accelerator_type=v3: must be one of"),
-        (["--version=tpu-vm-tf-2.18.0"], WORDS, "--version=tpu-vm-tf-2.18.0: must be an image with TensorFlow 2.15"),
-        (["--ssh_flags='"], WORDS, "--ssh_flags=': No closing quotation"),
-        ([], WORDS, "--zone= is empty"),
-        (ZONE, [], "nothing to train; put one of .*pretrain"),
-        (ZONE, ["cook"], "cook: cannot be launched; put one of .*pretrain"),
-        (ZONE, [*WORDS, "--batchsize=3"], "Unknown command line flag 'batchsize'"),
-        (ZONE, [*WORDS, "--batch_size=36"], "--batch_size=36: cannot be divided among the 8 devices of --acc"),
-        (ZONE, [*WORDS, "--workdir=runs/x"], "--workdir=runs/x: must be a folder in a bucket"),
-        (ZONE, [*WORDS, "--workdir=gs://bucket/"], "--workdir=gs://bucket/: must be a folder in a bucket"),
-        (ZONE, [*WORDS, "--dataset=folder:photos"], "--dataset=folder:photos: lies on this machine"),
-        (ZONE, [*WORDS, "--initial_encoder=photos"], "--initial_encoder=photos: lies on this machine"),
-    ],
-)
+@pytest.mark.parametrize(("flags", "words", "message"), [
+    (["--name=Mine"], WORDS, "--name=Mine: must be small letters"),
+    (["--zone=europe"], WORDS, "--zone=europe: must be a zone, e.g. europe-west4-a"),
+    (["--accelerator_type=v9-8"], WORDS, "--accelerator_type=v9-8: must be one of v2, v3, v4, v5p, v5litepod, v6e"),
+    (["--accelerator_type=v3"], WORDS, "--accelerator_type=v3: must be one of"),
+    (["--version=tpu-vm-tf-2.18.0"], WORDS, "--version=tpu-vm-tf-2.18.0: must be an image with TensorFlow 2.15"),
+    (["--ssh_flags='"], WORDS, "--ssh_flags=': No closing quotation"),
+    ([], WORDS, "--zone= is empty"),
+    (ZONE, [], "nothing to train; put one of .*pretrain"),
+    (ZONE, ["cook"], "cook: cannot be launched; put one of .*pretrain"),
+    (ZONE, [*WORDS, "--batchsize=3"], "Unknown command line flag 'batchsize'"),
+    (ZONE, [*WORDS, "--batch_size=36"], "--batch_size=36: cannot be divided among the 8 devices of --acc"),
+    (ZONE, [*WORDS, "--workdir=runs/x"], "--workdir=runs/x: must be a folder in a bucket"),
+    (ZONE, [*WORDS, "--workdir=gs://bucket/"], "--workdir=gs://bucket/: must be a folder in a bucket"),
+    (ZONE, [*WORDS, "--dataset=folder:photos"], "--dataset=folder:photos: lies on this machine"),
+    (ZONE, [*WORDS, "--initial_encoder=photos"], "--initial_encoder=photos: lies on this machine"),
+])  # fmt: skip
 def test_what_cannot_work_is_refused_before_there_is_a_tpu(flags, words, message, tmp_path, monkeypatch):
     (tmp_path / "photos").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -78,20 +75,17 @@ def test_a_wheel_ships_the_same_requirements(tmp_path, monkeypatch):
     assert set(found) <= set(wanted)
 
 
-@pytest.mark.parametrize(
-    ("message", "kind"),
-    [
-        ('ERROR: (gcloud) There is no more capacity in the zone "us-central1-b"; you can try in another', "capacity"),
-        ("Insufficient reserved capacity. Contact customer support to increase your reservation.", "capacity"),
-        ("Quota exceeded for quota metric 'Requests' and limit 'Requests per minute' of service 'tpu'", "busy"),
-        ("RESOURCE_EXHAUSTED: Quota limit 'TPUV3CoresPerProjectPerZone' has been exceeded.", "quota"),
-        ("ERROR: (gcloud.compute.tpus) You do not currently have an active account selected.", "permission"),
-        ("Cloud TPU API has not been used in project 1 before or it is disabled.", "permission"),
-        ("NOT_FOUND: Resource 'projects/p/locations/z/nodes/cpc' was not found", "missing"),
-        ("gcloud crashed (ConnectionError): Max retries exceeded with url", "connection"),
-        ("INVALID_ARGUMENT: accelerator type", ""),
-    ],
-)
+@pytest.mark.parametrize(("message", "kind"), [
+    ('ERROR: (gcloud) There is no more capacity in the zone "us-central1-b"; you can try in another', "capacity"),
+    ("Insufficient reserved capacity. Contact customer support to increase your reservation.", "capacity"),
+    ("Quota exceeded for quota metric 'Requests' and limit 'Requests per minute' of service 'tpu'", "busy"),
+    ("RESOURCE_EXHAUSTED: Quota limit 'TPUV3CoresPerProjectPerZone' has been exceeded.", "quota"),
+    ("ERROR: (gcloud.compute.tpus) You do not currently have an active account selected.", "permission"),
+    ("Cloud TPU API has not been used in project 1 before or it is disabled.", "permission"),
+    ("NOT_FOUND: Resource 'projects/p/locations/z/nodes/cpc' was not found", "missing"),
+    ("gcloud crashed (ConnectionError): Max retries exceeded with url", "connection"),
+    ("INVALID_ARGUMENT: accelerator type", ""),
+])  # fmt: skip
 def test_the_kind_of_a_failure(message, kind):
     assert gcloud.kind_of(message) == kind
 
