@@ -1,7 +1,9 @@
 """The studies' commands parse, their records are kept and not repeated, and the documents show what is recorded."""
 
 import json
+import os
 import pathlib
+import subprocess
 import types
 from concurrent.futures import ThreadPoolExecutor
 
@@ -80,6 +82,8 @@ def room(tmp_path, monkeypatch):
     """A folder for a study named 'some', whose commands can be `python -m writes FILE`, which logs that it ran."""
     monkeypatch.setattr(records, "FOLDER", tmp_path / "studies")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    runner.commit.cache_clear()
     (tmp_path / "studies/some").mkdir(parents=True)
     (tmp_path / "writes.py").write_text(
         "import pathlib, sys, time\n"
@@ -112,6 +116,26 @@ def test_a_run_is_recorded_and_not_repeated(room):
     assert record["commands"][0].startswith("python -m writes ")
     assert set(record) >= {"settings", "weights", "date", "machine", "run"}
     assert record["commit"] is None  # outside of git
+
+
+def test_a_record_knows_the_commit_of_the_code(room, monkeypatch):
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # neither signing nor hooks of the user
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+    def git(*words):
+        command = ["git", "-c", "user.name=x", "-c", "user.email=x", *words]
+        return subprocess.run(command, cwd=room, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    git("add", "writes.py")
+    git("commit", "-qm", "x")
+    for changed, wanted in (("", ""), ("# another\n", "-dirty")):
+        with open(room / "writes.py", "a") as file:
+            file.write(changed)
+        runner.commit.cache_clear()
+        seed = len(records.read("some"))
+        assert runner.carry_out("some", [_run(room, seed)])[0]["commit"] == git("rev-parse", "HEAD") + wanted
+    runner.commit.cache_clear()
 
 
 @pytest.mark.parametrize(("recorded", "message"), [
