@@ -3,28 +3,10 @@
 import numpy as np
 import pytest
 
-from cpc_tf.detect.average_precision import (
-    Curve,
-    Found,
-    Truth,
-    average_precision,
-    judge,
-    mean_average_precision,
-    precision_recall,
-)
+from cpc_tf.detect.average_precision import Curve, average_precision, judge, mean_average_precision, precision_recall
+from tests.detect.samples import found, overlap, truth
 
 HERE, THERE, ELSEWHERE = [0, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]
-
-
-def truth(boxes, labels=None, difficult=None):
-    labels = np.zeros(len(boxes), int) if labels is None else labels
-    difficult = np.zeros(len(boxes), bool) if difficult is None else difficult
-    return Truth(np.array(boxes, float).reshape(-1, 4), np.array(labels), np.array(difficult))
-
-
-def found(boxes, scores, labels=None):
-    labels = np.zeros(len(boxes), int) if labels is None else labels
-    return Found(np.array(boxes, float).reshape(-1, 4), np.array(scores), np.array(labels))
 
 
 def curve_of(right, objects):
@@ -44,16 +26,6 @@ def test_vector_of_padilla():
 def test_recall_of_a_whole_tenth_counts_as_reached():
     values = [average_precision(curve_of([True] * tenth, 10), eleven_points=True) for tenth in range(11)]
     np.testing.assert_allclose(values, [0, *(np.arange(2, 12) / 11)])
-
-
-def test_difficult_objects_are_neither_right_nor_wrong():
-    truths = [truth([HERE, THERE], difficult=[True, False])]
-    detections = [found([ELSEWHERE, HERE, [50, 50, 70, 70], HERE, THERE], [0.9, 0.8, 0.7, 0.6, 0.5])]
-    (curve,) = precision_recall(truths, detections, 1)
-    np.testing.assert_allclose(curve.recall, [0, 0, 1])
-    np.testing.assert_allclose(curve.precision, [0, 0, 1 / 3])
-    np.testing.assert_allclose(curve.scores, [0.9, 0.7, 0.5])
-    assert curve.objects == 1
 
 
 def test_second_detection_of_an_object_is_wrong_even_if_another_one_is_left():
@@ -84,32 +56,13 @@ def test_nothing_found(truths, value):
     np.testing.assert_equal([average_precision(curve, eleven) for eleven in (False, True)], [value] * 2)
 
 
-def test_inclusive_pixels_of_the_kit_overlap_the_same():
-    def kit(one, other):  # [xmin, ymin, xmax, ymax] from 1, inclusive
-        width, height = (min(one[i + 2], other[i + 2]) - max(one[i], other[i]) + 1 for i in (0, 1))
-        shared = max(width, 0) * max(height, 0)
-        areas = [(x2 - x1 + 1) * (y2 - y1 + 1) for x1, y1, x2, y2 in (one, other)]
-        return shared / (sum(areas) - shared)
-
-    object_, detection = [3, 1, 10, 8], [1, 1, 8, 6]
-    ours = [[y1 - 1, x1 - 1, y2, x2] for x1, y1, x2, y2 in (object_, detection)]
-    overlap = kit(object_, detection)
-    for iou, right in ((overlap - 1e-6, 1), (overlap + 1e-6, 0)):
-        assert judge(truth(ours[:1]), found(ours[1:], [0.5]), iou).right.tolist() == [right]
-
-
-def _overlap(one, other):
-    shared = np.prod([max(0, min(one[i + 2], other[i + 2]) - max(one[i], other[i])) for i in (0, 1)])
-    return shared / (sum((b[2] - b[0]) * (b[3] - b[1]) for b in (one, other)) - shared)
-
-
 def kit_oracle(truths, detections, iou):
     """(all points, 11 points) as the kit goes: detection by detection over all images."""
     ranked = [(score, i, box) for i, d in enumerate(detections) for box, score in zip(d.boxes, d.scores)]
     taken, hits, judged, points = set(), 0, 0, []
     objects = sum(not x for t in truths for x in t.difficult)
     for _, i, box in sorted(ranked, key=lambda entry: -entry[0]):
-        overlaps = [_overlap(box, other) for other in truths[i].boxes]
+        overlaps = [overlap(box, other) for other in truths[i].boxes]
         best = int(np.argmax(overlaps)) if overlaps else -1
         if best >= 0 and overlaps[best] >= iou:
             if truths[i].difficult[best]:
@@ -130,7 +83,7 @@ def coco_oracle(truths, detections, iou):
     for t, d in zip(truths, detections):
         left = set(range(len(t.boxes)))
         for j in np.argsort(-d.scores, kind="stable"):
-            overlaps = {k: _overlap(d.boxes[j], t.boxes[k]) for k in left}
+            overlaps = {k: overlap(d.boxes[j], t.boxes[k]) for k in left}
             good = [k for k in left if overlaps[k] >= iou]
             best = max(good, key=lambda k: (not t.difficult[k], overlaps[k]), default=None)
             if best is None:

@@ -66,13 +66,3 @@ def test_anchors_known():
     second = [[-14, -62, 18, 66], [-30, -30, 34, 34], [-62, -14, 66, 18]]
     np.testing.assert_allclose(anchors[:6], first + second, atol=1e-5)
     np.testing.assert_allclose(anchors[-1], [-62, -10, 66, 22], atol=1e-5)
-
-
-def test_each_cell_has_all_anchors_at_its_centre():
-    sizes, ratios = [8, 16, 24, 32], [0.5, 1, 3]
-    cells = bx.anchor_grid(3, 5, 16, sizes, ratios).reshape(3, 5, 12, 4)
-    assert cells.dtype == np.float32
-    np.testing.assert_allclose((cells[2, 4, :, :2] + cells[2, 4, :, 2:]) / 2, [[40, 72]] * 12, atol=1e-5)
-    height, width = np.moveaxis(cells[..., 2:] - cells[..., :2], -1, 0)
-    np.testing.assert_allclose((height * width)[1, 1], np.repeat(np.square(sizes), 3), rtol=1e-5)
-    np.testing.assert_allclose((height / width)[0, 3], ratios * 4, rtol=1e-5)

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.trainee import build_detector
 from cpc_tf.settings import replace
-from tests.detect.samples import ORDINARY, SIDE, SMALL, TINY, batch, make_tiny, small_detector, training_step
+from tests.detect.samples import ORDINARY, SIDE, SMALL, batch, make_tiny, small_detector, training_step
 
 PARTS = ["rpn_class", "rpn_box", "region_class", "region_box"]
 
@@ -97,8 +96,3 @@ def test_the_encoders_own_stack_is_the_head(monkeypatch):
     assert len(model.head.trainable_variables) == 4  # the two last layers: the stack is the encoder's
     stack = model.backbone.encoder.stacks[-1][0]
     assert all(np.any(gradient) for gradient in tape.gradient(logits, stack.trainable_variables))
-
-
-def test_backbone_must_give_a_feature_map():
-    with pytest.raises(ValueError, match="not a feature map"):
-        FasterRCNN(lambda images, training: tf.reduce_mean(images, [1, 2]), 3, TINY)

@@ -25,9 +25,7 @@ def test_lengths_are_of_all_images():
     config = replace(SMALL, batch_size=4, train_steps=0, train_epochs=6.0, frozen_epochs=2.0)
     assert lengths(config, 10) == Lengths(5, 10)
     assert lengths(replace(config, frozen_epochs=0.0), 10) == Lengths(0, 15)
-    with pytest.raises(
-        ConfigError, match=r"--frozen_epochs=6.0: 15 steps of 10 images are the whole run, which has 15"
-    ):
+    with pytest.raises(ConfigError, match=r"--frozen_epochs=6.0: 15 steps of 10 images are the whole run"):
         lengths(replace(config, frozen_epochs=6.0), 10)
 
 
@@ -48,9 +46,7 @@ def test_every_image_is_in_one_part(parts):
 @pytest.mark.slow
 def test_a_part_without_objects_is_refused():
     encoded, *_ = rectangle(*RECTANGLES[0])
-    with pytest.raises(
-        ConfigError, match="--held_out=0.5: of 2 training images it makes 1 to train on and 1 to choose"
-    ):
+    with pytest.raises(ConfigError, match="--held_out=0.5: of 2 training images it makes 1 to train on and 1"):
         divided(Images([rectangle(*RECTANGLES[0]), (encoded, [], [], [])]), 0.5, seed=0)
 
 
@@ -116,15 +112,9 @@ def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_pat
     lines = pathlib.Path(__file__).with_name("tiny.flags").read_text().splitlines()
     boxes = samples.write_boxes(tmp_path / "boxes", count=6)
     flags = [line.replace("BOXES", boxes).replace("MODULE", "random") for line in lines if line.startswith("--")]
-    flags += [
-        "--backbone=tiny",
-        "--batch_size=4",
-        "--train_steps=4",
-        "--frozen_epochs=1",
-        "--held_out=0.3",
-        "--encoder_rate_factor=0",
-    ]
-    flags += [f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run", "--strategy=single", "--steps_per_loop=1"]
+    flags += "--backbone=tiny --batch_size=4 --train_steps=4 --frozen_epochs=1 --held_out=0.3".split()
+    flags += "--encoder_rate_factor=0 --strategy=single --steps_per_loop=1".split()
+    flags += [f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
     config = cli.parse(DetectConfig, flags, recorded=True)
     result, given = detect(config), build_detector(config, 2).encoder_variables
     first, second = (checkpoint(tmp_path / "run/search" / phase) for phase in ("frozen", "fine-tuned"))

@@ -9,8 +9,8 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from cpc_tf.detect import pictures, scoring
-from cpc_tf.detect.average_precision import Found, Truth
 from cpc_tf.detect.scoring import Scene
+from tests.detect.samples import found, truth
 
 pytestmark = pytest.mark.drawn
 
@@ -19,16 +19,10 @@ NAMES = ("car", "cost $ & <dog>")
 BLACK = np.zeros([100, 150, 3], np.uint8)
 
 
-def scene(truth=(), found=(), difficult=()):
-    """Boxes of the class 0; found ones are (box, score)."""
-    boxes = np.array([box for box, _ in found], np.float32).reshape(-1, 4)
-    truth = np.array(truth, np.float32).reshape(-1, 4)
-    marks = np.array([i in difficult for i in range(len(truth))], bool)
-    return Scene(
-        "$name_1",
-        Truth(truth, np.zeros(len(truth), int), marks),
-        Found(boxes, np.array([score for _, score in found], np.float32), np.zeros(len(found), int)),
-    )
+def scene(objects, detections=(), difficult=()):
+    """Boxes of the class 0; detections are (box, score)."""
+    marks = [i in difficult for i in range(len(objects))]
+    return Scene("$name_1", truth(objects, difficult=marks), found(*zip(*detections) if detections else ((), ())))
 
 
 GOOD = scene([HERE], [(HERE, 0.9)])
@@ -44,16 +38,6 @@ def test_worst_misses_come_first_then_the_surest_wrong_ones():
     assert pictures.worst(scenes, 0.5) == [3, 4, 5, 1, 0, 2]
 
 
-def test_verdicts():
-    found, judged, missed = pictures.verdict(MORE_WRONG, 0.5)
-    assert judged.right.tolist() == [1, 0, 0]
-    assert not missed.any()
-    assert pictures.verdict(DIFFICULT, 0.5).judged.right.tolist() == [-1]
-    assert not pictures.verdict(DIFFICULT, 0.5).missed.any()
-    assert pictures.verdict(UNSURE, 0.5).missed.tolist() == [True]
-    assert len(found.scores) == 3
-
-
 def colours(png):
     """How many pixels of the picture below the legend have the colour of each kind of box."""
     pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), float)[90:] / 255
@@ -67,6 +51,7 @@ def colours(png):
         (GOOD, {"object, found", "detection, right"}),
         (TWO_MISSED, {"object, missed", "detection, wrong"}),
         (DIFFICULT, {"object, difficult"}),
+        (UNSURE, {"object, missed"}),
     ],
 )
 def test_boxes_have_the_colours_of_what_became_of_them(shown, kinds):
@@ -75,12 +60,15 @@ def test_boxes_have_the_colours_of_what_became_of_them(shown, kinds):
 
 
 @pytest.mark.slow
-def test_a_sheet_of_many_images_of_any_shape():
+def test_a_sheet_of_many_images_of_any_shape_and_curves_of_a_class_of_which_nothing_was_found():
     images = [np.zeros([20 + 10 * i, 60, 3], np.uint8) for i in range(7)]
     png = pictures.draw_sheet([GOOD] * 7, images, NAMES)
     width, height = Image.open(io.BytesIO(png)).size
     assert width > 1500
     assert height > 700
+    width, height = Image.open(io.BytesIO(pictures.draw_curves(scoring.score([scene([HERE])], 2), NAMES))).size
+    assert width >= 400
+    assert height >= 200
 
 
 @pytest.mark.slow
@@ -107,12 +95,3 @@ def test_images_come_in_the_order_asked_for():
     images = pictures.images_at(Source(), [3, 0])
     assert [image.shape for image in images] == [(10, 23, 3), (10, 20, 3)]
     assert images[0][5, 10].tolist() == [3, 3, 3]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scenes", [[scene([HERE])], [GOOD, UNSURE, TWO_MISSED] * 4], ids=["nothing found", "many"])
-def test_curves_are_drawn_of_classes_with_objects(scenes):
-    scores = scoring.score(scenes, 2)
-    width, height = Image.open(io.BytesIO(pictures.draw_curves(scores, NAMES))).size
-    assert width >= 400
-    assert height >= 200

@@ -1,9 +1,10 @@
-"""Boxes, small detectors and one slow, plain answer that tests of detection share."""
+"""Boxes, small detectors and slow, plain answers that tests of detection share."""
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.detect.average_precision import Found, Truth
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.targets import Draws
@@ -40,6 +41,25 @@ def random_boxes(count, seed=0, canvas=100):
     return np.concatenate([corner, corner + random.uniform(1, canvas * 0.3, [count, 2])], 1).astype(np.float32)
 
 
+def truth(boxes, labels=None, difficult=None):
+    """The objects of an image; of the class 0 and not difficult unless it is said."""
+    labels = [0] * len(boxes) if labels is None else labels
+    difficult = [False] * len(boxes) if difficult is None else difficult
+    return Truth(np.array(boxes, float).reshape(-1, 4), np.array(labels, int), np.array(difficult, bool))
+
+
+def found(boxes, scores, labels=None):
+    """Detections in an image; of the class 0 unless it is said."""
+    labels = [0] * len(boxes) if labels is None else labels
+    return Found(np.array(boxes, float).reshape(-1, 4), np.array(scores, float), np.array(labels, int))
+
+
+def overlap(one, other):
+    """The intersection over the union of two boxes."""
+    shared = np.prod([max(0, min(one[i + 2], other[i + 2]) - max(one[i], other[i])) for i in (0, 1)])
+    return shared / (sum((b[2] - b[0]) * (b[3] - b[1]) for b in (one, other)) - shared)
+
+
 def oracle(boxes, scores, count, threshold):
     """Greedily, pair by pair."""
     taken = []
@@ -47,14 +67,7 @@ def oracle(boxes, scores, count, threshold):
         y1, x1, y2, x2 = boxes[i]
         if not (scores[i] > -np.inf and y2 > y1 and x2 > x1) or len(taken) == count:
             continue
-        for j in taken:
-            height = min(y2, boxes[j][2]) - max(y1, boxes[j][0])
-            width = min(x2, boxes[j][3]) - max(x1, boxes[j][1])
-            shared = max(height, 0) * max(width, 0)
-            areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (boxes[i], boxes[j])]
-            if shared / (sum(areas) - shared) >= threshold:
-                break
-        else:
+        if all(overlap(boxes[i], boxes[j]) < threshold for j in taken):
             taken.append(i)
     return taken
 

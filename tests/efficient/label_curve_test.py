@@ -28,12 +28,9 @@ def test_interpolated(labels, accuracy, factor, bound):
     assert gain.bound == bound
 
 
-def test_the_first_crossing_counts():
+def test_the_first_crossing_counts_and_without_a_baseline_there_is_no_gain():
     """A baseline that dips later had reached the accuracy before."""
     assert interpolated([(1, 0.1), (10, 0.5), (100, 0.3), (1000, 0.6)], 1, 0.4).factor == pytest.approx(10**0.75)
-
-
-def test_without_a_baseline():
     assert interpolated([], 10, 0.5) is None
     assert between_measured([], 10, 0.5) is None
 

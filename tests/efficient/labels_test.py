@@ -24,27 +24,22 @@ def counts(indices):
 
 
 @pytest.mark.parametrize(
-    ("fraction", "wanted"), [(0.1, [10, 3, 1]), (0.29, [29, 9, 2]), (0.5, [50, 15, 4]), (1.0, [100, 30, 7])]
+    ("given", "wanted", "fraction"),
+    [
+        *(({"label_fraction": 0.1}, [10, 3, 1], 0.1), ({"label_fraction": 0.29}, [29, 9, 2], 0.29)),
+        *(({}, [100, 30, 7], 1), ({"labels_per_class": 5}, [5, 5, 5], 15 / 137)),
+    ],
 )
-def test_each_class_gives_its_part(fraction, wanted):
-    labels = choose(label_fraction=fraction)
+def test_each_class_gives_its_part(given, wanted, fraction):
+    labels = choose(**given)
     assert counts(labels.chosen) == wanted
     assert np.array_equal(labels.chosen, np.unique(labels.chosen))
     assert labels.fraction == fraction
 
 
-def test_labels_per_class():
-    labels = choose(labels_per_class=5)
-    assert counts(labels.chosen) == [5, 5, 5]
-    assert labels.fraction == 15 / 137
-
-
-def test_smaller_parts_lie_in_larger_ones():
+def test_smaller_parts_lie_in_larger_ones_and_another_seed_chooses_others():
     parts = [set(choose(label_fraction=fraction, seed=3).chosen) for fraction in (0.1, 0.2, 0.29, 0.5, 1.0)]
     assert all(small < large for small, large in zip(parts, parts[1:]))
-
-
-def test_another_seed_chooses_others():
     one, other = (choose(label_fraction=0.5, seed=seed).chosen for seed in (0, 1))
     assert not np.array_equal(one, other)
     np.testing.assert_array_equal(one, choose(label_fraction=0.5, seed=0).chosen)
@@ -62,11 +57,13 @@ def test_a_class_without_a_label_is_an_error_that_names_it_and_the_way_out():
             choose((*NAMES, "nothing"), **settings)
 
 
-def test_held_out_labels_are_none_of_those_that_are_fitted():
+def test_held_out_labels_are_none_of_those_that_are_fitted_and_at_least_one_of_a_class():
     labels = choose(label_fraction=0.5, held_out=0.2)
     assert counts(labels.held_out) == [10, 3, 1]
     assert not set(labels.fit) & set(labels.held_out)
     np.testing.assert_array_equal(np.sort(np.concatenate([labels.fit, labels.held_out])), labels.chosen)
+    few = choose(labels_per_class=2, held_out=0.1)
+    assert counts(few.fit) == counts(few.held_out) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("settings", [{"labels_per_class": 1, "held_out": 0.2}, {"held_out": 0.0}])
@@ -74,11 +71,6 @@ def test_nothing_is_held_out_of_single_labels_or_if_nothing_is_asked_for(setting
     labels = choose(**settings)
     assert labels.fit is labels.held_out is None
     assert json.loads(labels.to_json()) == {"chosen": labels.chosen.tolist(), "held_out": []}
-
-
-def test_at_least_one_of_a_class_is_held_out():
-    labels = choose(labels_per_class=2, held_out=0.1)
-    assert counts(labels.fit) == counts(labels.held_out) == [1, 1, 1]
 
 
 class TestSeveralLabels:

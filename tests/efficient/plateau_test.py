@@ -32,12 +32,9 @@ def test_the_rate_drops_at_the_first_plateau_and_the_second_is_the_end(scores, l
     assert (state.length, state.drop_step, state.ended) == (length, drop_step, ended)
 
 
-def test_early_stopping_ends_at_the_first_plateau():
-    assert found([0.2, 0.1, 0.1], drops=False).ended
+def test_early_stopping_ends_at_the_first_plateau_and_without_patience_there_is_none():
+    assert found([0.2, 0.1, 0.1], drops=False)[1:] == (0, True)
     assert found([0.2, 0.1, 0.1], drops=False).length == Length(10)
-
-
-def test_without_patience_there_is_no_plateau():
     assert found([0.2, *[0.1] * 50], patience=0)[1:] == (0, False)
     assert plateau([], "score", 1).best is None
 

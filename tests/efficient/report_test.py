@@ -94,8 +94,7 @@ def test_label_propagation_has_rows_of_its_own_and_is_neither_the_baseline_nor_o
     found = curves(runs)
     assert found.ours[0.1].spread("top1").mean == 0.5
     assert [point.spread("top1").mean for point in found.pixels.values()] == [0.4]
-    shown = {block.name: block for block in samples.blocks(report(runs, "photos"), "labels") if hasattr(block, "name")}
-    assert set(samples.rows(shown["table3"], "measured")) == {
+    assert set(samples.rows(_shown(runs)["table3"], "measured")) == {
         *("pixels", "CPC v2 (fixed)", "CPC v2 (fine-tuned)", "CPC v2 + VAT + entropy min. (fine-tuned)"),
         *("pixels + unsup. data aug.", "pixels + VAT + entropy min."),
     }
@@ -168,9 +167,8 @@ def test_a_gain_is_claimed_only_of_runs_as_long_as_the_presets(ours, pixels, rem
         assert samples.rows(table_2(curves(runs), "photos"), "gain") == {}
 
 
-def test_confusions(tmp_path):
-    samples.all_kinds(tmp_path)
-    runs = [run for run in collect(str(tmp_path), TASKS)[0] if run.read("predictions.csv")]
+def test_confusions(runs):
+    runs = [run for run in runs if run.read("predictions.csv")]
     assert matrix(runs[:1]).tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
     assert matrix(runs).tolist() == [[2, 0, 0], [0, 2, 0], [0, 2, 2]]
     figure, pairs = confusions(curves(runs))

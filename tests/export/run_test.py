@@ -124,15 +124,12 @@ def test_failed_check_leaves_nothing(of_linear, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_interrupted_export_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt), written_aside(str(tmp_path / "hub")) as directory:  # noqa: PT012
+def test_interrupted_export_leaves_nothing_and_output_that_appeared_meanwhile_is_kept(tmp_path):
+    output = tmp_path / "hub"
+    with pytest.raises(KeyboardInterrupt), written_aside(str(output)) as directory:  # noqa: PT012
         open(os.path.join(directory, "half"), "w").close()
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
-
-
-def test_output_that_appeared_meanwhile_is_kept(tmp_path):
-    output = tmp_path / "hub"
     with pytest.raises(NotWritten, match="cannot be written"), written_aside(str(output)):  # noqa: PT012
         output.mkdir()
         (output / "precious").write_text("mine")

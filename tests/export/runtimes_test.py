@@ -150,16 +150,9 @@ def test_what_differs_is_not_written(hub_dir, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("got", "message"),
-    [
-        ({}, "encoder/x has shape none, not \\(2, 3\\)"),
-        ({"encoder/x": np.ones([2, 4])}, "encoder/x has shape \\(2, 4\\), not"),
-        ({"encoder/x": np.full([2, 3], np.nan)}, "encoder/x differs from the SavedModel's by nan"),
-    ],
-)
-def test_outputs_that_are_not_there_or_not_finite(got, message):
-    with pytest.raises(NotVerified, match=message):
+@pytest.mark.parametrize("got", [{}, {"encoder/x": np.ones([2, 4])}, {"encoder/x": np.full([2, 3], np.nan)}])
+def test_outputs_that_are_not_there_or_not_finite(got):
+    with pytest.raises(NotVerified, match="^encoder/x (has shape|differs)"):
         compare._difference(got, {"encoder/x": np.ones([2, 3])}, exact=False)
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.efficient.propagation import METHODS, pseudo_labels, uda, vat
-from cpc_tf.efficient.propagation.base import Unlabelled, divergence
+from cpc_tf.efficient.propagation.base import Unlabelled
 from cpc_tf.efficient.propagation.config import PropagationConfig
 from cpc_tf.settings import replace
 
@@ -55,13 +55,6 @@ def found(method, config=CONFIG, **given):
 
 def predictions(kernel, x=PICTURES):
     return odds(x.reshape(len(x), -1) @ kernel)
-
-
-def test_a_divergence_is_of_the_prediction_from_the_target():
-    target, logits = RANDOM.normal(size=[2, 4, 3])
-    wanted = [kl(p, q) for p, q in zip(odds(target), odds(logits))]
-    ours = divergence(tf.constant(target, tf.float32), tf.constant(logits, tf.float32))
-    np.testing.assert_allclose(ours, wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("progress", "weight"), [(0.0, 0), (0.1, 0), (0.35, 1.5), (0.6, 3), (1.0, 3)])

@@ -5,40 +5,29 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.efficient.classifier import SUPERVISED, Classification, ResNetClassifier
+from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
-from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import Rows
 from tests import samples
+from tests.efficient import classifier_test
+from tests.efficient.classifier_test import BATCH
 
 pytestmark = pytest.mark.slow
-BATCH, SIDE, RATIO = 4, 8, 2
+RATIO = 2
+IMAGES, LABELS = BATCH["image"], BATCH["label"]
 RANDOM = np.random.default_rng(0)
-
-
-def images(*shape):
-    return tf.constant(RANDOM.integers(0, 256, [*shape, SIDE, SIDE, 3], dtype=np.uint8))
-
-
-IMAGES, LABELS = images(BATCH), tf.constant([0, 1, 2, 0], tf.int64)
-UNLABELLED = {"vat": images(BATCH, RATIO), "uda": images(BATCH, RATIO, 2)}
+UNLABELLED = {
+    method: tf.constant(RANDOM.integers(0, 256, [len(IMAGES), *views, *IMAGES.shape[1:]], dtype=np.uint8))
+    for method, views in {"vat": [RATIO], "uda": [RATIO, 2]}.items()
+}
 START = Rows(tf.constant(0), tf.constant(5, tf.int64))
 
 
 def make(method, norm="none", **settings):
-    head = {"head_blocks": norm != "none", "head_width": 8, "dropout": 0.5, "learning_rate": 0.1, "weight_decay": 0.0}
-    more = {"encoder": "pixels", "propagation": method, "unlabelled_ratio": RATIO, "xla": "off", "batch_size": BATCH}
-    strategy = make_strategy("single")
-    with strategy.scope():
-        config = replace(EfficientConfig(), **{**head, **more, **settings})
-        encoder = load_feature_maps("random", "feature_map", SIDE, backbone="tiny")
-        tf.random.set_seed(1)
-        classifier = ResNetClassifier(3, config.classifier, norm)
-        classifier.build([None, 1, 1, 128])
-        return Classification(encoder, classifier, SUPERVISED, config, 10, strategy)
+    given = {"encoder": "pixels", "propagation": method, "unlabelled_ratio": RATIO, "dropout": 0.5, **settings}
+    return classifier_test.make(SUPERVISED, blocks=int(norm != "none"), norm=norm, **given)
 
 
 @pytest.mark.parametrize("method", UNLABELLED)
@@ -55,7 +44,7 @@ def test_the_loss_is_the_mean_of_those_of_its_parts(method):
         assert float(total) == pytest.approx(float(metrics["loss"] + metrics["unlabelled_loss"]))
         return {name: float(value) for name, value in metrics.items()}
 
-    whole, parts = losses(0, BATCH), [losses(start, start + 2) for start in (0, 2)]
+    whole, parts = losses(0, len(IMAGES)), [losses(start, start + 2) for start in (0, 2)]
     assert whole["unlabelled_loss"] > 0
     assert {name: np.mean([part[name] for part in parts]) for name in whole} == pytest.approx(whole, rel=1e-4)
 
@@ -63,7 +52,7 @@ def test_the_loss_is_the_mean_of_those_of_its_parts(method):
 def test_a_step_compiled_by_xla_is_the_same():
     """But for the noise, and with it the direction in which a prediction changes most."""
     trainee = make("vat", dropout=0.0, xla="on")
-    given = {"image": IMAGES, "label": LABELS, "unlabelled": UNLABELLED["vat"]}
+    given = {**BATCH, "unlabelled": UNLABELLED["vat"]}
     _, plain = trainee.losses(START, *trainee.inputs(given))
     before = trainee.trained[0].numpy()
     compiled = trainee.strategy.run(tf.function(trainee.train_step, autograph=False), (given,))
