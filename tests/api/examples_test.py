@@ -50,13 +50,3 @@ def test_example(name, room, shorter, monkeypatch, capfd):
     assert tried > 0
     assert not failed, "".join(written)
     assert capfd.readouterr().out == ""
-
-
-def test_every_function_has_one():
-    assert {
-        "encoder.load_encoder",
-        "encoder.Encoder.features",
-        "encoder.embed",
-        "runs.pretrain",
-        "runs.classify",
-    } <= set(EXAMPLES)

@@ -1,8 +1,5 @@
 """The native engine: equal to the reference, the same whatever the threads, and nonsense is refused."""
 
-import pathlib
-import re
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -172,11 +169,3 @@ def test_library_name_follows_sources_and_flags(monkeypatch, tmp_path):
     paths += [augment.LIBRARY.path(), native.Library("augment", tmp_path).path()]
     assert len(set(paths)) == 5
     assert len({path.parent for path in paths}) == 1
-
-
-def test_primitives_have_the_numbers_of_the_table():
-    text = pathlib.Path(augment.__file__).with_name("pixel.h").read_text()
-    names = re.findall(r"k\w+", re.search(r"enum Primitive : int32_t {(.*?)}", text, re.DOTALL)[1])
-    native_ones = [each for each in all_primitives() if each.native]
-    assert [each.number for each in native_ones] == list(range(len(native_ones)))
-    assert names == [f"k{each.name.title().replace('_', '')}" for each in native_ones] + ["kPrimitives"]

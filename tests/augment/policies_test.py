@@ -89,15 +89,6 @@ def test_an_operation_that_is_added_can_be_used():
     np.testing.assert_array_equal(got, patches[..., ::-1])
 
 
-def test_numbers_are_those_that_recipes_and_c_know():
-    """A number is never changed and never used again."""
-    numbers = {name: operation.number for name, operation in OPERATIONS.items()}
-    assert len(set(numbers.values())) == len(numbers)
-    assert [numbers[name] for name in policies.AUTOAUGMENT] == list(range(14))
-    steps = ("jitter", "drop_channels", "elastic", "histogram", "distort", "grey")
-    assert [numbers[name] for name in steps] == [100, 101, 102, 103, 104, 105]
-
-
 def test_policies_are_in_the_order_of_application():
     for policy in POLICIES.values():
         steps = [entry for entry in policy if entry in OPERATIONS and not OPERATIONS[entry].primitive]

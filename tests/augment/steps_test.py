@@ -75,18 +75,6 @@ def _elastic(patch, displacement, shear):
     return out
 
 
-def test_mirror_does_not_repeat_the_edge():
-    known = [1, 2, 3, 4, 3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1, 0, 1, 2, 3, 4]
-    assert [_mirror(i, 5) for i in range(-7, 13)] == known
-
-
-def test_b_spline():
-    weights = steps.cubic_b_spline(np.array([1.0]), 4)[0, :3]
-    np.testing.assert_allclose(weights @ [1, 3, 2], 2.5)  # does not interpolate
-    positions = 1 + np.array([0.5, 1.5, 2.5, 3.5])
-    np.testing.assert_allclose(steps.cubic_b_spline(positions, 7) @ np.arange(7), positions)  # keeps lines
-
-
 @engines
 @pytest.mark.parametrize(("size", "strength"), [(8, 0.25), (25, 0.25), (33, 0)])
 def test_elastic_against_a_numpy_loop(size, strength, engine):
@@ -111,13 +99,6 @@ def test_warp_is_that_of_addons():
     position[0] = np.round(position[0])
     theirs = addons.image.dense_image_warp(images, pixel - position)
     np.testing.assert_allclose(steps.warp(images, position), theirs, atol=1e-3)
-
-
-def test_warp_by_hand():
-    image = np.array([[0, 10, 20], [100, 110, 120]], np.float32)[None, :, :, None]
-    position = np.array([[0, 0], [0.5, 1.25], [1, 2], [-3, 0.5], [9, 9]], np.float32)[None, None]
-    wanted = [0, 62.5, 120, 5, 120]
-    np.testing.assert_allclose(steps.warp(image, position)[0, 0, :, 0], wanted)
 
 
 @engines
@@ -164,8 +145,3 @@ def test_each_order_of_colour_is_slims(order):
     np.testing.assert_allclose(ours, theirs, atol=0.02)
     np.testing.assert_allclose(ours[0], patches[0], atol=1e-3)
     np.testing.assert_allclose(ours[1], np.roll(patches[1], 1, axis=-1), atol=1e-3)
-
-
-def test_grey_is_tf_images():
-    patches = _noise(4, 9).astype(np.float32)
-    np.testing.assert_allclose(steps.grey(patches)[..., :1], tf.image.rgb_to_grayscale(patches), atol=1e-3)

@@ -18,6 +18,7 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.settings import ConfigError
 from tests.conftest import make_tiny
+from tests.encoders.conftest import write_theirs
 from tests.modules import GEOMETRY, write_card, write_module
 from tests.samples import write_pictures
 
@@ -126,12 +127,7 @@ def test_pictures_are_resized_as_in_pre_training(tmp_path):
 
 
 def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
-    class Mean(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
-        def __call__(self, images):
-            return tf.reduce_mean(images, [1, 2])
-
-    tf.saved_model.save(Mean(), str(tmp_path / "mean"))
+    write_theirs(tmp_path / "mean", lambda images: tf.reduce_mean(images, [1, 2]))
     told = []
     found = embed(EmbedConfig(str(tmp_path / "mean"), f"{folder}/a/red/0.png", image_size=20), told.append)
     image = decode((folder / "a/red/0.png").read_bytes()).numpy()

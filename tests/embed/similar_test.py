@@ -42,14 +42,6 @@ def test_repeats_leave_one_of_each_group(features, monkeypatch):
     assert cosines == sorted(cosines, reverse=True)
 
 
-def test_farthest_first_takes_one_of_each_cluster():
-    """Four clusters on a cross, 10 points each: the first four chosen are of four clusters."""
-    centres = np.repeat(np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]]), 10, axis=0)
-    points = normalized(centres + np.random.default_rng(1).normal(0, 0.05, centres.shape), np.zeros(2))
-    assert {i // 10 for i in similar.farthest_first(points, 4)} == {0, 1, 2, 3}
-    assert {i // 10 for i in similar.farthest_first(points, 2, known=[5, 15])} == {2, 3}
-
-
 @pytest.mark.parametrize("known", [(), (4, 9)])
 def test_farthest_first_against_loops(features, known):
     chosen, wanted = [*known], []

@@ -54,11 +54,6 @@ def test_cards_of_other_versions():
     assert Identity.from_json(json.loads(json.dumps({**identity.to_json(), "colour": "red"}))) == identity
 
 
-def test_a_run_on_labels_says_that_it_began_with_random_weights():
-    assert dataclasses.replace(CARD, training=fine_tuned(None)).to_json()["began_as"] is None
-    assert "began_as" not in CARD.to_json()
-
-
 WRONG = [
     ({"step": "7"}, "'step' is \"7\""),
     ({"step": True}, "'step' is true"),
@@ -122,10 +117,11 @@ def test_each_value_of_the_flag_has_one_meaning():
         ("runs/photos/small/hub", "module", "runs/photos/small/hub", False),
         ("https://tfhub.dev/a/b/1", "module", "https://tfhub.dev/a/b/1", False),
         ("runs/random", "module", "runs/random", False),
+        ("-1..1:runs/theirs", "module", "runs/theirs", False, "-1..1"),
         ("random", "random", "", True),
         ("random:gs://bucket/hub", "random:", "gs://bucket/hub", True),
         ("graph:runs/hub", "graph:", "runs/hub", False),
         ("pixels", "pixels", "", True),
     ):
         name = EncoderName.parse(text)
-        assert [name.kind, name.module, name.is_new] == meaning
+        assert [name.kind, name.module, name.is_new, *filter(None, [name.pixels])] == meaning

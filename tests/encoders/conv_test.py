@@ -1,4 +1,4 @@
-"""Convolutions and pooling beside loops, TensorFlow's own and float64's gradients; invalid arguments are refused."""
+"""Convolutions and pooling beside TensorFlow's own and float64's gradients; invalid arguments are refused."""
 
 import numpy as np
 import pytest
@@ -20,34 +20,6 @@ CASES = [  # images, kernel, stride, padding
     ((2, 7, 9, 1), (3, 2), 3, "VALID"),
     ((70, 1, 1, 2), (5, 5), 1, "SAME"),
 ]
-
-
-def _padded(x, kernel, stride, padding):
-    """Images with the zeros around them that 'SAME' asks for, and how many places there are."""
-    if padding == "VALID":
-        return x, [(size - k) // stride + 1 for size, k in zip(x.shape[1:3], kernel)]
-    places = [-(-size // stride) for size in x.shape[1:3]]
-    zeros = [max((p - 1) * stride + k - size, 0) for p, k, size in zip(places, kernel, x.shape[1:3])]
-    return np.pad(x, [(0, 0), *((z // 2, z - z // 2) for z in zeros), (0, 0)]), places
-
-
-def _rows(x, kernel, stride, padding):
-    x, places = _padded(x, kernel, stride, padding)
-    found = []
-    for image in x:
-        for i in range(places[0]):
-            for j in range(places[1]):
-                top, left = i * stride, j * stride
-                found.append(image[top : top + kernel[0], left : left + kernel[1]].ravel())
-    return np.array(found)
-
-
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
-@pytest.mark.parametrize(("shape", "kernel", "stride", "padding"), CASES)
-def test_rows_are_what_the_kernel_sees(shape, kernel, stride, padding, dtype):
-    x = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
-    rows = operations().cpc_im2col(tf.cast(x, dtype), kernel=kernel, stride=stride, padding=padding)
-    np.testing.assert_array_equal(tf.cast(rows, tf.float32), _rows(x, kernel, stride, padding))
 
 
 def _convolution(convolve, x, kernel):

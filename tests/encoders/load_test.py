@@ -224,8 +224,6 @@ def test_what_cannot_be_is_said_by_flag(ours, tmp_path):
     for endpoint in ("stack9", "features"):
         with pytest.raises(ConfigError, match=f"--e={endpoint}: --encoder=.* has the feature maps feature_map, stack1"):
             maps_of(ours[0], endpoint, flag="e", vectors=False)
-    with pytest.raises(ConfigError, match=f"--encoder={tmp_path}: cannot be loaded"):
-        maps_of(tmp_path)
     write_theirs(tmp_path / "theirs", means)
     with pytest.raises(ConfigError, match="no module of ours"):
         maps_of(tmp_path / "theirs", "latents")

@@ -12,7 +12,6 @@ from cpc_tf import cli
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
-from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.encoders.pixels import RANGES
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
@@ -123,22 +122,16 @@ def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
     assert f"is given pixels in [0, 1]; name its range if it is another, as --encoder=-1..1:{written}" in caplog.text
 
 
-@pytest.mark.parametrize("encoder", ["call", "net.h5"])
-def test_training_reaches_kernels_and_statistics(written, encoder):
+@pytest.mark.parametrize(("encoder", "architecture"), [("call", ""), ("net.h5", "small_net")])
+def test_training_reaches_kernels_and_statistics_and_the_prefix_is_no_part_of_the_name(written, encoder, architecture):
     maps = load_feature_maps(f"-1..1:{written}/{encoder}", "", 32, backbone="tiny", frozen_by="x")
     before = [variable.numpy() for variable in maps.non_trainable_variables]
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(maps(images(written, 32), training=True) ** 2)
     assert all(np.any(gradient) for gradient in tape.gradient(loss, maps.trainable_variables))
     assert all(np.any(old != new.numpy()) for old, new in zip(before, maps.non_trainable_variables))
-
-
-def test_the_prefix_is_no_part_of_the_module(written):
-    name = EncoderName.parse(f"-1..1:{written}/tf1")
-    assert (name.kind, name.pixels, name.module) == ("module", "-1..1", f"{written}/tf1")
-    maps = load_feature_maps(f"-1..1:{written}/net.h5", "", 32, backbone="tiny")
-    assert (maps.identity.trained_by, maps.identity.module) == ("unknown", "net.h5")
-    assert maps.identity.architecture == "small_net"
+    identity = maps.identity
+    assert (identity.trained_by, identity.architecture, identity.module) == ("unknown", architecture, encoder)
 
 
 @pytest.mark.parametrize("task", ["linear", "efficient"])

@@ -38,14 +38,6 @@ def test_loss_is_the_papers_equation(batch, temperature):
     assert float(accuracy) == pytest.approx(wanted[1])
 
 
-def test_views_alike_are_found_and_images_alike_are_chance():
-    own = tf.repeat(tf.eye(8)[:, None], 2, axis=1)  # [8, 2, 8]
-    loss, accuracy = among(own, 0.05)
-    assert float(loss) < 1e-6
-    assert float(accuracy) == 1.0
-    assert float(among(tf.ones([8, 2, 3]), 0.05)[0]) == pytest.approx(np.log(15), rel=1e-5)
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_the_model_compares_projections(precision):
     model = Instance(make_encoder(EncoderConfig(encoder="small"), precision), SETTINGS, precision)

@@ -58,7 +58,9 @@ def test_convolution_weights(name, millions, feature_dim):
 
 @pytest.mark.parametrize(("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post"), ("none", "pre")])
 def test_serves_patches_and_whole_images_with_the_same_weights(order, norm, tiny_encoder):
-    encoder = make_encoder(EncoderConfig(encoder="small", norm=norm, block_order=order))
+    settings = EncoderConfig(encoder="small", norm=norm, block_order=order)
+    assert make_encoder(dataclasses.replace(settings, output_stack=1))(_images(1)).shape == [1, 8]
+    encoder = make_encoder(settings)
     features = encoder(_images(3))
     count = len(encoder.variables)
     maps = encoder.endpoints(_images(2, 40, 27))
@@ -67,10 +69,6 @@ def test_serves_patches_and_whole_images_with_the_same_weights(order, norm, tiny
     assert [maps[f"stack{i}"].shape[-1] for i in (1, 2)] == [8, 16]
     assert len(encoder.variables) == count
     np.testing.assert_allclose(maps["features"], tf.reduce_mean(maps["feature_map"], [1, 2]), atol=1e-6)
-
-
-def test_output_stack(tiny_encoder):
-    assert make_encoder(dataclasses.replace(SMALL, output_stack=1))(_images(1)).shape == [1, 8]
 
 
 @pytest.mark.parametrize("norm", ["layer", "channel", "batch"])
