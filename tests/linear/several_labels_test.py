@@ -24,8 +24,12 @@ def test_to_the_report(tmp_path, monkeypatch, capsys):
     result = linear(cli.parse(LinearConfig, [*FLAGS, f"--workdir={tmp_path}/run"]))
     assert not {"top1", "top5"} & result.keys()
     assert result["map"] > result["map_chance"] + 0.2
-    table = capsys.readouterr().out.partition("linear classifier on         mAP  micro-F1\n")[2]
-    assert f"chance                  {100 * result['map_chance']:7.1f}%" in table
+    printed, table = capsys.readouterr().out, (tmp_path / "run/table.txt").read_text()
+    assert printed.endswith(f"\n{table}\nresults and picture: {tmp_path}/run\n")
+    head, pixels, chance = table.splitlines()
+    assert head == "linear classifier on         mAP  micro-F1"
+    assert pixels.startswith(f"encoder                 {100 * result['map']:7.1f}%")
+    assert chance == f"chance                  {100 * result['map_chance']:7.1f}%"
 
     runs, problems = collect(str(tmp_path), tasks.TASKS)
     assert (len(runs), problems) == (1, [])

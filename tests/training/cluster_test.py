@@ -1,8 +1,10 @@
+import contextlib
 import json
 import os
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tensorflow as tf
@@ -20,23 +22,18 @@ def free_addresses(count):
     return [f"localhost:{port}", *(f"elsewhere:{number}" for number in range(1, count))]
 
 
-def meet(addresses, index, wait, ends):
-    try:
-        cluster._meet(addresses, index, wait)
-        ends[index] = "met"
-    except ConfigError as error:
-        ends[index] = str(error)
+def meet(addresses, waits):
+    """How each of these processes, here threads, ends: its number -> how long it waits -> its message, or 'met'."""
 
+    def end(index):
+        try:
+            cluster._meet(addresses, index, waits[index])
+        except ConfigError as error:
+            return str(error)
+        return "met"
 
-def meet_all(addresses, waits):
-    """How each of these processes, here threads, ends: its number -> how long it waits -> its message."""
-    ends = {}
-    threads = [threading.Thread(target=meet, args=(addresses, index, wait, ends)) for index, wait in waits.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return ends
+    with ThreadPoolExecutor(len(waits)) as pool:
+        return dict(zip(waits, pool.map(end, waits)))
 
 
 def start(played, index, addresses):
@@ -48,15 +45,15 @@ def start(played, index, addresses):
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_processes_meet_in_any_order(order):
-    assert meet_all(free_addresses(3), dict.fromkeys(order, 30)) == dict.fromkeys(order, "met")
+    assert meet(free_addresses(3), dict.fromkeys(order, 30)) == dict.fromkeys(order, "met")
 
 
 def test_who_does_not_come_is_named():
     addresses = free_addresses(3)
-    ends = meet_all(addresses, {0: 1, 2: 2})
+    ends = meet(addresses, {0: 1, 2: 2})
     assert "waited 1 seconds in vain for elsewhere:1 of TF_CONFIG;" in ends[0]
     assert f"in vain for {addresses[0]} of TF_CONFIG" in ends[2]
-    assert f"in vain for {addresses[0]} of TF_CONFIG (Connection refused)" in meet_all(addresses, {1: 0.5})[1]
+    assert f"in vain for {addresses[0]} of TF_CONFIG (Connection refused)" in meet(addresses, {1: 0.5})[1]
     with pytest.raises(ConfigError, match="machine in TF_CONFIG: must be HOST:PORT"):
         cluster._meet(["machine", "other"], 0, 1)
 
@@ -64,20 +61,16 @@ def test_who_does_not_come_is_named():
 @pytest.mark.slow  # waits
 def test_one_that_was_killed_while_it_waited_counts_no_more():
     addresses = free_addresses(2)
-    ends = {}
-    first = threading.Thread(target=meet, args=(addresses, 0, 2, ends))
-    first.start()
-    connection = None
-    while connection is None:
-        try:
-            connection = socket.create_connection(("localhost", int(addresses[0].split(":")[1])), timeout=5)
-        except OSError:
-            continue
-    # Not the number of another process: it does not count either.
-    connection.sendall(b"7")
-    connection.close()
-    first.join()
-    assert "in vain for elsewhere:1" in ends[0]
+    with ThreadPoolExecutor(1) as pool:
+        ends = pool.submit(meet, addresses, {0: 2})
+        connection = None
+        while connection is None:
+            with contextlib.suppress(OSError):
+                connection = socket.create_connection(("localhost", int(addresses[0].split(":")[1])), timeout=5)
+        # Not the number of another process: it does not count either.
+        connection.sendall(b"7")
+        connection.close()
+    assert "in vain for elsewhere:1" in ends.result()[0]
 
 
 @pytest.mark.slow  # waits
@@ -91,7 +84,7 @@ def test_a_server_of_a_process_that_will_end_is_not_taken_for_the_first_one():
             connection.close()
 
         threading.Thread(target=serve).start()
-        ends = meet_all(address, {1: 1})
+        ends = meet(address, {1: 1})
     assert "in vain" in ends[1]
 
 

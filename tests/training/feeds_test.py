@@ -23,28 +23,6 @@ def through(context=ONE, hosts=()):
     return list(feeds.through(lambda: tf.data.Dataset.range(2), context, hosts).as_numpy_iterator())
 
 
-@pytest.fixture
-def answering():
-    """Starts a server that sends everyone some bytes, and returns its port."""
-    with socket.create_server(("localhost", 0)) as server:
-
-        def start(answer):
-            def serve():
-                connection = server.accept()[0]
-                with connection:
-                    connection.sendall(answer)
-
-            threading.Thread(target=serve, daemon=True).start()
-            return server.getsockname()[1]
-
-        yield start
-
-
-def test_without_feeds_the_input_is_computed_here(named):
-    named(" ")
-    assert through() == [0, 1]
-
-
 NO_ADDRESS = "must be HOST:PORT for each host .*, or :PORT for a"
 
 
@@ -73,20 +51,35 @@ def test_a_feed_that_does_not_answer_is_named_and_lies_beside_its_host(named, ca
         through()
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n", b'{"dispatcher": 1}\n'])
-def test_what_is_no_feed_is_refused(answer, named, answering):
-    named(f"localhost:{answering(answer)}")
-    with pytest.raises(feeds.LostFeed, match="does not answer as a feed does"):
-        through()
+NO_FEED = "does not answer as a feed does"
 
 
-def test_a_feed_of_another_version_is_refused(named, answering):
-    port = answering(b'{"dispatcher": 1, "has": {"TensorFlow": "2.3"}}\n')
-    named(f"localhost:{port}")
-    with pytest.raises(
-        ConfigError, match=rf"the feed at localhost:{port} has TensorFlow 2.3, this run 2\..*; start the"
-    ):
-        through()
+@pytest.mark.parametrize(
+    ("answer", "error", "why"),
+    [
+        (b"", feeds.LostFeed, NO_FEED),
+        (b"HTTP/1.1 400 Bad Request\r\n", feeds.LostFeed, NO_FEED),
+        (b'{"dispatcher": 1}\n', feeds.LostFeed, NO_FEED),
+        (
+            b'{"dispatcher": 1, "has": {"TensorFlow": "2.3"}}\n',
+            ConfigError,
+            r"has TensorFlow 2.3, this run 2\..*; start the",
+        ),
+    ],
+    ids=["nothing", "HTTP", "no versions", "another version"],
+)
+def test_what_is_no_feed_of_this_version_is_refused(answer, error, why, named):
+    with socket.create_server(("localhost", 0)) as server:
+
+        def serve():
+            with server.accept()[0] as connection:
+                connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        port = server.getsockname()[1]
+        named(f"localhost:{port}")
+        with pytest.raises(error, match=f"the feed at localhost:{port} {why}"):
+            through()
 
 
 def test_pictures_that_python_decodes_are_refused(monkeypatch):

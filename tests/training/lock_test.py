@@ -16,9 +16,8 @@ from cpc_tf.training.lock import locked
 
 
 def refused(action, match):
-    with pytest.raises(ConfigError, match=match) as error:
+    with pytest.raises(ConfigError, match=match):
         action()
-    assert "\n" not in str(error.value)
 
 
 HOLD = """
@@ -65,12 +64,8 @@ def test_a_run_is_refused_before_anything_is_built(tmp_path):
     (tmp_path / "run").write_text("")
     refused(lambda: pretrain(config), "--workdir=.*cannot be written to")
     (tmp_path / "lock").mkdir()
-    refused(lambda: enter(tmp_path), "cannot be written to")
-
-
-@pytest.mark.parametrize("place", ["file:///proc/nope/run", "nosuch://bucket/run"])
-def test_a_bucket_that_cannot_be_written_to_is_refused(place):
-    refused(lambda: enter(place), f"^--workdir={place}: cannot be written to ")
+    for place in (tmp_path, "file:///proc/nope/run", "nosuch://bucket/run"):
+        refused(lambda place=place: enter(place), f"^--workdir={place}: cannot be written to ")
 
 
 def test_a_second_process_in_a_bucket_is_a_warning(tmp_path, caplog):

@@ -3,9 +3,7 @@
 import contextlib
 import io
 import math
-import os
 import shutil
-import signal
 import time
 
 import numpy as np
@@ -135,13 +133,6 @@ def test_records_are_means_over_a_device_loop_and_those_of_all_sessions_are_the_
     assert (third.records, third.last) == (second.records, second.last)
 
 
-def test_progress_line_shows_how_far_and_how_long(sessions):
-    lines = sessions[2]
-    assert lines[0].startswith("4/16  25 %  timing  loss 1.500")
-    assert "left" in lines[1]
-    assert "images/s" in lines[1]
-
-
 @pytest.mark.parametrize("kept", [6, 0])
 def test_a_record_that_a_kill_cut_is_made_again(sessions, tmp_path, kept):
     """Of the records of all eight loops: back to the checkpoint of step 20, if its record is there."""
@@ -181,18 +172,6 @@ def test_a_training_that_has_ended_early_is_saved_and_not_run_again(config):
         assert int(adder.total) == total_of(8)
         assert outcome.step == outcome.last["step"] == 8
         assert saved(config) == [8]
-
-
-@pytest.mark.slow
-def test_sigterm_saves_the_step_under_way_and_stops(config):
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(loop.Stopped, match="saved step 8") as stopped:
-        train(config, 31, watch=lambda step, record: os.kill(os.getpid(), signal.SIGTERM) if step == 8 else None)
-    assert stopped.value.status == 143
-    assert signal.getsignal(signal.SIGTERM) is before
-    adder = Adder()
-    assert Checkpoints(config.workdir, adder.checkpoint).restore() == 8
-    assert int(adder.total) == total_of(8)
 
 
 @pytest.mark.slow

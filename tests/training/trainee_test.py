@@ -22,12 +22,12 @@ class Line(Trainee):
 
     metric_names = ("loss", "gradient_norm")
 
-    def __init__(self, strategy, batch_size, xla="off", accumulate=1, precision="float32", **options):
+    def __init__(self, strategy, batch_size, xla="off", accumulate=1, precision="float32", rate=0.1, **options):
         super().__init__(strategy, batch_size, NumericsConfig(xla=xla, accumulate=accumulate, precision=precision))
         with strategy.scope():
             self.slope, self.bias = tf.Variable(1.0), tf.Variable(2.0)
         self.set_up(
-            {"fast": (sgd(0.1, 0.0), [self.slope]), "slow": (sgd(0.01, 0.0), [self.bias])},
+            {"fast": (sgd(rate, 0.0), [self.slope]), "slow": (sgd(0.01, 0.0), [self.bias])},
             **options,
             slope=self.slope,
             bias=self.bias,
@@ -96,7 +96,10 @@ def test_steps_are_those_by_hand(replicas, xla, clip, options, two_replicas):
     metrics = steps(trainee, 3, traced=True)
     weights, averages, norms = by_hand(3, clip or np.inf, 0.15)
     assert values(trainee.trained) == pytest.approx(weights, rel=1e-5)
-    assert values(trainee.average.averages) == pytest.approx(averages, rel=1e-5)
+    for average, wanted in zip(trainee.average.averages, averages):
+        copies = [float(copy) for copy in strategy.experimental_local_results(average)]
+        assert copies == pytest.approx([wanted] * replicas, rel=1e-5)
+        assert average.aggregation == tf.VariableAggregation.NONE  # else replicas would send each other their copies
     assert metrics["gradient_norm"] == pytest.approx(norms[-1], rel=1e-5)  # before clipping
     assert int(trainee.step.numpy()) == 3
 

@@ -34,20 +34,13 @@ def run(config):
 
 
 def refused(action, match):
-    with pytest.raises(ConfigError, match=match) as error:
+    with pytest.raises(ConfigError, match=match):
         action()
-    assert "\n" not in str(error.value)
 
 
 def test_no_workdir_and_no_run_are_refused(tmp_path):
     refused(lambda: Workdir(PretrainConfig(), "pretrain"), "--workdir= is empty")
     refused(lambda: read_config(str(tmp_path), PretrainConfig), "holds no run")
-
-
-def test_flags_replay_the_run(config):
-    Workdir(config, "pretrain").begin(0)
-    assert read_config(config.workdir, PretrainConfig) == config
-    assert cli.parse(PretrainConfig, [f"--flagfile={config.workdir}/run.flags"]) == config
 
 
 def test_other_settings_are_refused_by_name(config):
@@ -80,17 +73,6 @@ def test_records_end_where_they_are_damaged(config, run, tail):
     assert [record["step"] for record in Workdir(config, "pretrain").records()] == [4]
 
 
-def test_it_records_its_task_and_its_result(config):
-    workdir = Workdir(config, "pretrain")
-    workdir.begin(0)
-    about = {"task": "pretrain", "version": cpc_tf.__version__, "tensorflow": tf.__version__}
-    assert read_json(f"{config.workdir}/run.json") == about
-    wanted = {"kind": "pretrain", "loss": 0.5}
-    assert workdir.finish({"loss": 0.5}) == read_json(f"{config.workdir}/result.json") == wanted
-    with pytest.raises(ValueError, match="JSON"):
-        workdir.finish({"loss": float("nan")})
-
-
 @pytest.mark.parametrize(
     ("found", "step", "warned"),
     [
@@ -108,15 +90,18 @@ def test_a_run_that_goes_on_with_another_tensorflow_says_so_once(config, caplog,
         workdir.begin(step)
         workdir.begin(step)
     assert caplog.text.count("begun with TensorFlow 2.14.0") == warned
-    assert read_json(workdir.file("run.json"))["tensorflow"] == tf.__version__
+    about = {"task": "pretrain", "version": cpc_tf.__version__, "tensorflow": tf.__version__}
+    assert read_json(workdir.file("run.json")) == about
 
 
-def test_only_the_chief_writes(config, tmp_path):
+def test_only_the_chief_writes_and_no_result_is_not_finite(config, tmp_path):
     workdir = Workdir(config, "linear", chief=False)
     workdir.begin(0)
     workdir.record(1, {"loss": 1.0})
     assert workdir.finish({"steps": 1}) == {"kind": "linear", "steps": 1}
     assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="JSON"):
+        workdir.finish({"loss": float("nan")})
 
 
 @pytest.mark.parametrize("content", ["{", "", "[]", '{"kind": "linear"}', "\xff", '{"kind": ["pretrain"]}'])
