@@ -68,12 +68,6 @@ def test_turn_is_what_pillow_does(tag):
     np.testing.assert_array_equal(expected, shown)
 
 
-def test_from_voc_with_a_size_per_box():
-    converted, _ = boxes.from_voc(np.float32([[1, 1, 50, 50], [1, 1, 50, 50]]), [[10, 20], [30, 40]])
-    np.testing.assert_array_equal(converted, [[0, 0, 10, 20], [0, 0, 30, 40]])
-    assert boxes.from_voc(np.zeros([0, 4], np.float32), SIZE)[0].shape == (0, 4)
-
-
 def test_mirror_exchanges_left_and_right():
     box = np.float32([[1, 2, 4, 9], [0, 0, 9, 13]])
     mirrored = boxes.mirror(box, np.float32(SIZE[1])).numpy()

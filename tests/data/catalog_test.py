@@ -4,10 +4,10 @@ import pytest
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import collages, tfds_builder, tfds_source
+from cpc_tf.data.sources import tfds_builder, tfds_source
 from cpc_tf.data.sources.boxes_folder import BoxesFolder
 from cpc_tf.data.sources.folder import FolderSource
-from cpc_tf.data.sources.tfds_source import TfdsSource, VocRecords
+from cpc_tf.data.sources.tfds_source import TfdsSource
 from cpc_tf.settings import ConfigError
 from tests import samples
 
@@ -23,16 +23,6 @@ def boxes(dataset, data_dir="", split="train", *arguments):
 
 
 @pytest.mark.slow
-def test_collages(cache):
-    source = boxes("collages/3", cache)
-    assert isinstance(source, VocRecords)
-    assert source.num_examples == 3
-    assert source.class_names == collages.CLASSES
-    with pytest.raises(ConfigError, match="^--test_split=valid: collages has the splits test, train$"):
-        boxes("collages/3", cache, "valid", "test_split")
-
-
-@pytest.mark.slow
 def test_folders(tmp_path, cache):
     root = samples.write_boxes(tmp_path / "with:colon")
     for source, kind in (
@@ -44,14 +34,8 @@ def test_folders(tmp_path, cache):
         assert source.num_examples == 4
     with pytest.raises(ConfigError, match=r"^--train_on=train: no labels .* --dataset=voc:.*:colon; a classifier"):
         catalog.open_labelled(DataConfig(dataset=f"voc:{root}", data_dir=cache), "train", "train_on")
-
-
-def test_negatives_without_xml_reach_the_folder(tmp_path, cache):
-    root = samples.write_boxes(tmp_path / "voc")
-    (tmp_path / "voc/Annotations/0.xml").unlink()
-    with pytest.raises(ConfigError, match="1 of 4 images .* by --negatives_without_xml: 0 "):
-        boxes(f"voc:{root}", cache)
-    assert boxes(f"voc:{root}", cache, "train", "split", True).num_examples == 4
+    with pytest.raises(ConfigError, match="^--test_split=valid: voc:.*:colon has train"):
+        boxes(f"voc:{root}", cache, "valid", "test_split")
 
 
 def test_a_number_is_the_size_of_a_split(tmp_path, monkeypatch):

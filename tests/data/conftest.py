@@ -109,9 +109,9 @@ def write_folder():
 
 @pytest.fixture(scope="session")
 def sharded(tmp_path_factory):
-    """Stands in for a prepared builder: shards of these many records, the image of record i is grey level i."""
+    """Stands in for a prepared builder: shards of these many records. Record i is of grey level i, or `picture`."""
 
-    def make(*counts, skip=0):
+    def make(*counts, skip=0, picture=None):
         root = tmp_path_factory.mktemp("shards")
         features = tfds.features.FeaturesDict(
             {"image": tfds.features.Image(shape=(None, None, 3)), "label": tfds.features.ClassLabel(num_classes=3)}
@@ -123,7 +123,7 @@ def sharded(tmp_path_factory):
                 for _ in range(skip):
                     writer.write(b"not to be read")
                 for _ in range(count):
-                    image = np.full([2, 2, 3], number % 256, np.uint8)
+                    image = np.full([2, 2, 3], number % 256, np.uint8) if picture is None else picture
                     writer.write(features.serialize_example({"image": image, "label": number % 3}))
                     number += 1
                 writer.write(b"not to be read")

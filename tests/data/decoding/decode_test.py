@@ -50,15 +50,11 @@ def test_same_pixels_as_pil(image, kind, options):
         pixels = function(tf.constant(encoded))
         assert pixels.dtype == tf.uint8
         np.testing.assert_array_equal(pixels, expected)
+    if kind != "JPEG":  # which alone is decoded at a fraction
+        assert decode(tf.constant(encoded), 3).shape == (36, 45, 3)
     size = image_size(tf.constant(encoded))
     assert size.dtype == tf.int32
     assert size.numpy().tolist() == [36, 45]
-
-
-@pytest.mark.slow
-def test_cmyk_comes_out_near_the_original():
-    pixels = decode(tf.constant(encode(RGB.convert("CMYK"), "JPEG", quality=100))).numpy()
-    assert np.abs(pixels.astype(int) - np.asarray(RGB)).max() < 8
 
 
 CUT = [
@@ -86,11 +82,6 @@ def test_large_jpegs_are_decoded_at_a_fraction(least_side, shape, mode):
     assert pixels.shape == (*shape, 3)
     expected = np.asarray(image.convert("RGB").resize(shape[::-1], Image.Resampling.BOX)).astype(int)
     assert np.abs(pixels - expected).max() <= 8
-
-
-@pytest.mark.slow
-def test_other_kinds_keep_their_size():
-    assert decode(tf.constant(encode(RGB, "PNG")), 3).shape == (36, 45, 3)
 
 
 @pytest.mark.parametrize("encoded", [b"", b"These are words.", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"])

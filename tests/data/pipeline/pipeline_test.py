@@ -87,8 +87,8 @@ def crop_of(example, counter=None):
 )
 def test_views_are_those_of_the_stream_each_augmented_by_its_own_counter(source, view, geometry, expected):
     config = AugmentConfig(augment_engine="reference")
-    plain, changed = (batches(source, 3, geometry, view, augmentation) for augmentation in (NONE, config))
-    for number, example in enumerate(source.stream(seed=1).take(12)):
+    plain, changed = (batches(source, 2, geometry, view, augmentation) for augmentation in (NONE, config))
+    for number, example in enumerate(source.stream(seed=1).take(8)):
         batch, row = divmod(number, 4)
         wanted = expected(example).numpy()
         np.testing.assert_array_equal(plain[batch][view.key][row], wanted)

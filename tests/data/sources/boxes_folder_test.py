@@ -112,14 +112,6 @@ def test_blood_cells(cache, warnings):
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("checked")
-def test_huge_images_are_refused(tmp_path, cache, refused):
-    folder = samples.write_boxes(tmp_path / "voc")
-    said = refused(open_voc_folder, folder, "train", cache, max_megapixels=1e-3)
-    assert said.startswith(f"--dataset=voc:{folder}: 4 of 4 files (100 %) have 0.001 megapixels or more")
-
-
 def link_to_itself(path):
     path.symlink_to(path.name)
 

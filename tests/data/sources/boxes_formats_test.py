@@ -90,13 +90,16 @@ def write(root):
     return {kind: f"{kind}:{root}/{kind}" for kind in ("voc", "coco", "yolo")}
 
 
-def test_boxes_are_the_same_bits(tmp_path, cache):
+def test_boxes_are_the_same_bits_and_images_alone_have_no_labels(tmp_path, cache):
     """Of pictures that are stored turned, too: COCO's sizes tell as VOC's do."""
     found = {}
     for kind, dataset in write(tmp_path).items():
         source = catalog.open_detection_source(DataConfig(dataset=dataset, data_dir=cache), "train")
         assert source.class_names == ("cat", "dog", "zebra")
         found[kind] = list(source.ordered().as_numpy_iterator())
+        alone = catalog.open_source(DataConfig(dataset=dataset, data_dir=cache), "train")
+        assert alone.labels().tolist() == [-1] * (len(SIZES) + len(TAGS))
+        assert not alone.class_names
     assert sum(len(example["labels"]) for example in found["voc"]) == sum(range(len(SIZES))) + 2
     for in_coco, in_yolo, expected in zip(found["coco"], found["yolo"], found["voc"]):
         for part in expected:
@@ -104,13 +107,6 @@ def test_boxes_are_the_same_bits(tmp_path, cache):
         if expected["name"] != b"t6":  # of which YOLO's text cannot tell how it is meant
             for part in expected.keys() - {"difficult"}:  # which YOLO's format lacks
                 np.testing.assert_array_equal(in_yolo[part], expected[part])
-
-
-def test_images_alone(tmp_path, cache):
-    for dataset in write(tmp_path).values():
-        source = catalog.open_source(DataConfig(dataset=dataset, data_dir=cache), "train")
-        assert source.labels().tolist() == [-1] * (len(SIZES) + len(TAGS))
-        assert not source.class_names
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import pytest
 
-from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import tree
 from cpc_tf.settings import ConfigError
 from tests.data.samples import open_folder
@@ -19,6 +18,7 @@ READ = [
     (SPLITS, "val", [(2, 1)], TWO),
     (SPLITS, "validation", [(2, 1)], TWO),
     (SPLITS, "test", [(3, -1), (4, -1)], ()),
+    (["val/a.png"], "val", [(0, -1)], ()),  # a split alone
     # No labels without two folders, or with stray images.
     (["one/a.png", "one/b.png"], "train", [(0, -1), (1, -1)], ()),
     (["a.png", "x/b.png", "y/c.png"], "train", [(0, -1), (1, -1), (2, -1)], ()),
@@ -31,22 +31,6 @@ def test_images_and_labels(tmp_path, cache, write_folder, files, split, expected
     found = [(files.index(name), label) for name, label in zip(source.names(), source.labels().tolist())]
     assert (source.num_examples, found, source.class_names) == (len(expected), expected, class_names)
     assert bool(source.about.unlabelled) == (not class_names)
-
-
-@pytest.mark.parametrize(
-    ("names", "splits"),
-    [
-        (["a.png", "b/c.png"], []),
-        (["train_station/a.png", "car/b.png"], []),
-        (["val/a.png"], ["val"]),
-        (["train/a.png", "unlabeled/b.png", "loose.png"], ["train", "unlabeled"]),
-        (["a/train/b.png", "a/test/c.png"], ["test", "train"]),
-        (["train/a.png", "val/b.png", "x/c.png"], ["train", "val", "x"]),
-    ],
-)
-def test_which_folders_are_splits(names, splits):
-    found = {split: [name for name in names if f"{split}/" in name] for split in splits}
-    assert tree.split_folders(names, DataConfig()) == found
 
 
 UNDECIDED = [

@@ -120,12 +120,6 @@ def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monke
     ]
 
 
-def test_folders_of_8_bits_have_no_levels_and_no_line(tmp_path, warnings):
-    root = samples.write_pictures(tmp_path / "x", {"train": 2})
-    assert open_folder(root, "train", str(tmp_path / "cache")).levels is None
-    assert not warnings
-
-
 def test_training_and_evaluation_see_the_scaled_images(tmp_path):
     source = open_folder(write_tomography(tmp_path / "ct"), "train", str(tmp_path / "cache"))
     geometry = GeometryConfig(resize=20, image_size=20, patch_size=20, patch_stride=20)

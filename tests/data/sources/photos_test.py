@@ -49,13 +49,3 @@ def test_splits_share_no_pixel():
         assert train.max() == round(0.6 * max(size)) - 1
         assert test.min() == round(0.65 * max(size))
         assert test.max() == max(size) - 1
-
-
-def test_crop_sees_the_whole_region_and_is_mirrored_in_half_of_the_cases():
-    ramp = Image.fromarray(np.tile(np.arange(112, dtype=np.uint8) * 2, [112, 1])).convert("RGB")
-    random = np.random.default_rng(0)
-    crops = [photos._crop(ramp, random) for _ in range(200)]
-    rising = np.mean([crop[0, 0, 0] < crop[0, -1, 0] for crop in crops])
-    assert 0.4 < rising < 0.6
-    assert min(crop.min() for crop in crops) <= 2
-    assert max(crop.max() for crop in crops) >= 220

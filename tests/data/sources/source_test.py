@@ -13,7 +13,8 @@ from cpc_tf.data.sources import tfds_source
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.data.sources.tfds_source import TfdsSource
-from tests.data.samples import encode, open_folder, open_voc_folder
+from tests.data.samples import open_folder, open_voc_folder, write_files
+from tests.data.sources.box_files import CAT, pictures, xml
 
 pytestmark = pytest.mark.slow
 
@@ -39,11 +40,8 @@ def level(encoded):
 
 def write_boxes(root, count):
     """Image i has i boxes."""
-    for number in range(count):
-        (root / f"{number}.png").write_bytes(encode(np.full([9, 9, 3], number, np.uint8)))
-        box = "<bndbox><xmin>2</xmin><ymin>3</ymin><xmax>5</xmax><ymax>6</ymax></bndbox>"
-        text = f"<object><name>cat</name>{box}</object>" * number
-        (root / f"{number}.xml").write_text(f"<annotation>{text}</annotation>")
+    files = pictures(*(f"{number}.png" for number in range(count)))
+    write_files(root, files | {f"{number}.xml": xml(*[CAT] * number) for number in range(count)})
     return root
 
 
@@ -51,7 +49,6 @@ def write_boxes(root, count):
 def source(request, tmp_path, cache, unchecked, sharded, write_folder):
     kind = request.param
     if kind == "voc":
-        (tmp_path / "x").mkdir()
         return open_voc_folder(write_boxes(tmp_path / "x", 7), "train", cache)
     if kind in RECORDS:
         shards, window = RECORDS[kind]

@@ -30,13 +30,6 @@ def test_draws_are_uniform_and_independent():
 
 
 @pytest.mark.slow
-def test_draws_are_a_function_of_seed_and_counter():
-    one, again, other = (canvas.draw(SMALL, seed, 7).area.numpy() for seed in (1, 1, 2))
-    assert one == again != other
-    assert len(set(views(20).area)) == 20
-
-
-@pytest.mark.slow
 def test_what_is_switched_off_does_not_happen():
     assert not views(50, canvas_mirror=False).mirrored.any()
     for probability, kept in ((0.0, {-1}), (1.0, {0, 1, 2})):
