@@ -3,12 +3,12 @@
 import ast
 import functools
 import graphlib
-import pathlib
 import re
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parent.parent
+from tests.binaries import ROOT
+
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
 BASE = {
     *"cache callables cli devices files keras native presets progress registry settings termination texts xla".split()
