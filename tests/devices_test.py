@@ -12,7 +12,6 @@ import tensorflow as tf
 from cpc_tf import devices
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import unflatten
-from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.workdir import open_run
 from tests.binaries import ROOT
 
@@ -143,8 +142,3 @@ def test_our_processes_set_up_tensorflow(tmp_path):
         environment = {**environment, "PYTHONPATH": f"{tmp_path}:{ROOT}", **changed}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         assert done.stdout.split() == list(values)
-
-
-def test_the_line_reads_real_strategies(two_replicas):
-    assert "devices: 1 CPU (" in devices.describe(make_strategy("single"))
-    assert "devices: 2 logical CPUs (" in devices.describe(two_replicas)

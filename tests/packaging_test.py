@@ -10,6 +10,7 @@ import tarfile
 import pytest
 from packaging.requirements import Requirement
 
+import cpc_tf
 from tests.binaries import ROOT
 
 pytestmark = pytest.mark.slow
@@ -66,6 +67,7 @@ def test_the_sdist_has_what_the_tests_need(unpacked):
 
 def test_versions_are_ranges_that_hold_the_pinned_ones_and_each_environment_is_an_extra(installed):
     (metadata,) = installed.glob("*.dist-info/METADATA")
+    assert f"\nVersion: {cpc_tf.__version__}\n" in metadata.read_text()
     found = [Requirement(line) for line in re.findall(r"^Requires-Dist: (.*)$", metadata.read_text(), re.MULTILINE)]
     ranges = {each.name: each.specifier for each in found if not each.marker}
     assert not [name for name, versions in ranges.items() if "==" in str(versions)]

@@ -1,55 +1,13 @@
-"""Settings dataclasses: rules of a field, rules over several fields, flattening."""
-
-import dataclasses
+"""Settings: every number and text has a range; and what lengths and grids follow from them."""
 
 import pytest
 
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.evaluation.features import encode_dataset
-from cpc_tf.settings import ConfigError, RunEnded, Settings, flatten, leaves, setting, unflatten
+from cpc_tf.settings import ConfigError, RunEnded, leaves
 from cpc_tf.training.config import TrainingConfig
 from tests.binaries import OWN_SETTINGS, SETTINGS, settings_of
-
-
-@dataclasses.dataclass(frozen=True)
-class Inner(Settings):
-    width: int = setting(4, "how wide", unit="px", minimum=1, maximum=8)
-    kind: str = setting("round", "which", choices=("round", "square"))
-    share: float = setting(0.5, "how much", above=0, maximum=1)
-    rates: str = setting("1", "how fast", listed=float, above=0, maximum=10)
-
-
-@dataclasses.dataclass(frozen=True)
-class Outer(Settings):
-    name: str = setting("", "what it is called")
-    inner: Inner = Inner()
-
-
-def test_flattening_and_back():
-    config = Outer(name="x", inner=Inner(width=6, kind="square"))
-    assert flatten(config) == {"name": "x", "width": 6, "kind": "square", "share": 0.5, "rates": "1"}
-    assert unflatten(Outer, flatten(config)) == config
-    assert unflatten(Outer, {"width": 2}) == Outer(inner=Inner(width=2))
-    found = [(owner, field.name) for owner, field in leaves(Outer)]
-    assert found[:3] == [(Outer, "name"), (Inner, "width"), (Inner, "kind")]
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.name = "y"
-
-
-@pytest.mark.parametrize(("values", "message"), [
-    ({"width": 0}, "--width=0: must be at least 1 (default 4)"),
-    ({"width": 9}, "--width=9: must be at most 8 (default 4)"),
-    ({"share": 0.0}, "--share=0.0: must be above 0 (default 0.5)"),
-    ({"kind": "flat"}, "--kind=flat: must be one of round, square (default round)"),
-    ({"rates": "1,0"}, "--rates=1,0: must be numbers with commas between them, each above 0 (default 1)"),
-])  # fmt: skip
-def test_every_kind_of_rule_bites(values, message):
-    Outer(inner=Inner(width=8, share=1.0, kind="square", rates="1,2"))
-    with pytest.raises(ConfigError) as error:
-        Inner(**values)
-    assert str(error.value) == message
-
 
 LEAVES = {
     (owner, field.name): field for name in (*SETTINGS, *OWN_SETTINGS) for owner, field in leaves(settings_of(name))

@@ -22,10 +22,9 @@ from studies import read_off, records, results, runner, thirds
 from studies.causes import study as causes
 from studies.runner import Places, Run
 from tests import modules, samples
+from tests.binaries import ROOT
 
 pytestmark = pytest.mark.drawn
-
-ROOT = pathlib.Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,14 @@
-"""Signals: the first is deferred in training, the second interrupts, ignored ones stay ignored."""
+"""Signals: the first is deferred in training, the second interrupts, ignored ones stay ignored.
+
+What a user sees of one: tests/cli_test.py, tests/end_to_end_test.py.
+"""
 
 import os
 import signal
 
 import pytest
 
-from cpc_tf.termination import Deferred, Interrupted, Stopped, interrupt_on_signals
+from cpc_tf.termination import Deferred, Interrupted, interrupt_on_signals
 
 
 @pytest.fixture(autouse=True)
@@ -15,15 +18,6 @@ def handlers():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_interrupts(number):
-    interrupt_on_signals()
-    with pytest.raises(Interrupted) as stop:
-        os.kill(os.getpid(), number)
-    assert stop.value.number == number
-    assert not isinstance(stop.value, Exception)
 
 
 def test_a_first_signal_is_deferred_a_second_one_is_not():
@@ -43,9 +37,3 @@ def test_ignored_signals_stay_ignored():
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.number == 0
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-
-
-def test_statuses_are_those_of_a_shell():
-    stopped = Stopped(signal.SIGTERM, "saved step 8 in runs/a")
-    assert (stopped.status, Stopped(signal.SIGINT, "").status) == (143, 130)
-    assert str(stopped) == "stopped by SIGTERM: saved step 8 in runs/a; the same command goes on from there"

@@ -11,8 +11,8 @@ from cpc_tf.launch import archive, commands
 from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.launch.run import launch
 from cpc_tf.launch.training import read
+from tests.binaries import ROOT
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
 WORDS = ["pretrain", "--dataset=photos/40", "--batch_size=32", "--workdir=gs://bucket/runs/x/pretrain"]
 # The end of a training that goes well: its result is in the bucket.
 WORKDIR = "$FAKE_GCLOUD/bucket/bucket/runs/x/pretrain"
