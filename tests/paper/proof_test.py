@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cpc_tf import cli
+from cpc_tf import cli, presets
 from cpc_tf.results import paper
 from cpc_tf.settings import to_flagfile
 from cpc_tf.tasks import TASKS
@@ -91,6 +91,11 @@ def test_the_settings_of_a_row_are_those_of_its_preset(row, monkeypatch):
     assert {f"--{setting}" for setting in settings} <= set(
         to_flagfile(cli.parse(task.config, [f"--preset={preset}"])).splitlines()
     )
+
+
+def test_every_preset_of_the_papers_data_leads_to_a_row():
+    papers = {name for name in presets.names() if re.match("imagenet(_ladder)?/|voc/", name)}
+    assert {name for chain in CHAINS.values() for name in chain.presets} == papers
 
 
 def drawn(seed):
