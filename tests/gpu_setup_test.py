@@ -121,7 +121,7 @@ def test_the_demo_runs_one_process_a_gpu(demo, make, tmp_path, installed, gpus, 
     (tmp_path / "show").write_text("include Makefile\nshow: ; @echo $(filter -j%,$(MAKEFLAGS))\n")
     assert make("-f", tmp_path / "show", "show", *arguments, gpus=gpus)[0].stdout == f"-j{jobs}\n"
     if installed and not arguments:
-        assert dry.count(f"./one_gpu.sh {tmp_path}/venv/bin/python -m ") == (9 if "gpu" in installed else 0)
+        assert dry.count(f"./one_gpu.sh {tmp_path}/venv/bin/python -m ") == (7 if "gpu" in installed else 0)
 
 
 @pytest.mark.parametrize(("flags", "gpus", "float32"), [
