@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import math
 import os
@@ -46,6 +47,8 @@ class OutOfMemory(RunEnded):
 def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
     """Opens the directory of a run with `config.training` for this process alone, and sets up its devices.
 
+    Of several processes only the chief prints meanwhile; the others still warn, and say with what error they end.
+
     Args:
       config: all settings of the run.
       task: the name of what is run, one of `cpc_tf.tasks.TASKS`.
@@ -56,22 +59,22 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
       LostWorker: another process of the run has ended.
     """
     workdir = Workdir(config, task, is_chief(config.training))
+    quiet = contextlib.nullcontext() if workdir.chief else contextlib.redirect_stdout(_Nowhere())
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
     lock = locked(workdir.path) if workdir.chief else contextlib.nullcontext()
     kind = "tpu" if config.training.tpu else config.training.strategy
-    with lock, cluster.together(kind, *(members() if kind == "multiworker" else ())):
+    with quiet, lock, cluster.together(kind, *(members() if kind == "multiworker" else ())):
         try:
             strategy, flags = strategy_of(config.training), flatten(config)
             agree(strategy, lambda: about_program(task))
             agree(strategy, lambda: about_settings(config))
-            if workdir.chief:
-                xla = wants_xla(flags.get("xla", "off"), strategy)
-                precision = flags.get("precision", "float32")
-                print(devices.describe(strategy, precision, xla), flush=True)
-                if found := feeds.addresses():
-                    print(f"feeds: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
-                if warning := devices.slow_precision(strategy, precision):
-                    _warn_once(warning)
+            xla = wants_xla(flags.get("xla", "off"), strategy)
+            precision = flags.get("precision", "float32")
+            print(devices.describe(strategy, precision, xla), flush=True)
+            if found := feeds.addresses():
+                print(f"feeds: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
+            if workdir.chief and (warning := devices.slow_precision(strategy, precision)):
+                _warn_once(warning)
             if warning := devices.unused_gpu():
                 _warn_once(warning)
             yield workdir, strategy
@@ -118,7 +121,7 @@ class Workdir:
             path = self.file(name)
             if tf.io.gfile.exists(path) and tf.io.gfile.isdir(path) is not (name in FOLDERS):
                 raise ConfigError(f"{path}: should be a {'folder' if name in FOLDERS else 'file'}; move it away")
-        if tf.io.gfile.exists(self.file("run.flags")):
+        if self.has_begun:
             self._refuse_other_run()
         elif Checkpoints(self.path).steps():
             raise ConfigError(
@@ -145,6 +148,16 @@ class Workdir:
         if self.chief:
             write_file(self.file(name), content)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a session of the run has begun."""
+        return tf.io.gfile.exists(self.file("run.flags"))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has a result, which may be that of a shorter one."""
+        return tf.io.gfile.exists(self.file("result.json"))
+
     def keep_levels(self, levels: tuple[float, float] | None) -> None:
         """Records the values that are black and white in images of more than 8 bits, before the run begins.
 
@@ -153,7 +166,7 @@ class Workdir:
         """
         path = self.file("levels.json")
         recorded = tf.io.gfile.exists(path)
-        if not tf.io.gfile.exists(self.file("run.flags")):
+        if not self.has_begun:
             if levels or recorded:  # an earlier start may have recorded them before it was refused
                 self.write("levels.json", to_json({"levels": levels}))
             return
@@ -182,6 +195,8 @@ class Workdir:
         for name in tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ():
             if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
                 tf.io.gfile.remove(self.file(name))
+        if self.chief and self.is_finished and not self._is_as_long():
+            tf.io.gfile.remove(self.file("result.json"))  # else it would be taken for that of the new length
         self.write("run.flags", to_flagfile(self.config))
         before = {}
         with contextlib.suppress(ConfigError):  # a damaged file is written anew
@@ -240,13 +255,18 @@ class Workdir:
         self.write("result.json", to_json(result))
         return result
 
+    def _is_as_long(self) -> bool:
+        """Whether the run was as long when it last began. What else may change on resume changes no figure."""
+        recorded = read_config(self.path, type(self.config)) if self.has_begun else None
+        return recorded is not None and recorded.training.length == self.config.training.length
+
     def result(self, is_whole: Callable[[dict], bool] = bool) -> dict[str, Any] | None:
-        """Returns the result if the run is finished and its settings have not changed, else None.
+        """Returns the result if the run is finished, else None, also if it is to be trained longer.
 
         A result that is damaged or not `is_whole` counts as none: the end of the run writes it again.
         """
         path = self.file("result.json")
-        if not tf.io.gfile.exists(path) or read_config(self.path, type(self.config)) != self.config:
+        if not self.is_finished or not self._is_as_long():
             return None
         try:
             found = read_json(path)
@@ -257,6 +277,13 @@ class Workdir:
             return found
         logging.warning("%s: is no result of %s: made anew", path, self._task)
         return None
+
+
+class _Nowhere(io.TextIOBase):
+    """Takes what processes print that are not the chief."""
+
+    def write(self, text: str) -> int:
+        return len(text)
 
 
 @functools.cache  # a run of several phases has a directory for each
