@@ -57,7 +57,7 @@ def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mappin
         )
     if {**before, **now} != before:
         content = json.dumps({**before, **now}).encode()
-        workdir.write(FILE, gzip.compress(content, mtime=0))
+        workdir.write_with_run(FILE, gzip.compress(content, mtime=0))
 
 
 def _recorded(workdir: Workdir) -> dict[str, Inventory]:

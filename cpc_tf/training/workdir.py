@@ -117,6 +117,7 @@ class Workdir:
         if not self.path:
             raise ConfigError("--workdir= is empty: name a directory for the run, e.g. --workdir=runs/first")
         self._task, self._events = task, None
+        self._at_begin: dict[str, str | bytes] = {}  # files to write then
         for name in (*FOLDERS, *FILES):
             path = self.file(name)
             if tf.io.gfile.exists(path) and tf.io.gfile.isdir(path) is not (name in FOLDERS):
@@ -148,6 +149,13 @@ class Workdir:
         if self.chief:
             write_file(self.file(name), content)
 
+    def write_with_run(self, name: str, content: str | bytes) -> None:
+        """Writes a file when the run begins, or at once if it has: what is refused before leaves nothing."""
+        if self.has_begun:
+            self.write(name, content)
+        else:
+            self._at_begin[name] = content
+
     @property
     def has_begun(self) -> bool:
         """Whether a session of the run has begun."""
@@ -168,7 +176,7 @@ class Workdir:
         recorded = tf.io.gfile.exists(path)
         if not self.has_begun:
             if levels or recorded:  # an earlier start may have recorded them before it was refused
-                self.write("levels.json", to_json({"levels": levels}))
+                self.write_with_run("levels.json", to_json({"levels": levels}))
             return
         before = read_json(path).get("levels") if recorded else None
         before = tuple(before) if before else None
@@ -197,7 +205,10 @@ class Workdir:
                 tf.io.gfile.remove(self.file(name))
         if self.chief and self.is_finished and not self._is_as_long():
             tf.io.gfile.remove(self.file("result.json"))  # else it would be taken for that of the new length
-        self.write("run.flags", to_flagfile(self.config))
+        for name, content in self._at_begin.items():
+            self.write(name, content)
+        self._at_begin.clear()
+        self.write("run.flags", to_flagfile(self.config))  # after these: a run that has begun has them
         before = {}
         with contextlib.suppress(ConfigError):  # a damaged file is written anew
             before = read_json(self.file("run.json")) if tf.io.gfile.exists(self.file("run.json")) else {}

@@ -119,7 +119,8 @@ CHANGED = but({"1.jpg": [11, "dog"]})
 
 
 def test_a_run_that_has_begun_refuses_other_data_and_says_whether_it_has_ended(keep):
-    keep(CHANGED)  # a start that was refused for another reason: nothing has been learned
+    refused = keep(CHANGED)  # for another reason, before it has learned anything
+    assert not pathlib.Path(refused.path).exists()
     keep(CATS_AND_DOGS).begin(0)
     recorded = pathlib.Path(keep(CATS_AND_DOGS).file(FILE)).read_bytes()
     said = r"^--workdir=\S+: holds a run that began with other data: 1 label was changed: 1.jpg \(cat, now dog\); put "
