@@ -21,7 +21,7 @@ from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.registry import Task
 from cpc_tf.results.runs import collect
-from cpc_tf.settings import Settings, replace
+from cpc_tf.settings import ConfigError, Settings, replace
 from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
@@ -178,6 +178,40 @@ def test_conforms(case, run_whole, tmp_path, monkeypatch):
         monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: checked)
         export(ExportConfig(workdir=config.workdir, output=str(tmp_path / "hub")))
         assert (tmp_path / "hub/saved_model.pb").exists()
+
+
+@pytest.fixture
+def a_picture_more(root):
+    """What adds a picture to those that a run learns from, with a box where others have boxes."""
+    made = []
+
+    def add():
+        for folder, ends in (("PICTURES/train/red", ["png"]), ("BOXES", ["png", "xml"])):
+            for end in ends:
+                at = root / folder / ({"png": "JPEGImages", "xml": "Annotations"}[end] if folder == "BOXES" else "")
+                made.append(at / f"more.{end}")
+                shutil.copy(at / f"0.{end}", made[-1])
+
+    yield add
+    for path in made:
+        path.unlink()
+
+
+@pytest.mark.parametrize("case", OF_TASKS)
+def test_a_run_keeps_its_data_and_a_finished_one_is_not_tested_again(
+    case, run_whole, a_picture_more, tmp_path, capsys, monkeypatch
+):
+    task, config, result, killed, _ = run_whole(case)
+    finished = replace(config, workdir=f"{config.workdir}/", steps_per_loop=2)
+    if task.name != "pretrain":  # whose result is that of its last step
+        monkeypatch.setattr("cpc_tf.training.loop.train", None)
+        assert json.loads(json.dumps(task.run(finished))) == json.loads(json.dumps(result))
+        assert "already finished" in capsys.readouterr().out
+    a_picture_more()
+    shutil.copytree(killed, tmp_path / "killed")
+    for left, state in ((finished.workdir, "a finished run, which"), (tmp_path / "killed", "a run that")):
+        with pytest.raises(ConfigError, match=f"holds {state} began .*: 1 file was added: .*more.png; put"):
+            task.run(replace(config, workdir=str(left)))
 
 
 @pytest.mark.parametrize("case", [*OF_TASKS, "efficient-uda"])

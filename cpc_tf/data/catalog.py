@@ -20,7 +20,7 @@ from cpc_tf.data.sources import (
     tfds_source,
     tree,
 )
-from cpc_tf.data.sources.source import DetectionSource, Examples, Source, SplitError
+from cpc_tf.data.sources.source import DetectionSource, Source, SplitError
 from cpc_tf.settings import ConfigError
 
 
@@ -133,6 +133,11 @@ def open_pair(data: DataConfig, test_split: str) -> Pair:
     flags = {"split": data.split, "test_split": test_split}
     sources = _open_together(data, flags)
     used = [used_of(flag, split, source) for (flag, split), source in zip(flags.items(), sources)]
+    for part, source in zip(used, sources):
+        bare = part.images - sum(part.counts.values())
+        if part.counts and bare > 0 and not source.several_labels:
+            reason = f"{bare} of {part.images} images have no label; a classifier needs a split in which all have one"
+            raise SplitError(part.split, reason, part.flag)
     if all(part.counts for part in used):
         lines = classes.compare(*(part.counts for part in used), *flags.values(), "images")
     else:
@@ -156,11 +161,6 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
         found = pool.open_pool(data, data.split)
     found.levels = source.levels or found.levels  # the classifier sees all pictures alike
     return found
-
-
-def described(splits: Mapping[str, Examples | None]) -> dict[str, str]:
-    """Returns {flag: what its split holds} of {flag: source}, by which data can be told apart."""
-    return {f"--{flag}": source.described() if source else "none" for flag, source in splits.items()}
 
 
 def summarized(data: DataConfig, used: Sequence[summary.Used], lines: Sequence[str] = ()) -> str:

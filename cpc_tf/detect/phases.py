@@ -73,14 +73,14 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
     names = np.unique(image_names(source))
     count = max(1, round(part * len(names)))
     shuffled = np.random.default_rng(seed).permutation(names).tolist()
-    for some in (shuffled[count:], shuffled[:count]):
-        if not some or not scoring.objects_of_classes(Named(source, some))[0].any():
-            raise ConfigError(
-                f"--held_out={part}: of {len(names)} training images it makes {len(names) - count} to train on and "
-                f"{count} to choose the length of the second phase on, and one of the two has no object; hold out "
-                "another part, or none by --held_out=0"
-            )
-    return Parts(Named(source, shuffled[count:]), Named(source, shuffled[:count]))
+    parts = [Named(source, some) for some in (shuffled[count:], shuffled[:count]) if some]
+    if len(parts) < 2 or not all(scoring.objects_of_classes(part)[0].any() for part in parts):
+        raise ConfigError(
+            f"--held_out={part}: of {len(names)} training images it makes {len(names) - count} to train on and "
+            f"{count} to choose the length of the second phase on, and one of the two has no object; hold out "
+            "another part, or none by --held_out=0"
+        )
+    return Parts(*parts)
 
 
 class Phases:

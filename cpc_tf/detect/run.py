@@ -19,60 +19,78 @@ from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
 from cpc_tf.detect.trainee import CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
+from cpc_tf.files import read_text
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.agreement import agree
+from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.workdir import Workdir, open_run
 
 
 def detect(config: DetectConfig) -> dict[str, Any]:
     """Trains, tests and prints the table; returns the result, which is also in result.json.
 
+    A finished run is not tested again: its result and its table are read.
+
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    training, scoring_config = config.training, config.scoring
     with open_run(config, "detect") as (workdir, strategy):
-        source, test_source, objects, test_objects, lines = open_pair(config)
-        agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
-        workdir.keep_levels(source.levels)
-        names = source.class_names
-        if workdir.chief:
-            print(lines, flush=True)
-        length, held_out = lengths(config, source.num_examples), config.phases.held_out
-        parts = divided(source, held_out, training.seed) if length.first and held_out else None
-        phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
-        encoder = phases.model.backbone
-        warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
-        workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
-        with fetching(source, test_source):
-            tested, told = _train(phases, workdir, source, test_source, length, parts)
-            scores = tested.scores
-            if workdir.chief:
-                _write_detections(workdir, config, tested.scenes, scores, test_source)
-        result = workdir.finish(
-            {
-                "encoder": config.detector.backbone.encoder,
-                "identity": phases.model.backbone.identity.to_json(),
-                "backbone": config.detector.backbone.backbone,
-                "dataset": config.data.dataset,
-                "split": config.data.split,
-                "test_split": scoring_config.test_split,
-                "num_classes": len(names),
-                "class_names": list(names),
-                "seed": training.seed,
-                **scores.result(names),
-                "iou": scoring_config.detection_iou,
-                "images": source.num_examples,
-                "levels": source.levels,
-                "boxes": objects,
-                "test_images": test_source.num_examples,
-                "test_boxes": test_objects,
-                **told,
-                "wall_seconds": phases.seconds + tested.seconds,
-            }
-        )
-        print(f"\n{scoring.table(scores, names)}\n\nresults and pictures: {workdir.path}")
+        data = open_pair(config)
+        keep_data(workdir, strategy, {"split": data[0], "test_split": data[1]})
+        result = workdir.result(lambda found: "map11" in found and tf.io.gfile.exists(workdir.file("table.txt")))
+        if result is None:
+            result = _run(config, workdir, strategy, *data)
+        else:
+            print(f"{workdir.path}: already finished", flush=True)
+        table = read_text(workdir.file("table.txt")) if workdir.chief else ""
+        print(f"\n{table}\nresults and pictures: {workdir.path}", flush=True)
     return result
+
+
+def _run(
+    config: DetectConfig,
+    workdir: Workdir,
+    strategy: tf.distribute.Strategy,
+    source: DetectionSource,
+    test_source: DetectionSource,
+    objects: int,
+    test_objects: int,
+    lines: str,
+) -> dict[str, Any]:
+    """Trains, tests and writes what a run leaves; returns the content of result.json."""
+    training, names = config.training, source.class_names
+    print(lines, flush=True)
+    length, held_out = lengths(config, source.num_examples), config.phases.held_out
+    parts = divided(source, held_out, training.seed) if length.first and held_out else None
+    phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
+    encoder = phases.model.backbone
+    warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
+    workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
+    with fetching(source, test_source):
+        tested, told = _train(phases, workdir, source, test_source, length, parts)
+        if workdir.chief:
+            _write_detections(workdir, config, tested.scenes, tested.scores, test_source)
+    return workdir.finish(
+        {
+            "encoder": config.detector.backbone.encoder,
+            "identity": encoder.identity.to_json(),
+            "backbone": config.detector.backbone.backbone,
+            "dataset": config.data.dataset,
+            "split": config.data.split,
+            "test_split": config.scoring.test_split,
+            "num_classes": len(names),
+            "class_names": list(names),
+            "seed": training.seed,
+            **tested.scores.result(names),
+            "iou": config.scoring.detection_iou,
+            "images": source.num_examples,
+            "levels": source.levels,
+            "boxes": objects,
+            "test_images": test_source.num_examples,
+            "test_boxes": test_objects,
+            **told,
+            "wall_seconds": phases.seconds + tested.seconds,
+        }
+    )
 
 
 def _train(
@@ -196,4 +214,5 @@ def _renamed(source, numbers, class_names):
     renamed.class_names = class_names
     renamed.stream = lambda *args, **kwargs: source.stream(*args, **kwargs).map(renumber)
     renamed.ordered = lambda: source.ordered().map(renumber)
+    renamed.objects = source.objects._replace(labels=numbers[source.objects.labels])
     return renamed

@@ -60,10 +60,8 @@ class Scores(NamedTuple):
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
     """Counts the objects of each class in a split: int64 [2, classes], ordinary ones and difficult ones."""
-    counts = np.zeros([2, len(source.class_names)], np.int64)
-    objects = source.ordered().map(lambda example: (example["labels"], example["difficult"]))
-    for labels, difficult in objects.as_numpy_iterator():
-        np.add.at(counts, (difficult.astype(int), labels), 1)
+    counts, found = np.zeros([2, len(source.class_names)], np.int64), source.objects
+    np.add.at(counts, (found.difficult.astype(int), found.labels), 1)
     return counts
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.sources.source import Source
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
@@ -21,8 +22,7 @@ from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
-from cpc_tf.training.agreement import agree
-from cpc_tf.training.strategy import is_chief
+from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.workdir import Workdir, open_run
 
 # Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
@@ -42,14 +42,16 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     with open_run(config, "efficient") as (workdir, strategy):
+        data = open_data(config)
+        keep_data(workdir, strategy, data.splits)
         result = workdir.result(_is_whole)
         if result is None:
-            result = _run(config, workdir, strategy)
+            result = _run(config, workdir, strategy, data)
         else:
             print(f"{config.workdir}: already finished", flush=True)
-    for phase, found in result["phases"].items():
-        print(f"{phase:12} {label_kinds.of_result(result).described(found)}")
-    print(f"results: {config.workdir}")
+        for phase, found in result["phases"].items():
+            print(f"{phase:12} {label_kinds.of_result(result).described(found)}")
+        print(f"results: {config.workdir}", flush=True)
     return result
 
 
@@ -60,36 +62,63 @@ def _is_whole(result: dict[str, Any]) -> bool:
     return all(isinstance(found, dict) and wanted <= found.keys() for found in accuracies)
 
 
-def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
-    """Opens the data and prints a summary, chooses the labels and loads the encoder. Raises ConfigError."""
+class Data(NamedTuple):
+    """What a run learns from and is tested on."""
+
+    source: Source
+    test_source: Source
+    unlabelled: Source | None  # for label propagation
+    summary: str  # lines for the user
+
+    @property
+    def splits(self) -> dict[str, Source | None]:
+        return {"split": self.source, "test_split": self.test_source, "unlabelled": self.unlabelled}
+
+
+def open_data(config: EfficientConfig) -> Data:
+    """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
     source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
-    agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
-    if is_chief(config.training):
-        print(summary, flush=True)
-        if config.classifier.encoder == PIXELS and config.classifier.blocks:
-            blocks = config.classifier.head_blocks
-            print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
-    labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
     propagated = config.propagation.propagation
-    if propagated != NONE and source.several_labels:
+    if propagated == NONE:
+        return Data(source, test_source, None, summary)
+    if source.several_labels:
         raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
+    unlabelled = catalog.open_unlabelled(config.data, source)
+    told = f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used"
+    return Data(source, test_source, unlabelled, f"{summary}\n{told}")
+
+
+def prepare(
+    config: EfficientConfig, strategy: tf.distribute.Strategy, data: Data | None = None
+) -> tuple[Labels, Phases]:
+    """Prints a summary of the data, chooses the labels and loads the encoder.
+
+    Args:
+      config: of the run.
+      strategy: of the run.
+      data: as `open_data` returns it, which is called without it.
+
+    Raises:
+      ConfigError: see `open_data`, `choose_labels` and `load_encoder`.
+    """
+    source, test_source, unlabelled, summary = data or open_data(config)
+    print(summary, flush=True)
+    if config.classifier.encoder == PIXELS and config.classifier.blocks:
+        blocks = config.classifier.head_blocks
+        print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
+    labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
     encoder = load_encoder(config, strategy)
-    if not config.augment.policy.always_grey:
-        warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
-    elif is_chief(config.training):
+    if config.augment.policy.always_grey:
         print(f"--augment={config.augment.title}: images are grey, in the test, too", flush=True)
-    unlabelled = None if propagated == NONE else catalog.open_unlabelled(config.data, source)
-    if unlabelled and is_chief(config.training):
-        print(f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used", flush=True)
-    agree(strategy, lambda: catalog.described({"unlabelled": unlabelled}))
+    else:
+        warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
     inputs = Inputs(config, encoder, source, test_source, labels, strategy, unlabelled)
     return labels, Phases(encoder, inputs, strategy)
 
 
-def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    labels, phases = prepare(config, strategy)
+def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
+    labels, phases = prepare(config, strategy, data)
     names, levels = phases.inputs.class_names, phases.inputs.sources[0].levels
-    workdir.keep_levels(levels)
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)

@@ -32,6 +32,9 @@ def encode_dataset(
     Args:
       encode: patches uint8 [B, R, C, P, P, 3], or whatever the field holds, -> latents [B, R, C, D].
       title: begins a line of progress now and then; empty: none.
+
+    Raises:
+      ConfigError: there are fewer examples, or they do not fit into memory.
     """
     latents, labels, progress, done, shown = None, _room([count], np.int64), Progress(count), 0, -1
     for batch in batches:
@@ -48,8 +51,11 @@ def encode_dataset(
             shown = 4 * done // count
             print(f"{title}: {progress}", flush=True)
         if done == count:
-            break
-    return Features(latents, labels)
+            return Features(latents, labels)
+    raise ConfigError(
+        f"{title or 'encoding images'}: the data ended after {done:,} of {count:,} images; a file of the dataset is "
+        "shorter than when it was counted: put it back, or prepare the dataset again"
+    )
 
 
 def _room(shape: list[int], dtype: type) -> np.ndarray:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from cpc_tf.evaluation import scores, several_labels
 from cpc_tf.evaluation.calibration import probabilities
+from cpc_tf.settings import ConfigError
 
 
 class LabelKind(abc.ABC):
@@ -57,6 +58,10 @@ class OneLabel(LabelKind):
         return {"loss": loss, "accuracy": tf.reduce_mean(tf.cast(correct, tf.float32))}
 
     def score(self, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+        if bare := int((labels < 0).sum()):  # of records that are too many to look at their labels before
+            raise ConfigError(
+                f"{bare} of {len(labels)} images to be scored on have no label; another --test_split may have them"
+            )
         return scores.score(logits, labels)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,10 +11,10 @@ def normalized(features: np.ndarray, centre: np.ndarray | None = None) -> np.nda
     return (centred / (np.linalg.norm(centred, axis=1, keepdims=True) + 1e-12)).astype(np.float32)
 
 
-def nearest_neighbour_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10) -> float:
-    """Top-1 of a leave-one-out vote of neighbours by cosine among features [N, D]; 0 if one is not finite."""
+def nearest_neighbour_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10) -> float | None:
+    """Top-1 of a leave-one-out vote of neighbours by cosine among features [N, D]; None if one is not finite."""
     if not np.isfinite(features).all():
-        return 0.0
+        return None
     features = normalized(features)
     similarity = features @ features.T
     np.fill_diagonal(similarity, -np.inf)

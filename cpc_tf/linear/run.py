@@ -16,14 +16,15 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.sources.source import Source
 from cpc_tf.data.views.views import PatchGrid
-from cpc_tf.encoders.card import PIXELS, EncoderCard
+from cpc_tf.encoders.card import PIXELS, EncoderCard, Identity
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import COPY, EncoderName
 from cpc_tf.evaluation import calibration, label_kinds, predictions
 from cpc_tf.evaluation.features import encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas, own_images
-from cpc_tf.files import write_file
+from cpc_tf.files import read_text, write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import AS_ENCODER, LinearConfig, ProbeGeometryConfig
@@ -31,9 +32,9 @@ from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
-from cpc_tf.training.agreement import agree
+from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
-from cpc_tf.training.workdir import open_run
+from cpc_tf.training.workdir import Workdir, open_run
 
 ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, beside PIXELS
 
@@ -41,7 +42,8 @@ ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, be
 def linear(config: LinearConfig) -> dict[str, Any]:
     """Trains and tests the classifiers, prints a table of them, and returns the result on the encoder.
 
-    Of several workers, only the chief draws, writes and prints.
+    Of several workers, only the chief draws, writes and prints. What is finished is not tested again: a classifier's
+    result is read, and the table of a whole run.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
@@ -62,7 +64,12 @@ def linear(config: LinearConfig) -> dict[str, Any]:
             print(f"--augment=encoder: {augmentation.title}, as in the encoder's pre-training", flush=True)
         if augmentation.policy.always_grey:
             print("images are grey, in the test, too", flush=True)
-    for title, settings in classifiers(config).items():
+    settings_of = classifiers(config)
+    if found := _finished(config, settings_of, data):
+        if chief:
+            print(f"{config.workdir}: already finished\n\n{table(found)}\n\nresults and picture: {config.workdir}")
+        return found[ENCODER]
+    for title, settings in settings_of.items():
         if chief:
             print(f"linear classifier on {title}", flush=True)
         results[title], near = train_and_test(settings, data)
@@ -81,6 +88,27 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     return results[ENCODER]
 
 
+def _finished(
+    config: LinearConfig, settings_of: dict[str, LinearConfig], data: Callable[[], catalog.Pair]
+) -> dict[str, dict[str, Any]]:
+    """Returns the results of all classifiers if they and their table, which is written last, are there, else {}."""
+    path = os.path.join(config.workdir, "table.txt")
+    if not tf.io.gfile.exists(path) or not Workdir(config, "linear").result(_is_whole):
+        return {}
+    with open_run(config, "linear") as (workdir, strategy):
+        keep_data(workdir, strategy, _splits(data()))
+        results = {name: Workdir(own, "linear").result(_is_whole) for name, own in settings_of.items()}
+        return results if all(results.values()) and read_text(path) == f"{table(results)}\n" else {}
+
+
+def _splits(data: catalog.Pair) -> dict[str, Source]:
+    return {"split": data.source, "test_split": data.test_source}
+
+
+def _is_whole(result: dict[str, Any]) -> bool:
+    return {*label_kinds.of_result(result).score_names, "num_classes"} <= result.keys()
+
+
 def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
     """Returns {title: settings} of the encoder's classifier and, unless it is a baseline itself, of the baselines'."""
     found, name = {ENCODER: config}, EncoderName.parse(config.probe.encoder)
@@ -95,7 +123,7 @@ def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
 def train_and_test(
     config: LinearConfig, data: Callable[[], catalog.Pair]
 ) -> tuple[dict[str, Any], picture.Neighbours | None]:
-    """Trains and tests one classifier on `data()`.
+    """Trains and tests one classifier on `data()`; a finished one is neither trained nor tested again.
 
     Returns:
       Its result, which is also in result.json, and the neighbours by its encoder; None of raw pixels.
@@ -104,11 +132,9 @@ def train_and_test(
       ConfigError, loop.Stopped, loop.Diverged.
     """
     with open_run(config, "linear") as (workdir, strategy):
-        source, test_source, _ = data()
-        training, views = config.training, config.probe.cached_views
-        geometry, augmentation = geometry_of(config), augment_of(config)
-        agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
-        workdir.keep_levels(source.levels)
+        source, training = data().source, config.training
+        geometry, policy = geometry_of(config), augment_of(config).policy
+        keep_data(workdir, strategy, _splits(data()))
         with strategy.scope():
             encoder = load_patch_encoder(
                 config.probe.encoder,
@@ -119,7 +145,7 @@ def train_and_test(
                 signature=config.probe.signature,
                 endpoint=config.probe.endpoint,
             )
-        if not augmentation.policy.always_grey:
+        if not policy.always_grey:
             warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
         encode, patch, grid = encoder.patch_latents, geometry.patch_size, geometry.grid
         patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)
@@ -127,48 +153,59 @@ def train_and_test(
         numerics = {} if encoder.compiles else {"xla": "off"}
         kind, classes = label_kinds.of(source.several_labels), len(source.class_names)
         trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, classes, strategy, kind)
-        own = own_images(strategy, trainee.rows)
-        augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)
+        result = workdir.result(_is_whole)
+        if result is None:
+            result = _trained(config, workdir, trainee, data(), encoder.identity)
+        else:
+            print(f"{workdir.path}: already finished", flush=True)
+        if config.probe.encoder == PIXELS:
+            return result, None
+        return result, picture.neighbours(trainee.encode, strategy, trainee.rows, geometry, policy, data())
 
-        def cached(**order) -> tf.data.Dataset:
-            batches = augmented(global_batch=training.batch_size, seed=training.seed, decoded=own)
-            encode = on_replicas(trainee.encode, strategy, trainee.rows)
-            title = "encoding training images" if workdir.chief else ""
-            features = encode_dataset(batches, encode, views * source.num_examples, title)
-            return feature_batches(features, **order)
 
-        batches = replica_batches(training, cached if views else augmented, fed=not views)
-        with fetching(source, test_source):
-            outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
-            policy = augmentation.policy
-            shown = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=policy, decoded=own)
-            tested = trainee.test(shown)
-        scores = kind.score(*tested)
-        loop.refuse_divergence(scores, config)
-        near = None
-        if config.probe.encoder != PIXELS:
-            near = picture.neighbours(trainee.encode, strategy, trainee.rows, geometry, policy, data())
-        workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, kind))
-        result = workdir.finish(
-            {
-                "encoder": config.probe.encoder,
-                "identity": encoder.identity.to_json(),
-                "dataset": config.data.origin,
-                "num_classes": classes,
-                "class_names": source.class_names,
-                "num_train_labels": source.num_examples,
-                "label_fraction": 1.0,
-                "levels": source.levels,
-                "seed": training.seed,
-                **scores,
-                **({"several_labels": True} if source.several_labels else {}),
-                # Nothing is held out: all labels were learned from.
-                "calibration": calibration.measured(*kind.choices(*tested)),
-                "steps": outcome.step,
-                "wall_seconds": outcome.seconds,
-            }
-        )
-        return result, near
+def _trained(
+    config: LinearConfig, workdir: Workdir, trainee: LinearTraining, data: catalog.Pair, identity: Identity
+) -> dict[str, Any]:
+    """Trains and tests a classifier; returns the content of result.json."""
+    (source, test_source, _), training, strategy = data, config.training, trainee.strategy
+    geometry, augmentation, views = geometry_of(config), augment_of(config), config.probe.cached_views
+    own = own_images(strategy, trainee.rows)
+    augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)
+
+    def cached(**order) -> tf.data.Dataset:
+        batches = augmented(global_batch=training.batch_size, seed=training.seed, decoded=own)
+        encode = on_replicas(trainee.encode, strategy, trainee.rows)
+        features = encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
+        return feature_batches(features, **order)
+
+    batches = replica_batches(training, cached if views else augmented, fed=not views)
+    with fetching(source, test_source):
+        outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
+        policy = augmentation.policy
+        shown = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=policy, decoded=own)
+        tested = trainee.test(shown)
+    scores = trainee.kind.score(*tested)
+    loop.refuse_divergence(scores, config)
+    workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, trainee.kind))
+    return workdir.finish(
+        {
+            "encoder": config.probe.encoder,
+            "identity": identity.to_json(),
+            "dataset": config.data.origin,
+            "num_classes": len(source.class_names),
+            "class_names": source.class_names,
+            "num_train_labels": source.num_examples,
+            "label_fraction": 1.0,
+            "levels": source.levels,
+            "seed": training.seed,
+            **scores,
+            **({"several_labels": True} if source.several_labels else {}),
+            # Nothing is held out: all labels were learned from.
+            "calibration": calibration.measured(*trainee.kind.choices(*tested)),
+            "steps": outcome.step,
+            "wall_seconds": outcome.seconds,
+        }
+    )
 
 
 def geometry_of(config: LinearConfig) -> GeometryConfig:

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline import pipeline
@@ -21,7 +22,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import Health
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.training import loop
-from cpc_tf.training.agreement import agree
+from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.strategy import replica_batches, share_cores
 from cpc_tf.training.workdir import Workdir, open_run
 
@@ -51,10 +52,10 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
     if monitor.probe_every and not can_probe:
         needed = "one label a picture" if probed and probed.several_labels else "labels"
         lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
-    agree(strategy, lambda: catalog.described({"split": source, "probe_split": probed}))
-    workdir.keep_levels(source.levels)
-    if workdir.chief:
-        print(catalog.summarized(data, used, lines), flush=True)
+    # Another --probe_split may be looked at from some step on; that of the same name keeps its data.
+    looked_at = probed if can_probe and probed is not source else None
+    keep_data(workdir, strategy, {"split": source, f"probe_split={monitor.probe_split}": looked_at})
+    print(catalog.summarized(data, used, lines), flush=True)
 
     train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)
@@ -117,6 +118,10 @@ def _make_probe(config: PretrainConfig, training: Pretraining, source: Source):
         )
         with training.averaged(), fetching(source):
             features = encode_dataset(batches, encode, math.ceil(source.num_examples / every))
-        return {"knn": nearest_neighbour_accuracy(*features)}
+        accuracy = nearest_neighbour_accuracy(*features)
+        if accuracy is None:
+            logging.warning("no nearest-neighbour probe at this step: the features of some images are not finite")
+            return {}
+        return {"knn": accuracy}
 
     return probe

@@ -16,6 +16,7 @@ from cpc_tf.texts import listed, shown
 
 _WIDTH = 128  # numbers that are sent at a time: of one shape there is one program
 _SHOWN = 120  # bytes of a text that differs
+_SOURCES = (".py", ".cc", ".h")  # suffixes; each machine compiles its own operations
 _PLACES = ("workdir", "data_dir")  # settings: a folder may have another path on each machine
 
 
@@ -120,7 +121,7 @@ def odd_ones(values: Sequence[object]) -> list[int]:
 def about_program(task: str) -> dict[str, str]:
     """Returns facts on what runs in this process."""
     root, code = pathlib.Path(cpc_tf.__file__).parent, hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
         code.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return {
         "the task": task,

@@ -49,10 +49,16 @@ class Checkpoints:
         """Returns the prefix of a step's files."""
         return os.path.join(self.directory, f"step_{step:08d}")
 
-    def save(self, step: int, write: bool = True) -> None:
-        """Writes a checkpoint and removes the oldest ones; with `write` false (not the chief) it leaves nothing."""
-        if not write:
-            scratch = os.path.join(self.directory, f"worker_{os.getpid()}", "step")
+    def save(self, step: int, worker: int = 0) -> None:
+        """Writes a checkpoint and removes the oldest ones.
+
+        Args:
+          step: its step.
+          worker: the place of this process among those of the run. All take part, and all but 0, the chief, leave
+            nothing.
+        """
+        if worker:  # containers often give all processes the same id
+            scratch = os.path.join(self.directory, f"worker_{worker}", "step")
             self.state.write(scratch)
             tf.io.gfile.rmtree(os.path.dirname(scratch))
             return

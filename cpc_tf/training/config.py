@@ -42,6 +42,11 @@ class TrainingConfig(Settings):
         if not self.train_steps and not self.train_epochs:
             raise ConfigError("--train_steps=0: give --train_steps or --train_epochs, both are 0")
 
+    @property
+    def length(self) -> tuple[int, float]:
+        """--train_steps and --train_epochs, 0 for the one that does not count."""
+        return self.train_steps, 0 if self.train_steps else self.train_epochs
+
     def steps(self, num_examples: int) -> int:
         """Returns the number of steps of a run over so many examples."""
         return self.train_steps or math.ceil(self.train_epochs * num_examples / self.batch_size)

@@ -86,6 +86,7 @@ def train(
     def diverged(bad: str, where: str = "") -> Diverged:
         return Diverged(f"{bad} {now(where)}. {advice(workdir.config, trainee.rates)}")
 
+    worker = 0 if workdir.chief else agreement.process(trainee.strategy)
     measured = waiting.is_measured(trainee.strategy)
     iterator = iter(
         trainee.strategy.distribute_datasets_from_function(
@@ -129,7 +130,7 @@ def train(
             if stopped or finished or step % config.checkpoint_every == 0:
                 if bad := weights.check(now):
                     raise diverged(f"the norm of {bad} is not finite")
-                checkpoints.save(step, write=workdir.chief)
+                checkpoints.save(step, worker)
             if stopped:
                 cluster.total(trainee.strategy, 1)  # none ends before all have saved
                 raise Stopped(stop.number or signal.SIGTERM, f"saved step {step} in {workdir.path}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import math
 import os
@@ -46,6 +47,8 @@ class OutOfMemory(RunEnded):
 def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
     """Opens the directory of a run with `config.training` for this process alone, and sets up its devices.
 
+    Of several processes only the chief prints meanwhile; the others still warn, and say with what error they end.
+
     Args:
       config: all settings of the run.
       task: the name of what is run, one of `cpc_tf.tasks.TASKS`.
@@ -56,22 +59,22 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
       LostWorker: another process of the run has ended.
     """
     workdir = Workdir(config, task, is_chief(config.training))
+    quiet = contextlib.nullcontext() if workdir.chief else contextlib.redirect_stdout(_Nowhere())
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
     lock = locked(workdir.path) if workdir.chief else contextlib.nullcontext()
     kind = "tpu" if config.training.tpu else config.training.strategy
-    with lock, cluster.together(kind, *(members() if kind == "multiworker" else ())):
+    with quiet, lock, cluster.together(kind, *(members() if kind == "multiworker" else ())):
         try:
             strategy, flags = strategy_of(config.training), flatten(config)
             agree(strategy, lambda: about_program(task))
             agree(strategy, lambda: about_settings(config))
-            if workdir.chief:
-                xla = wants_xla(flags.get("xla", "off"), strategy)
-                precision = flags.get("precision", "float32")
-                print(devices.describe(strategy, precision, xla), flush=True)
-                if found := feeds.addresses():
-                    print(f"feeds: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
-                if warning := devices.slow_precision(strategy, precision):
-                    _warn_once(warning)
+            xla = wants_xla(flags.get("xla", "off"), strategy)
+            precision = flags.get("precision", "float32")
+            print(devices.describe(strategy, precision, xla), flush=True)
+            if found := feeds.addresses():
+                print(f"feeds: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
+            if workdir.chief and (warning := devices.slow_precision(strategy, precision)):
+                _warn_once(warning)
             if warning := devices.unused_gpu():
                 _warn_once(warning)
             yield workdir, strategy
@@ -114,11 +117,12 @@ class Workdir:
         if not self.path:
             raise ConfigError("--workdir= is empty: name a directory for the run, e.g. --workdir=runs/first")
         self._task, self._events = task, None
+        self._at_begin: dict[str, str | bytes] = {}  # files to write then
         for name in (*FOLDERS, *FILES):
             path = self.file(name)
             if tf.io.gfile.exists(path) and tf.io.gfile.isdir(path) is not (name in FOLDERS):
                 raise ConfigError(f"{path}: should be a {'folder' if name in FOLDERS else 'file'}; move it away")
-        if tf.io.gfile.exists(self.file("run.flags")):
+        if self.has_begun:
             self._refuse_other_run()
         elif Checkpoints(self.path).steps():
             raise ConfigError(
@@ -145,6 +149,23 @@ class Workdir:
         if self.chief:
             write_file(self.file(name), content)
 
+    def write_with_run(self, name: str, content: str | bytes) -> None:
+        """Writes a file when the run begins, or at once if it has: what is refused before leaves nothing."""
+        if self.has_begun:
+            self.write(name, content)
+        else:
+            self._at_begin[name] = content
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a session of the run has begun."""
+        return tf.io.gfile.exists(self.file("run.flags"))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has a result, which may be that of a shorter one."""
+        return tf.io.gfile.exists(self.file("result.json"))
+
     def keep_levels(self, levels: tuple[float, float] | None) -> None:
         """Records the values that are black and white in images of more than 8 bits, before the run begins.
 
@@ -153,9 +174,9 @@ class Workdir:
         """
         path = self.file("levels.json")
         recorded = tf.io.gfile.exists(path)
-        if not tf.io.gfile.exists(self.file("run.flags")):
+        if not self.has_begun:
             if levels or recorded:  # an earlier start may have recorded them before it was refused
-                self.write("levels.json", to_json({"levels": levels}))
+                self.write_with_run("levels.json", to_json({"levels": levels}))
             return
         before = read_json(path).get("levels") if recorded else None
         before = tuple(before) if before else None
@@ -182,7 +203,12 @@ class Workdir:
         for name in tf.io.gfile.listdir(self.path) if self.chief and tf.io.gfile.isdir(self.path) else ():
             if re.fullmatch(r".+\.\d+\.tmp", name):  # as write_file names them
                 tf.io.gfile.remove(self.file(name))
-        self.write("run.flags", to_flagfile(self.config))
+        if self.chief and self.is_finished and not self._is_as_long():
+            tf.io.gfile.remove(self.file("result.json"))  # else it would be taken for that of the new length
+        for name, content in self._at_begin.items():
+            self.write(name, content)
+        self._at_begin.clear()
+        self.write("run.flags", to_flagfile(self.config))  # after these: a run that has begun has them
         before = {}
         with contextlib.suppress(ConfigError):  # a damaged file is written anew
             before = read_json(self.file("run.json")) if tf.io.gfile.exists(self.file("run.json")) else {}
@@ -240,13 +266,18 @@ class Workdir:
         self.write("result.json", to_json(result))
         return result
 
+    def _is_as_long(self) -> bool:
+        """Whether the run was as long when it last began. What else may change on resume changes no figure."""
+        recorded = read_config(self.path, type(self.config)) if self.has_begun else None
+        return recorded is not None and recorded.training.length == self.config.training.length
+
     def result(self, is_whole: Callable[[dict], bool] = bool) -> dict[str, Any] | None:
-        """Returns the result if the run is finished and its settings have not changed, else None.
+        """Returns the result if the run is finished, else None, also if it is to be trained longer.
 
         A result that is damaged or not `is_whole` counts as none: the end of the run writes it again.
         """
         path = self.file("result.json")
-        if not tf.io.gfile.exists(path) or read_config(self.path, type(self.config)) != self.config:
+        if not self.is_finished or not self._is_as_long():
             return None
         try:
             found = read_json(path)
@@ -257,6 +288,13 @@ class Workdir:
             return found
         logging.warning("%s: is no result of %s: made anew", path, self._task)
         return None
+
+
+class _Nowhere(io.TextIOBase):
+    """Takes what processes print that are not the chief."""
+
+    def write(self, text: str) -> int:
+        return len(text)
 
 
 @functools.cache  # a run of several phases has a directory for each

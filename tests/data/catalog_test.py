@@ -69,6 +69,15 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     said = r"^--test_split=test: images of (16|17|18) classes that --split=train\[:3\] has"
     with pytest.raises(ConfigError, match=said):
         catalog.open_pair(few, "test")
+    with_unlabelled = DataConfig(dataset="photos/19", data_dir=photos_dir, split="train+unlabelled[:3]")
+    said = r"^--split=train\+unlabelled\[:3\]: no labels there in .* \(unlabelled\[:3\] is a usual name"
+    with pytest.raises(ConfigError, match=said):
+        catalog.open_pair(with_unlabelled, "test")
+    assert catalog.open_source(with_unlabelled, with_unlabelled.split).num_examples == 383  # to pre-train on
+    with monkeypatch.context() as patch:  # as where another name has label -1
+        patch.setattr(tfds_source, "_UNLABELLED", ("other",))
+        with pytest.raises(ConfigError, match="3 of 383 images have no label; a classifier needs a split in which all"):
+            catalog.open_pair(with_unlabelled, "test")
     # Labels in many records are not counted.
     monkeypatch.setattr(tfds_source, "_MOST_COUNTED", 0)
     monkeypatch.setattr(TfdsSource, "labels", None)

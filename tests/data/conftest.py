@@ -129,7 +129,7 @@ def sharded(tmp_path_factory):
                 writer.write(b"not to be read")
             pieces.append(types.SimpleNamespace(filename=path, skip=skip, take=count))
         split = types.SimpleNamespace(num_examples=number, file_instructions=pieces)
-        info = types.SimpleNamespace(features=features, splits={"train": split})
+        info = types.SimpleNamespace(features=features, splits={"train": split}, full_name="sharded/1.0.0")
         return types.SimpleNamespace(name="sharded", info=info)
 
     return make

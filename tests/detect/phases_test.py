@@ -12,6 +12,7 @@ from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.phases import Lengths, Parts, best_length, divided, is_over, lengths
 from cpc_tf.detect.run import detect
+from cpc_tf.detect.scoring import objects_of_classes
 from cpc_tf.detect.trainee import LOSSES, build_detector
 from cpc_tf.settings import ConfigError, replace
 from tests import samples
@@ -41,6 +42,25 @@ def test_every_image_is_in_one_part(parts):
     assert sorted(fit + held_out) == sorted(image_names(SOURCE))
     assert image_names(divided(SOURCE, 0.2, seed=0).held_out) == held_out
     assert image_names(divided(SOURCE, 0.2, seed=1).held_out) != held_out
+
+
+class ReadOnce(Images):
+    """Images that are read once."""
+
+    def ordered(self):
+        self.ordered = None
+        return super().ordered()
+
+
+@pytest.mark.slow
+def test_the_images_are_read_once_to_divide_them_and_to_count_their_objects():
+    source = ReadOnce(SOURCE._examples)
+    parts = divided(source, 0.2, seed=0)
+    counts = [objects_of_classes(one) for one in (source, *parts)]
+    assert counts[0].sum() == 10
+    np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
+    streamed = [example["name"].decode() for example in parts.fit.stream(0).take(8).as_numpy_iterator()]
+    assert streamed == image_names(parts.fit)
 
 
 @pytest.mark.slow

@@ -5,9 +5,11 @@ import csv
 import numpy as np
 import pytest
 
+from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
 from cpc_tf.evaluation.predictions import to_csv
 from cpc_tf.evaluation.scores import score
+from cpc_tf.settings import ConfigError
 
 LABELS = np.array([0, 1, 2, 0])
 
@@ -32,12 +34,18 @@ def test_what_is_no_number_is_wrong(bad):
     assert not np.isfinite(one["loss"])
 
 
-def test_neighbours_among_features_that_are_no_numbers_are_wrong():
+def test_neighbours_among_features_that_are_no_numbers_are_not_known():
     features = np.repeat(np.eye(3), 4, axis=0) + np.linspace(0, 0.1, 12)[:, None]
     labels = np.repeat([0, 1, 2], 4)
     assert nearest_neighbour_accuracy(features, labels, 3) == 1.0
     features[5] = np.nan
-    assert nearest_neighbour_accuracy(features, labels, 3) == 0.0
+    assert nearest_neighbour_accuracy(features, labels, 3) is None
+
+
+def test_images_without_a_label_are_not_scored():
+    logits, labels = np.eye(3)[LABELS], np.where(np.arange(len(LABELS)) == 1, -1, LABELS)
+    with pytest.raises(ConfigError, match=f"^1 of {len(LABELS)} images to be scored on have no label; another --test_"):
+        label_kinds.ONE.score(logits, labels)
 
 
 def test_names_of_all_kinds_are_read_back():

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.linear.classifier import LinearClassifier
+from cpc_tf.settings import ConfigError
 
 
 def test_classifier_is_the_papers():
@@ -42,6 +43,12 @@ def test_replicas_get_their_rows_of_the_batch_of_one_device(hosts, replicas):
         own = feature_batches(features, global_batch=8, **options).take(replicas)
         found += [batch["label"] for batch in own.as_numpy_iterator()]
     np.testing.assert_array_equal(np.concatenate(found), whole["label"])
+
+
+def test_data_that_end_early_are_no_features():
+    batches = [{"patches": tf.zeros([4, 1]), "label": tf.zeros([4], tf.int64)}] * 2
+    with pytest.raises(ConfigError, match="^encoding: the data ended after 8 of 10 images; a file of the"):
+        encode_dataset(batches, lambda patches: patches, 10, "encoding")
 
 
 def test_encode_dataset_takes_the_first_examples_in_order(capsys):

@@ -57,3 +57,15 @@ def test_settings_are_compared_but_for_places():
     assert agreement.about_settings(one) == agreement.about_settings(other)
     other = replace(LinearConfig(), steps_per_loop=7)  # free on resume: processes that differ in it would wait for ever
     assert agreement.about_settings(one) != agreement.about_settings(other)
+
+
+def test_machines_with_other_sources_of_the_operations_have_other_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(agreement.cpc_tf, "__file__", str(tmp_path / "__init__.py"))
+    for name in ("a.py", "op.cc", "op.h", "notes.txt"):
+        (tmp_path / name).write_text("")
+    codes = [agreement.about_program("linear")["the version of cpc_tf"]]
+    for name in ("notes.txt", "a.py", "op.cc", "op.h"):
+        (tmp_path / name).write_text("changed")
+        codes.append(agreement.about_program("linear")["the version of cpc_tf"])
+    assert codes[0] == codes[1]
+    assert len(set(codes)) == 4

@@ -101,7 +101,13 @@ def test_what_a_resumed_run_writes_again_is_dropped_and_who_is_not_the_chief_lea
     checkpoints.drop_after(10)
     assert checkpoints.steps() == [10]
     before = sorted(os.listdir(checkpoints.directory))
-    checkpoints.save(40, write=False)
+    with pytest.MonkeyPatch.context() as patch:  # containers often give all their processes the same id
+        patch.setattr(os, "getpid", lambda: 1)
+        written = []
+        patch.setattr(checkpoints.state, "write", lambda path: written.append(path) or tf.io.gfile.makedirs(path))
+        for worker in (1, 2):
+            checkpoints.save(40, worker)
+    assert [os.path.relpath(path, checkpoints.directory) for path in written] == ["worker_1/step", "worker_2/step"]
     assert sorted(os.listdir(checkpoints.directory)) == before
 
 

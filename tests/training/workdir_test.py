@@ -113,6 +113,38 @@ def test_a_damaged_result_is_made_anew(config, run, content, caplog):
     assert "made anew" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({"workdir": "{0}/"}, True),
+        ({"steps_per_loop": 7, "checkpoint_every": 3, "strategy": "single", "xla": "off"}, True),
+        ({"train_epochs": 9.0}, False),
+        ({"train_steps": 8}, False),
+    ],
+)
+def test_a_run_is_finished_whatever_changes_no_figure(config, run, changed, same):
+    settings = {name: value.format(run) if name == "workdir" else value for name, value in changed.items()}
+    workdir = Workdir(replace(config, **settings), "pretrain")
+    assert (workdir.result() is not None) == same
+    workdir.begin(4)
+    # Killed now, a longer run is no finished one: its result was that of the shorter.
+    assert (Workdir(workdir.config, "pretrain").result() is not None) == same
+
+
+def test_epochs_beside_steps_change_no_length(config):
+    steps = replace(config, train_steps=8)
+    assert steps.training.length == replace(steps, train_epochs=9.0).training.length
+
+
+def test_who_is_not_the_chief_prints_nothing(config, monkeypatch, capsys):
+    monkeypatch.setattr(workdirs, "is_chief", lambda training: False)
+    with open_run(config, "pretrain"):
+        print("of a worker")
+    assert capsys.readouterr().out == ""
+    print("afterwards")
+    assert capsys.readouterr().out == "afterwards\n"
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"--seed=many\n", b"\0"])
 def test_damaged_settings_are_one_line(config, run, content):
     (run / "run.flags").write_bytes(content)

@@ -25,8 +25,8 @@ def fetching(*sources: Examples) -> Iterator[None]:
     except (tf.errors.OpError, UnicodeDecodeError) as error:
         if changed := [path for source in sources for path in source.changed()]:
             raise ConfigError(
-                f"{listed(changed)}: changed or gone since this run checked the folder of --dataset; put it back, or "
-                "leave it so: the same command checks the folder again and goes on"
+                f"{listed(changed)}: changed or gone since this run checked the folder of --dataset; put it back, "
+                "and the same command goes on; a training on the files as they are now needs another --workdir"
             ) from error
         if not isinstance(error, (tf.errors.DataLossError, tf.errors.NotFoundError)):
             raise

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import hashlib
+from collections.abc import Callable, Iterator
 from typing import Optional
 
+import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.config import DataConfig
@@ -12,7 +15,7 @@ from cpc_tf.data.sources import boxes_layout, check, coco_json, objects, tree, v
 from cpc_tf.data.sources.annotation import NO_OBJECTS, Annotated
 from cpc_tf.data.sources.boxes_layout import warn
 from cpc_tf.data.sources.folder import FolderSource
-from cpc_tf.data.sources.source import About, DetectionSource, Select, SplitError
+from cpc_tf.data.sources.source import About, DetectionSource, Objects, Select, SplitError
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
@@ -30,6 +33,8 @@ Trouble = Callable[[str], Optional[str]]
 class BoxesFolder(DetectionSource):
     """Images of a folder and their objects, shuffled over the whole list. See `DetectionSource`."""
 
+    marked = "boxes"
+
     def __init__(
         self,
         files: check.Checked,
@@ -42,6 +47,7 @@ class BoxesFolder(DetectionSource):
         # The label of a file is its index, by which its objects are found.
         self._files = FolderSource(files, range(len(names)))
         self._objects = {"name": tf.constant(names), **objects}
+        self._labels = np.array(class_names)[objects["labels"].values.numpy()]  # the names, also if a copy has others
 
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
         return self._with_objects(self._files.stream(seed, start, select))
@@ -49,9 +55,19 @@ class BoxesFolder(DetectionSource):
     def ordered(self) -> tf.data.Dataset:
         return self._with_objects(self._files.ordered())
 
-    def identity(self) -> bytes:
-        objects = tf.nest.flatten(self._objects, expand_composites=True)
-        return self._files.identity() + b"".join(tf.io.serialize_tensor(values).numpy() for values in objects)
+    def files(self) -> Iterator[tuple[str, int, str]]:
+        ends = self._objects["boxes"].row_splits.numpy().tolist()
+        boxes, difficult = (self._objects[name].values.numpy() for name in ("boxes", "difficult"))
+        for (name, size, _), start, end in zip(self._files.files(), ends, ends[1:]):
+            # Labels are names here: a class more changes the numbers of others.
+            own = [values[start:end].tolist() for values in (boxes, self._labels, difficult)]
+            yield name, size, hashlib.sha256(repr(own).encode()).hexdigest()[:8]
+
+    @functools.cached_property
+    def objects(self) -> Objects:
+        labels, difficult = (self._objects[name] for name in ("labels", "difficult"))
+        names = [name.decode() for name in self._objects["name"].numpy()]
+        return Objects(names, labels.value_rowids().numpy(), labels.values.numpy(), difficult.values.numpy())
 
     def changed(self) -> list[str]:
         return self._files.changed()

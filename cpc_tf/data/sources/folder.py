@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -44,8 +44,13 @@ class FolderSource(IndexedSource):
     def names(self) -> list[str]:
         return list(self._files.names)
 
-    def identity(self) -> bytes:
-        return "\n".join(self._files.names).encode() + self._files.stats[:, 0].tobytes() + self.labels().tobytes()
+    def files(self) -> Iterator[tuple[str, int, str]]:
+        labels, names = self.labels(), np.array([*self.class_names, ""], object)  # the last one is that of NO_LABEL
+        if self.several_labels:
+            marks = (";".join(names[:-1][row > 0]) for row in labels)
+        else:
+            marks = names[labels] if self.class_names else [""] * self.num_examples
+        yield from zip(self._files.names, self._files.stats[:, 0].tolist(), marks)
 
     def changed(self) -> list[str]:
         root, names, stats, _ = self._files

@@ -11,8 +11,7 @@ from cpc_tf.data.sources.source import DetectionSource, Select
 
 def image_names(source: DetectionSource) -> list[str]:
     """Returns the name of each image of a source, in order."""
-    names = source.ordered().map(lambda example: example["name"])
-    return [name.decode() for name in names.as_numpy_iterator()]
+    return source.objects.names
 
 
 class Named(DetectionSource):
@@ -23,8 +22,8 @@ class Named(DetectionSource):
 
     def __init__(self, source: DetectionSource, names: Sequence[str]):
         self.class_names, self.levels, self._source = source.class_names, source.levels, source
-        wanted = set(names)
-        self.num_examples = sum(name in wanted for name in image_names(source))
+        self.objects = source.objects.of({*names})
+        self.num_examples = len(self.objects.names)
         pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(names), tf.ones([len(names)], tf.int32))
         self._wanted = tf.lookup.StaticHashTable(pairs, 0)
 

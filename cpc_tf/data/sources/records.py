@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import copy
 import os
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -47,7 +48,7 @@ class Records(Examples):
         self._files = [piece.filename for piece in instructions]
         self._skips = np.array([piece.skip for piece in instructions], np.int64)
         self._takes = np.array([piece.take for piece in instructions], np.int64)
-        self._window, self._begin = window, 0
+        self._window, self._begin, self._info = window, 0, builder.info
         self._largest = int(self._takes.max())
         self.about = About("", {name: builder.info.splits[name].num_examples for name in builder.info.splits})
 
@@ -77,10 +78,15 @@ class Records(Examples):
         records = self._records(tf.range(len(self._files)), tf.constant(0, tf.int64), self.num_examples).enumerate()
         return records.map(self._parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
-    def identity(self) -> bytes:
+    @property
+    def edition(self) -> str:
+        return self._info.full_name
+
+    def files(self) -> Iterator[tuple[str, int, str]]:
         folders, names = zip(*(os.path.split(path) for path in self._files))
-        sizes = check_cache.stats(folders[0], list(names))[:, 0]
-        return "\n".join(names).encode() + b"".join(x.tobytes() for x in (sizes, self._skips, self._takes))
+        sizes = check_cache.stats(folders[0], list(names))[:, 0].tolist()
+        for name, size, skip, take in zip(names, sizes, self._skips.tolist(), self._takes.tolist()):
+            yield f"{name}[{skip}:{skip + take}]", size, ""
 
     def damaged(self) -> list[str]:
         def is_sound(path):

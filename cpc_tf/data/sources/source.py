@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
+import functools
 import hashlib
-from collections.abc import Mapping
-from typing import Callable, NamedTuple, Optional
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +18,7 @@ from cpc_tf.settings import ConfigError
 NO_LABEL = -1
 # More examples than any run sees; tf.data wants a number.
 FOREVER = tf.int64.max
+MOST_LISTED = 100_000  # files that an inventory lists: a few MB, of which a run keeps a part
 # Picks examples by their counter, before anything is read or parsed: int64 -> bool of the same shape, a scalar or [n].
 Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
 
@@ -57,6 +59,7 @@ class Examples(abc.ABC):
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
     about = About()
+    edition, marked = "", "label"  # see `inventory`
     levels: Levels | None = None  # how images of more than 8 bits are decoded, see `decode`
 
     @abc.abstractmethod
@@ -74,12 +77,32 @@ class Examples(abc.ABC):
 
     def described(self) -> str:
         """Returns counts and a digest, which other files, labels or names of classes would change."""
-        digest = hashlib.sha256(repr((self.class_names, self.levels)).encode() + self.identity()).hexdigest()[:8]
+        digest = hashlib.sha256(f"{self.inventory()['digest']} {self.levels}".encode()).hexdigest()[:8]
         return f"{self.num_examples:,} images, {len(self.class_names)} classes, digest {digest}"
 
-    def identity(self) -> bytes:
-        """Returns what tells its files and labels from others, as far as it is known without reading an image."""
-        return b""
+    def inventory(self) -> dict[str, Any]:
+        """Returns what is in the split, as far as it is known without reading an image, in types of JSON.
+
+        Returns:
+          edition: its name and version, of TensorFlow Datasets; else empty.
+          images: their number.
+          classes: their names, in order.
+          digest: a text that another file, size or mark, or a class more, would change.
+          marked: what the marks are: 'label' or 'boxes'.
+          files: {name: [bytes, mark]}; None of more than MOST_LISTED files.
+        """
+        about = {"edition": self.edition, "images": self.num_examples, "classes": list(self.class_names)}
+        digest, files = hashlib.sha256(repr(about).encode()), {}
+        for name, size, mark in self.files():
+            digest.update(f"{name}\n{size} {mark}\n".encode())
+            if len(files) <= MOST_LISTED:
+                files[name] = [size, mark]
+        listed = files if len(files) <= MOST_LISTED else None
+        return {**about, "digest": digest.hexdigest()[:32], "marked": self.marked, "files": listed}
+
+    def files(self) -> Iterator[tuple[str, int, str]]:
+        """Yields name, bytes and mark of each file: its label or a digest of its boxes; '' if it has none."""
+        yield from ()
 
     def share(self, host: int, hosts: int) -> Examples | None:
         """Returns what only this one of several hosts reads in its epochs; None if all hosts go through all examples.
@@ -160,6 +183,23 @@ class IndexedSource(Source):
         )
 
 
+class Objects(NamedTuple):
+    """Which objects the images of a source have, in the order of `ordered`."""
+
+    names: list[str]  # of the images
+    images: np.ndarray  # int64 [objects], ascending: the place of its image in `names`
+    labels: np.ndarray  # int64 [objects]
+    difficult: np.ndarray  # bool [objects]
+
+    def of(self, names: Collection[str]) -> Objects:
+        """Returns the images that have one of some names, and their objects."""
+        wanted = np.array([name in names for name in self.names], bool)
+        own = wanted[self.images]
+        images = (np.cumsum(wanted) - 1)[self.images[own]]
+        kept = [name for name, is_wanted in zip(self.names, wanted) if is_wanted]
+        return Objects(kept, images, self.labels[own], self.difficult[own])
+
+
 class DetectionSource(Examples):
     """A dataset of encoded images with objects in them.
 
@@ -172,3 +212,11 @@ class DetectionSource(Examples):
       labels: int64 [n], indices of class_names.
       difficult: bool [n], VOC's mark of objects that need not be found.
     """
+
+    @functools.cached_property
+    def objects(self) -> Objects:
+        """Which objects its images have; the first use may read all examples, without decoding an image."""
+        examples = self.ordered().map(lambda example: [example[name] for name in ("name", "labels", "difficult")])
+        names, labels, difficult = zip(*examples.as_numpy_iterator())
+        images = np.repeat(np.arange(len(names)), [len(own) for own in labels])
+        return Objects([name.decode() for name in names], images, np.concatenate(labels), np.concatenate(difficult))

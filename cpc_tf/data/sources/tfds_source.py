@@ -17,6 +17,7 @@ from cpc_tf.data.sources.records import Records
 from cpc_tf.data.sources.source import NO_LABEL, DetectionSource, IndexedSource, Source
 from cpc_tf.settings import ConfigError
 
+_UNLABELLED = ("unlabelled", "unlabeled")  # how names of splits without labels begin
 _MOST_COUNTED = 1 << 30  # bytes of records that are read to count labels: seconds
 
 
@@ -31,7 +32,10 @@ class TfdsSource(Records, Source):
         if self._features[self._image].np_dtype == np.uint16:
             self.levels = levels.of_records(sixteen_bit, builder.name, self._some(builder), self.num_examples)
         # TFDS gives all splits the same features: unlabelled ones carry label -1, here as in stl10.
-        labelled = "label" in self._features and not split.startswith(("unlabelled", "unlabeled"))
+        bare = next((part for part in map(str.strip, split.split("+")) if part.startswith(_UNLABELLED)), "")
+        if bare:
+            self.about = self.about._replace(unlabelled=f"{bare} is a usual name for images without labels")
+        labelled = "label" in self._features and not bare
         self.class_names = tuple(self._features["label"].names) if labelled else ()
 
     def names(self) -> list[str]:

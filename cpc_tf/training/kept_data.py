@@ -1,0 +1,141 @@
+"""A run keeps its data: all its processes have the same, and a resume finds those that it began with."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import tensorflow as tf
+from absl import logging
+
+from cpc_tf.files import reason
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import escaped, listed
+from cpc_tf.training.agreement import agree
+from cpc_tf.training.workdir import Workdir
+
+FILE = "data.json.gz"  # in the directory of a run: {flag: inventory}
+_NAMED = 3  # files that a message names of each kind of change
+Inventory = Mapping[str, Any]  # as `Examples.inventory` describes it
+
+
+class Data(Protocol):
+    """What is asked of a source of examples, see `Examples`."""
+
+    levels: tuple[float, float] | None
+
+    def described(self) -> str: ...
+
+    def inventory(self) -> dict[str, Any]: ...
+
+
+def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mapping[str, Data | None]) -> None:
+    """Records the data of a run before it begins; later it compares them with the record.
+
+    A run without a record, of an earlier version, goes on and has one from then on. So has a split that is new to it.
+
+    Args:
+      workdir: of the run.
+      strategy: of the run.
+      splits: {flag: what its split holds, if there is one}. The first one tells the levels of pictures of 16 bits.
+
+    Raises:
+      ConfigError: the processes of the run have different data, or it began with others.
+    """
+    agree(strategy, lambda: {f"--{flag}": data.described() if data else "none" for flag, data in splits.items()})
+    workdir.keep_levels(next(data.levels for data in splits.values() if data))
+    now = {f"--{flag}": data.inventory() for flag, data in splits.items() if data}
+    before = _recorded(workdir) if workdir.has_begun else {}
+    if changes := differences(before, now):
+        state = "holds a finished run, which began" if workdir.is_finished else "holds a run that began"
+        raise ConfigError(
+            f"--workdir={workdir.path}: {state} with other data: {'; '.join(changes)}; put the data back as they were, "
+            "or take another --workdir for the data as they are now"
+        )
+    if {**before, **now} != before:
+        content = json.dumps({**before, **now}).encode()
+        workdir.write_with_run(FILE, gzip.compress(content, mtime=0))
+
+
+def _recorded(workdir: Workdir) -> dict[str, Inventory]:
+    path = workdir.file(FILE)
+    if not tf.io.gfile.exists(path):
+        return {}
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            found = json.loads(gzip.decompress(file.read()))
+    except (OSError, tf.errors.OpError, EOFError, zlib.error, ValueError) as error:
+        logging.warning("%s: is damaged (%s): whether the data have changed is not known", path, reason(error))
+        return {}
+    return found
+
+
+def differences(before: Mapping[str, Inventory], now: Mapping[str, Inventory]) -> list[str]:
+    """Returns what has changed in the splits that both have, in words; empty if nothing has.
+
+    Args:
+      before, now: {flag: inventory}.
+    """
+    pairs = {flag: (before[flag], now[flag]) for flag in now if flag in before}
+    if all(one["digest"] == other["digest"] for one, other in pairs.values()):
+        return []
+    found = []
+    for flag, (one, other) in pairs.items():
+        if one["edition"] != other["edition"]:
+            found.append(f"{flag} is of {escaped(other['edition'])}, not of {escaped(one['edition'])}")
+    olds, news = ({name for pair in pairs.values() for name in pair[at]["classes"]} for at in (0, 1))
+    found += [*_change("class", news - olds, "added"), *_change("class", olds - news, "removed")]
+    if all(each["files"] is not None for pair in pairs.values() for each in pair):
+        found += _changed_files(pairs)
+    else:
+        counts = {flag: [f"{each['images']:,}" for each in pair] for flag, pair in pairs.items()}
+        found += [f"{flag} has {new} images, not {old}" for flag, (old, new) in counts.items() if old != new]
+    changed = [flag for flag, (one, other) in pairs.items() if one["digest"] != other["digest"]]
+    return found or [f"{listed(changed)}: files, their sizes, labels or the order of classes"]
+
+
+def _changed_files(pairs: Mapping[str, tuple[Inventory, Inventory]]) -> list[str]:
+    """Describes the changes in all splits together: a picture more may move others from one to the other."""
+    olds, news = (_placed({flag: pair[at]["files"] for flag, pair in pairs.items()}) for at in (0, 1))
+    both = [name for name in olds if name in news]
+    (marked,) = {pair[1]["marked"] for pair in pairs.values()}
+    relabelled = {name: (olds[name][2], news[name][2]) for name in both if olds[name][2] != news[name][2]}
+    if marked == "boxes":
+        changed = _change("image", relabelled, "given other boxes")
+    else:
+        told = [f"{name} ({old or 'none'}, now {new or 'none'})" for name, (old, new) in relabelled.items()]
+        changed = _change("label", told, "changed")
+    moved = {name: (olds[name][0], news[name][0]) for name in both if olds[name][0] != news[name][0]}
+    moves = [f"{name} ({' and '.join(old)}, now {' and '.join(new)})" for name, (old, new) in moved.items()]
+    sizes = {name: (olds[name][1], news[name][1]) for name in both if olds[name][1] != news[name][1]}
+    resized = [f"{name} ({old:,} bytes, now {new:,})" for name, (old, new) in sizes.items()]
+    return [
+        *_change("file", news.keys() - olds.keys(), "added"),
+        *_change("file", olds.keys() - news.keys(), "removed"),
+        *_change("file", resized, "changed"),
+        *changed,
+        *_change("file", moves, "moved to another split"),
+    ]
+
+
+def _placed(splits: Mapping[str, Mapping[str, Sequence]]) -> dict[str, tuple[list[str], int, str]]:
+    """Returns {file: (flags of its splits, bytes, mark)}; a split without labels does not hide those of another."""
+    found = {}
+    for flag, files in splits.items():
+        for name, (size, mark) in files.items():
+            flags, _, known = found.get(name, ([], 0, ""))
+            found[name] = ([*flags, flag], size, mark or known)
+    return found
+
+
+def _change(noun: str, names: Sequence[str] | set[str], change: str) -> list[str]:
+    """Returns '2 files were added: a.jpg, b.jpg', in a list that is empty without names."""
+    if not names:
+        return []
+    some, several = sorted(names)[:_NAMED], len(names) > 1
+    plural = f"{noun}{'es' if noun.endswith('s') else 's'} were" if several else f"{noun} was"
+    more = f" and {len(names) - len(some)} more" if len(names) > len(some) else ""
+    return [f"{len(names)} {plural} {change}: {listed(some)}{more}"]
