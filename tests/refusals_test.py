@@ -79,7 +79,11 @@ TABLE = [
     ("pretrain", "--preset=photos", "^--preset=photos: no such preset; did you mean .*photos/pretrain"),
     ("export", "--preset=photos/pretrain", "^Unknown command line flag"),
     # ---- data: folders, tables of labels, splits, records
-    ("pretrain", "--dataset=folder:", r"^--dataset=folder:: name a dataset"),
+    ("pretrain", "--dataset=", r"^--dataset=: name a dataset"),
+    *(
+        (command, f"--dataset={kind}:", f"^--dataset={kind}:: name a path, e.g. --dataset={kind}:PATH")
+        for command, kind in (("pretrain", "folder"), ("detect", "voc"), ("detect", "coco"), ("detect", "yolo"))
+    ),
     ("pretrain", "--dataset=folder:nowhere", r"^--dataset=folder:nowhere: no such folder"),
     ("pretrain", "--dataset=voc:/nowhere", r"^--dataset=voc:/nowhere: no such folder"),
     ("pretrain", "--dataset=photo", "^--dataset=photo: no such dataset"),
@@ -201,7 +205,13 @@ TABLE = [
         f"{DETECT} --region_head=encoder --backbone_endpoint=feature_map",
         r"nothing is known to follow --backbone_endpoint=feature_map in --encoder=random",
     ),
-    ("detect", "--anchor_sizes=", r"^--anchor_sizes=: must be numbers with commas"),
+    ("detect", "--anchor_ratios=", r"^--anchor_ratios=: must be numbers with commas"),
+    ("detect", "--area_scale=1e-5", "^--area_scale=1e-05: must be at least 0.0001, or 0"),
+    (
+        "detect",
+        "--area_scale=2",
+        r"^--area_scale=2: images of 900000 px .*; 1 is 450000 px, at most 1.42 fits, and 0 t",
+    ),
     ("detect", "--anchor_ratios=1,0", r"^--anchor_ratios=1,0: must be numbers with commas .*, each at least 0.001"),
     ("detect", "--rate_drops=2", r"^--rate_drops=2: must be numbers with commas between them, each at most 0.9999"),
     ("detect", f"{DETECT} --area_scale=9", r"^--area_scale=9: images of \d+ px are more than the "),
@@ -222,6 +232,11 @@ TABLE = [
     ("predict", "--pictures=PICTURES --output=-", "^--model= is empty"),
     ("predict", "--model=MODULE --output=-", "^--pictures= is empty"),
     ("predict", "--model=MODULE --pictures=PICTURES --output=p.xlsx", "^--output=p.xlsx: must end with"),
+    (
+        "predict",
+        "--output=boxes.csv --coco_ids=a.json",
+        "^--coco_ids=a.json: goes with .*, not --output=boxes.csv",
+    ),
     ("predict", "--model=/nowhere --pictures=PICTURES --output=-", "^--model=/nowhere: there is no such directory"),
     ("predict", "--model=EMPTY --pictures=PICTURES --output=-", "^--model=EMPTY: has no classifier.json or"),
     ("predict", "--model=MODULE --pictures=PICTURES --output=-", "^--model=MODULE: holds an encoder, .*cpc_tf.embed"),

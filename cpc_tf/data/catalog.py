@@ -62,32 +62,48 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
 def open_detection_source(
     data: DataConfig, split: str, split_flag: str = "split", negatives_without_xml: bool = False
 ) -> DetectionSource:
-    """Opens a dataset with boxes, which is prepared if needed.
+    """Opens one split of a dataset with boxes. See `open_detection_sources`."""
+    return open_detection_sources(data, {split_flag: split}, negatives_without_xml)[0]
+
+
+def open_detection_sources(
+    data: DataConfig, splits: Mapping[str, str], negatives_without_xml: bool = False
+) -> list[DetectionSource]:
+    """Opens splits of a dataset with boxes, which is prepared if needed.
 
     Args:
       data: its `dataset` is 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012',
         'voc:PATH', 'coco:PATH' or 'yolo:PATH'.
-      split: TFDS syntax such as 'train+validation'; of folders the name of a list or a folder.
-      split_flag: the flag that `split` came from.
+      splits: {flag: split}; TFDS syntax such as 'train+validation', of folders also usual names of splits. If one of
+        them is `test` and a folder has none, it is held out of the others.
       negatives_without_xml: whether images of 'voc:PATH' without an annotation are images without objects.
 
     Raises:
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
     kind, colon, _ = data.dataset.partition(":")
+    folder = boxes_folder.read(data) if kind in boxes_folder.READERS and colon else None
+    builder = None if folder else _detection_builder(data)
+    sources = []
+    for flag, split in splits.items():
+        with _naming(flag):
+            if folder:
+                sources.append(boxes_folder.open_boxes(data, folder, split, splits.values(), negatives_without_xml))
+            else:
+                sources.append(tfds_source.VocRecords(builder, split, data.shuffle_window))
+    return sources
+
+
+def _detection_builder(data):
+    """Returns the builder of a dataset with boxes that is no folder."""
     name, _, count = data.dataset.partition("/")
-    with _naming(split_flag):
-        if kind in boxes_folder.READERS and colon:
-            return boxes_folder.open_boxes(data, split, negatives_without_xml)
-        if name == "collages":
-            number = _number(data, count, "images to train on", "collages/1000") or collages.TRAIN
-            builder = _embedded(collages.Collages, collages.config(number), data)
-        elif name == "voc":
-            builder = tfds_builder.find(data.dataset, data.data_dir)
-        else:
-            known = "collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
-            raise ConfigError(f"--dataset={data.dataset}: has no known boxes; try {known}")
-        return tfds_source.VocRecords(builder, split, data.shuffle_window)
+    if name == "collages":
+        number = _number(data, count, "images to train on", "collages/1000") or collages.TRAIN
+        return _embedded(collages.Collages, collages.config(number), data)
+    if name == "voc":
+        return tfds_builder.find(data.dataset, data.data_dir)
+    known = "collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
+    raise ConfigError(f"--dataset={data.dataset}: has no known boxes; try {known}")
 
 
 def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:

@@ -60,10 +60,10 @@ class DataConfig(Settings):
     )
 
     def check(self):
-        if not self.dataset or self.dataset == "folder:":
-            raise ConfigError(
-                f"--dataset={self.dataset}: name a dataset, e.g. --dataset=photos or --dataset=folder:PATH"
-            )
+        kind, colon, path = self.dataset.partition(":")
+        if not kind or (colon and not path):
+            example = f"--dataset={kind}:PATH" if kind else "--dataset=photos or --dataset=folder:PATH"
+            raise ConfigError(f"--dataset={self.dataset}: name a {'path' if kind else 'dataset'}, e.g. {example}")
 
     @property
     def origin(self) -> str:
@@ -240,6 +240,7 @@ class ImageConfig(Settings):
             )
 
 
+_SMALLEST_SCALE = 1e-4
 area = functools.partial(constant, unit="px", minimum=1, maximum=10_000**2)
 
 
@@ -253,9 +254,10 @@ class CanvasConfig(Settings):
     largest_area: int = area(450_000, "Largest area of a training image, before --area_scale")
     test_area: int = area(300_000, "Area of a test image, before --area_scale")
     area_scale: float = setting(
-        1.0,
-        "Factor on the areas of images as shown: 150,000 to 450,000 px, in the test 300,000 px",
-        minimum=1e-4,
+        0.0,
+        "Factor on the areas of images as shown: 150,000 to 450,000 px, in the test 300,000 px; 0: as large as your "
+        "pictures fit on the canvas",
+        minimum=0,
         maximum=1e4,
     )
     canvas_mirror: bool = setting(True, "Mirror half of the training images left to right, with their boxes")
@@ -272,10 +274,14 @@ class CanvasConfig(Settings):
     def check(self):
         if self.smallest_area > self.largest_area:
             raise ConfigError(f"smallest_area={self.smallest_area}: above largest_area={self.largest_area}")
+        if 0 < self.area_scale < _SMALLEST_SCALE:
+            raise ConfigError(f"--area_scale={self.area_scale:g}: must be at least {_SMALLEST_SCALE:g}, or 0")
         for name in ("largest_area", "test_area"):
             area = getattr(self, name) * self.area_scale
             if area > self.canvas_height * self.canvas_width:
+                most = self.canvas_height * self.canvas_width / getattr(self, name)
                 raise ConfigError(
                     f"--area_scale={self.area_scale:g}: images of {area:.0f} px are more than the "
-                    f"{self.canvas_height} x {self.canvas_width} px of --canvas_height and --canvas_width"
+                    f"{self.canvas_height} x {self.canvas_width} px of --canvas_height and --canvas_width; 1 is "
+                    f"{getattr(self, name)} px, at most {most:.3g} fits, and 0 takes what fits your pictures"
                 )

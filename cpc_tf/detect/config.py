@@ -51,8 +51,8 @@ class AnchorConfig(Settings):
     """The anchors of each cell of the feature map."""
 
     anchor_sizes: str = setting(
-        "32,64,128,256,512",
-        "Square roots of the areas of the anchors",
+        "",
+        "Square roots of the areas of the anchors; empty: those that fit the sizes of your objects as shown",
         unit="px",
         listed=float,
         above=0,
@@ -63,9 +63,8 @@ class AnchorConfig(Settings):
     )
 
     def check(self):
-        for name in ("anchor_sizes", "anchor_ratios"):
-            if not self.numbers(name):
-                raise ConfigError(f"--{name}=: must be numbers with commas between them, at least one")
+        if not self.numbers("anchor_ratios"):
+            raise ConfigError("--anchor_ratios=: must be numbers with commas between them, at least one")
 
 
 regions = functools.partial(count, maximum=10**7)  # per image

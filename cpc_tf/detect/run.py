@@ -14,12 +14,13 @@ from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources import classes, summary
+from cpc_tf.data.sources.boxes_folder import BoxesFolder
 from cpc_tf.data.sources.source import DetectionSource
-from cpc_tf.detect import pictures, scoring
+from cpc_tf.detect import pictures, scoring, shown
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
-from cpc_tf.detect.trainee import CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
-from cpc_tf.files import read_text
+from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
+from cpc_tf.files import read_text, to_json
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.workdir import Workdir, open_run
@@ -33,6 +34,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
+    config = shown.as_begun(config)
     with open_run(config, "detect") as (workdir, strategy):
         data = open_pair(config)
         keep_data(workdir, strategy, {"split": data[0], "test_split": data[1]})
@@ -58,13 +60,17 @@ def _run(
 ) -> dict[str, Any]:
     """Trains, tests and writes what a run leaves; returns the content of result.json."""
     training, names = config.training, source.class_names
-    print(lines, flush=True)
+    config, line = shown.fitted(config, source.sizes())
+    workdir.config = config  # so that run.flags has what was derived: a resumed run keeps it
+    print(f"{lines}\n  {line}", flush=True)
     length, held_out = lengths(config, source.num_examples), config.phases.held_out
     parts = divided(source, held_out, training.seed) if length.first and held_out else None
     phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
     encoder = phases.model.backbone
     warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
     workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
+    if source.category_ids:
+        workdir.write(CATEGORY_IDS, to_json(dict(source.category_ids)))
     with fetching(source, test_source):
         tested, told = _train(phases, workdir, source, test_source, length, parts)
         if workdir.chief:
@@ -164,22 +170,30 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
     """
     data = config.data
     splits = {"split": data.split, "test_split": config.scoring.test_split}
-    sources, counts = [], []
-    for flag, split in splits.items():
-        sources.append(catalog.open_detection_source(data, split, flag, config.negatives_without_xml))
-        counts.append(scoring.objects_of_classes(sources[-1]))  # [2, classes]
-        if not counts[-1][0].any():
+    sources = catalog.open_detection_sources(data, splits, config.negatives_without_xml)
+    counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
+    for (flag, split), found in zip(splits.items(), counts):
+        if not found[0].any():
             raise ConfigError(f"--{flag}={split}: no object there in --dataset={data.dataset} but difficult ones")
+    both = _in_both(*sources)
     sources, counts, lines = _with_the_same_classes(config, sources, counts)
     (easy, difficult), (test_easy, _) = counts
     # Difficult objects are learned from, but need not be found.
     of_class = [dict(zip(sources[0].class_names, found.tolist())) for found in (easy + difficult, test_easy)]
-    lines += classes.compare(*of_class, *splits.values(), "objects")
+    lines += both + classes.compare(*of_class, *splits.values(), "objects")
     used = [
         summary.Used(flag, split, source.about, source.num_examples, found, "objects")
         for (flag, split), source, found in zip(splits.items(), sources, of_class)
     ]
     return *sources, int(easy.sum()), int(test_easy.sum()), summary.summary(data.flag, used, lines)
+
+
+def _in_both(source, test_source):
+    """Returns a line on images of folders that are learned as well as tested."""
+    if not (isinstance(source, BoxesFolder) and isinstance(test_source, BoxesFolder)):
+        return []
+    both = {*source.names()} & {*test_source.names()}
+    return [f"{len(both)} test images are learned, too: the average precision on them says little"] if both else []
 
 
 def _with_the_same_classes(config, sources, counts):

@@ -19,6 +19,7 @@ from cpc_tf.training.trainee import Rows, Trainee
 # Phases; each has a folder of its name in the run's, but for a run that has one.
 WHOLE, FROZEN, FINE_TUNED = "", "frozen", "fine-tuned"
 CLASS_NAMES = "class_names.json"  # file of a run: the names of its classes, a JSON list
+CATEGORY_IDS = "category_ids.json"  # file of a run on COCO's JSON: {class: its id there}
 LOSSES = ("loss", "rpn_class", "rpn_box", "region_class", "region_box")
 
 

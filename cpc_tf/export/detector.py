@@ -12,7 +12,7 @@ from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.views import canvas
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.detect.trainee import CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
+from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
 from cpc_tf.encoders.card import module_name
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, or_black
@@ -88,8 +88,10 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         model = build_detector(replace(run, precision="float32", recompute=False, xla="off"), len(names))
     step = read_checkpoint(os.path.join(workdir, phase), step, lambda path: restore(path, model=model))
     levels = os.path.join(workdir, "levels.json")  # of the run's pictures of more than 8 bits
+    ids = os.path.join(workdir, CATEGORY_IDS)
     card = {
         "class_names": names,
+        "category_ids": read_json(ids) if tf.io.gfile.exists(ids) else {},
         "levels": read_json(levels)["levels"] if tf.io.gfile.exists(levels) else None,
         "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
         "canvas": flatten(run.canvas),

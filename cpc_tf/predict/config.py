@@ -26,6 +26,10 @@ class PredictConfig(Settings):
     sheet: str = setting("", "PNG to draw with at most 60 pictures and what was predicted, the least sure first")
     drawn: str = setting("", "Folder for all pictures with their boxes drawn, of a detector")
     least_score: float = fraction(0.5, "Least score of a detector's boxes")
+    drawn_score: float = fraction(0.5, "Least score of the boxes that --drawn and --sheet show")
+    coco_ids: str = setting(
+        "", "COCO JSON of the pictures, whose ids of images and categories --output=FILE.json takes, for loadRes"
+    )
     batch_size: int = count(
         0,
         "Pictures predicted at a time; 0: 32 by a classifier, 8 by a detector",
@@ -39,6 +43,8 @@ class PredictConfig(Settings):
             raise ConfigError(
                 f"--output={self.output}: must end with {CSV}, {JSON_LINES} or {COCO}, or be a folder or -"
             )
+        if self.coco_ids and self.format != COCO:
+            raise ConfigError(f"--coco_ids={self.coco_ids}: goes with --output=FILE{COCO}, not --output={self.output}")
 
     @property
     def format(self) -> str:

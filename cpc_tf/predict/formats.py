@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 
 from cpc_tf.files import to_json, write_file
+from cpc_tf.predict.coco_ids import Ids
 from cpc_tf.predict.config import COCO, JSON_LINES
 from cpc_tf.predict.models import BEST, Model
 from cpc_tf.predict.records import Detected, Record, to_line
@@ -14,12 +15,12 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines
 
 
-def write(path: str, form: str, records: Sequence[Record], model: Model) -> None:
-    """Writes all records in a format of `PredictConfig.format`. Raises NotWritten."""
+def write(path: str, form: str, records: Sequence[Record], model: Model, ids: Ids | None) -> None:
+    """Writes all records in a format of `PredictConfig.format`; COCO's needs `ids`. Raises NotWritten."""
     if form == JSON_LINES:
         write_file(path, "".join(map(to_line, records)))
     elif form == COCO:
-        write_file(path, coco(records, model.class_names))
+        write_file(path, coco(records, ids))
     elif form:
         write_file(path, csv_lines([columns(model), *(row for record in records for row in rows(record, model))]))
     else:
@@ -53,27 +54,33 @@ def rows(record: Record, model: Model) -> Iterator[list[str]]:
     yield [record.file, *cells, *[""] * (len(columns(model)) - 2 - len(cells)), record.error]
 
 
-def coco(records: Sequence[Detected], class_names: Sequence[str]) -> str:
-    """Returns COCO's JSON: images, categories, and boxes as annotations with a score. All ids count from 1.
+def coco(records: Sequence[Detected], ids: Ids) -> str:
+    """Returns COCO's JSON: images, categories, and boxes as annotations with a score, which count from 1.
 
-    `pycocotools.coco.COCO(file)` reads it; `loadRes` of the true boxes takes the annotations alone.
+    `pycocotools.coco.COCO(file)` reads it; `loadRes` of the true boxes takes the annotations, if the ids are theirs.
+
+    Args:
+      records: of all pictures.
+      ids: of these pictures and of the classes.
     """
-    ids = {name: number for number, name in enumerate(class_names, 1)}
     images, annotations = [], []
-    for number, record in enumerate(records, 1):
+    for number, record in zip(ids.images, records):
         if record.error:
             continue
         images.append({"id": number, "file_name": record.file, "height": record.height, "width": record.width})
         for label, score, ymin, xmin, ymax, xmax in record.boxes:
             box = [xmin, ymin, xmax - xmin, ymax - ymin]
-            known = {"id": len(annotations) + 1, "image_id": number, "category_id": ids[label], "iscrowd": 0}
+            known = {"id": len(annotations) + 1, "image_id": number, "category_id": ids.categories[label], "iscrowd": 0}
             annotations.append({**known, "bbox": box, "area": box[2] * box[3], "score": score})
-    categories = [{"id": number, "name": name} for name, number in ids.items()]
+    categories = [{"id": number, "name": name} for name, number in ids.categories.items()]
     return to_json({"images": images, "categories": categories, "annotations": annotations})
 
 
 def voc(record: Detected) -> str:
-    """Returns VOC's XML of a picture: its pixels count from 1, the last one belongs to a box."""
+    """Returns VOC's XML of a picture: its pixels count from 1, the last one belongs to a box.
+
+    Many readers take whole numbers only, and the elements of an object by their places: the score comes last.
+    """
     root = ET.Element("annotation")
     ET.SubElement(root, "filename").text = os.path.basename(record.file)
     size = ET.SubElement(root, "size")
@@ -81,13 +88,21 @@ def voc(record: Detected) -> str:
         ET.SubElement(size, name).text = str(value)
     for label, score, ymin, xmin, ymax, xmax in record.boxes:
         thing = ET.SubElement(root, "object")
-        ET.SubElement(thing, "name").text = label
-        ET.SubElement(thing, "score").text = f"{score:.4f}"
+        for name, text in {"name": label, "pose": "Unspecified", "truncated": "0", "difficult": "0"}.items():
+            ET.SubElement(thing, name).text = text
+        (left, right), (top, bottom) = _pixels(xmin, xmax, record.width), _pixels(ymin, ymax, record.height)
         box = ET.SubElement(thing, "bndbox")
-        for name, value in {"xmin": xmin + 1, "ymin": ymin + 1, "xmax": xmax, "ymax": ymax}.items():
-            ET.SubElement(box, name).text = f"{value:.1f}"
+        for name, value in {"xmin": left, "ymin": top, "xmax": right, "ymax": bottom}.items():
+            ET.SubElement(box, name).text = str(value)
+        ET.SubElement(thing, "score").text = f"{score:.4f}"
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _pixels(low: float, high: float, side: int) -> tuple[int, int]:
+    """Returns the first and the last pixel, from 1, between two edges; two different ones, or readers see no area."""
+    first = max(1, min(round(low) + 1, side - 1))
+    return first, max(first + 1, min(round(high), side))
 
 
 def place(folder: str, name: str, ending: str) -> str:

@@ -74,6 +74,7 @@ class Detector:
         self.levels = _levels(card)
         self._module, self._least_score = module, tf.constant(least_score, tf.float32)
         self.class_names = [name.decode() for name in module.class_names().numpy()]
+        self.category_ids: dict[str, int] = card.get("category_ids") or {}  # of the COCO JSON it learned from
 
     def predict(self, files: Pictures, batch_size: int, start: int = 0) -> Iterator[Step]:
         """Yields what is found in the pictures from `start` on, in order; those of one size are a batch."""

@@ -60,6 +60,10 @@ class Detected(NamedTuple):
     boxes: tuple[Box, ...] = ()
     error: str = ""
 
+    def above(self, least_score: float) -> Detected:
+        """The same without the boxes of a lower score."""
+        return self._replace(boxes=tuple(box for box in self.boxes if box.score >= least_score))
+
     @property
     def confidence(self) -> float:
         """The score of the best box; 0 without one."""

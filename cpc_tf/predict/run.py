@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from cpc_tf import pictures
 from cpc_tf.files import write_file
 from cpc_tf.pictures import Pictures
-from cpc_tf.predict import drawing, formats, part
+from cpc_tf.predict import coco_ids, drawing, formats, part
 from cpc_tf.predict.config import COCO, STDOUT, PredictConfig
 from cpc_tf.predict.models import Model, fingerprint, open_model
-from cpc_tf.predict.records import Record
+from cpc_tf.predict.records import Detected, Record
 from cpc_tf.progress import Progress, duration
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, listed
@@ -50,6 +50,7 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
     files = pictures.find(config.pictures)
     model = open_model(config.model, config.least_score)
     _check(config, model, files)
+    ids = coco_ids.read(config.coco_ids, files.names, model) if config.format == COCO else None
     with _unfinished(config, files) as unfinished:
         records = [*unfinished.records] if unfinished else []
         if records:
@@ -63,9 +64,9 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
             elif config.output == STDOUT:
                 _print([row for record in new for row in formats.rows(record, model)])
         if unfinished:
-            formats.write(config.output, config.format, records, model)
+            formats.write(config.output, config.format, records, model, ids)
         if config.sheet:
-            write_file(config.sheet, _sheet(files, records, model))
+            write_file(config.sheet, _sheet(files, _drawn(records, config), model))
         if unfinished:
             os.remove(unfinished.path)
     broken = [f"{record.file} ({record.error})" for record in records if record.error]
@@ -96,7 +97,8 @@ def _unfinished(config: PredictConfig, files: Pictures) -> Iterator[part.Part | 
     names = hashlib.sha256(b"\0".join(files.paths)).hexdigest()
     about = {
         **{"--model": fingerprint(config.model), "--pictures": names, "--least_score": config.least_score},
-        "--drawn": config.drawn,  # those that are done are not drawn again
+        # Those that are done are not drawn again.
+        **{"--drawn": config.drawn, "--drawn_score": config.drawn_score if config.drawn else None},
     }
     with part.opened(config.output, about) as found:
         yield found
@@ -109,7 +111,7 @@ def _predicted(config: PredictConfig, model: Model, files: Pictures, start: int,
     for batch, records, images in model.predict(files, config.batch_size or model.usual_batch, start):
         if config.drawn:
             for index, image in zip(batch.indices.tolist(), images):
-                record = records[index - batch.start]
+                (record,) = _drawn([records[index - batch.start]], config)
                 drawn = drawing.jpeg(drawing.boxes_on(image, record.boxes, styles))
                 write_file(formats.place(config.drawn, record.file, ".jpg"), drawn)
         yield records
@@ -122,6 +124,11 @@ def _predicted(config: PredictConfig, model: Model, files: Pictures, start: int,
     if len(files) > start:
         rate = f", {progress.rate:.1f} pictures/s" if progress.rate else ""
         tell(f"{len(files) - start} pictures in {duration(progress.seconds)}{rate}")
+
+
+def _drawn(records: list[Record], config: PredictConfig) -> list[Record]:
+    """Returns records with the boxes that drawings show."""
+    return [record.above(config.drawn_score) if isinstance(record, Detected) else record for record in records]
 
 
 def _sheet(files: Pictures, records: list[Record], model: Model) -> bytes:

@@ -27,7 +27,7 @@ def test_folders(tmp_path, cache):
     root = samples.write_boxes(tmp_path / "with:colon")
     for source, kind in (
         (images(f"folder:{root}", cache), FolderSource),
-        (images(f"voc:{root}", cache), FolderSource),
+        (images(f"voc:{root}", cache, "train+test"), FolderSource),
         (boxes(f"voc:{root}", cache), BoxesFolder),
     ):
         assert isinstance(source, kind)

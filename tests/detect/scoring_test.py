@@ -14,7 +14,9 @@ from cpc_tf.training.strategy import make_strategy
 from tests.data.samples import RECTANGLES, Images, encode, rectangle
 from tests.detect.samples import found, truth
 
-CANVAS = CanvasConfig(canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500)
+CANVAS = CanvasConfig(
+    area_scale=1, canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500
+)
 NOTHING = encode(np.zeros([50, 30, 3], np.uint8)), [], [], []
 CROWDED = (
     encode(np.zeros([40, 60, 3], np.uint8)),

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import types
+import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from PIL import Image
 
 import cpc_tf
 from cpc_tf.data.sources import voc_xml
-from cpc_tf.predict import drawing, formats
+from cpc_tf.predict import coco_ids, drawing, formats
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.records import Box, Detected
 from cpc_tf.predict.run import predict
@@ -94,6 +96,50 @@ def test_coco(model, folder, tmp_path):
     }
 
 
+TRUE = {
+    "categories": [{"id": 44, "name": "bar"}, {"id": 3, "name": "square"}, {"id": 9, "name": "other"}],
+    "images": [
+        {"id": 101 + n, "file_name": f"{'x/' * (n % 2)}{name}"} for n, name in enumerate(("2.png", "1.png", "0.png"))
+    ],
+}
+
+
+def test_ids_of_true_boxes(tmp_path):
+    """So that loadRes, which compares the ids of images, takes the annotations."""
+    path = tmp_path / "true.json"
+    path.write_text(json.dumps(TRUE))
+    model = types.SimpleNamespace(class_names=["square", "bar"], category_ids={})
+    ids = coco_ids.read(str(path), ["0.png", "1.png"], model)
+    assert ids == ([103, 102], {"square": 3, "bar": 44})
+    records = [Detected("0.png", 9, 9), Detected("1.png", 9, 9, (Box("bar", 0.9, 1, 2, 3, 4),))]
+    (one,) = json.loads(formats.coco(records, ids))["annotations"]
+    assert (one["image_id"], one["category_id"]) == (102, 44)
+    for files, said in (
+        (["9.png"], "1 of 1 pictures are not among its images: 9.png"),
+        (["1.png", "y/1.png"], "several"),
+    ):
+        with pytest.raises(ConfigError, match=f"^--coco_ids=.*true.json: {said}"):
+            coco_ids.read(str(path), files, model)
+    with pytest.raises(ConfigError, match="has bar, square, other, but no category cat of the model"):
+        coco_ids.read(str(path), ["0.png"], types.SimpleNamespace(class_names=["cat"]))
+
+
+def test_categories_of_a_model_from_coco_keep_their_ids():
+    model = types.SimpleNamespace(class_names=["square", "bar", "new"], category_ids={"bar": 44, "square": 1})
+    assert coco_ids.read("", ["a", "b"], model) == ([1, 2], {"square": 1, "bar": 44, "new": 2})
+
+
+def test_voc_as_other_tools_read_it():
+    """Whole numbers, and the box at the fifth place of an object."""
+    boxes = (Box("cat", 0.87654, 0.4, 83.6, 10.2, 99.7), Box("dog", 0.5, 19.6, 39.2, 20, 40))
+    root = ET.fromstring(formats.voc(Detected("x/a.png", 20, 100, boxes)))
+    first, second = root.findall("object")
+    assert [part.tag for part in first] == ["name", "pose", "truncated", "difficult", "bndbox", "score"]
+    assert [part.text for part in first if len(part) == 0] == ["cat", "Unspecified", "0", "0", "0.8765"]
+    assert [(edge.tag, int(edge.text)) for edge in first[4]] == [("xmin", 85), ("ymin", 1), ("xmax", 100), ("ymax", 10)]
+    assert [int(edge.text) for edge in second[4]] == [40, 19, 41, 20], "less than a pixel is a box of two"
+
+
 @pytest.mark.slow
 def test_voc(model, folder, tmp_path):
     predict(PredictConfig(model, str(folder), f"{tmp_path}/voc/", least_score=0.1))
@@ -112,6 +158,8 @@ def test_the_drawings(found, folder):
     changed = np.abs(np.asarray(Image.open(out / "drawn/0.jpg")).astype(int) - plain).sum(-1) > 120
     assert changed[17, 4:20].mean() > 0.9  # the lower edge of the box
     assert not changed[20:].any()
+    bar = np.abs(np.asarray(Image.open(out / "drawn/1.jpg")).astype(int) - np.asarray(Image.open(folder / "1.png")))
+    assert bar.max() < 60, "a score of 0.4 is in the file, but below --drawn_score"
     assert (out / "sheet.png").read_bytes().startswith(b"\x89PNG")
 
 

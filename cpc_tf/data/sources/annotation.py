@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ class Format(NamedTuple):
     known: str  # the layouts that are read, for messages
     annotated: str  # what makes an image annotated, for messages: 'none of its 4 images ...'
     incomplete: str  # what boxes lack whose numbers are NaN
+    mistaken: str  # what the numbers are, for those who wrote others
     in_pixels: bool  # whether boxes are in pixels, else in parts of the image
     negatives: bool  # whether an image without an annotation has no objects; else that must be asked for
     # Boxes float64 [n, 4] as in the files and (height, width) of the image of each, int32 [n, 2] -> boxes as in
@@ -52,3 +54,4 @@ class Annotated(NamedTuple):
     class_names: tuple[str, ...]
     lists: dict[str, str]  # {split: path of its list}
     parts: dict[str, list[str]]  # {split: keys}, if there are no lists
+    category_ids: Mapping[str, int] = MappingProxyType({})  # {class: its id}, if the format has ids

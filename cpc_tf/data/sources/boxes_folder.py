@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Optional
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import boxes_layout, check, coco_json, objects, tree, voc_layout, yolo_text
+from cpc_tf.data.sources import boxes_layout, boxes_splits, check, coco_json, objects, voc_layout, yolo_text
 from cpc_tf.data.sources.annotation import NO_OBJECTS, Annotated
 from cpc_tf.data.sources.boxes_layout import warn
 from cpc_tf.data.sources.folder import FolderSource
-from cpc_tf.data.sources.source import About, DetectionSource, Objects, Select, SplitError
+from cpc_tf.data.sources.source import About, DetectionSource, Objects, Select, Sizes, SplitError
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
 
 # Kind in --dataset=KIND:PATH -> how its annotations are read.
 READERS: dict[str, Callable[[DataConfig], Annotated]] = {
@@ -40,12 +39,14 @@ class BoxesFolder(DetectionSource):
         files: check.Checked,
         names: list[str],
         objects: dict[str, tf.RaggedTensor],
+        sizes: np.ndarray,
         class_names: tuple[str, ...],
     ):
-        """Args: the files, their names in VOC's result files, their objects of `objects.place`, names of the labels."""
+        """Args: the files, their names in VOC's result files, objects and sizes of `objects.place`, the classes."""
         self.num_examples, self.class_names, self.levels = len(names), class_names, files.levels
         # The label of a file is its index, by which its objects are found.
         self._files = FolderSource(files, range(len(names)))
+        self._sizes = sizes
         self._objects = {"name": tf.constant(names), **objects}
         self._labels = np.array(class_names)[objects["labels"].values.numpy()]  # the names, also if a copy has others
 
@@ -72,6 +73,15 @@ class BoxesFolder(DetectionSource):
     def changed(self) -> list[str]:
         return self._files.changed()
 
+    def sizes(self) -> Sizes:
+        boxes = self._objects["boxes"]
+        corners = boxes.flat_values.numpy()
+        return Sizes(self._sizes, corners[:, 2:] - corners[:, :2], boxes.value_rowids().numpy())
+
+    def names(self) -> list[str]:
+        """Returns the name of each image, in the order of `ordered`, without reading a file."""
+        return [name.decode() for name in self._objects["name"].numpy()]
+
     def _with_objects(self, examples):
         def add(example):
             index = example.pop("label")
@@ -80,38 +90,53 @@ class BoxesFolder(DetectionSource):
         return examples.map(add, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
-def open_boxes(data: DataConfig, split: str, negatives_without_xml: bool = False) -> BoxesFolder:
-    """Returns the images of a split and their objects.
-
-    What the splits and classes are, the reader of the format says. An image without objects is a negative; a warning
-    says how many there are.
-
-    Boxes are places in the image as it is decoded, turned as EXIF says. If the size in the annotation fits only the
-    image as it is stored, its boxes are turned with it. They are cut off at the border of the image itself, whatever
-    size the annotation gives; those without area or numbers are left out with a warning. So are images without a file
-    or a readable annotation, and broken or huge ones; more than 1 % of them is an error.
-
-    Args:
-      data: the settings of the dataset.
-      split: its split.
-      negatives_without_xml: whether images without an annotation are images without objects, as they always are in
-        COCO's and YOLO's formats.
+def read(data: DataConfig) -> Annotated:
+    """Returns a folder of images and their boxes.
 
     Raises:
-      ConfigError: another layout, parts that cannot be read, no such split, no boxes, too many unusable images.
+      ConfigError: another layout, or parts that cannot be read.
     """
     folder = _read(data)
     annotations, total = folder.annotations, len(folder.annotations)
     if not folder.images.keys() & annotations.keys():
         problem = f"none of its {len(folder.images)} images {folder.format.annotated}"
-        raise ConfigError(f"--dataset={data.dataset}: {problem}; {folder.format.known}")
+        raise ConfigError(
+            f"{data.flag}: {problem}; {boxes_layout.other_format(data, folder.root) or folder.format.known}"
+        )
     alone = [key for key in annotations if key not in folder.images]
     message = "%d of %d annotations have the name of no image and are left out: %s"
     warn(folder.root, message, alone, total)
     other = [key for key in annotations if _is_of_another(folder, key)]
     message = "%d of %d annotations have the <filename> of another image; their own names count: %s"
     warn(folder.root, message, other, total)
+    return folder
 
+
+def open_boxes(
+    data: DataConfig, folder: Annotated, split: str, asked: Collection[str], negatives_without_xml: bool = False
+) -> BoxesFolder:
+    """Returns the images of a split and their objects.
+
+    What the splits and classes are, the reader of the format says; see `boxes_splits` for their names. An image without
+    objects is a negative; a warning says how many there are.
+
+    Boxes are places in the image as it is decoded, turned as EXIF says. If the size in the annotation fits only the
+    image as it is stored, its boxes are turned with it. They are cut off at the border of the image itself, whatever
+    size the annotation gives; those without area or numbers are left out with a warning. So are images without a file
+    or a readable annotation, and broken or huge ones. More than 1 % of either is an error.
+
+    Args:
+      data: the settings of the dataset.
+      folder: what `read` found.
+      split: its split, or slices of splits.
+      asked: the splits of the run, see `boxes_splits.read`.
+      negatives_without_xml: whether images without an annotation are images without objects, as they always are in
+        COCO's and YOLO's formats.
+
+    Raises:
+      ConfigError: no such split, no boxes, too many unusable images or boxes.
+    """
+    annotations = folder.annotations
     if negatives_without_xml or folder.format.negatives:
         annotations = {**dict.fromkeys(folder.images, NO_OBJECTS), **annotations}
 
@@ -119,9 +144,9 @@ def open_boxes(data: DataConfig, split: str, negatives_without_xml: bool = False
         found = annotations.get(key, _NO_ANNOTATION)
         return found if isinstance(found, str) else None
 
-    files, keys = _usable(data, folder, split, trouble)
-    found = objects.place(
-        folder.format, folder.root, files.names, [annotations[key] for key in keys], folder.class_names
+    files, keys, about = _usable(data, folder, split, asked, trouble)
+    found, sizes = objects.place(
+        folder.format, data.flag, folder.root, files.names, [annotations[key] for key in keys], folder.class_names
     )
     counts = found["labels"].row_lengths().numpy()
     if not counts.any():
@@ -130,23 +155,24 @@ def open_boxes(data: DataConfig, split: str, negatives_without_xml: bool = False
     absent = sum(annotations[key] is NO_OBJECTS for key in keys)
     message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
     warn(folder.root, message, negatives, len(keys))
-    source = BoxesFolder(files, keys, found, folder.class_names)
-    source.about = _about(folder, split)
+    source = BoxesFolder(files, keys, found, sizes, folder.class_names)
+    source.about, source.category_ids = about, folder.category_ids
     return source
 
 
 def open_images(data: DataConfig, split: str) -> FolderSource:
     """Returns the images of a split without labels, to pre-train on; annotations need not be there. See `open_boxes`.
 
-    Lists of one class are left out where annotations say the names of the classes; without, they are splits as others.
+    What a detector is tested on where the folder has no split for it is no part of `train` here either. Lists of one
+    class are left out where annotations say the names of the classes; without, they are splits as others.
 
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
     """
     folder = _read(data)
-    files, _ = _usable(data, folder, split, lambda key: None)
+    files, _, about = _usable(data, folder, split, [split, "test"], lambda key: None)
     source = FolderSource(files)
-    source.about = _about(folder, split)
+    source.about = about
     return source
 
 
@@ -163,26 +189,17 @@ def _is_of_another(folder: Annotated, key: str) -> bool:
     return told != key and told in folder.images
 
 
-def _about(folder: Annotated, split: str) -> About:
-    """Returns what to tell the user about a split; not about other lists, which may share its images."""
-    counts = {name: len(keys) for name, keys in folder.parts.items()}
-    return About(tree.find(split, folder.lists or folder.parts) or "", counts)
-
-
-def _usable(data: DataConfig, folder: Annotated, split: str, trouble: Trouble) -> tuple[check.Checked, list[str]]:
-    """Returns the files of a split's images without trouble, and their keys.
+def _usable(
+    data: DataConfig, folder: Annotated, split: str, asked: Collection[str], trouble: Trouble
+) -> tuple[check.Checked, list[str], About]:
+    """Returns the files of a split's images without trouble, their keys, and what to tell the user about the split.
 
     Raises:
       ConfigError: no such split, no image in it, too many unusable images.
     """
-    splits = folder.lists or folder.parts
-    found = tree.find(split, splits)
-    if found is None:
-        hint = "" if len(splits) > 1 or folder.lists else f", all its images; {folder.format.known}"
-        raise SplitError(split, f"{data.dataset} has {listed(sorted(splits))}{hint}")
-    keys = boxes_layout.read_list(folder.lists[found], folder.images) if folder.lists else folder.parts[found]
-    if not keys:
-        raise SplitError(split, f"no image of {data.dataset} is in it")
+    found = boxes_splits.read(data, folder, asked)
+    pieces = boxes_splits.pieces(split, found, asked, data.split_seed)
+    keys = [key for piece in pieces for key in piece.files]
     troubles = {key: "no such image" if key not in folder.images else trouble(key) for key in keys}
     bad = [f"{key} ({why})" for key, why in troubles.items() if why]
     remedy = "remove them from the list or repair them"
@@ -191,4 +208,7 @@ def _usable(data: DataConfig, folder: Annotated, split: str, trouble: Trouble) -
     check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
     key_of = {folder.images[key]: key for key in keys if not troubles[key]}
     files = check.usable(data, folder.root, list(key_of), sorted(folder.images.values()), data.flag)
-    return files, [key_of[file] for file in files.names]
+    # Nothing is said of other lists, which may share its images.
+    counts = {} if folder.lists else {name: len(own) for name, own in found.splits.items()}
+    about = About("+".join(piece.text for piece in pieces), counts, found.notes)
+    return files, [key_of[file] for file in files.names], about

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import os
 import unicodedata
@@ -20,7 +21,12 @@ from cpc_tf.texts import listed, shown
 Content = TypeVar("Content")
 # Folders whose names, in any capitals, say what kind of files is in them.
 IMAGES = ("jpegimages", "images", "image", "imgs", "img")
-ANNOTATIONS = ("annotations", "annotation", "labels", "xmls", "xml", "segmentationclass", "segmentationobject")
+ANNOTATIONS = (
+    *("annotations", "annotation", "annots", "annot", "anns", "ann", "labels", "label", "bboxes", "bbox"),
+    *("xmls", "xml", "segmentationclass", "segmentationobject"),
+)
+# Kind in --dataset=KIND:PATH -> extension of its annotations, and what they are.
+_FILES = {"voc": (".xml", "XML"), "coco": (".json", "JSON"), "yolo": (".txt", "text")}
 _THREADS = 16  # hide the latency of a bucket
 
 
@@ -70,6 +76,45 @@ def parsed(root: str, files: Sequence[str], parse: Callable[[bytes], Content]) -
     of_key = _by_key(root, files, "annotations")
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         return dict(zip(of_key, pool.map(read, of_key.values())))
+
+
+def paired(images: Mapping[str, str], annotations: Mapping[str, Content]) -> dict[str, Content]:
+    """Returns annotations by the keys of their images, where folders of unknown names keep the two apart.
+
+    If none has the key of an image, those pair whose paths are the same but for the innermost folder: pics/a.jpg and
+    boxes_by_me/a.xml. Several of one path pair with none.
+    """
+    if images.keys() & annotations.keys():
+        return dict(annotations)
+    image_of = _by_outer_path(images)
+    partner = {
+        own[0]: image_of[path][0]
+        for path, own in _by_outer_path(annotations).items()
+        if len(own) == len(image_of.get(path, ())) == 1
+    }
+    return {partner.get(own, own): annotation for own, annotation in annotations.items()}
+
+
+def _by_outer_path(keys):
+    """Returns {path without its innermost folder: keys}."""
+    found = collections.defaultdict(list)
+    for each in keys:
+        *folders, file = each.split("/")
+        found["/".join([*folders[:-1], file])].append(each)
+    return found
+
+
+def other_format(data: DataConfig, root: str) -> str:
+    """Returns a hint at the format that the files of a folder are in, '' if they hint at none."""
+    own, _, path = data.dataset.partition(":")
+    named = {key(name) for name in tree.images(root)}
+    for other, (extension, what) in _FILES.items():
+        found = walk.files(root, (extension,)) if other != own else []
+        if other != "coco":
+            found = [name for name in found if key(name) in named]
+        if found:
+            return f"its {len(found)} {what} files may be {other.upper()}'s: --dataset={other}:{path}"
+    return ""
 
 
 def lists_in(folder: str) -> dict[str, str]:

@@ -78,7 +78,9 @@ def usable(data: DataConfig, root: str, names: list[str], everything: list[str],
     return Checked(root, [names[number] for number in kept], stats[kept], deep_levels)
 
 
-def leave_out(flag: str, bad: Sequence[str], total: str, problem: str, remedy: str) -> None:
+def leave_out(
+    flag: str, bad: Sequence[str], total: str, problem: str, remedy: str, done: str = "are left out", count: int = 0
+) -> None:
     """Warns of what is left out of a dataset. Raises ConfigError if that is more than 1 %.
 
     Args:
@@ -87,13 +89,16 @@ def leave_out(flag: str, bad: Sequence[str], total: str, problem: str, remedy: s
       total: how much there is of what, e.g. '400 files'.
       problem: why it is left out.
       remedy: what to do about it.
+      done: what becomes of it, if it is not left out.
+      count: how much that is, if `bad` names what holds several of them.
     """
-    share = len(bad) / max(int(total.split()[0]), 1)
-    message = f"{flag}: {len(bad)} of {total} ({100 * share:.3g} %) {problem}"
+    count = count or len(bad)
+    share = count / max(int(total.split()[0]), 1)
+    message = f"{flag}: {count} of {total} ({100 * share:.3g} %) {problem}"
     if share > _MOST_LEFT_OUT:
         raise ConfigError(f"{message}, more than 1 %; {remedy}: {listed(bad)}")
     if bad:
-        logging.warning("%s and are left out; %s: %s", message, remedy, listed(bad))
+        logging.warning("%s and %s; %s: %s", message, done, remedy, listed(bad))
 
 
 def _check(root, names, max_megapixels):

@@ -9,30 +9,41 @@ import tensorflow as tf
 
 from cpc_tf.data import boxes as box
 from cpc_tf.data.decoding.decode import header, orientation, shown_size
+from cpc_tf.data.sources import check
 from cpc_tf.data.sources.annotation import Annotation, Format
 from cpc_tf.data.sources.boxes_layout import warn
 from cpc_tf.data.sources.source import NO_LABEL, read_once
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 
+_ROUNDING, _ROUNDED_PART = 2, 0.01  # px, and part of a side, that numbers may be wrong by since they were rounded
+
 
 def place(
-    format: Format, root: str, files: Sequence[str], annotations: Sequence[Annotation], class_names: Sequence[str]
-) -> dict[str, tf.RaggedTensor]:
-    """Returns the sound boxes of images.
+    format: Format,
+    flag: str,
+    root: str,
+    files: Sequence[str],
+    annotations: Sequence[Annotation],
+    class_names: Sequence[str],
+) -> tuple[dict[str, tf.RaggedTensor], np.ndarray]:
+    """Returns the sound boxes of images, and the sizes of the images.
 
     Args:
       format: of the annotations.
+      flag: the flag that names the folder, with its value, for messages.
       root: the folder.
       files: the images, relative to it.
       annotations: of each image.
       class_names: of the labels.
 
     Returns:
-      `boxes`, `labels` and `difficult` of each image, ragged in the number of objects; see `DetectionSource`.
+      `boxes`, `labels` and `difficult` of each image, ragged in the number of objects, see `DetectionSource`; and the
+      height and width of each image, int32 [images, 2].
 
     Raises:
-      ConfigError: boxes are in parts of the image instead of pixels, or an image has changed meanwhile.
+      ConfigError: boxes are in parts of the image instead of pixels, more than 1 % are left out or reach beyond their
+        images, or an image has changed meanwhile.
     """
     counts = np.array([len(a.names) for a in annotations], np.int64)
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each
@@ -45,20 +56,30 @@ def place(
     if format.in_pixels and numbered.any() and raw[numbered].max() <= 1:
         problem = f"{format.name}'s boxes are in pixels, not in parts of the image"
         raise ConfigError(f"{root}: no number of a box is above 1; {problem}")
-    boxes, sound = _placed(format, root, files, annotations, raw, owner)
-    for bad, what in (
-        (~numbered, format.incomplete),
-        (numbered & ~sound, "no area within the image"),
+    boxes, sound, beyond, sizes = _placed(format, root, files, annotations, raw, owner)
+    repair = f"repair or remove them; in {format.name}'s format {format.mistaken}"
+    for bad, problem, remedy, done in (
+        (~numbered, f"have {format.incomplete}", "repair or remove them", "are left out"),
+        (
+            numbered & beyond,
+            "reach beyond their images by more than rounding",
+            f"{repair}; or they were drawn on images of another size",
+            "are cut off at the border",
+        ),
+        (numbered & ~sound, "have no area within the image", repair, "are left out"),
     ):
-        names = [files[index] for index in owner[bad]]
-        warn(root, f"%d of %d boxes have {what} and are left out: %s", names, len(raw))
+        names = list(dict.fromkeys(files[index] for index in owner[bad]))
+        check.leave_out(flag, names, f"{len(raw)} boxes", problem, remedy, done, count=int(bad.sum()))
     found = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
     counts = np.bincount(owner[sound], minlength=len(files))
-    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}
+    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}, sizes
 
 
 def _placed(format, root, files, annotations, raw, owner):
-    """Returns the boxes in the decoded images, and whether each is sound; `owner` is the image of each."""
+    """Returns the boxes in the decoded images, whether each is sound, and reaches beyond its image; the images' sizes.
+
+    `owner` is the image of each box.
+    """
 
     def geometry(name):
         encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
@@ -81,6 +102,14 @@ def _placed(format, root, files, annotations, raw, owner):
         (known & ~as_shown & ~as_stored, "have another size than their annotations say"),
     ):
         warn(root, f"%d of %d images {what}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
-    boxes, sound = format.place(raw, np.where(as_stored[:, None], stored, shown)[owner])
+    size = np.where(as_stored[:, None], stored, shown)[owner]
+    boxes, sound = format.place(raw, size)
     boxes = box.turn(boxes, stored[owner], np.where(as_stored, tags, 1)[owner])
-    return boxes.numpy(), sound.numpy()
+    beyond = _reach_beyond(raw if format.in_pixels else raw * np.tile(size, 2), size)
+    return boxes.numpy(), sound.numpy(), beyond, shown
+
+
+def _reach_beyond(boxes, size):
+    """Returns whether boxes [n, 4] end outside images of the heights and widths `size` [n, 2] by more than rounding."""
+    outside = np.maximum(-boxes, boxes - np.tile(size, 2))
+    return (outside > np.maximum(_ROUNDING, _ROUNDED_PART * np.tile(size, 2))).any(1)

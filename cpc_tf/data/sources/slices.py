@@ -16,6 +16,7 @@ from typing import NamedTuple
 import tensorflow_datasets as tfds
 
 from cpc_tf.data.sources import folder_classes
+from cpc_tf.data.sources.names import meaning
 from cpc_tf.data.sources.source import SplitError
 from cpc_tf.data.sources.tree import Tree, is_test
 from cpc_tf.texts import listed
@@ -79,6 +80,9 @@ def _piece(part, split, tree, seed):
                 hint = "; nothing can be held out for a test, since no class there has two images"
             elif folder.startswith("folder:"):
                 hint = f"; --labelled={folder.partition(':')[2]} instead tests on a fifth of each class"
+        if not hint and not any(map(meaning, tree.splits)):
+            first = min(tree.splits)
+            hint = f"; parts of one are splits, too: --split={first}[:80%] --test_split={first}[80%:]"
         raise SplitError(split, f"{folder} has {listed(sorted(tree.splits))}{hint}")
     files = tree.splits[name]
     if tree.find(part) or match["slice"] is None:

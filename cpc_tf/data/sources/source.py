@@ -6,13 +6,14 @@ import abc
 import functools
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import keys
-from cpc_tf.data.decoding.decode import Levels
+from cpc_tf.data.decoding.decode import Levels, image_size
 from cpc_tf.settings import ConfigError
 
 NO_LABEL = -1
@@ -200,6 +201,20 @@ class Objects(NamedTuple):
         return Objects(kept, images, self.labels[own], self.difficult[own])
 
 
+class Sizes(NamedTuple):
+    """Heights and widths in pixels of the decoded images.
+
+    Attributes:
+      images: [N, 2], of each image, in the order of `ordered`.
+      boxes: [M, 2], of each object.
+      owner: [M], the index of the image of each object.
+    """
+
+    images: np.ndarray
+    boxes: np.ndarray
+    owner: np.ndarray
+
+
 class DetectionSource(Examples):
     """A dataset of encoded images with objects in them.
 
@@ -211,7 +226,12 @@ class DetectionSource(Examples):
         pixel's is (0, 0, 1, 1). They lie within the image and have an area.
       labels: int64 [n], indices of class_names.
       difficult: bool [n], VOC's mark of objects that need not be found.
+
+    Attributes:
+      category_ids: {class: its id in COCO's JSON}; empty of other formats.
     """
+
+    category_ids: Mapping[str, int] = MappingProxyType({})
 
     @functools.cached_property
     def objects(self) -> Objects:
@@ -220,3 +240,11 @@ class DetectionSource(Examples):
         names, labels, difficult = zip(*examples.as_numpy_iterator())
         images = np.repeat(np.arange(len(names)), [len(own) for own in labels])
         return Objects([name.decode() for name in names], images, np.concatenate(labels), np.concatenate(difficult))
+
+    def sizes(self) -> Sizes:
+        """Returns the sizes of all images and objects; reads the images, but does not decode them."""
+        examples = self.ordered().map(lambda example: (image_size(example["encoded"]), example["boxes"]))
+        images, boxes = zip(*examples.as_numpy_iterator())
+        sides = [own[:, 2:] - own[:, :2] for own in boxes]
+        owner = np.repeat(np.arange(len(images)), [len(own) for own in boxes])
+        return Sizes(np.stack(images), np.concatenate(sides), owner)

@@ -20,6 +20,7 @@ FORMAT = Format(
     "ImageSets/Main/NAME.txt; images and VOC's XML files side by side; and both in folders train, valid and test",
     annotated="has an XML file of its name",
     incomplete="no name or no <bndbox> of four numbers",
+    mistaken="<bndbox> has two corners in pixels of the picture itself, not a width and a height",
     in_pixels=True,
     negatives=False,
     place=lambda boxes, size: box.from_voc(boxes.astype(np.float32), size),
@@ -38,7 +39,8 @@ def read(data: DataConfig) -> Annotated:
       ConfigError: no such folder, no images in it, or parts that cannot be read.
     """
     root = walk.folder_of(data.dataset)
-    images, found = boxes_layout.images(root), annotations(root)
+    images = boxes_layout.images(root)
+    found = boxes_layout.paired(images, annotations(root))
     if not images:
         raise ConfigError(f"--dataset={data.dataset}: no images in it; {FORMAT.known}")
     class_names = tuple(sorted({name for a in found.values() if isinstance(a, Annotation) for name in a.names if name}))

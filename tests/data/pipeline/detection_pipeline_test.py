@@ -10,7 +10,7 @@ from tests.data.samples import RECTANGLES, Images, encode, rectangle
 
 pytestmark = pytest.mark.slow
 CONFIG = CanvasConfig(
-    canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500, max_boxes=5
+    area_scale=1.0, canvas_height=60, canvas_width=80, smallest_area=800, largest_area=2400, test_area=1500, max_boxes=5
 )
 SOURCE = Images([rectangle(*example) for example in RECTANGLES])
 

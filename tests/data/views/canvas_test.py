@@ -9,11 +9,15 @@ from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.views import canvas
 from cpc_tf.data.views.canvas import CanvasView
 
-SMALL = CanvasConfig(canvas_height=20, canvas_width=30, smallest_area=100, largest_area=300, test_area=200)
+SMALL = CanvasConfig(
+    area_scale=1, canvas_height=20, canvas_width=30, smallest_area=100, largest_area=300, test_area=200
+)
 
 
 def views(count=600, **changes):
-    config = CanvasConfig(**{"smallest_area": 100, "largest_area": 300, "canvas_colour_drop": 0.5, **changes})
+    config = CanvasConfig(
+        **{"area_scale": 1.0, "smallest_area": 100, "largest_area": 300, "canvas_colour_drop": 0.5, **changes}
+    )
     draw = tf.function(lambda counter: canvas.draw(config, 3, counter))
     return CanvasView(*map(np.array, zip(*(draw(tf.constant(i, tf.int64)) for i in range(count)))))
 
@@ -60,7 +64,12 @@ def test_fitted(size, area, expected):
 
 
 def test_min_decode_side_is_no_less_than_any_shorter_side():
-    for config in (SMALL, CanvasConfig(), CanvasConfig(area_scale=0.07), CanvasConfig(canvas_width=2000)):
+    for config in (
+        SMALL,
+        CanvasConfig(area_scale=1),
+        CanvasConfig(area_scale=0.07),
+        CanvasConfig(area_scale=1, canvas_width=2000),
+    ):
         largest = max(config.largest_area, config.test_area) * config.area_scale
         for size in ((100, 100), (300, 400), (999, 1000), (500, 20), (7, 7)):
             sides = canvas.fitted(tf.constant(size), tf.constant(largest, tf.float32), config)
