@@ -192,7 +192,7 @@ def _in_both(source, test_source):
     """Returns a line on images of folders that are learned as well as tested."""
     if not (isinstance(source, BoxesFolder) and isinstance(test_source, BoxesFolder)):
         return []
-    both = {*source.names()} & {*test_source.names()}
+    both = {*source.objects.names} & {*test_source.objects.names}
     return [f"{len(both)} test images are learned, too: the average precision on them says little"] if both else []
 
 

@@ -78,10 +78,6 @@ class BoxesFolder(DetectionSource):
         corners = boxes.flat_values.numpy()
         return Sizes(self._sizes, corners[:, 2:] - corners[:, :2], boxes.value_rowids().numpy())
 
-    def names(self) -> list[str]:
-        """Returns the name of each image, in the order of `ordered`, without reading a file."""
-        return [name.decode() for name in self._objects["name"].numpy()]
-
     def _with_objects(self, examples):
         def add(example):
             index = example.pop("label")
