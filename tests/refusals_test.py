@@ -169,6 +169,8 @@ TABLE = [
     ("efficient", "--encoder=random --backbone=small,tiny", "^--backbone=small,tiny: several are for --encoder=pixels"),
     ("efficient", "--patience=3 --held_out=0", "^--patience=3: needs held-out labels"),
     ("efficient", f"{FEW_LABELS} --label_fraction=0.1", "^--label_fraction=0.1: leaves none of the 2 labels of class"),
+    ("efficient", f"{FEW_LABELS} --batch_size=64", "^--batch_size=64: more than the .* to train on; --batch_size="),
+    ("efficient", "--head_width=3", "^--head_width=3: must be at least 4, or 0"),
     ("efficient", f"{FEW_LABELS} --test_split=nowhere", "^--test_split=nowhere"),
     ("efficient", "--propagation=vat --encoder=hub", "^--propagation=vat: a frozen encoder's classifier learns from"),
     (

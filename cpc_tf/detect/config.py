@@ -17,7 +17,7 @@ from cpc_tf.settings import (
     setting,
     width,
 )
-from cpc_tf.training.config import AccumulatingConfig, TrainingConfig
+from cpc_tf.training.config import AccumulatingConfig, LabelledTrainingConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,5 +205,5 @@ class DetectConfig(Settings):
     sgd: DetectorSgdConfig = DetectorSgdConfig()
     phases: PhasesConfig = PhasesConfig()
     scoring: ScoringConfig = ScoringConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: LabelledTrainingConfig = LabelledTrainingConfig()
     numerics: AccumulatingConfig = AccumulatingConfig()

@@ -21,7 +21,11 @@ from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, di
 from cpc_tf.detect.trainee import CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.agreement import agree
+from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.workdir import Workdir, open_run
+
+# As bccd/detect_128px, a few hundred pictures.
+USUAL = UsualTraining(batch=8, epochs=20, least_steps=400)
 
 
 def detect(config: DetectConfig) -> dict[str, Any]:
@@ -30,7 +34,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    training, scoring_config = config.training, config.scoring
+    scoring_config = config.scoring
     with open_run(config, "detect") as (workdir, strategy):
         source, test_source, objects, test_objects, lines = open_pair(config)
         agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
@@ -38,8 +42,9 @@ def detect(config: DetectConfig) -> dict[str, Any]:
         names = source.class_names
         if workdir.chief:
             print(lines, flush=True)
+        config = workdir.usual(USUAL, source.num_examples, strategy)
         length, held_out = lengths(config, source.num_examples), config.phases.held_out
-        parts = divided(source, held_out, training.seed) if length.first and held_out else None
+        parts = divided(source, held_out, config.training.seed) if length.first and held_out else None
         phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
         encoder = phases.model.backbone
         warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
@@ -59,7 +64,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
                 "test_split": scoring_config.test_split,
                 "num_classes": len(names),
                 "class_names": list(names),
-                "seed": training.seed,
+                "seed": config.training.seed,
                 **scores.result(names),
                 "iou": scoring_config.detection_iou,
                 "images": source.num_examples,

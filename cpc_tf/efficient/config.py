@@ -8,7 +8,7 @@ from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import LARGEST, MOST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
-from cpc_tf.training.config import NumericsConfig, TrainingConfig
+from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,21 +71,27 @@ class ClassifierConfig(Settings):
     )
     head_blocks: int = setting(
         -1,
-        "Residual blocks of the classifier; -1: 11, and none if --encoder is 'pixels'",
+        "Residual blocks of the classifier; -1: none if --encoder is 'pixels', else 11; if --head_width follows from "
+        "the number of labels, so do they",
         source="App. C.2",
         minimum=-1,
         maximum=1000,
+        derived=True,
     )
     head_width: int = setting(
-        4096,
-        "Channels of a block of the classifier; inside it a quarter of these",
-        source="App. C.2",
-        minimum=4,
+        0,
+        "Channels of a block of the classifier; inside it a quarter of these. 0: 512 of two blocks, but 4096 with "
+        "10,000 labels or more",
+        source="App. C.2: 4096",
+        minimum=0,
         maximum=WIDEST,
+        derived=True,
     )
     dropout: float = setting(0.5, "Dropout before the last layer", source="App. C", minimum=0, maximum=0.99)
 
     def check(self):
+        if 0 < self.head_width < 4:
+            raise ConfigError(f"--head_width={self.head_width}: must be at least 4, or 0")
         for backbone in self.backbones:
             if backbone not in NETWORKS:
                 raise ConfigError(f"--backbone={self.backbone}: must be of {', '.join(NETWORKS)}")
@@ -202,7 +208,7 @@ class EfficientConfig(Settings):
     sgd: SgdConfig = SgdConfig()
     search: SearchConfig = SearchConfig()
     propagation: PropagationConfig = PropagationConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: LabelledTrainingConfig = LabelledTrainingConfig()
     numerics: NumericsConfig = NumericsConfig()
 
     def check(self):

@@ -11,6 +11,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.defaults import from_encoder, from_labels
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels
 from cpc_tf.efficient.phases import Evaluated, Phases, fine_tuning, first_phase, folder, load_encoder
@@ -44,7 +45,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
     with open_run(config, "efficient") as (workdir, strategy):
         result = workdir.result(_is_whole)
         if result is None:
-            result = _run(config, workdir, strategy)
+            result = _run(workdir, strategy)
         else:
             print(f"{config.workdir}: already finished", flush=True)
     for phase, found in result["phases"].items():
@@ -61,7 +62,11 @@ def _is_whole(result: dict[str, Any]) -> bool:
 
 
 def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[Labels, Phases]:
-    """Opens the data and prints a summary, chooses the labels and loads the encoder. Raises ConfigError."""
+    """Opens the data and prints a summary, chooses the labels and loads the encoder. Raises ConfigError.
+
+    What the settings leave open is derived: those of the run are `Phases.inputs.config`.
+    """
+    config, of_encoder = from_encoder(config)
     source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
     agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
     if is_chief(config.training):
@@ -70,6 +75,9 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
             blocks = config.classifier.head_blocks
             print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
+    config, of_labels = from_labels(config, labels, strategy.num_replicas_in_sync)
+    if is_chief(config.training) and (told := [line for line in (of_encoder, of_labels) if line]):
+        print("\n".join(told), flush=True)
     propagated = config.propagation.propagation
     if propagated != NONE and source.several_labels:
         raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
@@ -86,8 +94,9 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
     return labels, Phases(encoder, inputs, strategy)
 
 
-def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    labels, phases = prepare(config, strategy)
+def _run(workdir: Workdir, strategy: tf.distribute.Strategy) -> dict[str, Any]:
+    labels, phases = prepare(workdir.config, strategy)
+    config = workdir.config = phases.inputs.config
     names, levels = phases.inputs.class_names, phases.inputs.sources[0].levels
     workdir.keep_levels(levels)
     workdir.begin(0)

@@ -6,7 +6,7 @@ from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, LabelledPicturesConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
-from cpc_tf.training.config import NumericsConfig, TrainingConfig
+from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,5 +86,5 @@ class LinearConfig(Settings):
     geometry: ProbeGeometryConfig = ProbeGeometryConfig()
     augment: ProbeAugmentConfig = ProbeAugmentConfig()
     probe: ProbeConfig = ProbeConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: LabelledTrainingConfig = LabelledTrainingConfig()
     numerics: NumericsConfig = NumericsConfig()

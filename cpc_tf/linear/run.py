@@ -32,9 +32,12 @@ from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.agreement import agree
+from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
 from cpc_tf.training.workdir import open_run
 
+# The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer on 80 labels.
+USUAL = UsualTraining(batch=512, epochs=200, least_steps=400)
 ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, beside PIXELS
 
 
@@ -105,6 +108,7 @@ def train_and_test(
     """
     with open_run(config, "linear") as (workdir, strategy):
         source, test_source, _ = data()
+        config = workdir.usual(USUAL, source.num_examples, strategy, config.probe.cached_views)
         training, views = config.training, config.probe.cached_views
         geometry, augmentation = geometry_of(config), augment_of(config)
         agree(strategy, lambda: catalog.described({"split": source, "test_split": test_source}))
