@@ -151,7 +151,12 @@ class SgdConfig(Settings):
     look_steps: int = constant(500, "Least steps between evaluations on held-out labels", minimum=1, maximum=MOST)
     least_looks: int = constant(4, "Least evaluations on held-out labels in a phase", minimum=1, maximum=1000)
     cached_views: int = count(
-        0, "Views of each image that the frozen phase encodes once; 0: encode at each step", minimum=0, maximum=10_000
+        -1,
+        "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16 with few labels, fewer "
+        "from 500 on, none from 4,000 on",
+        minimum=-1,
+        maximum=10_000,
+        derived=True,
     )
 
 

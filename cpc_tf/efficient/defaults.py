@@ -13,6 +13,7 @@ from cpc_tf.training.config import UsualTraining, refuse_large_batch
 USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
 # Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
+MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
 PAPERS_SIZES = 256, 224
 
 
@@ -38,6 +39,8 @@ def from_labels(config: EfficientConfig, labels: Labels, replicas: int) -> tuple
         blocks, values["head_width"] = next(head for least, head in HEADS.items() if count >= least)
         if config.classifier.encoder != PIXELS:
             values["head_blocks"] = blocks
+    views = min(MOST_VIEWS, ALL_VIEWS // len(labels.chosen))
+    values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
     config, told = derived(config, values, f"{len(labels.chosen)} labels")
     views = 1 if config.classifier.encoder == PIXELS else max(1, config.sgd.cached_views)
     refuse_large_batch(config.training, count * views)

@@ -49,10 +49,27 @@ def test_sizes_are_the_encoders_and_what_is_given_wins(module, flags, sizes, tol
 @pytest.mark.parametrize(
     ("count", "flags", "told"),
     [
-        (80, {}, "from 80 labels: --head_blocks=2 --head_width=512 --batch_size=64 --train_epochs=400"),
-        (20, {"head_width": 64}, "from 20 labels: --batch_size=16 --train_epochs=400"),
-        (950, {"train_steps": 9, "encoder": "pixels"}, "from 950 labels: --head_width=512 --batch_size=64"),
-        (20_000, {"batch_size": 512}, "from 20000 labels: --head_blocks=11 --head_width=4096 --train_epochs=100"),
+        (
+            80,
+            {},
+            "from 80 labels: --head_blocks=2 --head_width=512 --cached_views=16 --batch_size=64 --train_epochs=400",
+        ),
+        (20, {"head_width": 64}, "from 20 labels: --cached_views=16 --batch_size=16 --train_epochs=400"),
+        (
+            950,
+            {"train_steps": 9, "encoder": "pixels"},
+            "from 950 labels: --head_width=512 --cached_views=0 --batch_size=64",
+        ),
+        (
+            950,
+            {"train_steps": 9, "head_blocks": 0},
+            "from 950 labels: --head_width=512 --cached_views=8 --batch_size=64",
+        ),
+        (
+            20_000,
+            {"batch_size": 512, "cached_views": 3},
+            "from 20000 labels: --head_blocks=11 --head_width=4096 --train_epochs=100",
+        ),
     ],
 )
 def test_batch_length_and_classifier_follow_from_the_labels(count, flags, told):
@@ -62,7 +79,7 @@ def test_batch_length_and_classifier_follow_from_the_labels(count, flags, told):
 
 
 def test_a_batch_is_no_larger_than_what_it_is_drawn_from():
-    config = replace(EfficientConfig(), encoder="random", batch_size=64)
+    config = replace(EfficientConfig(), encoder="random", batch_size=64, cached_views=0)
     with pytest.raises(ConfigError, match="--batch_size=64: more than the 16 pictures to train on; --batch_size=16 or"):
         from_labels(config, labels(20), replicas=1)
     from_labels(replace(config, cached_views=4), labels(20), replicas=1)  # of 64 features
