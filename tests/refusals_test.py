@@ -66,6 +66,12 @@ TABLE = [
     ("pretrain", "--flagfile=/", "^--flagfile=/: cannot be read"),
     ("pretrain", "--flagfile=" + "a" * 9999, "^--flagfile=aaa.*: cannot be read"),
     ("pretrain", "--flagfile=nowhere.flags", "^--flagfile=nowhere.flags: cannot be read"),
+    ("linear", "--flagfile=flags/photos/../photos/x.flags", r"cannot be read \(No such file or directory\)$"),
+    (
+        "linear",
+        "--flagfile=/a/flags/photos/linear.flags",
+        "cannot be read .*; the program has it as --preset=photos/linear$",
+    ),
     ("pretrain", "--flagfile=FILE", "not a text file", b"\x7fELF\xff\xfe"),
     ("pretrain", "--flagfile=FILE", "includes itself", b"--flagfile=FILE\n"),
     ("pretrain", "--flagfile=FILE", "includes itself", b"--flagfile=EMPTY/../FILE\n"),

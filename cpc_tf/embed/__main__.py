@@ -13,14 +13,20 @@ import sys
 
 from cpc_tf import cli
 from cpc_tf.embed.config import EmbedConfig
-from cpc_tf.embed.run import embed
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import PICTURES
 
 
 def main(config: EmbedConfig) -> None:
     """The binary."""
+    if not config.encoder:
+        raise ConfigError("--encoder= is empty: name a TF-Hub module, e.g. --encoder=runs/photos/small/hub")
+    if not config.pictures:
+        raise ConfigError(f"--pictures= is empty: name {PICTURES}")
     if not any((config.output, config.map, config.neighbours, config.duplicates, config.to_label)):
         raise ConfigError("--output= is empty: name a file, or ask for --map, --neighbours, --duplicates or --to_label")
+    from cpc_tf.embed.run import embed  # TensorFlow, which neither a help nor a refusal needs
+
     done = embed(config, functools.partial(print, file=sys.stderr, flush=True))
     print(f"done: {len(done.names)} pictures")
 

@@ -10,11 +10,12 @@ port, like every server of TensorFlow's: open it in a network of your own only.
 
 from cpc_tf import cli
 from cpc_tf.feed.config import FeedConfig
-from cpc_tf.feed.serve import serve
 
 
 def main(config: FeedConfig) -> None:
     """The binary."""
+    from cpc_tf.feed.serve import serve  # TensorFlow, which neither a help nor a refusal needs
+
     serve(config)
 
 

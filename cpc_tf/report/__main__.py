@@ -7,11 +7,12 @@ A table of the main results is in summary.txt, and is printed.
 
 from cpc_tf import cli
 from cpc_tf.report.config import ReportConfig
-from cpc_tf.report.page import report
 
 
 def main(config: ReportConfig) -> None:
     """The binary."""
+    from cpc_tf.report.page import report  # TensorFlow, which neither a help nor a refusal needs
+
     print(f"done: {report(config)}")
 
 
