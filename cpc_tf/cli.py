@@ -38,6 +38,9 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
             sys.exit(_complain(refusal))
         except SystemExit:  # the help was printed; absl's status for that is 1
             sys.exit(0)
+        except BrokenPipeError:  # as in `... --help | head`; nothing is left to be written at the exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
         return argv[:1]
 
     def main(_) -> int | None:
@@ -104,7 +107,7 @@ _LARGEST_FILE = 2**20  # characters
 # Flags that stand for the flags in a file -> the message without a value.
 _FILES = {
     "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
-    "-flagfile": "--flagfile: name a file, e.g. --flagfile=flags/photos/pretrain.flags",
+    "-flagfile": "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain",
 }
 _LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
 

@@ -87,4 +87,4 @@ print([name for name in ("tensorflow", "numpy") if name in sys.modules])
 def test_a_command_gets_its_flags():
     done = processes.run("cpc_tf.__main__", "linear", "--preset=photos/linear", "--batch_size=many")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: --batch_size=many: must be a whole number (default 512)\n"
+    assert done.stderr == "error: --batch_size=many: must be a whole number (default 0)\n"

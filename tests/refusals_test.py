@@ -62,7 +62,7 @@ TABLE = [
     ("export", "--output=a\\b", r"^--output=a\\b: must be a path without"),
     ("pretrain", "--keep_checkpoints=9", "^--keep_checkpoints=9: not configurable from the command line, where it is"),
     ("detect", "--norestore_kernel_norms", "^--restore_kernel_norms=False: not configurable from the command line"),
-    ("pretrain", "--flagfile", "^--flagfile: name a file"),
+    ("pretrain", "--flagfile", "^--flagfile: name a file, e.g. --flagfile=my.flags"),
     ("pretrain", "--flagfile=/", "^--flagfile=/: cannot be read"),
     ("pretrain", "--flagfile=" + "a" * 9999, "^--flagfile=aaa.*: cannot be read"),
     ("pretrain", "--flagfile=nowhere.flags", "^--flagfile=nowhere.flags: cannot be read"),

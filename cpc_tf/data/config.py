@@ -143,14 +143,14 @@ class LabelledPicturesConfig(PicturesConfig):
     """Where the images of a classifier come from."""
 
     share_records: bool = _share_records()
-    unlabelled: str = constant("", "Pictures without labels are for pre-training: python -m cpc_tf.pretrain")
+    unlabelled: str = constant("", "Pictures without labels are for pre-training: cpc-tf pretrain")
 
     def check(self):
         super().check()
         if self.unlabelled:
             raise ConfigError(
                 f"--unlabelled={self.unlabelled}: a classifier learns from pictures with labels only; pre-train on "
-                "these with python -m cpc_tf.pretrain"
+                "these with cpc-tf pretrain"
             )
 
 

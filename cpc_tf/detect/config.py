@@ -193,7 +193,7 @@ class ScoringConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DetectConfig(Settings):
-    """All settings of `python -m cpc_tf.detect`."""
+    """All settings of `cpc-tf detect`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()

@@ -202,7 +202,7 @@ class SearchConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class EfficientConfig(Settings):
-    """All settings of `python -m cpc_tf.efficient`."""
+    """All settings of `cpc-tf efficient`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: PartlyLabelledPicturesConfig = PartlyLabelledPicturesConfig()
@@ -224,7 +224,7 @@ class EfficientConfig(Settings):
             if self.data.unlabelled:
                 raise ConfigError(
                     f"--unlabelled={self.data.unlabelled}: a classifier learns from pictures without labels only with "
-                    "--propagation; pre-train on these with python -m cpc_tf.pretrain"
+                    "--propagation; pre-train on these with cpc-tf pretrain"
                 )
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:

@@ -1,10 +1,10 @@
 """Turns pictures into features with an encoder, and shows what features tell of pictures without labels.
 
-    python -m cpc_tf.embed --encoder=runs/photos/small/hub --pictures=my_pictures --output=features.npz --map=map.png
-    python -m cpc_tf.embed --encoder=runs/photos/small/hub --pictures=my_pictures --to_label=60 --duplicates=repeats.csv
-    python -m cpc_tf.embed --encoder=runs/photos/small/hub --pictures=my_pictures --neighbours=one.jpg
+    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --output=features.npz --map=map.png
+    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --to_label=60 --duplicates=repeats.csv
+    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --neighbours=one.jpg
 
-Features: mean latents of the patch grid for a module of `python -m cpc_tf.export`; the output for the whole picture for
+Features: mean latents of the patch grid for a module of `cpc-tf export`; the output for the whole picture for
 another TF-Hub module. A broken picture is named and left out.
 """
 

@@ -1,4 +1,4 @@
-"""Settings of `python -m cpc_tf.embed`."""
+"""Settings of `cpc-tf embed`."""
 
 from __future__ import annotations
 

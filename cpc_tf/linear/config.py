@@ -79,7 +79,7 @@ class ProbeAugmentConfig(AugmentConfig):
 
 @dataclasses.dataclass(frozen=True)
 class LinearConfig(Settings):
-    """All settings of `python -m cpc_tf.linear`."""
+    """All settings of `cpc-tf linear`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: LabelledPicturesConfig = LabelledPicturesConfig()

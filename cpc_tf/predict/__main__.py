@@ -1,9 +1,9 @@
-"""Predicts pictures with a classifier or a detector of `python -m cpc_tf.export`.
+"""Predicts pictures with a classifier or a detector of `cpc-tf export`.
 
-    python -m cpc_tf.predict --model=runs/photos/small/classifier --pictures=my_pictures --output=predictions.csv
-    python -m cpc_tf.predict --model=runs/bccd/imagenette_128px/detector --pictures=my_pictures \\
+    cpc-tf predict --model=runs/photos/small/classifier --pictures=my_pictures --output=predictions.csv
+    cpc-tf predict --model=runs/bccd/imagenette_128px/detector --pictures=my_pictures \\
       --output=boxes.json --drawn=drawn
-    find my_pictures -name '*.jpg' | python -m cpc_tf.predict --model=runs/photos/small/classifier --pictures=- \\
+    find my_pictures -name '*.jpg' | cpc-tf predict --model=runs/photos/small/classifier --pictures=- \\
       --output=-
 
 A picture that cannot be read is a row with its reason. Interrupted, the same command goes on where it was.

@@ -1,4 +1,4 @@
-"""Settings of `python -m cpc_tf.predict`."""
+"""Settings of `cpc-tf predict`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STDOUT = "-"
 class PredictConfig(Settings):
     """A model, pictures, and what to write."""
 
-    model: str = setting("", "Directory of a classifier or a detector that python -m cpc_tf.export wrote")
+    model: str = setting("", "Directory of a classifier or a detector that cpc-tf export wrote")
     pictures: str = setting("", f"Pictures to predict: {PICTURES} for such a list on standard input")
     output: str = setting(
         "",

@@ -2,7 +2,7 @@
 
 A table of the main results is in summary.txt, and is printed.
 
-    python -m cpc_tf.report --runs=runs --output=runs/report
+    cpc-tf report --runs=runs --output=runs/report
 """
 
 from cpc_tf import cli
