@@ -66,6 +66,10 @@ echo "setting up $folder, the $chosen environment with Python $is$with (about $s
   fail "pip could not install ${files[*]}; its output: $folder/install.log"
 }
 "$folder/bin/python" -m pip check
+# The program of this checkout; pip makes it only for a package that is installed.
+program=$folder/bin/cpc-tf root=$(cd "$(dirname "$0")" && pwd)
+printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m cpc_tf "$@"\n' "$root" "$(cd "$folder" && pwd)/bin/python" > "$program"
+chmod +x "$program"
 if [ "$gpu" = 1 ]; then
   if has_driver; then
     "$folder/bin/python" -m cpc_tf.devices

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging as standard_logging
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,12 +29,18 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
     )
     define(config_class, flags.FLAGS, sys.argv[0])
     logging.set_verbosity(logging.WARNING)
+    logging.get_absl_handler().setFormatter(_Plain())
 
     def parse_flags(argv: Sequence[str]) -> Sequence[str]:
         try:
             _parse(flags.FLAGS, argv)
         except ConfigError as refusal:
             sys.exit(_complain(refusal))
+        except SystemExit:  # the help was printed; absl's status for that is 1
+            sys.exit(0)
+        except BrokenPipeError:  # as in `... --help | head`; nothing is left to be written at the exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
         return argv[:1]
 
     def main(_) -> int | None:
@@ -99,9 +107,16 @@ _LARGEST_FILE = 2**20  # characters
 # Flags that stand for the flags in a file -> the message without a value.
 _FILES = {
     "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
-    "-flagfile": "--flagfile: name a file, e.g. --flagfile=flags/photos/pretrain.flags",
+    "-flagfile": "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain",
 }
 _LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
+
+
+class _Plain(standard_logging.Formatter):
+    """Formats a message of the log as `warning: what`, without absl's date, process and file."""
+
+    def formatMessage(self, record: standard_logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {record.message}"
 
 
 class _Flag(flags.Flag):
@@ -179,13 +194,19 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
-        raise ConfigError(f"{where}: cannot be read ({error.strerror})") from error
+        raise ConfigError(f"{where}: cannot be read ({error.strerror}){_as_preset(path)}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where}: not a text file; a flag file has lines such as --batch_size=64") from error
     if len(text) > _LARGEST_FILE:
         raise ConfigError(f"{where}: too large to be a flag file, which has lines such as --batch_size=64")
     lines = [line for line in text.split("\n") if not line.startswith(("#", "//"))]
     return [line.strip() for line in lines if line.strip()]
+
+
+def _as_preset(path: str) -> str:
+    """Returns how to name the preset that a path is of, wherever the program is; '' if it is of none."""
+    found = re.search(r"(?:^|/)flags/([\w/]+)\.flags$", path)
+    return f"; the program has it as --preset={found[1]}" if found and found[1] in presets.names() else ""
 
 
 def _complain(ended: RunEnded) -> int:

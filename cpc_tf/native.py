@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from cpc_tf import cache
+from cpc_tf.progress import waiting_for
 
 # No fused multiply-add, so that results round as in TensorFlow's separate operations and in PIL. The two -fno-... let
 # the compiler vectorise comparisons, floor and roots; they do not change values.
@@ -92,7 +93,8 @@ class Library:
             with tempfile.TemporaryDirectory(dir=path.parent) as folder:
                 library = pathlib.Path(folder, "library.so")
                 command = [compiler, *map(str, self.sources), "-o", str(library), f"-I{_SHARED}", *self._flags()]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                with waiting_for(f"compiling the C++ operations of {self.name}, once for this machine"):
+                    done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise BuildError(f"{compiler} failed:\n{done.stderr.strip()[-2000:]}")
                 os.replace(library, path)  # other processes never see half a library

@@ -19,9 +19,8 @@ from cpc_tf.data.sources import tree, walk
 from cpc_tf.data.views import geometry
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import escaped, shown
+from cpc_tf.texts import PICTURES, escaped, shown
 
-HELP = "a folder (with all below it), a picture, several with commas between them, a .txt file with a path a line, or -"
 _LIST = ".txt"
 _PREFETCH = 2  # batches
 MAX_MEGAPIXELS = DataConfig.max_megapixels  # larger pictures are not decoded: a small file can fill the memory
@@ -67,7 +66,7 @@ class Batch(NamedTuple):
 
 
 def find(given: str, flag: str = "pictures") -> Pictures:
-    """Returns the pictures that a flag names: HELP says how. Files of a folder are sorted.
+    """Returns the pictures that a flag names: `texts.PICTURES` says how. Files of a folder are sorted.
 
     Paths in a list are relative to the working directory. A file that a list names need not exist.
 
@@ -76,7 +75,7 @@ def find(given: str, flag: str = "pictures") -> Pictures:
     """
     where = f"--{flag}={shown(given)}"
     if not given:
-        raise ConfigError(f"--{flag}= is empty: name {HELP}")
+        raise ConfigError(f"--{flag}= is empty: name {PICTURES}")
     if given == "-":
         return _of_list(sys.stdin.buffer.read(), f"{where}: standard input")
     path = os.path.expanduser(given)
@@ -93,7 +92,7 @@ def find(given: str, flag: str = "pictures") -> Pictures:
     paths = [os.path.expanduser(name) for name in files]
     for name, path in zip(files, paths):
         if not tf.io.gfile.exists(path):
-            raise ConfigError(f"{where}: there is no {shown(name)}; name {HELP}")
+            raise ConfigError(f"{where}: there is no {shown(name)}; name {PICTURES}")
         if tf.io.gfile.isdir(path):
             raise ConfigError(f"{where}: {shown(name)} is a folder; give one folder alone, or files")
     return Pictures([*map(escaped, files)], [*map(os.fsencode, paths)])

@@ -29,7 +29,7 @@ COMMANDS = {
 }
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
 
-First, on photographs that come with the program (8 minutes on two CPU cores):
+First, on photographs that come with the program (some minutes on two CPU cores):
   cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain
   cpc-tf export   --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub
   cpc-tf linear   --preset=photos/linear --encoder=runs/photos/small/hub \\

@@ -1,8 +1,17 @@
-"""The beginning of a printed line: how far, and how much time is left."""
+"""How far work is, how much time is left, and what is waited for."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
 import time
+from collections.abc import Iterator
+
+# Seconds of waiting after which it is said for what, and those at which its time is said, then again each last of them.
+_FIRST, _THEN = 3, (10, 30)
+_waits: list[threading.Event] = []  # those under way: of one inside another, the inner one speaks
+_silent = False
 
 
 class Progress:
@@ -30,6 +39,11 @@ class Progress:
             self._first, self._start = done, time.monotonic()
 
     @property
+    def started(self) -> bool:
+        """Whether there was an update."""
+        return self._first is not None
+
+    @property
     def rate(self) -> float:
         """Units per second since the first update; 0 while unknown."""
         if self._first is None or self.done == self._first:
@@ -40,6 +54,50 @@ class Progress:
         share = f"{self.done}/{self.total} {100 * self.done // max(self.total, 1):3d} %"
         left = duration((self.total - self.done) / self.rate) + " left" if self.rate else "timing"
         return f"{share}  {left}"
+
+
+@contextlib.contextmanager
+def waiting_for(what: str, progress: Progress | None = None) -> Iterator[None]:
+    """Says on stderr what is waited for inside the context, if that takes some seconds, and then how long it takes.
+
+    The time left is that of `progress` as it is updated meanwhile; without one, the time so far is shown.
+    """
+    over, began, stderr = threading.Event(), time.monotonic(), sys.stderr
+
+    def speak() -> None:
+        if over.wait(_FIRST):
+            return
+        if _waits[-1:] == [over]:
+            print(f"{what} ...", file=stderr, flush=True)
+        wait = _THEN[0] - _FIRST
+        while not over.wait(wait):
+            so_far = f"{duration(time.monotonic() - began)} so far"
+            if _waits[-1:] == [over]:
+                print(f"{what}: {progress if progress and progress.rate else so_far}", file=stderr, flush=True)
+            wait = _THEN[1]
+
+    thread = threading.Thread(target=speak, daemon=True)
+    _waits.append(over)
+    if not _silent:
+        thread.start()
+    try:
+        yield
+    finally:
+        _waits.remove(over)
+        over.set()
+        if thread.is_alive():
+            thread.join()
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Keeps `waiting_for` quiet inside the context."""
+    global _silent
+    before, _silent = _silent, True
+    try:
+        yield
+    finally:
+        _silent = before
 
 
 def duration(seconds: float) -> str:

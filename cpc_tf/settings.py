@@ -43,6 +43,8 @@ def setting(
     listed: type | None = None,
     path: bool = False,
     free_on_resume: bool = False,
+    derived: bool = False,
+    instead: str = "",
     flag: bool = True,
 ) -> Any:
     """Returns a dataclass field with the properties of its flag.
@@ -59,6 +61,8 @@ def setting(
       listed: type of the numbers in a text such as '0.5,1,2'; the bounds hold for each.
       path: whether TensorFlow reads or writes checkpoints or modules there.
       free_on_resume: whether it may change when a run is resumed.
+      derived: whether the default stands for a value that the run derives from its encoder or its data.
+      instead: name of another derived setting that says the same in its own way; if one is given, none is derived.
       flag: False for a setting that only code can change. Flag files, such as run.flags, may still hold its default.
     """
     return dataclasses.field(default=default, metadata={**locals(), "choices": tuple(choices)})
@@ -139,6 +143,35 @@ def to_flagfile(config: Settings) -> str:
     """Returns a flag file of all settings, flags or not: later changes of defaults do not change a recorded run."""
     values = flatten(config).items()
     return "".join(f"--{name}={str(value).lower() if isinstance(value, bool) else value}\n" for name, value in values)
+
+
+def open_settings(config: Settings) -> list[str]:
+    """Returns the names of the settings whose values the run still has to derive."""
+    values, fields = flatten(config), {field.name: field for _, field in leaves(type(config))}
+
+    def is_open(name: str) -> bool:
+        return fields[name].metadata["derived"] and values[name] == fields[name].default
+
+    return [name for name, field in fields.items() if is_open(name) and is_open(field.metadata["instead"] or name)]
+
+
+def derived(config: Any, values: Mapping[str, Any], source: str) -> tuple[Any, str]:
+    """Gives these values to those of the settings that are still to be derived.
+
+    Returns:
+      The settings, and a line for the user about what was derived from `source`; '' if nothing was.
+    """
+    found = {name: values[name] for name in open_settings(config) if name in values}
+    told = " ".join(
+        f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}" for name, value in found.items()
+    )
+    return replace(config, **found), f"from {source}: {told}" if found else ""
+
+
+def kept(config: Any, saved: Any) -> Any:
+    """Returns the settings of a run that goes on: what would be derived is as the run began with it."""
+    before = flatten(saved)
+    return replace(config, **{name: before[name] for name in open_settings(config)})
 
 
 def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any]]:

@@ -1,6 +1,6 @@
 """Draws a sheet of augmented patches: what the encoder sees.
 
-    python -m cpc_tf.show_patches --flagfile=flags/photos/pretrain.flags --output=patches.png
+    cpc-tf show --preset=photos/pretrain --output=patches.png
 
 The upper part shows the patch grid of one image and several augmented draws of it, the lower part each operation alone,
 primitives at both ends of their range.

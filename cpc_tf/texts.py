@@ -8,6 +8,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+# How flags name pictures.
+PICTURES = (
+    "a folder (with all below it), a picture, several with commas between them, a .txt file with a path a line, or -"
+)
+
 _LONGEST_VALUE = 4096  # characters, as of a path
 _SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900
 _SHOWN_NAMES, _SHOWN_LETTERS = 20, 600  # of a list of files

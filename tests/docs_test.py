@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf import cli, program
 from cpc_tf.keras import keras
 from cpc_tf.launch.training import read
 from cpc_tf.settings import leaves
@@ -25,12 +25,14 @@ PAGES = {
     if "notebook" not in path.parts
 }
 NO_FLAGS = {"cpc_tf.augment.build", "cpc_tf.devices"}
-COMMAND = re.compile(r"python3? -m (?:cpc_tf\.restart -- python3? -m )?((?:cpc_tf\.|export)[\w.]*)([^`\n]*)")
+COMMAND = re.compile(r"(?:cpc-tf (\w+)|python3? -m ((?!cpc_tf\.restart)(?:cpc_tf\.|export)[\w.]*))([^`\n]*)")
 
 
 def commands(text):
     """(module, arguments) of each of our commands in a document, joined over continued lines."""
-    for module, rest in COMMAND.findall(re.sub(r"\\\n\s*", " ", text)):
+    for command, module, rest in COMMAND.findall(re.sub(r"\\\n\s*", " ", text)):
+        if command and command not in program.COMMANDS:
+            continue  # such as `cpc-tf presets`, which has no flags
         lexer = shlex.shlex(rest, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         lexer.commenters = "#"
@@ -39,7 +41,7 @@ def commands(text):
             if word[0] in ";&|<>()":  # the end of this command
                 break
             arguments.append(word)
-        yield module, arguments
+        yield module or program.COMMANDS[command][0], arguments
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -48,7 +50,7 @@ def test_commands_parse(page, monkeypatch):
     for module, arguments in commands(PAGES[page]):
         if module in NO_FLAGS or arguments == ["--help"]:
             continue
-        if module == "cpc_tf.launch":  # its flags, `--`, and a command with its own
+        if module == "cpc_tf.launch" and "--" in arguments:  # its flags, `--`, and a command with its own
             place = arguments.index("--")
             read(cli.parse(settings_of(module), arguments[:place]), arguments[place + 1 :])
             continue
@@ -58,8 +60,8 @@ def test_commands_parse(page, monkeypatch):
 
 def test_commands_are_found():
     found = {module for text in PAGES.values() for module, _ in commands(text)}
-    assert found >= set(SETTINGS)
-    text = "until python3 -m cpc_tf.pretrain --workdir=$B/x \\\n   --seed=3; do # no\n `python -m export --step=1` --x"
+    assert found >= set(SETTINGS) - {"export"}
+    text = "until cpc-tf pretrain --workdir=$B/x \\\n   --seed=3; do # no\n `python -m export --step=1` --x"
     assert list(commands(text)) == [("cpc_tf.pretrain", ["--workdir=$B/x", "--seed=3"]), ("export", ["--step=1"])]
 
 

@@ -11,7 +11,8 @@ from tests.binaries import ROOT
 
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
 BASE = {
-    *"cache callables cli devices files keras native presets progress registry settings termination texts xla".split()
+    *"cache callables cli devices files keras memory native".split(),
+    *"presets progress registry settings termination texts xla".split(),
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
@@ -23,7 +24,8 @@ ALLOWED = {
     "texts": set(),
     "settings": {"texts"},
     "keras": set(),
-    "native": {"cache"},
+    "native": {"cache", "progress"},
+    "memory": {"settings"},
     "xla": {"native"},
     "cache": set(),
     "devices": set(),

@@ -1,4 +1,4 @@
-"""One of our modules, made without training: as `python -m export` writes it."""
+"""One of our modules, made without training: as `cpc-tf export` writes it."""
 
 import json
 import pathlib

@@ -140,15 +140,20 @@ def preset(name):
     return parsed(f"flags/{name}.flags")
 
 
+def name_of(path):
+    """The name of the preset in a file."""
+    return path.removeprefix("flags/").removesuffix(".flags")
+
+
 @functools.cache
 def header(path):
-    return presets.header(str(pathlib.Path(path).relative_to("flags").with_suffix("")))
+    return presets.header(name_of(path))
 
 
 @functools.cache
 def runs():
     """(preset, folder) of every run that a header's command makes and that has an encoder."""
-    pattern = r"python -m cpc_tf.(?:pretrain|efficient) --flagfile=(\S+) .*--workdir=(\S+)"
+    pattern = r"cpc-tf (?:pretrain|efficient) --preset=(\S+) .*--workdir=(\S+)"
     return re.findall(pattern, "\n".join(header(path).text for path in FILES))
 
 
@@ -179,16 +184,16 @@ def test_the_commands_of_the_header_can_be_run_in_their_order(path):
     """They parse, and an encoder on disk is the output of an export before, of a run that a preset's command makes."""
     (_, cost, text), task = header(path), task_of(path)
     assert cost
-    commands = re.findall(r"python -m \S+ .*", text)
+    commands = re.findall(r"cpc-tf \S+ .*", text)
     assert commands, "the header gives no command"
     for command in commands:
-        is_export = command.startswith("python -m export ")
-        assert is_export or command.startswith(f"python -m {task.module} --flagfile={path} "), command
-        cli.parse(ExportConfig if is_export else task.config, command.split()[3:])
-    exports = dict(re.findall(r"python -m export --workdir=(\S+) (?:--part=encoder )?--output=(\S+)", text))
+        is_export = command.startswith("cpc-tf export ")
+        assert is_export or command.startswith(f"cpc-tf {task.name} --preset={name_of(path)} "), command
+        cli.parse(ExportConfig if is_export else task.config, command.split()[2:])
+    exports = dict(re.findall(r"cpc-tf export --workdir=(\S+) (?:--part=encoder )?--output=(\S+)", text))
     for encoder in re.findall(r"--(?:initial_)?encoder=(runs/\S+)", text):
         assert encoder in exports.values(), f"no export to {encoder}"
-        before = re.findall(r"after (flags/\S+\.flags)", text)
+        before = re.findall(r"after flags/(\S+)\.flags", text)
         assert before, "which preset makes the run that is exported?"
         for name in before:
             assert {place for made_by, place in runs() if made_by == name} & set(exports), name

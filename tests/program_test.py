@@ -60,10 +60,19 @@ def test_a_preset_by_name_is_its_file_from_any_folder(tmp_path, monkeypatch):
 
 
 def test_it_starts_without_tensorflow():
+    """So do helps of commands, whose status is 0, and refusals."""
     code = """
-import sys
+import os, sys
 from cpc_tf import program
 program.run(["--help"]), program.run(["presets"])
+for *words, status in (["predict", "--help", 0], ["embed", "--help", 0], ["report", "--help", 0], ["predict", 2]):
+    child = os.fork()  # absl defines the flags of one command in a process
+    if not child:
+        try:
+            program.run(words)
+        except SystemExit as end:
+            os._exit(100 if "tensorflow" in sys.modules else end.code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == status, words
 print([name for name in ("tensorflow", "numpy") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -74,4 +83,4 @@ print([name for name in ("tensorflow", "numpy") if name in sys.modules])
 def test_a_command_gets_its_flags():
     done = processes.run("cpc_tf.__main__", "linear", "--preset=photos/linear", "--batch_size=many")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: --batch_size=many: must be a whole number (default 512)\n"
+    assert done.stderr == "error: --batch_size=many: must be a whole number (default 0)\n"

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf import cli, presets
+from cpc_tf.progress import silent
 from cpc_tf.settings import ConfigError, leaves
 from cpc_tf.termination import Stopped
 
@@ -69,7 +70,10 @@ def running(verbose: bool) -> Iterator[None]:
     level = log.level
     log.setLevel(max(level, logging.WARNING))  # no notice that a module was written
     try:
-        with contextlib.nullcontext() if verbose else contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.ExitStack() as quiet:
+            if not verbose:
+                quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                quiet.enter_context(silent())
             yield
     except Stopped as stop:
         if stop.status == 128 + signal.SIGINT:

@@ -35,7 +35,7 @@ class Encoder:
     [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
 
     Args:
-      path: directory of a module that `python -m cpc_tf.export` wrote, or of another TF-Hub module of images.
+      path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images.
 
     Attributes:
       path: the directory.
@@ -125,7 +125,7 @@ class Encoder:
 
 
 def load_encoder(path: str | os.PathLike[str]) -> Encoder:
-    """Loads an encoder that `pretrain` or `python -m cpc_tf.export` wrote, or another TF-Hub module of images.
+    """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of images.
 
     Args:
       path: directory of the module.

@@ -15,7 +15,7 @@ from cpc_tf.predict.records import Record
 
 
 class Model:
-    """A classifier or a detector that `classify` or `python -m cpc_tf.export` wrote.
+    """A classifier or a detector that `classify` or `cpc-tf export` wrote.
 
     Args:
       path: its directory.

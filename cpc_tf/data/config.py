@@ -143,14 +143,14 @@ class LabelledPicturesConfig(PicturesConfig):
     """Where the images of a classifier come from."""
 
     share_records: bool = _share_records()
-    unlabelled: str = constant("", "Pictures without labels are for pre-training: python -m cpc_tf.pretrain")
+    unlabelled: str = constant("", "Pictures without labels are for pre-training: cpc-tf pretrain")
 
     def check(self):
         super().check()
         if self.unlabelled:
             raise ConfigError(
                 f"--unlabelled={self.unlabelled}: a classifier learns from pictures with labels only; pre-train on "
-                "these with python -m cpc_tf.pretrain"
+                "these with cpc-tf pretrain"
             )
 
 
@@ -220,8 +220,20 @@ class GeometryConfig(Settings):
 class ImageConfig(Settings):
     """Image -> random-sized crop, for a classifier of whole images; tested on the centre crop. Appendix C."""
 
-    resize: int = side(256, "Side of the square that test images are resized to, then cropped")
-    image_size: int = side(224, "Side of the images that are classified", source="App. C: 14x14 at stride 16")
+    resize: int = side(
+        0,
+        "Side of the square that test images are resized to, then cropped; 0: larger than --image_size, in the ratio "
+        "of the encoder's pre-training, else by an eighth",
+        minimum=0,
+        derived=True,
+    )
+    image_size: int = side(
+        0,
+        "Side of the images that are classified; 0: that of the encoder's pre-training, else 224",
+        source="App. C: 224, 14x14 at stride 16",
+        minimum=0,
+        derived=True,
+    )
     crop_area: float = setting(
         0.08,
         "Smallest part of an image's area that a training crop may have",
@@ -234,7 +246,7 @@ class ImageConfig(Settings):
     resize_mode: str = _mode("test images; training crops are of the images themselves")
 
     def check(self):
-        if self.image_size > self.resize:
+        if 0 < self.resize < self.image_size:
             raise ConfigError(
                 f"--image_size={self.image_size}: larger than --resize={self.resize}, nothing to crop from"
             )
@@ -259,6 +271,7 @@ class CanvasConfig(Settings):
         "pictures fit on the canvas",
         minimum=0,
         maximum=1e4,
+        derived=True,
     )
     canvas_mirror: bool = setting(True, "Mirror half of the training images left to right, with their boxes")
     canvas_colour_drop: float = fraction(

@@ -1,6 +1,6 @@
 """Fine-tunes a detector on an encoder (Faster R-CNN, Sec. 4.3 of the paper) and scores it by the rules of PASCAL VOC.
 
-    python -m cpc_tf.detect --flagfile=flags/collages/detect.flags --encoder=runs/photos/small/hub \\
+    cpc-tf detect --preset=collages/detect --encoder=runs/photos/small/hub \\
       --workdir=runs/collages/small/detect
 
 Writes to its workdir result.json, table.txt, curves.png (precision over recall), sheet.png (true and found boxes, worst

@@ -17,7 +17,7 @@ from cpc_tf.settings import (
     setting,
     width,
 )
-from cpc_tf.training.config import AccumulatingConfig, TrainingConfig
+from cpc_tf.training.config import AccumulatingConfig, LabelledTrainingConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,7 @@ class AnchorConfig(Settings):
         listed=float,
         above=0,
         maximum=10_000,
+        derived=True,
     )
     anchor_ratios: str = constant(
         "0.5,1,2", "Aspect ratios of the anchors, height over width", listed=float, minimum=0.001, maximum=1000
@@ -192,7 +193,7 @@ class ScoringConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DetectConfig(Settings):
-    """All settings of `python -m cpc_tf.detect`."""
+    """All settings of `cpc-tf detect`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: DataConfig = DataConfig()
@@ -204,5 +205,5 @@ class DetectConfig(Settings):
     sgd: DetectorSgdConfig = DetectorSgdConfig()
     phases: PhasesConfig = PhasesConfig()
     scoring: ScoringConfig = ScoringConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: LabelledTrainingConfig = LabelledTrainingConfig()
     numerics: AccumulatingConfig = AccumulatingConfig()

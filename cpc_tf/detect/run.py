@@ -22,8 +22,12 @@ from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, di
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
 from cpc_tf.files import read_text, to_json
 from cpc_tf.settings import ConfigError
+from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.workdir import Workdir, open_run
+
+# As bccd/detect_128px, a few hundred pictures.
+USUAL = UsualTraining(batch=8, epochs=20, least_steps=400)
 
 
 def detect(config: DetectConfig) -> dict[str, Any]:
@@ -34,13 +38,12 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    config = shown.as_begun(config)
     with open_run(config, "detect") as (workdir, strategy):
         data = open_pair(config)
         keep_data(workdir, strategy, {"split": data[0], "test_split": data[1]})
         result = workdir.result(lambda found: "map11" in found and tf.io.gfile.exists(workdir.file("table.txt")))
         if result is None:
-            result = _run(config, workdir, strategy, *data)
+            result = _run(workdir, strategy, *data)
         else:
             print(f"{workdir.path}: already finished", flush=True)
         table = read_text(workdir.file("table.txt")) if workdir.chief else ""
@@ -49,7 +52,6 @@ def detect(config: DetectConfig) -> dict[str, Any]:
 
 
 def _run(
-    config: DetectConfig,
     workdir: Workdir,
     strategy: tf.distribute.Strategy,
     source: DetectionSource,
@@ -59,10 +61,10 @@ def _run(
     lines: str,
 ) -> dict[str, Any]:
     """Trains, tests and writes what a run leaves; returns the content of result.json."""
-    training, names = config.training, source.class_names
-    config, line = shown.fitted(config, source.sizes())
-    workdir.config = config  # so that run.flags has what was derived: a resumed run keeps it
+    workdir.config, line = shown.fitted(workdir.config, source.sizes())
     print(f"{lines}\n  {line}", flush=True)
+    config = workdir.usual(USUAL, source.num_examples, strategy)
+    training, names = config.training, source.class_names
     length, held_out = lengths(config, source.num_examples), config.phases.held_out
     parts = divided(source, held_out, training.seed) if length.first and held_out else None
     phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())

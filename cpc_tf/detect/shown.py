@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
-import tensorflow as tf
 
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.sources.source import Sizes
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.settings import flatten, replace
-from cpc_tf.training.workdir import read_config
+from cpc_tf.settings import open_settings, replace
 
-_UNSET = {"area_scale": 0.0, "anchor_sizes": ""}
 _USUAL = (5, 95)  # percentiles of the sizes of objects
 _STEP = 2.0  # largest factor between two sizes of anchors, that of the C4 recipe
 _LEAST_ANCHOR = 4  # px; smaller objects are beyond the features
 _FITS = 2.0  # factor between an object and the nearest anchor up to which the anchor fits
 _MOST_UNFIT = 0.05  # of the objects
-
-
-def as_begun(config: DetectConfig) -> DetectConfig:
-    """Returns the settings with what the run in --workdir derived at its beginning, if there is one."""
-    unset = [name for name, value in _UNSET.items() if flatten(config)[name] == value]
-    path = os.path.join(config.workdir, "run.flags")
-    if not (unset and config.workdir and tf.io.gfile.exists(path)) or tf.io.gfile.isdir(path):
-        return config
-    begun = flatten(read_config(config.workdir, DetectConfig))
-    return replace(config, **{name: begun[name] for name in unset})
 
 
 def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
@@ -42,7 +28,7 @@ def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
     Returns:
       The settings, and a line for the user on the sizes of objects as shown.
     """
-    derived = any(flatten(config)[name] == value for name, value in _UNSET.items())
+    derived = not {"area_scale", "anchor_sizes"}.isdisjoint(open_settings(config))
     if not config.canvas.area_scale:
         config = replace(config, area_scale=area_scale(config.canvas, sizes.images))
     objects = object_sizes(config.canvas, sizes)

@@ -1,4 +1,4 @@
-"""`python -m cpc_tf.detect` as a task."""
+"""`cpc-tf detect` as a task."""
 
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.report import report

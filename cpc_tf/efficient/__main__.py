@@ -1,6 +1,6 @@
 """Classifies with few labels, the paper's protocol (appendix C): on an encoder, frozen and fine-tuned, or on pixels.
 
-    python -m cpc_tf.efficient --flagfile=flags/photos/efficient.flags --encoder=runs/photos/small/hub \\
+    cpc-tf efficient --preset=photos/efficient --encoder=runs/photos/small/hub \\
       --label_fraction=0.01 --workdir=runs/photos/small/efficient_0.01
 
 Settings are selected on a part of the chosen labels, then a classifier with the best of them is trained on all chosen

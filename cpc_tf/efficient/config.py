@@ -8,7 +8,7 @@ from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
 from cpc_tf.encoders.card import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import LARGEST, MOST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
-from cpc_tf.training.config import NumericsConfig, TrainingConfig
+from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,21 +71,27 @@ class ClassifierConfig(Settings):
     )
     head_blocks: int = setting(
         -1,
-        "Residual blocks of the classifier; -1: 11, and none if --encoder is 'pixels'",
+        "Residual blocks of the classifier; -1: none if --encoder is 'pixels', else 11; if --head_width follows from "
+        "the number of labels, so do they",
         source="App. C.2",
         minimum=-1,
         maximum=1000,
+        derived=True,
     )
     head_width: int = setting(
-        4096,
-        "Channels of a block of the classifier; inside it a quarter of these",
-        source="App. C.2",
-        minimum=4,
+        0,
+        "Channels of a block of the classifier; inside it a quarter of these. 0: 512 of two blocks, but 4096 with "
+        "10,000 labels or more",
+        source="App. C.2: 4096",
+        minimum=0,
         maximum=WIDEST,
+        derived=True,
     )
     dropout: float = setting(0.5, "Dropout before the last layer", source="App. C", minimum=0, maximum=0.99)
 
     def check(self):
+        if 0 < self.head_width < 4:
+            raise ConfigError(f"--head_width={self.head_width}: must be at least 4, or 0")
         for backbone in self.backbones:
             if backbone not in NETWORKS:
                 raise ConfigError(f"--backbone={self.backbone}: must be of {', '.join(NETWORKS)}")
@@ -145,7 +151,12 @@ class SgdConfig(Settings):
     look_steps: int = constant(500, "Least steps between evaluations on held-out labels", minimum=1, maximum=MOST)
     least_looks: int = constant(4, "Least evaluations on held-out labels in a phase", minimum=1, maximum=1000)
     cached_views: int = count(
-        0, "Views of each image that the frozen phase encodes once; 0: encode at each step", minimum=0, maximum=10_000
+        -1,
+        "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16 with few labels, fewer "
+        "from 500 on, none from 4,000 on",
+        minimum=-1,
+        maximum=10_000,
+        derived=True,
     )
 
 
@@ -191,7 +202,7 @@ class SearchConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class EfficientConfig(Settings):
-    """All settings of `python -m cpc_tf.efficient`."""
+    """All settings of `cpc-tf efficient`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: PartlyLabelledPicturesConfig = PartlyLabelledPicturesConfig()
@@ -202,7 +213,7 @@ class EfficientConfig(Settings):
     sgd: SgdConfig = SgdConfig()
     search: SearchConfig = SearchConfig()
     propagation: PropagationConfig = PropagationConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: LabelledTrainingConfig = LabelledTrainingConfig()
     numerics: NumericsConfig = NumericsConfig()
 
     def check(self):
@@ -213,7 +224,7 @@ class EfficientConfig(Settings):
             if self.data.unlabelled:
                 raise ConfigError(
                     f"--unlabelled={self.data.unlabelled}: a classifier learns from pictures without labels only with "
-                    "--propagation; pre-train on these with python -m cpc_tf.pretrain"
+                    "--propagation; pre-train on these with cpc-tf pretrain"
                 )
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:

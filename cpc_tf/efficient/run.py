@@ -12,6 +12,7 @@ from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources.source import Source
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.defaults import from_encoder, from_labels
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels
 from cpc_tf.efficient.phases import Evaluated, Phases, fine_tuning, first_phase, folder, load_encoder
@@ -46,7 +47,7 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
         keep_data(workdir, strategy, data.splits)
         result = workdir.result(_is_whole)
         if result is None:
-            result = _run(config, workdir, strategy, data)
+            result = _run(workdir, strategy, data)
         else:
             print(f"{config.workdir}: already finished", flush=True)
         for phase, found in result["phases"].items():
@@ -93,6 +94,8 @@ def prepare(
 ) -> tuple[Labels, Phases]:
     """Prints a summary of the data, chooses the labels and loads the encoder.
 
+    What the settings leave open is derived: those of the run are `Phases.inputs.config`.
+
     Args:
       config: of the run.
       strategy: of the run.
@@ -101,12 +104,16 @@ def prepare(
     Raises:
       ConfigError: see `open_data`, `choose_labels` and `load_encoder`.
     """
+    config, of_encoder = from_encoder(config)
     source, test_source, unlabelled, summary = data or open_data(config)
     print(summary, flush=True)
     if config.classifier.encoder == PIXELS and config.classifier.blocks:
         blocks = config.classifier.head_blocks
         print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
+    config, of_labels = from_labels(config, labels, strategy.num_replicas_in_sync)
+    for line in filter(None, (of_encoder, of_labels)):
+        print(line, flush=True)
     encoder = load_encoder(config, strategy)
     if config.augment.policy.always_grey:
         print(f"--augment={config.augment.title}: images are grey, in the test, too", flush=True)
@@ -116,8 +123,9 @@ def prepare(
     return labels, Phases(encoder, inputs, strategy)
 
 
-def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
-    labels, phases = prepare(config, strategy, data)
+def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
+    labels, phases = prepare(workdir.config, strategy, data)
+    config = workdir.config = phases.inputs.config
     names, levels = phases.inputs.class_names, phases.inputs.sources[0].levels
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())

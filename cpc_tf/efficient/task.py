@@ -1,4 +1,4 @@
-"""What the registry of tasks knows of `python -m cpc_tf.efficient`."""
+"""What the registry of tasks knows of `cpc-tf efficient`."""
 
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.label_curve import METRICS

@@ -1,12 +1,11 @@
-"""Settings of `python -m cpc_tf.embed`."""
+"""Settings of `cpc-tf embed`."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from cpc_tf import pictures
-from cpc_tf.results import map as embedding_map
 from cpc_tf.settings import ConfigError, Settings, count, setting, side
+from cpc_tf.texts import PICTURES
 
 # Endings of --output. Parquet needs the package pyarrow.
 NPZ, CSV, PARQUET = FORMATS = (".npz", ".csv", ".parquet")
@@ -17,15 +16,15 @@ class EmbedConfig(Settings):
     """What to encode, and what to make of the features."""
 
     encoder: str = setting("", "TF-Hub module, e.g. runs/photos/small/hub, that turns pictures into features")
-    pictures: str = setting("", f"Pictures to encode: {pictures.HELP} for such a list on standard input")
+    pictures: str = setting("", f"Pictures to encode: {PICTURES} for such a list on standard input")
     output: str = setting("", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none")
     batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
     image_size: int = side(224, "Side of the pictures for a module of others; ours come with their own sizes")
     map: str = setting("", "PNG to draw with similar pictures near each other; empty: none")
     map_method: str = setting(
-        embedding_map.PCA_MAP,
+        "pca",
         "How the map is made: 'pca' (directions of largest variance) or 'tsne' (t-SNE keeps neighbours together)",
-        choices=embedding_map.METHODS,
+        choices=("pca", "tsne"),  # results.map.METHODS, which would import TensorFlow
     )
     labels: str = setting(
         "", "CSV file with the classes of pictures (lines such as pictures/1.jpg,cat), for --map and --to_label"

@@ -1,4 +1,4 @@
-"""encoder.json, the card of a module of `python -m cpc_tf.export`: its network and how it was trained."""
+"""encoder.json, the card of a module of `cpc-tf export`: its network and how it was trained."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def read_card(module: str, otherwise: str = "") -> EncoderCard:
     if card is None and "://" not in module and not tf.io.gfile.exists(module):
         raise ConfigError(f"--encoder={module}: there is no such directory")
     if card is None:
-        reason = f"no {FILE} in it, so `python -m cpc_tf.export` did not write this module"
+        reason = f"no {FILE} in it, so `cpc-tf export` did not write this module"
         raise ConfigError(f"--encoder={module}: {reason}" + (f"; {otherwise}" if otherwise else ""))
     return card
 

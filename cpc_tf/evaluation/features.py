@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import keys
+from cpc_tf.memory import refuse_too_large
 from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
 
@@ -41,6 +42,10 @@ def encode_dataset(
         take = min(count - done, batch["label"].shape[0])
         encoded = encode(batch[field])[:take].numpy()
         if latents is None:
+            bytes_ = 4.0 * count * encoded[0].size
+            refuse_too_large(
+                bytes_, f"{count:,} encoded images", "keeping them", "a smaller --cached_views, or 0, needs less"
+            )
             latents = _room([count, *encoded.shape[1:]], np.float32)
             if len(batch["label"].shape) > 1:
                 labels = _room([count, *batch["label"].shape[1:]], np.float32)

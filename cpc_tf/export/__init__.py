@@ -1,1 +1,1 @@
-"""A run -> a TF-Hub module: `python -m cpc_tf.export --workdir=W --output=HUB_DIR`."""
+"""A run -> a TF-Hub module: `cpc-tf export --workdir=W --output=HUB_DIR`."""

@@ -58,7 +58,7 @@ def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
     result = result_of(workdir)
     if not result:
         raise ConfigError(
-            f"--workdir={workdir}: has no result.json; let `python -m cpc_tf.{task}` end, and name its --workdir, not "
+            f"--workdir={workdir}: has no result.json; let `cpc-tf {task}` end, and name its --workdir, not "
             "the directory of a phase in it"
         )
     return result

@@ -36,7 +36,7 @@ EXPORTERS = {
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig(Settings):
-    """The settings of `python -m cpc_tf.export`."""
+    """The settings of `cpc-tf export`."""
 
     workdir: str = setting("", "Directory of the run to export", path=True)
     output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet", path=True)

@@ -1,6 +1,6 @@
 """Reads and augments the pictures of trainings on other machines, or of a TPU's host that lacks our C++ operations.
 
-    python -m cpc_tf.feed --port=8480
+    cpc-tf feed --port=8480
 
 A training uses the feeds that the environment variable CPC_TF_FEED names, e.g. CPC_TF_FEED=10.0.0.5:8480,10.0.0.6:8480,
 one for each host with input in their order, or CPC_TF_FEED=:8480 for a feed beside each host. The pictures are the same
@@ -10,11 +10,12 @@ port, like every server of TensorFlow's: open it in a network of your own only.
 
 from cpc_tf import cli
 from cpc_tf.feed.config import FeedConfig
-from cpc_tf.feed.serve import serve
 
 
 def main(config: FeedConfig) -> None:
     """The binary."""
+    from cpc_tf.feed.serve import serve  # TensorFlow, which neither a help nor a refusal needs
+
     serve(config)
 
 

@@ -1,6 +1,6 @@
 """Trains on a Cloud TPU and brings the result: creates the TPU, starts the training, follows its log, deletes the TPU.
 
-    python -m cpc_tf.launch --zone=europe-west4-a --accelerator_type=v3-8 --spot -- pretrain \\
+    cpc-tf launch --zone=europe-west4-a --accelerator_type=v3-8 --spot -- pretrain \\
       --preset=imagenet/pretrain_resnet50 --data_dir=gs://my-bucket/data --workdir=gs://my-bucket/runs/in/r50/pretrain
 
 What follows `--` is a command of cpc-tf. The exit status is that of the training, or 7 if the TPU could not be

@@ -1,6 +1,6 @@
 """Trains a linear classifier on a frozen encoder (the paper's appendix B), beside two baselines.
 
-    python -m cpc_tf.linear --flagfile=flags/photos/linear.flags --encoder=runs/photos/small/hub \\
+    cpc-tf linear --preset=photos/linear --encoder=runs/photos/small/hub \\
       --workdir=runs/photos/small/linear
 
 Leaves in its workdir result.json, table.txt and linear.png, and the baselines' runs in random/ and pixels/.

@@ -6,7 +6,7 @@ from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, LabelledPicturesConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
-from cpc_tf.training.config import NumericsConfig, TrainingConfig
+from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +79,12 @@ class ProbeAugmentConfig(AugmentConfig):
 
 @dataclasses.dataclass(frozen=True)
 class LinearConfig(Settings):
-    """All settings of `python -m cpc_tf.linear`."""
+    """All settings of `cpc-tf linear`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     data: LabelledPicturesConfig = LabelledPicturesConfig()
     geometry: ProbeGeometryConfig = ProbeGeometryConfig()
     augment: ProbeAugmentConfig = ProbeAugmentConfig()
     probe: ProbeConfig = ProbeConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: LabelledTrainingConfig = LabelledTrainingConfig()
     numerics: NumericsConfig = NumericsConfig()

@@ -32,10 +32,13 @@ from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
+from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.strategy import is_chief, replica_batches, wants_xla
 from cpc_tf.training.workdir import Workdir, open_run
 
+# The paper's batch and length on all of ImageNet. So few steps as 400 are enough for a linear layer on 80 labels.
+USUAL = UsualTraining(batch=512, epochs=200, least_steps=400)
 ENCODER, RANDOM = "encoder", "random encoder"  # titles in table and picture, beside PIXELS
 
 
@@ -132,9 +135,10 @@ def train_and_test(
       ConfigError, loop.Stopped, loop.Diverged.
     """
     with open_run(config, "linear") as (workdir, strategy):
-        source, training = data().source, config.training
-        geometry, policy = geometry_of(config), augment_of(config).policy
+        source = data().source
         keep_data(workdir, strategy, _splits(data()))
+        config = workdir.usual(USUAL, source.num_examples, strategy, config.probe.cached_views)
+        training, geometry, policy = config.training, geometry_of(config), augment_of(config).policy
         with strategy.scope():
             encoder = load_patch_encoder(
                 config.probe.encoder,

@@ -1,4 +1,4 @@
-"""What the registry of tasks knows of `python -m cpc_tf.linear`."""
+"""What the registry of tasks knows of `cpc-tf linear`."""
 
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.report import METRICS, report

@@ -1,9 +1,9 @@
-"""Predicts pictures with a classifier or a detector of `python -m cpc_tf.export`.
+"""Predicts pictures with a classifier or a detector of `cpc-tf export`.
 
-    python -m cpc_tf.predict --model=runs/photos/small/classifier --pictures=my_pictures --output=predictions.csv
-    python -m cpc_tf.predict --model=runs/bccd/imagenette_128px/detector --pictures=my_pictures \\
+    cpc-tf predict --model=runs/photos/small/classifier --pictures=my_pictures --output=predictions.csv
+    cpc-tf predict --model=runs/bccd/imagenette_128px/detector --pictures=my_pictures \\
       --output=boxes.json --drawn=drawn
-    find my_pictures -name '*.jpg' | python -m cpc_tf.predict --model=runs/photos/small/classifier --pictures=- \\
+    find my_pictures -name '*.jpg' | cpc-tf predict --model=runs/photos/small/classifier --pictures=- \\
       --output=-
 
 A picture that cannot be read is a row with its reason. Interrupted, the same command goes on where it was.
@@ -15,14 +15,22 @@ import sys
 
 from cpc_tf import cli
 from cpc_tf.predict.config import STDOUT, PredictConfig
-from cpc_tf.predict.run import predict
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import PICTURES
 
 
 def main(config: PredictConfig) -> None:
     """The binary."""
+    if not config.model:
+        raise ConfigError(
+            "--model= is empty: name an exported classifier or detector, e.g. --model=runs/first/classifier"
+        )
+    if not config.pictures:
+        raise ConfigError(f"--pictures= is empty: name {PICTURES}")
     if not (config.output or config.sheet or config.drawn):
         raise ConfigError("--output= is empty: name a file, or - for standard output; or draw, with --sheet or --drawn")
+    from cpc_tf.predict.run import predict  # TensorFlow, which neither a help nor a refusal needs
+
     try:
         records = predict(config, functools.partial(print, file=sys.stderr, flush=True))
     except BrokenPipeError:  # as in `... --output=- | head`; nothing is left to be written at the exit

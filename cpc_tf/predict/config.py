@@ -1,12 +1,12 @@
-"""Settings of `python -m cpc_tf.predict`."""
+"""Settings of `cpc-tf predict`."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 
-from cpc_tf import pictures
 from cpc_tf.settings import ConfigError, Settings, count, fraction, setting
+from cpc_tf.texts import PICTURES
 
 CSV, JSON_LINES, COCO = ".csv", ".jsonl", ".json"
 STDOUT = "-"
@@ -16,8 +16,8 @@ STDOUT = "-"
 class PredictConfig(Settings):
     """A model, pictures, and what to write."""
 
-    model: str = setting("", "Directory of a classifier or a detector that python -m cpc_tf.export wrote")
-    pictures: str = setting("", f"Pictures to predict: {pictures.HELP} for such a list on standard input")
+    model: str = setting("", "Directory of a classifier or a detector that cpc-tf export wrote")
+    pictures: str = setting("", f"Pictures to predict: {PICTURES} for such a list on standard input")
     output: str = setting(
         "",
         "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector also .json (COCO) or "

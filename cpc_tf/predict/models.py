@@ -1,4 +1,4 @@
-"""The models that predict: a classifier or a detector of `python -m cpc_tf.export`, from its directory."""
+"""The models that predict: a classifier or a detector of `cpc-tf export`, from its directory."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ Model = Union[Classifier, Detector]
 
 
 def open_model(directory: str, least_score: float = 0.5) -> Model:
-    """Returns the model in a directory that `python -m cpc_tf.export` wrote.
+    """Returns the model in a directory that `cpc-tf export` wrote.
 
     Raises:
       ConfigError: there is none, or it cannot be loaded.
@@ -125,13 +125,11 @@ def open_model(directory: str, least_score: float = 0.5) -> Model:
     kind = next((kind for kind in ("classifier", "detector", "encoder") if _has(directory, f"{kind}.json")), None)
     if kind == "encoder":
         raise ConfigError(
-            f"{where}: holds an encoder, which has no classes; python -m cpc_tf.embed gives its features, and a run of "
+            f"{where}: holds an encoder, which has no classes; cpc-tf embed gives its features, and a run of "
             "cpc_tf.linear or efficient on it a classifier to export"
         )
     if kind is None:
-        raise ConfigError(
-            f"{where}: has no classifier.json or detector.json; export a run with python -m cpc_tf.export"
-        )
+        raise ConfigError(f"{where}: has no classifier.json or detector.json; export a run with cpc-tf export")
     log = logging.getLogger("absl")
     level = log.level
     try:

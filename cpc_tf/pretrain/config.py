@@ -59,11 +59,11 @@ ObjectiveConfig = dataclasses.make_dataclass(
 
 @dataclasses.dataclass(frozen=True)
 class PretrainConfig(Settings):
-    """All settings of `python -m cpc_tf.pretrain`."""
+    """All settings of `cpc-tf pretrain`."""
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     initial_encoder: str = setting(
-        "", "Module of `python -m cpc_tf.export` with the initial weights; empty: new weights", path=True
+        "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True
     )
     data: PretrainPicturesConfig = PretrainPicturesConfig()
     geometry: GeometryConfig = GeometryConfig()

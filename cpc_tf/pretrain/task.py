@@ -1,4 +1,4 @@
-"""The entry of `python -m cpc_tf.pretrain` in the registry of tasks."""
+"""The entry of `cpc-tf pretrain` in the registry of tasks."""
 
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.report import RECORDED, report

@@ -2,16 +2,17 @@
 
 A table of the main results is in summary.txt, and is printed.
 
-    python -m cpc_tf.report --runs=runs --output=runs/report
+    cpc-tf report --runs=runs --output=runs/report
 """
 
 from cpc_tf import cli
 from cpc_tf.report.config import ReportConfig
-from cpc_tf.report.page import report
 
 
 def main(config: ReportConfig) -> None:
     """The binary."""
+    from cpc_tf.report.page import report  # TensorFlow, which neither a help nor a refusal needs
+
     print(f"done: {report(config)}")
 
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from cpc_tf.files import write_file
+from cpc_tf.progress import waiting_for
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results.blocks import Figure, to_csv
 from cpc_tf.results.runs import Run
@@ -110,7 +111,8 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
     if method == TSNE_MAP and len(features) > 3 and np.ptp(components) > 0:
         perplexity = min(np.clip(len(features) / 40, *_PERPLEXITY), (len(features) - 1) / 3)
         tsne = manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed)
-        return Places(tsne.fit_transform(components), f"t-SNE {of}")
+        with waiting_for(f"t-SNE of {len(features)} pictures"):
+            return Places(tsne.fit_transform(components), f"t-SNE {of}")
     kept = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
     where = np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count))))
     return Places(where, f"PCA ({kept:.0f} % of the variance) {of}")

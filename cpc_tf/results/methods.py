@@ -24,7 +24,17 @@ LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
 IRRELEVANT = {
     *("workdir", "output", "module", "data_dir", "dataset", "labelled", "encoder", "initial_encoder"),
     *("seed", "label_fraction", "labels_per_class", *LENGTH),
-    *("baselines", "strategy", "tpu", "deterministic", "xla", "augment_engine", "max_megapixels", "test_batch_size"),
+    *(
+        "baselines",
+        "strategy",
+        "tpu",
+        "deterministic",
+        "xla",
+        "augment_engine",
+        "memory",
+        "max_megapixels",
+        "test_batch_size",
+    ),
     *("steps_per_loop", "checkpoint_every", "keep_checkpoints", "probe_every", "probe_split"),
 }
 

@@ -30,6 +30,13 @@ class TrainingConfig(Settings):
     )
     tpu: str = setting("", "Name or address of the TPU; empty: this machine's", free_on_resume=True)
     deterministic: bool = setting(True, "Ask TensorFlow for reproducible kernels", free_on_resume=True)
+    memory: str = setting(
+        "check",
+        "What a step that needs more memory than there is does, by an estimate before the first one: 'check': it is "
+        "refused; 'ignore': it is tried. On a processor alone: accelerators say by themselves that theirs is exhausted",
+        choices=("check", "ignore"),
+        free_on_resume=True,
+    )
     steps_per_loop: int = count(
         50, "Steps that run on the device between two records", unit="steps", free_on_resume=True
     )
@@ -50,6 +57,65 @@ class TrainingConfig(Settings):
     def steps(self, num_examples: int) -> int:
         """Returns the number of steps of a run over so many examples."""
         return self.train_steps or math.ceil(self.train_epochs * num_examples / self.batch_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledTrainingConfig(TrainingConfig):
+    """For tasks that learn from labels: without a batch size or a length, both follow from the number of pictures."""
+
+    batch_size: int = count(
+        0,
+        "Images per step, over all replicas; 0: a power of two that the pictures to train on are enough for",
+        unit="images",
+        minimum=0,
+        maximum=2**20,
+        derived=True,
+    )
+    train_steps: int = count(
+        0,
+        "Length of training; 0: --train_epochs decides",
+        unit="steps",
+        minimum=0,
+        free_on_resume=True,
+        derived=True,
+        instead="train_epochs",
+    )
+    train_epochs: float = setting(
+        0,
+        "Length of training; 0: --train_steps decides. If both are 0, it follows from the number of pictures",
+        unit="epochs",
+        minimum=0,
+        maximum=1e6,
+        free_on_resume=True,
+        derived=True,
+        instead="train_steps",
+    )
+
+    def check(self):
+        """Nothing: a length that is not given is derived."""
+
+
+@dataclasses.dataclass(frozen=True)
+class UsualTraining:
+    """What a task trains with unless it is told otherwise."""
+
+    batch: int  # the largest one
+    epochs: float
+    least_steps: int
+
+    def settings(self, images: int, replicas: int, given_batch: int = 0) -> dict[str, float]:
+        """Returns batch size and length for so many images to train on, on so many devices."""
+        batch = max(1 << int(math.log2(min(images, self.batch))), replicas)
+        epochs = max(self.epochs, self.least_steps * (given_batch or batch) / images)
+        return {"batch_size": batch, "train_epochs": math.ceil(epochs)}
+
+
+def refuse_large_batch(training: TrainingConfig, images: int, what: str = "pictures to train on") -> None:
+    """Raises ConfigError if a step takes more images than there are to train on."""
+    if training.batch_size > images:
+        raise ConfigError(
+            f"--batch_size={training.batch_size}: more than the {images} {what}; --batch_size={images} or less would do"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
 import sys
@@ -10,14 +11,15 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf import memory, native
 from cpc_tf.files import bytes_read
-from cpc_tf.progress import Progress
+from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import RunEnded, Settings, flatten
 from cpc_tf.termination import Deferred, Stopped
 from cpc_tf.texts import listed
 from cpc_tf.training import agreement, cluster, feeds, waiting
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.config import TrainingConfig
+from cpc_tf.training.config import AccumulatingConfig, TrainingConfig
 from cpc_tf.training.resume import resume
 from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.weights import Weights
@@ -96,10 +98,17 @@ def train(
     device_loop, weights = _device_loop(trainee), Weights(trainee.strategy, trainee.trained)
     events = [every for every in (config.checkpoint_every, evaluate_every) if every]
     progress, shown = Progress(train_steps, step), False
+    _begin(device_loop, iterator, config, workdir.config)
     with Deferred() as stop:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
-            means, origin = device_loop(iterator, tf.constant(count))
+            # The first time they are compiled, and their input begins.
+            with (
+                contextlib.nullcontext()
+                if progress.started
+                else waiting_for(f"compiling and taking the first {count} steps")
+            ):
+                means, origin = device_loop(iterator, tf.constant(count))
             record = {name: float(value) for name, value in means.items()}
             step += count
             progress.update(step)
@@ -137,6 +146,16 @@ def train(
             if finished:
                 break
     return Outcome(step, records[-1], records, records[-1]["wall_seconds"])
+
+
+def _begin(device_loop: Callable, iterator, config: TrainingConfig, run: Settings) -> None:
+    """Traces the steps, and refuses them if they need more memory than there is."""
+    with waiting_for("tracing a training step"):
+        graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
+    if config.memory == "check" and native.runs_on_cpu():
+        parts = ", or --accumulate=2 or more," if isinstance(getattr(run, "numerics", None), AccumulatingConfig) else ""
+        remedy = f"a smaller --batch_size{parts} or smaller images need less"
+        memory.refuse_too_large(memory.estimated(graph), f"--batch_size={config.batch_size}", "a training step", remedy)
 
 
 def _device_loop(trainee: Trainee) -> Callable:

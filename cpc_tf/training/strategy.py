@@ -39,7 +39,8 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
         )
     if training.deterministic:
         tf.config.experimental.enable_op_determinism()
-    name, gpus, batch = training.strategy, [], training.batch_size
+    # A batch that is still to be derived is a power of two, but on fewer devices at least one image for each.
+    name, gpus, batch = training.strategy, [], training.batch_size or 2**20
     if name == "auto" and training.tpu:
         name = "tpu"
     elif name in ("auto", "single", "mirrored"):  # several workers set up their collectives before devices are listed
@@ -49,7 +50,7 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
         name = "mirrored" if len(gpus) > 1 else "single"
     strategy = make_strategy(name, training.tpu, tuple(gpus))
     replicas = strategy.num_replicas_in_sync
-    if batch % replicas:
+    if training.batch_size % replicas:
         near = [str(n) for n in (batch - batch % replicas, batch - batch % replicas + replicas) if n]
         raise ConfigError(
             f"--batch_size={batch}: cannot be divided among the {replicas} replicas of --strategy={name}; "

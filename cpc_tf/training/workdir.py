@@ -18,12 +18,12 @@ from absl import logging
 import cpc_tf
 from cpc_tf import cli, devices
 from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
-from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, flatten, to_flagfile
+from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, derived, flatten, kept, to_flagfile
 from cpc_tf.texts import shown
 from cpc_tf.training import cluster, feeds
 from cpc_tf.training.agreement import about_program, about_settings, agree
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.config import AccumulatingConfig
+from cpc_tf.training.config import AccumulatingConfig, UsualTraining, refuse_large_batch
 from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, members, strategy_of, wants_xla
 
@@ -106,7 +106,9 @@ class Workdir:
 
     Attributes:
       path: the path of the directory.
-      config, chief: as above.
+      config: as above. Settings that a run derives are those that the run in the directory began with; the task
+        derives them in a new one.
+      chief: as above.
 
     Raises:
       ConfigError: `config.workdir` is empty, holds another run, or cannot be the directory of a run.
@@ -123,15 +125,17 @@ class Workdir:
             if tf.io.gfile.exists(path) and tf.io.gfile.isdir(path) is not (name in FOLDERS):
                 raise ConfigError(f"{path}: should be a {'folder' if name in FOLDERS else 'file'}; move it away")
         if self.has_begun:
-            self._refuse_other_run()
+            saved = read_config(self.path, type(config))
+            self.config = kept(config, saved)
+            self._refuse_other_run(saved)
         elif Checkpoints(self.path).steps():
             raise ConfigError(
                 f"--workdir={self.path}: has checkpoints but no run.flags, which identify the run; take another "
                 "--workdir, or put its run.flags back"
             )
 
-    def _refuse_other_run(self) -> None:
-        differ = changed_flags(self.config, read_config(self.path, type(self.config)))
+    def _refuse_other_run(self, saved: Settings) -> None:
+        differ = changed_flags(self.config, saved)
         if differ:
             name, (now, saved) = next(iter(differ.items()))
             more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""
@@ -186,6 +190,18 @@ class Workdir:
                 f"--workdir={self.path}: the run began with {was} as the values of 16-bit pictures, and the files of "
                 f"--dataset now give {now}; put the files back as they were, or take another --workdir"
             )
+
+    def usual(self, usual: UsualTraining, images: int, strategy: tf.distribute.Strategy, views: int = 0) -> Settings:
+        """Derives batch size and length for so many images, if they are not given, and returns the settings.
+
+        Raises ConfigError if a batch is larger than the number of images, or of `views` of each that are encoded once.
+        """
+        values = usual.settings(images, strategy.num_replicas_in_sync, self.config.training.batch_size)
+        self.config, told = derived(self.config, values, f"{images} pictures")
+        if told and self.chief:
+            print(told, flush=True)
+        refuse_large_batch(self.config.training, images * max(1, views))
+        return self.config
 
     def begin(self, step: int, **session: Any) -> dict[str, Any]:
         """Prepares the directory for a session that starts at `step`.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cpc_tf import presets
 from cpc_tf.results import paper
 
-COMMAND = re.compile(r"python -m .*")
+COMMAND = re.compile(r"cpc-tf .*")
 
 
 class Chain(NamedTuple):
@@ -45,7 +45,7 @@ class Chain(NamedTuple):
                 raise ValueError(f"{step}: no command of this preset's header has these words")
             settings = [word for word in words if word not in wanted]
             found += [_on(found, _with(settings, line) if name in line else line) for line in lines]
-        return [*dict.fromkeys(found), f"python -m cpc_tf.report --runs={self.runs} --output={self.runs}/report"]
+        return [*dict.fromkeys(found), f"cpc-tf report --runs={self.runs} --output={self.runs}/report"]
 
 
 def _with(settings: list[str], command: str) -> str:

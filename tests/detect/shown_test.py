@@ -8,8 +8,7 @@ from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.sources.source import Sizes
 from cpc_tf.detect import shown
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.files import write_file
-from cpc_tf.settings import replace, to_flagfile
+from cpc_tf.settings import kept, replace
 from tests.data.samples import RECTANGLES, Images, rectangle
 
 CANVAS = CanvasConfig(canvas_height=528, canvas_width=704)
@@ -59,17 +58,16 @@ def test_what_is_set_stays_and_what_does_not_fit_is_said():
     )
 
 
-def test_what_was_derived_is_a_fact_of_the_run(tmp_path):
+def test_what_was_derived_is_a_fact_of_the_run():
     """Other data later, say another picture, do not change it; what is set is compared as ever."""
-    config = settings(f"--workdir={tmp_path}")
-    assert shown.as_begun(config) == config
+    config = settings()
     begun, line = shown.fitted(config, SIZES)
     assert line.endswith(
         f"--anchor_sizes={begun.detector.anchors.anchor_sizes} follow from the sizes of pictures and objects"
     )
-    write_file(f"{tmp_path}/run.flags", to_flagfile(begun))
-    assert shown.as_begun(config) == begun
-    assert shown.as_begun(replace(config, area_scale=0.3)).canvas.area_scale == 0.3
+    assert kept(config, begun).canvas == begun.canvas
+    assert kept(config, begun).detector == begun.detector
+    assert kept(replace(config, area_scale=0.3), begun).canvas.area_scale == 0.3
 
 
 def test_sizes_of_images_that_are_no_folder():

@@ -161,7 +161,14 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
     model.build([None, None, None, 3])
     tf.saved_model.save(model, str(tmp_path / "theirs"))
     monkeypatch.setitem(PARTS, "folder", ("whole", 0.1))
-    flags = ["--endpoint=feature_map", "--head_blocks=1", "--head_width=8", "--cached_views=0", "--labels_per_class=1"]
+    flags = [
+        "--endpoint=feature_map",
+        "--head_blocks=1",
+        "--head_width=8",
+        "--cached_views=0",
+        "--labels_per_class=1",
+        "--batch_size=2",
+    ]
     result = efficient(config(folder, tmp_path / "run", tmp_path / "theirs", *flags))
     assert result["search"] == []
     assert result["num_train_labels"] == 3

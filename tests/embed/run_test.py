@@ -1,4 +1,4 @@
-"""`python -m cpc_tf.embed`: features beside their files, and what is drawn and written of them."""
+"""`cpc-tf embed`: features beside their files, and what is drawn and written of them."""
 
 import csv
 import dataclasses

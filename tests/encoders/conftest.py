@@ -29,7 +29,7 @@ def one_block(monkeypatch):
 
 @pytest.fixture(scope="package")
 def ours(tmp_path_factory):
-    """(directory, network) of a module as `python -m export` writes it; with batch norm, for its statistics.
+    """(directory, network) of a module as `cpc-tf export` writes it; with batch norm, for its statistics.
 
     Its network is that of `one_block`. Tests only read it.
     """

@@ -141,7 +141,7 @@ FROZEN, TUNED = {"frozen": {"steps": 2}}, {"fine-tuned": {"steps": 2}}
         ("https://else.where/hub", [], TUNED, "--encoder=https://else.where/hub: no enc"),
         ("/nowhere/theirs", [], TUNED, "--encoder=/nowhere/theirs: there is no such directory"),
         ("pixels", [], {"supervised": {"steps": 2}}, "supervised: holds no run"),
-        ("pixels", [], None, "has no result.json; let `python -m cpc_tf.efficient` end"),
+        ("pixels", [], None, "has no result.json; let `cpc-tf efficient` end"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(encoder, flags, phases, message, tmp_path):

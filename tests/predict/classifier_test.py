@@ -1,4 +1,4 @@
-"""`python -m cpc_tf.predict` with a classifier: rows, broken pictures, going on, standard output."""
+"""`cpc-tf predict` with a classifier: rows, broken pictures, going on, standard output."""
 
 import csv
 import io

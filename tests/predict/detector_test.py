@@ -1,4 +1,4 @@
-"""`python -m cpc_tf.predict` with a detector: boxes in each format, and drawn."""
+"""`cpc-tf predict` with a detector: boxes in each format, and drawn."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A classifier and a detector that know what is right, as `python -m cpc_tf.export` writes them."""
+"""A classifier and a detector that know what is right, as `cpc-tf export` writes them."""
 
 import json
 import pathlib

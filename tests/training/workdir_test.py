@@ -10,10 +10,12 @@ import cpc_tf
 from cpc_tf import cli
 from cpc_tf.export.run import written_aside
 from cpc_tf.files import NotWritten, read_json, write_file
+from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import workdir as workdirs
 from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.workdir import OutOfMemory, Workdir, open_run, read_config
 
 
@@ -41,6 +43,17 @@ def refused(action, match):
 def test_no_workdir_and_no_run_are_refused(tmp_path):
     refused(lambda: Workdir(PretrainConfig(), "pretrain"), "--workdir= is empty")
     refused(lambda: read_config(str(tmp_path), PretrainConfig), "holds no run")
+
+
+def test_what_was_derived_is_the_same_when_a_run_goes_on(tmp_path):
+    config = cli.parse(LinearConfig, [f"--workdir={tmp_path}", "--encoder=random:x"])
+    first, usual, one = Workdir(config, "linear"), UsualTraining(512, 200, 400), tf.distribute.get_strategy()
+    began = first.usual(usual, 100, one)
+    assert (began.training.batch_size, began.training.train_epochs) == (64, 256)
+    first.begin(0)
+    assert Workdir(config, "linear").usual(usual, 1000, one) == began
+    # A length that is given takes the place of the one before.
+    assert Workdir(replace(config, train_steps=7), "linear").usual(usual, 1000, one).training.steps(1000) == 7
 
 
 def test_other_settings_are_refused_by_name(config):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,12 +15,11 @@ from cpc_tf.data.decoding import signatures
 from cpc_tf.data.decoding.decode import Levels, decode, header
 from cpc_tf.data.sources import check_cache, levels
 from cpc_tf.data.sources.source import read_once
-from cpc_tf.progress import Progress
+from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
-_REPORT_EVERY = 10  # seconds
 _DESCRIBED = 20  # broken files whose kind a message tells
 # Bump the number when the check changes: old outcomes become void.
 _RULES = f"3 {tf.__version__} {PIL.__version__}"
@@ -117,13 +115,11 @@ def _check(root, names, max_megapixels):
     # pixels.
     decoded = files.map(try_decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False).ignore_errors()
     found = {}
-    progress, reported = Progress(len(names)), time.monotonic()
-    for number, kinds in read_once(decoded).as_numpy_iterator():
-        found[int(number)] = kinds
-        progress.update(len(found))
-        if time.monotonic() - reported > _REPORT_EVERY:
-            reported = time.monotonic()
-            print(f"checking {root}, files: {progress}", flush=True)
+    progress = Progress(len(names))
+    with waiting_for(f"checking the images in {root}", progress):
+        for number, kinds in read_once(decoded).as_numpy_iterator():
+            found[int(number)] = kinds
+            progress.update(len(found))
     _, deep, several = np.reshape([*found.values()], [-1, 3]).sum(0).tolist()
     return {
         "broken": [name for number, name in enumerate(names) if number not in found],

@@ -13,6 +13,7 @@ from absl import logging
 
 from cpc_tf import texts
 from cpc_tf.files import remove_leftovers
+from cpc_tf.progress import waiting_for
 from cpc_tf.settings import ConfigError
 
 
@@ -54,7 +55,7 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
     remove_leftovers(folder, re.escape(version) + r"\.incomplete\w+")
     print(f"preparing dataset {builder.info.full_name} in {builder.data_dir}", flush=True)
     try:
-        with quiet(progress):
+        with waiting_for(f"preparing {builder.info.full_name}"), quiet(progress):
             builder.download_and_prepare()
     except Exception as error:
         # TFDS prepares aside and renames. A second process cannot rename onto the data of the first, and need not.

@@ -22,7 +22,7 @@ class RuntimeConfig(Settings):
         choices=(SAVED_MODEL, TFLITE, ONNX, KERAS3),
     )
     module: str = setting(
-        "", "Module of `python -m cpc_tf.export` to convert to another --format, instead of a --workdir", path=True
+        "", "Module of `cpc-tf export` to convert to another --format, instead of a --workdir", path=True
     )
     quantize: str = setting(
         "none",

@@ -84,7 +84,7 @@ class Subject:
 
 
 def load(path: str) -> Subject:
-    """Loads a module of `python -m cpc_tf.export`.
+    """Loads a module of `cpc-tf export`.
 
     Raises:
       ConfigError: there is none, or it cannot be converted.
@@ -99,9 +99,7 @@ def load(path: str) -> Subject:
     is_classifier = tf.io.gfile.exists(os.path.join(path, "classifier.json"))
     card = None if is_classifier else find_card(path)
     if not (is_classifier or card):
-        raise ConfigError(
-            f"--module={path}: has no encoder.json or classifier.json; `python -m cpc_tf.export` writes one"
-        )
+        raise ConfigError(f"--module={path}: has no encoder.json or classifier.json; `cpc-tf export` writes one")
     with foreign.refused(path, "cannot be loaded as a SavedModel"):
         loaded = tf.saved_model.load(path)
     return _classifier(path, loaded) if is_classifier else _encoder(path, loaded, card.to_json(), card.geometry)
