@@ -69,7 +69,7 @@ def prepare(config: EfficientConfig, strategy: tf.distribute.Strategy) -> tuple[
         if config.classifier.encoder == PIXELS and config.classifier.blocks:
             blocks = config.classifier.head_blocks
             print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
-    labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
+    labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed, source.groups())
     propagated = config.propagation.propagation
     if propagated != NONE and source.several_labels:
         raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
