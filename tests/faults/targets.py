@@ -14,8 +14,8 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf import cli
-from cpc_tf.data.decoding.decode import decode, image_size
 from cpc_tf.data.config import PicturesConfig
+from cpc_tf.data.decoding.decode import decode, image_size
 from cpc_tf.data.sources import check, folder_classes, labelled, tree, voc_xml
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.settings import ConfigError, flatten, to_flagfile
