@@ -102,6 +102,8 @@ _KINDS = {
     float: (flags.FloatParser, "a number"),
     str: (flags.ArgumentParser, "a text"),
 }
+# Home directories in paths, which no shell expands behind `--name=`: at the beginning, in lists, after folder: or voc:.
+_HOME = re.compile(r"(?:^|(?<=[,:]))~[^/,:]*")
 _LONGEST_NUMBER = 400  # characters; Python refuses to print much longer ones
 _LARGEST_FILE = 2**20  # characters
 # Flags that stand for the flags in a file -> the message without a value.
@@ -124,7 +126,7 @@ class _Flag(flags.Flag):
 
     def __init__(self, name: str, kind: type, default: Any, help: str):
         parser, self._wanted = _KINDS[kind]
-        self._is_number = kind in (int, float)
+        self._is_number, self._is_text = kind in (int, float), kind is str
         serializer = None if kind is bool else flags.ArgumentSerializer()
         super().__init__(parser(), serializer, name, default, help, boolean=kind is bool)
 
@@ -132,7 +134,7 @@ class _Flag(flags.Flag):
         try:
             if self._is_number and len(str(argument)) > _LONGEST_NUMBER:
                 raise flags.IllegalFlagValueError
-            super().parse(argument)
+            super().parse(_HOME.sub(lambda home: os.path.expanduser(home[0]), argument) if self._is_text else argument)
         except flags.IllegalFlagValueError:
             raise flags.IllegalFlagValueError(
                 f"--{self.name}={shown(argument)}: must be {self._wanted} (default {self.default})"

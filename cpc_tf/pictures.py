@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +16,15 @@ from absl import logging
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decoding import signatures
 from cpc_tf.data.decoding.decode import Levels, decode, header
-from cpc_tf.data.sources import tree, walk
+from cpc_tf.data.sources import levels, tree, walk
 from cpc_tf.data.views import geometry
 from cpc_tf.files import reason
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, parted_names
 from cpc_tf.texts import PICTURES, escaped, shown
 
 _LIST = ".txt"
 _PREFETCH = 2  # batches
+_OF_8_BITS = (".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp")
 MAX_MEGAPIXELS = DataConfig.max_megapixels  # larger pictures are not decoded: a small file can fill the memory
 
 
@@ -40,6 +42,30 @@ class Pictures:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @functools.cached_property
+    def levels(self) -> Levels | None:
+        """The range of values in those of more than 8 bits, for models that name none; None if there are none.
+
+        It is that of all together, as in training. A warning states it. Only files that may have more bits are read.
+        """
+        paths = [path for path in self.paths if walk.extension(os.fsdecode(path)) not in _OF_8_BITS]
+        if not paths:
+            return None
+
+        def is_deep(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            about = header(tf.io.read_file(path))
+            return path, (about.bits > 8) & (about.pixels < tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))
+
+        # What is broken or cannot be read is told where it is encoded.
+        looked = tf.data.Dataset.from_tensor_slices(paths).map(is_deep, num_parallel_calls=tf.data.AUTOTUNE)
+        deep = [path for path, own in looked.ignore_errors().as_numpy_iterator() if own]
+        if not deep:
+            return None
+        low, high = levels.measured(map(tf.io.read_file, deep[:: -(-len(deep) // levels.IMAGES)]))
+        what = "pictures have more than 8 bits, and the model does not say how to see them"
+        logging.warning("%d %s: their values %g to %g are scaled to 0 to 255", len(deep), what, low, high)
+        return low, high
 
     def take(self, indices: Sequence[int]) -> Pictures:
         """Returns these pictures."""
@@ -88,7 +114,7 @@ def find(given: str, flag: str = "pictures") -> Pictures:
     if walk.extension(path) == _LIST and tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path, "rb") as file:
             return _of_list(file.read(), where)
-    files = [given] if tf.io.gfile.exists(path) else given.split(",")
+    files = [given] if tf.io.gfile.exists(path) else parted_names(given)
     paths = [os.path.expanduser(name) for name in files]
     for name, path in zip(files, paths):
         if not tf.io.gfile.exists(path):
@@ -122,9 +148,11 @@ def batches(
       pictures: the files.
       prepare: image uint8 [H, W, 3] -> uint8 [...], of the same shape for all if `batch_size` is not 1.
       batch_size: sound pictures of a batch; the last may have fewer, even none.
-      least_side, levels: as in `decode.decode`.
+      least_side, levels: as in `decode.decode`; without levels, those of the pictures.
       start: index of the first picture.
     """
+
+    levels = levels or pictures.levels
 
     def read(index: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         encoded = tf.io.read_file(path)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import functools
+import io
 import math
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -179,6 +181,21 @@ def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any
     now, before = flatten(config), flatten(saved)
     fixed = [field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]]
     return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
+
+
+def joined_names(names: Sequence[str]) -> str:
+    """Returns names as the value of a flag: with commas between them, a name with a comma in quotation marks.
+
+    joined_names(["a", "b, c"])  # 'a,"b, c"'
+    """
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow(names)
+    return buffer.getvalue()
+
+
+def parted_names(value: str) -> list[str]:
+    """Returns the names in the value of a flag: the inverse of `joined_names`."""
+    return next(csv.reader([value]), [])
 
 
 def _check(field: dataclasses.Field, value: Any) -> None:

@@ -117,6 +117,19 @@ def test_flag_files_of_other_editors_are_read(tmp_path):
     assert (config.training.seed, config.training.batch_size, config.data.dataset) == (3, 7, "photos/40")
 
 
+@pytest.mark.parametrize(("given", "wanted"), [
+    ("--workdir=~/runs/x", "HOME/runs/x"),
+    ("--workdir=~", "HOME"),
+    ("--dataset=voc:~/boxes", "voc:HOME/boxes"),
+    ("--unlabelled=~/a,b~,/c/~,~/d", "HOME/a,b~,/c/~,HOME/d"),
+    ("--data_dir=~nobody_of_this_name/x", "~nobody_of_this_name/x"),
+])  # fmt: skip
+def test_home_is_meant_in_every_path(given, wanted, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    name = given[2:].partition("=")[0]
+    assert flatten(cli.parse(PretrainConfig, [given]))[name] == wanted.replace("HOME", "/home/me")
+
+
 def test_web_handles_may_have_a_question_mark():
     handle = "https://tfhub.dev/a/b/1?tf-hub-format=compressed"
     assert cli.parse(LinearConfig, [f"--encoder={handle}"]).probe.encoder == handle

@@ -52,9 +52,31 @@ def test_broken_pictures_have_reasons_and_the_others_are_read_in_order(folder):
     assert [i for batch in later for i in batch.indices] == [i for i in sound if i >= 7]
 
 
+@pytest.mark.slow
+def test_pictures_of_12_bits_are_seen_as_those_of_8(tmp_path, monkeypatch):
+    """As in training; whether one of them is asked for or all."""
+    grey = np.random.default_rng(0).integers(0, 256, [30, 20, 20, 1], dtype=np.uint8)
+    for folder, pixels in (("8", grey), ("12", 16 * grey.astype(np.uint16))):
+        (tmp_path / folder).mkdir()
+        for i, image in enumerate(pixels):
+            (tmp_path / folder / f"{i:02}.png").write_bytes(tf.io.encode_png(image).numpy())
+    lines = []
+    monkeypatch.setattr(pictures.logging, "warning", lambda message, *values: lines.append(message % values))
+    deep, wanted = pictures.find(f"{tmp_path}/12"), pictures.find(f"{tmp_path}/8")
+    assert wanted.levels is None
+    found, wanted = (np.concatenate([batch.images for batch in read(files)]) for files in (deep, wanted))
+    assert np.abs(found.astype(int) - wanted).max() <= 3
+    np.testing.assert_array_equal(read(deep, start=29)[0].images, found[29:])
+    assert read(deep, start=29, levels=(0.0, 65535.0))[0].images.max() <= 16
+    assert len(lines) == 1
+    assert lines[0].startswith("30 pictures have more than 8 bits, and the model does not say how to see them: their v")
+
+
 def test_files_and_lists_of_files(folder, tmp_path, monkeypatch):
     first, second = f"{folder}/d/red/0.png", f"{folder}/d/red/1.png"
     assert pictures.find(f"{first},{second}").names == [first, second]
+    (tmp_path / "a,b.png").write_bytes(b"")
+    assert pictures.find(f'"{tmp_path}/a,b.png",{first}').names == [f"{tmp_path}/a,b.png", first]
     (tmp_path / "list.txt").write_bytes(f"\ufeff{first}\r\n\r\n{folder}/no.png\n".encode() + b"odd\xff.png\n")
     listed = pictures.find(str(tmp_path / "list.txt"))
     assert listed.names == [first, f"{folder}/no.png", "odd\\udcff.png"]

@@ -107,6 +107,13 @@ TABLE = [
     ("pretrain", "--unlabelled=a,", "^--unlabelled=a,: must be folders with single commas"),
     ("pretrain", "--unlabelled=PICTURES,/no", "^--unlabelled=/no: no such folder"),
     ("pretrain", "--unlabelled=PICTURES,EMPTY", "^--unlabelled=EMPTY: no images in it"),
+    ("pretrain", "--unlabelled=~/no", "^--unlabelled=/.*/no: no such folder"),
+    (
+        "pretrain",
+        "--labelled=PICTURES --labels=FILE",
+        r"^--labels=FILE: the class red\|big joins classes of the table by '\|'; write several .* semicolons, cat;dog",
+        b"train/red/0.png,red|big\ntrain/blue/0.png,red\n",
+    ),
     ("linear", "--unlabelled=x", "^--unlabelled=x: a classifier learns from pictures with labels only"),
     # ---- boxes: VOC, COCO, YOLO
     ("detect", f"{DETECT} --dataset=voc:/nowhere", "^--dataset=voc:/nowhere: no such folder"),

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from cpc_tf import cli, presets
 from cpc_tf.progress import silent
-from cpc_tf.settings import ConfigError, leaves
+from cpc_tf.settings import ConfigError, joined_names, leaves
 from cpc_tf.termination import Stopped
 
 
@@ -28,7 +28,7 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
       config_class: a settings class.
       preset: its name; None: the defaults.
       values: setting -> value. None stands for the value of the preset. A list or tuple stands for its elements with
-        commas between them.
+        commas between them, see `settings.joined_names`.
 
     Raises:
       ConfigError: there is no such preset or setting, or a value cannot work.
@@ -40,7 +40,7 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
             near = difflib.get_close_matches(name, known, n=1)
             raise ConfigError(f"{name}: no such setting" + (f"; did you mean {near[0]}?" if near else ""))
         if isinstance(value, (list, tuple)):
-            value = ",".join(map(_text, value))
+            value = joined_names([*map(_text, value)])
         if value is not None:
             words.append(f"--{name}={_text(value)}")
     return cli.parse(config_class, words, recorded=True)

@@ -46,7 +46,7 @@ class Encoder:
     """
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = os.fspath(path)
+        self.path = os.path.expanduser(os.fspath(path))
         self.card: EncoderCard | None = find_card(self.path)
         self._encoder = embedder.open_encoder(self.path)
 
@@ -120,7 +120,7 @@ class Encoder:
                     raise ConfigError(f"{found.names[index]}: {why}; cpc_tf.embed leaves such pictures out")
                 blocks.append(features)
                 deep += int(batch.deep.sum())
-        files.say_deep(deep, None)
+        files.say_deep(deep, encoder.levels or found.levels)
         return found.names, np.concatenate(blocks)
 
 

@@ -31,7 +31,7 @@ class Model:
     """
 
     def __init__(self, path: str | os.PathLike[str], least_score: float = 0.5):
-        self.path, self.least_score = os.fspath(path), least_score
+        self.path, self.least_score = os.path.expanduser(os.fspath(path)), least_score
         self._model = open_model(self.path, least_score)
         self.class_names: list[str] = self._model.class_names
 

@@ -191,11 +191,10 @@ def summarized(data: DataConfig, used: Sequence[summary.Used], lines: Sequence[s
 
 
 def _in_both(source, test_source):
-    """Returns a line on images of folders that are learned as well as tested."""
+    """Returns lines on images of folders that are learned as well as tested."""
     if not (isinstance(source, folder.FolderSource) and isinstance(test_source, folder.FolderSource)):
         return []
-    both = {*source.names()} & {*test_source.names()}
-    return [f"{len(both)} test images are learned, too: the accuracy on them says little"] if both else []
+    return folder.in_both(source, test_source)
 
 
 def used_of(flag: str, split: str, source: Source) -> summary.Used:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 
-from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, setting, side
+from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, parted_names, setting, side
 
 # What becomes of values of more than 8 bits: see `levels`.
 RANGE, FULL = "range", "full"
@@ -86,15 +86,17 @@ class PicturesConfig(DataConfig):
         "Without a folder val or test a fifth of each class is the test",
     )
     labels: str = setting(
-        "", "CSV file with the classes of the pictures in --labelled, in lines such as pictures/1.jpg,cat"
+        "",
+        "CSV file with the classes of the pictures in --labelled, in lines such as pictures/1.jpg,cat; a blank is no "
+        "label yet. Pictures with the same text in a column named group are on one side of whatever is drawn",
     )
     unlabelled: str = setting(
         "", "Folders of pictures to pre-train on, with commas between them, beside those of --labelled"
     )
     doubtful_folders: str = setting(
         ASK,
-        "Class folders without pictures or with names such as unknown, other or misc. 'ask': the run stops; 'classes': "
-        "such names are classes; 'left_out': they are not. Folders without pictures never are",
+        "Classes with names such as unknown, other or nan, and class folders without pictures. 'ask': the run stops; "
+        "'classes': such names are classes; 'left_out': they are not. Folders without pictures never are",
         choices=(ASK, CLASSES, LEFT_OUT),
     )
 
@@ -103,13 +105,13 @@ class PicturesConfig(DataConfig):
         if not all(self.folders):
             raise ConfigError(
                 f"--unlabelled={self.unlabelled}: must be folders with single commas between them, e.g. "
-                "--unlabelled=pictures,more_pictures"
+                "--unlabelled=pictures,more_pictures; a name with a comma stands in quotation marks"
             )
 
     @property
     def folders(self) -> list[str]:
         """The folders of --unlabelled."""
-        return self.unlabelled.split(",") if self.unlabelled else []
+        return parted_names(self.unlabelled)
 
     @property
     def origin(self) -> str:

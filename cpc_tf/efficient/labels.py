@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpc_tf.data.sources import groups
 from cpc_tf.data.sources.several_labels import rarest
 from cpc_tf.efficient.config import LabelsConfig
 from cpc_tf.settings import ConfigError
@@ -29,39 +30,49 @@ class Labels(NamedTuple):
         return json.dumps({"chosen": self.chosen.tolist(), "held_out": held_out}) + "\n"
 
 
-def choose_labels(labels: np.ndarray, class_names: tuple[str, ...], config: LabelsConfig, seed: int) -> Labels:
+def choose_labels(
+    labels: np.ndarray,
+    class_names: tuple[str, ...],
+    config: LabelsConfig,
+    seed: int,
+    group_of: np.ndarray | None = None,
+) -> Labels:
     """The labels that a run may see.
 
     Stratified: each class gives the same part of its examples, rounded, and holds out the same part of these, at least
     one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a class has only one.
+    The examples of a group are held out together.
 
     With several labels an example counts for one of its classes, see `rarest`; a class with too few of its own gives
     all of them, and one with a single label holds out none.
 
     Args:
       labels: int64 [N], of all examples; or float32 [N, classes] of 0 and 1.
+      class_names, config, seed: of the run.
+      group_of: int64 [N], see `Source.groups`; None: each example is alone.
 
     Raises:
       ConfigError: a class would get no label, or has too few.
     """
     several = labels.ndim == 2
-    groups, titles = (rarest(labels), (*class_names, "no label")) if several else (labels, class_names)
-    chosen, fit, held_out = [], [], []
+    strata, titles = (rarest(labels), (*class_names, "no class")) if several else (labels, class_names)
+    chosen = []
     for number, name in enumerate(titles):
-        shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(groups == number))
+        shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
         count = _part(len(shuffled), config) if several else _count(name, len(shuffled), config)
-        own = shuffled[:count]
-        kept = len(own) - max(1, round(config.held_out * len(own)))
-        kept = max(kept, min(len(own), 1)) if several else kept
-        chosen.append(own)
-        fit.append(own[:kept])
-        held_out.append(own[kept:])
+        chosen.append(shuffled[:count])
     if several:
         _refuse_unseen(labels, class_names, np.concatenate(chosen), config)
     fraction = sum(map(len, chosen)) / len(labels) if config.labels_per_class else config.label_fraction
-    if not config.held_out or (max if several else min)(map(len, chosen)) < 2:
-        return Labels(_sorted(chosen), None, None, fraction)
-    return Labels(_sorted(chosen), _sorted(fit), _sorted(held_out), fraction)
+    group_of = np.arange(len(labels)) if group_of is None else group_of
+    held = np.array(
+        sorted(groups.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out))
+    )
+    every = _sorted(chosen)
+    fit, held = every[~np.isin(every, held)], every[np.isin(every, held)]
+    if not config.held_out or not (any if several else all)(np.isin(own, held).any() for own in chosen):
+        return Labels(every, None, None, fraction)
+    return Labels(every, fit, held, fraction)
 
 
 def _refuse_unseen(labels: np.ndarray, class_names: tuple[str, ...], seen: np.ndarray, config: LabelsConfig) -> None:

@@ -110,7 +110,7 @@ def prepare(
     if config.classifier.encoder == PIXELS and config.classifier.blocks:
         blocks = config.classifier.head_blocks
         print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
-    labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed)
+    labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed, source.groups())
     config, of_labels = from_labels(config, labels, strategy.num_replicas_in_sync)
     for line in filter(None, (of_encoder, of_labels)):
         print(line, flush=True)

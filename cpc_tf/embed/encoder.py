@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from cpc_tf import augment, pictures
 from cpc_tf.augment.config import knows_no_colour
+from cpc_tf.data.decoding.decode import Levels
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.encoders.card import find_card
 from cpc_tf.encoders.load import load_patch_encoder
@@ -28,6 +29,7 @@ class Encoder(NamedTuple):
       latents: the same -> float32 [N, R, C, D], whose mean the features are; None for a module of others.
       least_side: the shorter side of an image that `prepare` needs, px.
       what: what the features are, for people.
+      levels: the values that become 0 and 255 in pictures of more than 8 bits; None: the range of the pictures'.
     """
 
     prepare: Callable[[tf.Tensor], tf.Tensor]
@@ -35,10 +37,12 @@ class Encoder(NamedTuple):
     latents: Callable[[tf.Tensor], tf.Tensor] | None
     least_side: int
     what: str
+    levels: Levels | None = None
 
     def features(self, files: pictures.Pictures, batch_size: int) -> Iterator[tuple[pictures.Batch, np.ndarray]]:
         """Yields batches of pictures with the features of the sound ones, float32 [n, D]."""
-        for batch in pictures.batches(files, self.prepare, batch_size, least_side=self.least_side):
+        options = {"least_side": self.least_side, "levels": self.levels}
+        for batch in pictures.batches(files, self.prepare, batch_size, **options):
             yield batch, self.encode(batch.images).numpy() if len(batch.indices) else np.zeros([0, 0], np.float32)
 
 
@@ -80,6 +84,7 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
         encode=_compiled(lambda images: tf.reduce_mean(latents(images), [1, 2]), geometry.image_size),
         latents=_compiled(latents, geometry.image_size),
         least_side=geometry.resize,
+        levels=card.levels,
         what=(
             f"mean latents of {geometry.grid} x {geometry.grid} patches of {geometry.patch_size} px, cut from pictures "
             f"of {geometry.image_size} x {geometry.image_size} px{', grey as in its training' if grey else ''}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from cpc_tf import pictures
 from cpc_tf.data.sources import label_file
+from cpc_tf.data.sources import names as names_of
 from cpc_tf.embed import outputs, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder, open_encoder
@@ -59,6 +60,7 @@ def embed(config: EmbedConfig, progress: Tell | None = None) -> Embedding:
     queries = pictures.find(config.neighbours, "neighbours") if config.neighbours else None
     labels = _labels(config.labels, found.names)
     encoder = open_encoder(config.encoder, config.seed, config.image_size)
+    encoder = encoder._replace(levels=encoder.levels or found.levels)  # of the queries, too
     tell(f"features: {encoder.what}")
     kept, features, broken = _encode(encoder, found, config.batch_size, tell)
     if not kept:
@@ -94,7 +96,8 @@ def _labels(path: str, names: list[str]) -> dict[str, tuple[str, ...]]:
         raise ConfigError(
             f"--labels={path}: none of its files is a picture of --pictures, e.g. {listed(matched.absent)}"
         )
-    return {name: classes for name, classes in matched.of.items() if classes}
+    known = {name: [text for text in own or () if not names_of.is_nothing(text)] for name, own in matched.of.items()}
+    return {name: tuple(own) for name, own in known.items() if own or matched.of[name] == ()}
 
 
 def _encode(
@@ -112,7 +115,7 @@ def _encode(
         if progress.rate and time.monotonic() - told > _REPORT_EVERY:
             told = time.monotonic()
             tell(f"{progress}  {progress.rate:.1f} pictures/s")
-    pictures.say_deep(deep, None)
+    pictures.say_deep(deep, encoder.levels)
     return kept, np.concatenate(blocks) if blocks else np.zeros([0, 0], np.float32), broken
 
 

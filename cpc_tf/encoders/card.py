@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -67,6 +68,14 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
+def _are_levels(value: Any) -> bool:
+    are_numbers = isinstance(value, list) and [type(x) in (int, float) and math.isfinite(x) for x in value] == [
+        True,
+        True,
+    ]
+    return are_numbers and value[0] < value[1]
+
+
 # Key -> whether a value is valid.
 _RULES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
@@ -77,6 +86,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "encoder": lambda value: isinstance(value, dict),
     "geometry": lambda value: isinstance(value, dict),
     "versions": lambda value: isinstance(value, dict) and all(_is_text(x) for item in value.items() for x in item),
+    "levels": lambda value: value is None or _are_levels(value),
     "began_as": lambda value: value is None or isinstance(value, dict),
 }
 
@@ -160,6 +170,7 @@ class EncoderCard:
     feature_dim: int | None = None
     parameters: int | None = None  # number of trainable ones
     versions: dict[str, str] = dataclasses.field(default_factory=dict)  # of the libraries that wrote the module
+    levels: tuple[float, float] | None = None  # the values that became 0 and 255 in pictures of more than 8 bits
 
     def identity(self, module: str) -> Identity:
         """The identity, for results, of an encoder from this module."""
@@ -181,6 +192,7 @@ class EncoderCard:
             "geometry": flatten(self.geometry),
             "feature_dim": self.feature_dim,
             "parameters": self.parameters,
+            "levels": list(self.levels) if self.levels else None,
             **self.training.to_json(),
             "versions": self.versions,
         }
@@ -195,6 +207,8 @@ class EncoderCard:
                 raise ConfigError(f"no key '{name}' in it")
         training = Training.from_json(values)  # checks all keys
         known = {name: values[name] for name in ("feature_dim", "parameters", "versions") if name in values}
+        if values.get("levels"):
+            known["levels"] = tuple(values["levels"])
         encoder, geometry = _settings(EncoderConfig, values, "encoder"), _settings(GeometryConfig, values, "geometry")
         return cls(encoder, geometry, training, **known)
 

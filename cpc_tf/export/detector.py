@@ -16,7 +16,7 @@ from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN,
 from cpc_tf.encoders.card import module_name
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, or_black
-from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of, result_of_ended
+from cpc_tf.export.restore import needed, read_checkpoint, read_levels, restore, result_of, result_of_ended
 from cpc_tf.export.verify import detector_reference
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError, flatten, replace
@@ -87,12 +87,11 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
     with needed(workdir):
         model = build_detector(replace(run, precision="float32", recompute=False, xla="off"), len(names))
     step = read_checkpoint(os.path.join(workdir, phase), step, lambda path: restore(path, model=model))
-    levels = os.path.join(workdir, "levels.json")  # of the run's pictures of more than 8 bits
     ids = os.path.join(workdir, CATEGORY_IDS)
     card = {
         "class_names": names,
         "category_ids": read_json(ids) if tf.io.gfile.exists(ids) else {},
-        "levels": read_json(levels)["levels"] if tf.io.gfile.exists(levels) else None,
+        "levels": read_levels(workdir),
         "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
         "canvas": flatten(run.canvas),
         "split": run.data.split,

@@ -21,7 +21,7 @@ from cpc_tf.encoders.network import Network
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, HubEncoder, save
-from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of, result_of_ended
+from cpc_tf.export.restore import needed, read_checkpoint, read_levels, restore, result_of, result_of_ended
 from cpc_tf.export.verify import NotVerified, encoder_reference
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model, read_initial_card
@@ -65,6 +65,7 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
         model.encoder,
         run.geometry,
         training,
+        workdir,
         title=f"{objective.TITLE} encoder `{run.encoder.encoder}`, pre-trained on `{training.dataset}`",
         summary=f"It learned from images without labels,\nby {objective.SUMMARY}, as implemented by cpc_tf.",
         seen=f"In pre-training it saw {objective.VIEW.seen}.",
@@ -125,6 +126,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         encoder,
         geometry,
         training,
+        workdir,
         title=f"Encoder `{encoder.config.encoder}`, {trained} on labels of `{training.dataset}`",
         summary=(
             f"It was {readme.past(training)}.\nThe protocol is that of CPC v2 for few labels "
@@ -213,11 +215,19 @@ def _load_trained(
     return encoder, step
 
 
-def _export(encoder: Network, geometry: GeometryConfig, training: Training, **history: Any) -> Export:
+def _export(encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **history: Any) -> Export:
     """Returns an encoder, with its values and in float32, as a module; `history` goes to `encoder_readme`."""
     encoder.recompute = False  # the card keeps the setting of the run
     parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
-    card = EncoderCard(encoder.config, geometry, training, encoder.feature_dim, parameters, readme.versions())
+    card = EncoderCard(
+        encoder.config,
+        geometry,
+        training,
+        encoder.feature_dim,
+        parameters,
+        readme.versions(),
+        read_levels(workdir),
+    )
     module = HubEncoder(encoder, geometry)
     return Export(
         kind="encoder",

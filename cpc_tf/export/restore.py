@@ -53,6 +53,13 @@ def result_of(workdir: str) -> dict[str, Any]:
     return read_json(path) if tf.io.gfile.exists(path) else {}
 
 
+def read_levels(workdir: str) -> tuple[float, float] | None:
+    """The values that became 0 and 255 in the run's pictures of more than 8 bits; None: it had none."""
+    path = os.path.join(workdir, "levels.json")
+    found = read_json(path).get("levels") if tf.io.gfile.exists(path) else None
+    return tuple(found) if found else None
+
+
 def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
     """The result.json of a run of a task, which is needed. Raises ConfigError if the run has not ended."""
     result = result_of(workdir)

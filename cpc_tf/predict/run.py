@@ -120,7 +120,7 @@ def _predicted(config: PredictConfig, model: Model, files: Pictures, start: int,
         if progress.rate and time.monotonic() - told > _REPORT_EVERY:
             told = time.monotonic()
             tell(f"{progress}  {progress.rate:.1f} pictures/s")
-    pictures.say_deep(deep, model.levels)
+    pictures.say_deep(deep, model.levels or files.levels)
     if len(files) > start:
         rate = f", {progress.rate:.1f} pictures/s" if progress.rate else ""
         tell(f"{len(files) - start} pictures in {duration(progress.seconds)}{rate}")

@@ -36,6 +36,13 @@ def test_keywords_are_settings_over_a_preset(tmp_path):
     assert calls.preset_of("voc/detect", "pretrain") == "voc/detect"
 
 
+def test_a_comma_in_the_name_of_a_folder_makes_no_two_folders():
+    folders = ["a, b", "c", 'd"e,']
+    found = calls.settings_of(PretrainConfig, None, {"unlabelled": folders})
+    assert found.data.folders == folders
+    assert calls.settings_of(PretrainConfig, None, {"unlabelled": ["a", "b"]}).data.unlabelled == "a,b"
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -12,7 +12,7 @@ from cpc_tf.settings import ConfigError
 from tests.modules import GEOMETRY, PRETRAINED
 
 SETTINGS = EncoderConfig(encoder="tiny", norm="batch")
-CARD = EncoderCard(SETTINGS, GEOMETRY, PRETRAINED, 128, 17_000, {"tensorflow": "2.15.1"})
+CARD = EncoderCard(SETTINGS, GEOMETRY, PRETRAINED, 128, 17_000, {"tensorflow": "2.15.1"}, (0.0, 4095.0))
 LABELS = {"num_train_labels": 30, "label_fraction": 0.1, "phase": "fine-tuned"}
 
 

@@ -21,12 +21,12 @@ import numpy as np
 from absl import app, flags, logging
 
 from tests.faults.directory_targets import CheckpointFiles, Modules, Results, RunFiles
-from tests.faults.targets import Annotations, Cards, Flags, Folders, Images
+from tests.faults.targets import Annotations, Cards, Flags, Folders, Images, Tables
 
 FLAGS = flags.FLAGS
 TARGETS = {
     **{"images": Images, "annotations": Annotations, "flags": Flags, "checkpoints": CheckpointFiles, "cards": Cards},
-    **{"runs": RunFiles, "results": Results, "modules": Modules, "folders": Folders},
+    **{"runs": RunFiles, "results": Results, "modules": Modules, "folders": Folders, "tables": Tables},
 }
 
 

@@ -7,7 +7,7 @@ from tests.faults.fuzz import TARGETS, Attack
 pytestmark = pytest.mark.slow
 CASES = {
     **{"images": 100, "annotations": 200, "flags": 40, "checkpoints": 12, "cards": 50},
-    **{"runs": 8, "results": 4, "modules": 1, "folders": 3},
+    **{"runs": 8, "results": 4, "modules": 1, "folders": 3, "tables": 150},
 }
 
 

@@ -14,8 +14,9 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf import cli
+from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.decoding.decode import decode, image_size
-from cpc_tf.data.sources import check, tree, voc_xml
+from cpc_tf.data.sources import check, folder_classes, labelled, tree, voc_xml
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.settings import ConfigError, flatten, to_flagfile
 from cpc_tf.tasks import TASKS
@@ -135,6 +136,40 @@ class Annotations(Target):
         return True
 
 
+class Tables(Target):
+    """Tables of labels: pictures with their classes, groups and a test, or a refusal."""
+
+    def __init__(self, room):
+        super().__init__(room)
+        texts = [
+            *(
+                "file,label\n0.png,cat\n1.png,dog\n2.PNG,cat;dog\n3,no class\n4.png,\n5.png,nan\n",
+                "0.png,0\n1.png,0.0\n",
+            ),
+            'image_id\tgroup\ttags\n0.png\tp1\t["a", "b"]\n1.png\tp1\t[\'a\']\n2.png\tp2\tb\n3.png\t\tb\n',
+            'what;kind\n0.png;a|b\n1.png;"a, b"\n2.png;a\n3.png;b\n4.png;{"choices":["a"]}\n',
+            "\ufeff0.png,cat\r\n./1.png,cat\r\n\\x\\2.png,dog\r\n3.png,dog\r\n",
+        ]
+        self.corpus = [text.encode() for text in texts]
+        for i in range(6):
+            (room / "x").mkdir(exist_ok=True)
+            (room / f"x/{i}.png").write_bytes(b"0" * (i // 2))  # copies, too; no image is decoded here
+
+    def check(self, data):
+        (self.room / "labels.csv").write_bytes(data)
+        return any([accepted(self._read, rule) for rule in ("ask", "left_out")])
+
+    def _read(self, rule):
+        own = {"labelled": f"{self.room}/x", "labels": f"{self.room}/labels.csv", "data_dir": f"{self.room}/cache"}
+        found = labelled.read(PicturesConfig(doubtful_folders=rule, **own))
+        assert {*found.table} <= {*found.names}
+        assert not {*found.splits["train"]} & {*found.splits.get("test", ())}
+        together = found.together(found.names)
+        sides = {(together[name], split) for split, own in found.splits.items() for name in own if name in together}
+        assert len({first for first, _ in sides}) == len(sides), "a group on both sides"
+        folder_classes.labels(found, [*found.splits], rule)
+
+
 class Flags(Target):
     """cli.parse: settings that run.flags repeats. From the command line, and from a file of flags."""
 
@@ -189,7 +224,20 @@ NAMES = (
     *("train", "val", "test", "valid", "Test", "a", "b.jpg", "c.png", "d.xml", "b.xml", "train.txt", "trainval.txt"),
     *("JPEGImages", "Annotations", "ImageSets", "Main", "images", "labels", "SegmentationClass"),
 )
-ODD = ("caf\udce9.jpg", "\udcff", "x\ny.png", " ", "é.gif", "train.txt", ".hidden", "*[?].bmp", "__MACOSX", "0.xml")
+ODD = (
+    "nameless",
+    "d.JPG_large",
+    "caf\udce9.jpg",
+    "\udcff",
+    "x\ny.png",
+    " ",
+    "é.gif",
+    "train.txt",
+    ".hidden",
+    "*[?].bmp",
+    "__MACOSX",
+    "0.xml",
+)
 # Places of images and of their annotations, of sound folders.
 LAYOUTS = (
     *(("JPEGImages", "Annotations"), ("images", "annotations/xmls"), ("train", "train")),
@@ -263,5 +311,5 @@ class Folders(Target):
     def _read(open_it, root, cache):
         source = open_it(root, "train", cache)
         assert len([*source.ordered()]) == source.num_examples
-        real = sum(path.suffix.lower() in tree.EXTENSIONS for path in root.rglob("*"))
+        real = sum(path.suffix.lower() in ("", *tree.EXTENSIONS) for path in root.rglob("*"))
         assert source.num_examples <= real, "images are multiplied"

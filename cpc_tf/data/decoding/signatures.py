@@ -7,6 +7,7 @@ import re
 import tensorflow as tf
 
 _HEAD = 512  # bytes
+BEGIN = 16  # bytes that tell a picture
 _PICTURES = (  # name, begin and end of the formats that are decoded
     ("JPEG", rb"\xff\xd8\xff", b"\xff\xd9"),
     ("PNG", rb"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"),
@@ -33,6 +34,11 @@ _OTHERS = (
     ("zeros only", rb"\0+\Z"),
     ("text", rb"[\t\n\r\x20-\x7e]+\Z"),
 )
+
+
+def is_picture(begin: bytes) -> bool:
+    """Returns whether a file that begins with these bytes, BEGIN at least, is of a format that is decoded."""
+    return any(re.match(own, begin, re.DOTALL) for _, own, _ in _PICTURES)
 
 
 def describe(path: str) -> str:

@@ -13,8 +13,7 @@ from absl import logging
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decoding import signatures
 from cpc_tf.data.decoding.decode import Levels, decode, header
-from cpc_tf.data.sources import check_cache, levels
-from cpc_tf.data.sources.source import read_once
+from cpc_tf.data.sources import check_cache, levels, look
 from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
@@ -22,7 +21,7 @@ from cpc_tf.texts import listed
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
 _DESCRIBED = 20  # broken files whose kind a message tells
 # Bump the number when the check changes: old outcomes become void.
-_RULES = f"3 {tf.__version__} {PIL.__version__}"
+_RULES = f"4 {tf.__version__} {PIL.__version__}"
 
 
 class Checked(NamedTuple):
@@ -100,25 +99,21 @@ def leave_out(
 
 
 def _check(root, names, max_megapixels):
-    """Returns the files that cannot be decoded, the huge ones, and how many are 'deep' and have 'several' frames."""
-    files = tf.data.Dataset.from_tensor_slices((tf.range(len(names), dtype=tf.int64), tf.constant(names)))
+    """Returns the broken files, the huge ones, and how many others are deep, or have several frames."""
 
-    def try_decode(number, name):
-        encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
+    def try_decode(encoded):
         about = header(encoded)
         huge = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64)
         decoded = tf.cond(huge, lambda: tf.zeros([], tf.int64), lambda: tf.size(decode(encoded), tf.int64))
         # Depends on the pixels, or the decoding would be optimized away.
-        return number + 0 * decoded, tf.stack([huge, about.bits > 8, about.several])
+        kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge])
+        return kinds & (decoded >= 0)
 
-    # What fails is missing afterwards: hardly any Python code runs for a file, so a million take as long as their
-    # pixels.
-    decoded = files.map(try_decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False).ignore_errors()
     found = {}
     progress = Progress(len(names))
     with waiting_for(f"checking the images in {root}", progress):
-        for number, kinds in read_once(decoded).as_numpy_iterator():
-            found[int(number)] = kinds
+        for number, kinds in look.at_files(root, names, try_decode):
+            found[number] = kinds
             progress.update(len(found))
     _, deep, several = np.reshape([*found.values()], [-1, 3]).sum(0).tolist()
     return {

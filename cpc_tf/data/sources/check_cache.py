@@ -52,7 +52,7 @@ def remembered(
       root: the folder.
       names, stats: its files and their `stats`.
       rules: what else the findings depend on.
-      example: a value of the same kind for each finding: a list of files, or a number.
+      example: a value of the same kind for each finding: a list of files, {file: a file}, or a number.
       find: finds it out.
     """
     digest = hashlib.sha256(f"{rules}\n".encode())
@@ -86,4 +86,6 @@ def _recall(path, names, example):
 def _is_like(value, example, known):
     if isinstance(example, list):
         return isinstance(value, list) and known.issuperset(value)
+    if isinstance(example, dict):
+        return isinstance(value, dict) and known.issuperset(value) and known.issuperset(value.values())
     return isinstance(value, (int, float)) and math.isfinite(value)

@@ -27,7 +27,7 @@ class Matched(NamedTuple):
 
 
 def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
-    """Matches names that differ only in capitals, composed accents or spaces at their ends.
+    """Matches equal numbers, and names that differ only in capitals, composed accents or spaces at their ends.
 
     Args:
       spellings: {split: names of its classes}.
@@ -39,7 +39,8 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
             key = names_of.key(name)
             if key in here:
                 pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"
-                why = f"its classes {pair} in {split} differ only in capitals, accents or spaces; make them one"
+                same = "are one number" if names_of.is_number(name) else "differ only in capitals, accents or spaces"
+                why = f"its classes {pair} in {split} {same}; make them one"
                 return Matched((), {}, trouble=why)
             here[key] = name
             first = name_of.setdefault(key, name)

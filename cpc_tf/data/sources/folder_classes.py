@@ -19,7 +19,8 @@ class Labels(NamedTuple):
       of: {image: its label, -1 if it has none}; with several labels an image the tuple of them.
       empty: class folders without an image.
       meant: images that are meant to have no label.
-      doubtful: class folders that may be none: without an image in any split, or named unknown, other or the like.
+      doubtful: classes that may be none: named unknown, other, nan or the like; class folders without an image in any
+        split, too.
     """
 
     classes: classes.Matched
@@ -44,8 +45,10 @@ def labels(tree: Tree, chosen: Sequence[str], doubtful: str = ASK) -> Labels:
         own = texts(tree, split, base)
         if tree.table is None:
             tops = {name: name[len(base) :].partition("/")[0] for name in own if "/" in name[len(base) :]}
+            # A test that is drawn has the folders of `train`.
+            filled = {name[len(base) :].partition("/")[0] for name in tree.names if name.startswith(base)}
             there = walk.folders(f"{tree.root}/{base}".rstrip("/"))
-            empty += [f"{base}{top}" for top in there if top not in tops.values()]
+            empty += [f"{base}{top}" for top in there if top not in filled]
             odd = {top for top in own.values() if names.is_doubtful(top)}
             if doubtful == LEFT_OUT:
                 own = {name: "" if text in odd else text for name, text in own.items()}
@@ -53,6 +56,7 @@ def labels(tree: Tree, chosen: Sequence[str], doubtful: str = ASK) -> Labels:
             meant |= {name for name, top in tops.items() if not own[name]}
         else:
             meant |= {name for name, text in own.items() if not text}
+            strange += sorted({text for name in own for text in tree.table.get(name, ()) if names.is_doubtful(text)})
         text_of.update(own)
         spellings[split] = set(own.values()) - {""}
         if tree.several_labels:

@@ -3,47 +3,65 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import os
-import unicodedata
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
+from cpc_tf.data.sources import label_cells, names, tree, walk
+from cpc_tf.data.sources.label_cells import NO_CLASS, composed
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed, shown
 
-Rows = dict[str, tuple[str, ...]]  # {file as the table names it: its classes}
+Rows = dict[str, Optional[tuple[str, ...]]]  # {file: its classes; () has no class, None has no label yet}
 
-_FILE = {"file", "files", "filename", "file_name", "file name", "path", "filepath", "image", "image_name", "picture"}
-_LABEL = {"label", "labels", "class", "classes", "class_name", "category", "categories", "tags", "target"}
+# Titles of columns, without spaces and the like: the usual ones, and others that count if none of these is there.
+_FILE = (
+    {"file", "files", "filename", "path", "filepath", "image", "imagename", "picture"},
+    {"images", "filenames", "imageid", "imageindex", "imagepath", "imagefile", "imagefilename", "img", "imgname", "id"},
+)
+_LABEL = (
+    {"label", "labels", "class", "classes", "classname", "category", "categories", "tags", "target"},
+    {"tag", "labelname", "classid", "labelid", "species", "diagnosis", "finding", "findings", "findinglabels"},
+)
+_GROUP = {"group"}
 _DELIMITERS = "\t,;"
 _LARGEST = 2**28  # bytes
 _LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
 
 
-def read(path: str) -> Rows:
+class Table(NamedTuple):
+    """What a table says."""
+
+    classes: Rows  # of the files as the table names them, in its order
+    groups: Mapping[str, str] = {}  # {file: its group}, of those that have one
+    first: str = ""  # the file of line 1, if that may be a header
+
+
+def read(path: str) -> Table:
     """Reads a table of files and classes.
 
     Columns are separated by tabs, commas or semicolons. A header such as `file,label` is optional; with one there may
-    be more columns, which are not used. Several classes of a picture are separated by semicolons: `1.jpg,cat;dog`.
+    be more columns: those of `group` belong together, others are not used. Several classes of a picture are separated
+    by semicolons: `1.jpg,cat;dog`. A blank is no label yet; `no class` says that a picture has none of the classes.
 
-        read("labels.csv")  # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": ()}
+        read("labels.csv").classes  # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": (), "4.jpg": None}
 
     Args:
       path: the table, on a disk or e.g. gs://.
 
-    Returns:
-      {file: its classes, in their order in the table}. A row without a class gives ().
-
     Raises:
-      ConfigError: it cannot be read, is no such table, or a file has different classes in two rows.
+      ConfigError: it cannot be read, is no such table, a file has different classes in two rows, or several classes are
+        written in another way.
     """
-    lines = _lines(path)
+    where, lines = f"--labels={shown(path)}", _lines(path)
     if not lines:
-        raise ConfigError(f"--labels={shown(path)}: is empty; it needs lines such as pictures/1.jpg,cat")
+        raise ConfigError(f"{where}: is empty; it needs lines such as pictures/1.jpg,cat")
     delimiter, columns = _layout(path, lines)
     found, line_of = {}, {}
     table = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -52,20 +70,25 @@ def read(path: str) -> Rows:
         if columns.header:
             next(rows)
         for number, row in rows:
-            name, labels = _parsed(path, number, row, columns)
-            if found.setdefault(name, labels) != labels:
+            name, *content = _parsed(path, number, row, columns)
+            if found.setdefault(name, content) != content:
                 raise ConfigError(
-                    f"--labels={shown(path)}: {shown(name)} has the class {_text(found[name])} in line {line_of[name]} "
-                    f"and {_text(labels)} in line {number}; keep one, or write several classes as cat;dog"
+                    f"{where}: {shown(name)} has {_text(*found[name])} in line {line_of[name]} "
+                    f"and {_text(*content)} in line {number}; keep one, or write several classes as cat;dog"
                 )
             line_of.setdefault(name, number)
     except csv.Error as error:
-        raise ConfigError(
-            f"--labels={shown(path)}: line {table.line_num} is no line of a CSV file ({error})"
-        ) from error
+        raise ConfigError(f"{where}: line {table.line_num} is no line of a CSV file ({error})") from error
     if not found:
-        raise ConfigError(f"--labels={shown(path)}: has a header only; it needs lines such as pictures/1.jpg,cat")
-    return found
+        raise ConfigError(f"{where}: has a header only; it needs lines such as pictures/1.jpg,cat")
+    classes, groups = ({name: content[i] for name, content in found.items()} for i in range(2))
+    if pair := label_cells.joined({text for own in classes.values() for text in own or ()}):
+        raise ConfigError(
+            f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write several classes "
+            "with semicolons, cat;dog, and the name of one with _ in its place"
+        )
+    own_groups = {name: group for name, group in groups.items() if group and not names.is_nothing(group)}
+    return Table(classes, own_groups, "" if columns.header else next(iter(classes)))
 
 
 class Matched(NamedTuple):
@@ -73,42 +96,51 @@ class Matched(NamedTuple):
 
     of: Rows  # {picture: its classes}; without those that have no row
     absent: list[str]  # rows without a picture
+    groups: Mapping[str, str] = {}  # {picture: its group}
+    title: str = ""  # what line 1 has in place of a file, if it is a header after all
 
 
-def match(path: str, rows: Mapping[str, tuple[str, ...]], names: Collection[str]) -> Matched:
+def match(path: str, table: Table, pictures: Collection[str]) -> Matched:
     """Finds the pictures that the rows of a table mean.
 
     A row may have the picture's path in the folder, an absolute path or one that begins further up, or the name alone
-    if no other picture has it; each of these also without the extension, and with accents composed differently.
+    if no other picture has it; each of these also without the extension, with accents composed differently, and with
+    other capitals. A first row whose file and class are nowhere else is a header.
 
     Args:
       path: the table, for messages.
-      rows: as `read` returns them.
-      names: the pictures, relative to their folder, with '/'.
+      table: as `read` returns it.
+      pictures: relative to their folder, with '/'.
 
     Raises:
       ConfigError: a row means several pictures, or two rows mean the same one and differ.
     """
-    known = {_composed(name): name for name in names}
-    stems, alone = {}, {}  # {path without the extension, name in any folder: the pictures that it may mean}
-    for name in names:
-        whole = _composed(name)
-        stems.setdefault(os.path.splitext(whole)[0], []).append(name)
-        for key in {*_ends(whole)}:
-            alone.setdefault(key, []).append(name)
-    found, absent, row_of = {}, [], {}
-    for row, labels in rows.items():
-        name = _picture(path, row, known, stems, alone)
+    exact = _Places(pictures, composed)
+    alike = functools.cache(lambda: _Places(pictures, lambda text: composed(composed(text).casefold())))
+    found, absent, row_of, groups = {}, [], {}, {}
+    for row, labels in table.classes.items():
+        name = exact.find(path, row) or alike().find(path, row)
         if name is None:
             absent.append(row)
-        elif found.setdefault(name, labels) != labels:
+            continue
+        content = labels, table.groups.get(row, "")
+        if found.setdefault(name, content) != content:
             raise ConfigError(
                 f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same picture, {shown(name)}, "
-                f"with the classes {_text(found[name])} and {_text(labels)}"
+                f"with {_text(*found[name])} and {_text(*content)}"
             )
-        else:
-            row_of[name] = row
-    return Matched(found, absent)
+        row_of[name] = row
+        if content[1]:
+            groups[name] = content[1]
+    title = table.first if table.first in absent and _is_header(table) else ""
+    of = {name: labels for name, (labels, _) in found.items()}
+    return Matched(of, [row for row in absent if row != title], groups, title)
+
+
+def _is_header(table):
+    own = table.classes[table.first]
+    others = [labels for name, labels in table.classes.items() if name != table.first]
+    return bool(own and others) and own not in others and walk.extension(table.first) not in tree.EXTENSIONS
 
 
 class _Columns(NamedTuple):
@@ -116,6 +148,7 @@ class _Columns(NamedTuple):
 
     file: int
     label: int
+    group: int | None
     count: int
     header: bool
 
@@ -144,62 +177,85 @@ def _layout(path, lines):
     first = next((line for line in lines if line.strip()), "").strip()[:_LONGEST_FIRST]
     cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in _DELIMITERS}
     for delimiter, own in cells.items():
-        titles = [title.strip().casefold() for title in own]
-        files, labels = ([i for i, title in enumerate(titles) if title in usual] for usual in (_FILE, _LABEL))
-        if len(files) == len(labels) == 1:
-            return delimiter, _Columns(files[0], labels[0], len(titles), header=True)
-        if len(files) > 1 or len(labels) > 1:
+        titles = [re.sub(r"[\W_]+", "", title.casefold()) for title in own]
+        files, labels, groups = (_places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,)))
+        if len(files) == len(labels) == 1 and len(groups) < 2:
+            return delimiter, _Columns(files[0], labels[0], *groups or [None], len(titles), header=True)
+        if max(map(len, (files, labels, groups))) > 1:
             raise ConfigError(f"--labels={shown(path)}: its header has several such columns; name two file and label")
+        if files and groups:
+            raise ConfigError(f"--labels={shown(path)}: its header has no column label beside file and group")
     for delimiter, own in cells.items():
         if len(own) == 2:
-            return delimiter, _Columns(0, 1, 2, header=False)
+            return delimiter, _Columns(0, 1, None, 2, header=False)
     raise ConfigError(
         f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class; with other columns "
         "a header must name them: file,label"
     )
 
 
+def _places(titles, usual):
+    """Returns where titles of one of several sets are: of the first set of which any is there."""
+    found = ([place for place, title in enumerate(titles) if title in own] for own in usual)
+    return next(filter(None, found), [])
+
+
 def _parsed(path, number, row, columns):
-    """Returns the file and the classes of a row."""
+    """Returns the file, the classes and the group of a row."""
+    where = f"--labels={shown(path)}: line {number}"
     if len(row) <= max(columns.file, columns.label) or any(row[columns.count :]):
         raise ConfigError(
-            f"--labels={shown(path)}: line {number} has {len(row)} columns, not a file and its class; text with the "
-            'separator in it needs quotes: "a.jpg","cat;dog"'
+            f"{where} has {len(row)} columns, not a file and its class; text with the separator in it needs quotes: "
+            '"a.jpg","cat;dog"'
         )
-    name, labels = row[columns.file].strip().replace("\\", "/"), row[columns.label].split(";")
+    name = row[columns.file].strip().replace("\\", "/")
     while name.startswith("./"):
         name = name[2:]
     if not name:
-        raise ConfigError(f"--labels={shown(path)}: line {number} names no file")
-    return name, tuple(dict.fromkeys(_composed(label.strip()) for label in labels if label.strip()))
+        raise ConfigError(f"{where} names no file")
+    try:
+        labels = label_cells.classes(row[columns.label])
+    except ValueError as error:
+        raise ConfigError(f"{where} {error}") from error
+    in_row = columns.group is not None and columns.group < len(row)
+    return name, labels, composed(row[columns.group].strip()) if in_row else ""
 
 
-def _composed(text):
-    return unicodedata.normalize("NFC", text)
+class _Places:
+    """Where pictures are, by texts that name them.
+
+    Args:
+      pictures: relative to their folder.
+      same: returns the same text for names that are taken for one.
+    """
+
+    def __init__(self, pictures: Collection[str], same: Callable[[str], str]):
+        self._same = same
+        self._whole, self._stems, self._alone = {}, {}, {}  # of a path, one without the extension, a name alone
+        for name in pictures:
+            whole = same(name)
+            last = whole.rsplit("/", 1)[-1]
+            self._whole.setdefault(whole, []).append(name)
+            self._stems.setdefault(os.path.splitext(whole)[0], []).append(name)
+            for text in {last, os.path.splitext(last)[0]}:
+                self._alone.setdefault(text, []).append(name)
+
+    def find(self, path: str, row: str) -> str | None:
+        """Returns the picture that a row means, None if there is none."""
+        rest = self._same(row).lstrip("/")
+        # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg.
+        places = self._stems if "/" in rest else self._alone
+        while True:  # a path that begins further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures
+            if found := self._whole.get(rest) or places.get(rest):
+                if len(found) > 1:
+                    where = f"--labels={shown(path)}: {shown(row)}"
+                    raise ConfigError(f"{where} can be each of {listed(found)}; write the path in the folder")
+                return found[0]
+            _, slash, rest = rest.partition("/")
+            if not slash:
+                return None
 
 
-def _ends(name):
-    """Returns what names a file in any folder: its name, with and without the extension."""
-    last = name.rsplit("/", 1)[-1]
-    return last, os.path.splitext(last)[0]
-
-
-def _picture(path, row, known, stems, alone):
-    """Returns the picture that a row means, None if there is none."""
-    rest = _composed(row).lstrip("/")
-    places = stems if "/" in rest else alone  # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg
-    while True:  # a path that begins further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures
-        if rest in known:
-            return known[rest]
-        if found := places.get(rest):
-            if len(found) > 1:
-                where = f"--labels={shown(path)}: {shown(row)}"
-                raise ConfigError(f"{where} can be each of {listed(found)}; write the path in the folder")
-            return found[0]
-        _, slash, rest = rest.partition("/")
-        if not slash:
-            return None
-
-
-def _text(labels):
-    return shown(";".join(labels)) if labels else "none"
+def _text(labels, group):
+    named = "no label" if labels is None else f"the class {shown(';'.join(labels))}" if labels else NO_CLASS
+    return f"{named} and the group {shown(group)}" if group else named

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
-from cpc_tf.data.config import PicturesConfig
-from cpc_tf.data.sources import check, folder_classes, label_file, slices, tree
+from cpc_tf.data.config import LEFT_OUT, PicturesConfig
+from cpc_tf.data.sources import check, folder_classes, label_file, names, slices, tree
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
 _TEST_PART = 0.2  # of each class
+_SHOWN = 3  # pictures that a folder has, where those of a table are not there
 
 
 def read(data: PicturesConfig) -> tree.Tree:
@@ -29,14 +31,31 @@ def read(data: PicturesConfig) -> tree.Tree:
 
 
 def _with_table(data, found):
-    rows = label_file.read(data.labels)
-    of, absent = label_file.match(data.labels, rows, found.names)
     flag = f"--labels={data.labels}"
+    of, absent, groups, title = label_file.match(data.labels, label_file.read(data.labels), found.names)
+    count, there = len(of) + len(absent), f"which has {listed(found.names[:_SHOWN])}"
     if not of:
-        raise ConfigError(f"{flag}: none of its {len(rows)} files is in {found.root}, e.g. {listed(absent)}")
-    check.leave_out(flag, absent, f"{len(rows)} rows", f"name no picture in {found.root}", "remove or correct them")
-    notes = (f"rows of --labels without a picture: {listed(absent)}",) if absent else ()
-    return dataclasses.replace(found, table=of, notes=(*found.notes, *notes))
+        raise ConfigError(f"{flag}: none of its {count} files is in {found.root}, e.g. {listed(absent)}; {there}")
+    problem = f"name no picture in {found.root}, {there}"
+    check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
+    notes = [f"rows of --labels without a picture: {listed(absent)}"] if absent else []
+    notes += [f"line 1 of --labels is taken for a header: {title}"] if title else []
+    table, unknown = _labels(of, data.doubtful_folders == LEFT_OUT)
+    if unknown:
+        counted = listed([f"{text} ({number})" for text, number in unknown.items()])
+        notes.append(f"taken for no label yet, as a blank in --labels: {counted}")
+    return dataclasses.replace(found, table=table, groups=groups, notes=(*found.notes, *notes))
+
+
+def _labels(of, without_doubtful):
+    """Returns {picture: its classes} of those that have a label, and {text: how often it means that they have none}."""
+    table, unknown = {}, collections.Counter()
+    for name, texts in of.items():
+        absent = [t for t in texts or () if names.is_unlabelled(t) or (without_doubtful and names.is_doubtful(t))]
+        unknown.update(absent)
+        if texts is not None and (not texts or len(absent) < len(texts)):
+            table[name] = tuple(text for text in texts if text not in absent)
+    return table, unknown
 
 
 def _with_test(found, seed):
@@ -45,11 +64,17 @@ def _with_test(found, seed):
     if train is None or any(map(tree.is_test, found.splits)):
         return found
     files, base = found.splits[train], found.bases[train]
-    test = slices.held_out(files, folder_classes.texts(found, train), base, seed, _TEST_PART)
+    class_of, together = folder_classes.texts(found, train), found.together(files)
+    test = set(slices.held_out(files, class_of, base, seed, _TEST_PART, together))
     if not test:
         return found
-    kept = set(test)
-    splits = {**found.splits, train: [file for file in files if file not in kept], "test": test}
-    note = f"no folder val or test: a fifth of each class is the split test, drawn with seed {seed}"
-    notes = (*found.notes, note)
-    return dataclasses.replace(found, splits=splits, bases={**found.bases, "test": base}, notes=notes)
+    if found.table is not None:  # pictures without a label go with their group: the encoder shall not see it, either
+        own = {together[file] for file in test if file in together}
+        test |= {file for file in files if together.get(file) in own}
+    splits = {**found.splits, train: [file for file in files if file not in test], "test": sorted(test)}
+    notes = [f"no folder val or test: a fifth of each class is the split test, drawn with seed {seed}"]
+    if together:
+        count = len(set(together.values()))
+        notes.append(f"drawn together: {len(together)} images in {count} groups, of --labels or of copies of one file")
+    bases = {**found.bases, "test": base}
+    return dataclasses.replace(found, splits=splits, bases=bases, notes=(*found.notes, *notes))

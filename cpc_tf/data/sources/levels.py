@@ -12,7 +12,7 @@ from absl import logging
 
 from cpc_tf.data.config import FULL, DataConfig
 from cpc_tf.data.decoding.decode import Levels, header, values
-from cpc_tf.data.sources import check_cache
+from cpc_tf.data.sources import check_cache, look
 
 # Outliers beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
 _PERCENTILES = (0.1, 99.9)
@@ -37,8 +37,8 @@ def of_folder(data: DataConfig, root: str, names: list[str], deep: int, count: i
 
     def find():
         files = _deep(root, names, data.max_megapixels)
-        few = files[:: -(-len(files) // IMAGES)]
-        low, high = measured(tf.io.read_file(f"{root}/{name}") for name in few)
+        few = files[:: max(1, -(-len(files) // IMAGES))]
+        low, high = measured(tf.constant(look.content(f"{root}/{name}")) for name in few)
         return {"deep": len(files), "low": low, "high": high}
 
     rules = f"levels 1 {tf.__version__} {data.max_megapixels}"
@@ -72,13 +72,11 @@ def measured(files: Iterable[tf.Tensor]) -> Levels:
 def _deep(root, names, max_megapixels):
     """Returns the files of more than 8 bits that are not huge."""
 
-    def look(name):
-        about = header(tf.io.read_file(tf.strings.join([root, name], "/")))
-        return name, (about.bits > 8) & (about.pixels < tf.cast(max_megapixels * 1e6, tf.int64))
+    def is_deep(encoded):
+        about = header(encoded)
+        return (about.bits > 8) & (about.pixels < tf.cast(max_megapixels * 1e6, tf.int64))
 
-    files = tf.data.Dataset.from_tensor_slices(names).map(look, num_parallel_calls=tf.data.AUTOTUNE)
-    found = files.ignore_errors().filter(lambda name, is_deep: is_deep)
-    return [name.decode() for name, _ in found.as_numpy_iterator()]
+    return [names[number] for number in sorted(number for number, deep in look.at_files(root, names, is_deep) if deep)]
 
 
 @functools.cache  # a run opens several splits, some of them more than once

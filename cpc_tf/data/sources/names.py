@@ -1,9 +1,10 @@
-"""What names of folders mean: splits, images without labels, folders of tools; and which names are the same."""
+"""What names of folders and classes mean: splits, no label, folders of tools; and which names are the same."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from fractions import Fraction
 from typing import NamedTuple
 
 from cpc_tf.texts import escaped
@@ -17,11 +18,15 @@ _WORDS = {
     UNLABELLED: "unlabelled unlabeled unlabel unsup unsupervised nolabel nolabels unannotated",
 }
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
-# Names of class folders in which pictures often wait for a class.
+# What programs write where a value is missing.
+_NOTHING = {"nan", "none", "null", "na", "nil", "nat", "-1", "-1.0", "-", "--", "?", "??", "...", "\u2013", "\u2014"}
+_ERROR = re.compile(r"#[a-z/0]+[!?]")  # of a spreadsheet: #REF!, #DIV/0!
+# Names of classes in which pictures often wait for a class.
 _DOUBTFUL = {
     *("unknown", "unsorted", "unclassified", "uncategorized", "uncategorised", "undefined", "unclear", "unsure"),
     *("other", "others", "misc", "miscellaneous", "rest", "tolabel", "tosort", "todo", "tbd", "pending", "inbox"),
 }
+_NUMBER = re.compile(r"[+-]?\d{1,30}(\.\d{0,30})?", re.ASCII)
 # As in train_set, test-images, val2017, "Training data", test1.
 _USUAL = re.compile(rf"({'|'.join(_KINDS)})[ _.-]*(?:set|split|data|images?|imgs?|pictures|photos)?[ _.-]*(\d*)")
 # Folders that programs, file systems and storage devices make beside or below images.
@@ -51,9 +56,15 @@ def is_unlabelled(name: str) -> bool:
     return found is not None and found.kind == UNLABELLED
 
 
+def is_nothing(name: str) -> bool:
+    """Returns whether a name is what programs write where a value is missing: `NaN`, `None`, `n/a`, `#REF!`."""
+    folded = unicodedata.normalize("NFKC", name).strip().casefold()
+    return folded in _NOTHING or _letters(folded) in _NOTHING or bool(_ERROR.fullmatch(folded))
+
+
 def is_doubtful(name: str) -> bool:
-    """Returns whether a class folder may hold pictures that have no class yet: `unknown`, `to_label`."""
-    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold()) in _DOUBTFUL
+    """Returns whether the pictures of a class may have no class yet: `unknown`, `to_label`, `NaN`."""
+    return is_nothing(name) or _letters(name) in _DOUBTFUL
 
 
 def kinds_within(name: str) -> set[str]:
@@ -68,9 +79,15 @@ def is_skipped(name: str) -> bool:
 
 
 def key(name: str) -> str:
-    """Returns the same text for names that differ only in capitals, composed accents or spaces at their ends."""
+    """Returns the same text for equal numbers, and for names that differ only in capitals, accents or outer spaces."""
     folded = unicodedata.normalize("NFC", name).casefold()
-    return unicodedata.normalize("NFC", folded).strip()
+    folded = unicodedata.normalize("NFC", folded).strip()
+    return str(Fraction(folded)) if is_number(folded) else folded
+
+
+def is_number(name: str) -> bool:
+    """Returns whether a name is a number: `0`, `-1.50`."""
+    return bool(_NUMBER.fullmatch(name.strip()))
 
 
 def quoted(name: str, beside: str = "") -> str:
@@ -83,3 +100,7 @@ def shortened(name: str, longest: int = 40) -> str:
     """Returns a name for a list: cut to `longest` characters, and printable."""
     name = escaped(name)
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
+
+
+def _letters(name):
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold())

@@ -6,7 +6,7 @@ import dataclasses
 import os
 
 from cpc_tf.data.config import PicturesConfig
-from cpc_tf.data.sources import folder_classes, labelled, names, tree, walk
+from cpc_tf.data.sources import check_cache, folder_classes, groups, labelled, names, tree, walk
 from cpc_tf.data.sources.folder import FolderSource, open_folder
 from cpc_tf.settings import ConfigError
 
@@ -16,7 +16,8 @@ _UNLABELLED = "unlabelled"
 def open_pool(data: PicturesConfig, split: str) -> FolderSource:
     """Returns the pictures of --unlabelled, and of --labelled those of a split, without labels.
 
-    Pictures of --labelled that have a label or belong to a test, but not to the split, are left out of --unlabelled.
+    Pictures of --labelled that have a label or belong to a test, but not to the split, are left out of --unlabelled,
+    and so are copies of them.
 
     Args:
       data: the settings; `unlabelled` names folders.
@@ -43,6 +44,7 @@ def open_pool(data: PicturesConfig, split: str) -> FolderSource:
     moved = {known[real] for real in pictures if real in known} - bound
     root, (paths, own_paths) = _relative([free, [f"{own.root}/{name}" for name in own.names]])
     prefix = own_paths[0][: len(own_paths[0]) - len(own.names[0])]
+    paths = _without_copies(data, root, paths, [prefix + name for name in bound])
     splits = {name: [prefix + file for file in files if file not in moved] for name, files in own.splits.items()}
     mine = next((name for name in splits if names.is_unlabelled(name)), _UNLABELLED)
     splits[mine] = sorted({*splits.get(mine, ()), *paths})
@@ -53,8 +55,9 @@ def open_pool(data: PicturesConfig, split: str) -> FolderSource:
         splits={name: files for name, files in splits.items() if files},
         bases={**{name: prefix + base for name, base in own.bases.items()}, mine: ""},
         table={prefix + name: (text,) for name, text in texts.items() if text},
+        groups={prefix + name: group for name, group in own.groups.items()},
         flag=f"{own.flag} --unlabelled={data.unlabelled}",
-        notes=(*own.notes, *_notes(data, len(paths), len(pictures) - len(free))),
+        notes=(*own.notes, *_notes(data, len(paths), len(pictures) - len(paths))),
     )
     if paths and not any(map(is_unlabelled, split.split("+"))):
         split = f"{split}+{mine}"
@@ -76,6 +79,14 @@ def _pictures(data):
         for name in own:
             found.setdefault(_real(f"{root}/{name}"), f"{root}/{name}")
     return found
+
+
+def _without_copies(data, root, paths, bound):
+    """Returns the pictures of --unlabelled of which no bound one has the same content."""
+    every = [*paths, *sorted(bound)]
+    first_of = groups.copies(data.data_dir, root, every, check_cache.stats(root, every))
+    taken = {first_of[name] for name in bound if name in first_of}
+    return [name for name in paths if first_of.get(name) not in taken]
 
 
 def _notes(data, count, twice):

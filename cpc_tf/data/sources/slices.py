@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import tensorflow_datasets as tfds
 
-from cpc_tf.data.sources import folder_classes
+from cpc_tf.data.sources import folder_classes, groups
 from cpc_tf.data.sources.names import meaning
 from cpc_tf.data.sources.source import SplitError
 from cpc_tf.data.sources.tree import Tree, is_test
@@ -53,7 +53,14 @@ def pieces(split: str, tree: Tree, seed: int) -> list[Piece]:
     return found
 
 
-def held_out(files: Sequence[str], class_of: Mapping[str, str], base: str, seed: int, part: float) -> list[str]:
+def held_out(
+    files: Sequence[str],
+    class_of: Mapping[str, str],
+    base: str,
+    seed: int,
+    part: float,
+    together: Mapping[str, str] = types.MappingProxyType({}),
+) -> list[str]:
     """Returns this part of each class, but at least one of a class with several images; sorted.
 
     Args:
@@ -62,12 +69,14 @@ def held_out(files: Sequence[str], class_of: Mapping[str, str], base: str, seed:
       base: the beginning of all their names, which does not count in the draw.
       seed: of the draw.
       part: of each class.
+      together: as `Tree.together` returns it: all of a group are held out, or none.
     """
-    found = []
-    for name, own in _drawn(files, class_of, base, seed).items():
-        if name and len(own) > 1:
-            found += own[len(own) - max(1, round(part * len(own))) :]
-    return sorted(found)
+    drawn = _drawn(files, class_of, base, seed, together)
+    return sorted(groups.last_part([own for name, own in drawn.items() if name], _group_of(together), part))
+
+
+def _group_of(together):
+    return lambda file: together.get(file, file)
 
 
 def _piece(part, split, tree, seed):
@@ -89,41 +98,63 @@ def _piece(part, split, tree, seed):
         return Piece(name, files, name)
     class_of = folder_classes.texts(tree, name)
     # Images without labels are cut by themselves: so those with labels are cut alike with and without them.
-    ordered = _stratified(files, class_of, tree.bases[name], seed)
+    together = tree.together(files)
+    group_of = _group_of(together)
+    ordered = _stratified(files, class_of, tree.bases[name], seed, together)
     labelled, others = ([file for file in ordered if bool(class_of[file]) is known] for known in (True, False))
-    cut = _sliced(labelled, match["slice"], split) if labelled else []
-    cut += _sliced(others, match["slice"], split, clipped=bool(labelled)) if others else []
+    bound = {*map(group_of, labelled)}  # groups go where those of them with labels go
+    cut = _sliced(labelled, match["slice"], split, group_of) if labelled else []
+    own = {*map(group_of, cut)}
+    cut += [file for file in others if group_of(file) in own]
+    free = [file for file in others if group_of(file) not in bound]
+    cut += _sliced(free, match["slice"], split, group_of, clipped=bool(labelled)) if free else []
     return Piece(name, sorted(cut), f"{name}[{match['slice']}]")
 
 
-def _sliced(files, text, split, clipped=False):
+def _sliced(files, text, split, group_of, clipped=False):
     """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the nearest image.
 
-    Numbers beyond the list are an error, or, if `clipped`, its end: [:100] of 3 images is all of them.
+    Numbers beyond the list are an error, or, if `clipped`, its end: [:100] of 3 images is all of them. A group that an
+    end of the slice would cut lies before that end.
     """
+
+    def between(*ends):
+        start, stop, _ = slice(*ends).indices(len(files))
+        ends = [start, stop]
+        for i in range(2):
+            while 0 < ends[i] < len(files) and group_of(files[ends[i] - 1]) == group_of(files[ends[i]]):
+                ends[i] += 1
+        return files[slice(*ends)]
+
     if clipped and "%" not in text:
-        return files[slice(*(int(number) if number else None for number in text.split(":")))]
+        return between(*(int(number) if number else None for number in text.split(":")))
     try:
         instruction = tfds.core.ReadInstruction.from_spec(f"all_files[{text}]")
         cut = instruction.to_absolute({"all_files": types.SimpleNamespace(num_examples=len(files))})[0]
     except (ValueError, AssertionError) as error:
         raise SplitError(split, f"[{text}] is no slice of its {len(files)} images, such as [:80%] or [100:]") from error
-    return files[cut.from_ : cut.to]
+    return between(cut.from_, cut.to)
 
 
-def _stratified(files, class_of, base, seed):
-    """Returns files in a random order in which any part from the beginning has that part of each class, up to one."""
-    placed = []
-    for own in _drawn(files, class_of, base, seed).values():
-        places = ((rank + 0.5) / len(own) for rank in range(len(own)))
-        placed += [(place, _draw(seed, file[len(base) :]), file) for place, file in zip(places, own)]
-    return [file for _, _, file in sorted(placed)]
+def _stratified(files, class_of, base, seed, together):
+    """Returns files in a random order in which any part from the beginning has that part of each class, up to one.
+
+    The files of a group follow each other, at the place of most of them.
+    """
+    group_of, places, position = _group_of(together), {}, {}
+    drawn = _drawn(files, class_of, base, seed, together)
+    for own in drawn.values():
+        for rank, file in enumerate(own):
+            places.setdefault((group_of(file), class_of[file]), []).append((rank + 0.5) / len(own))
+    for (group, _), own in sorted(places.items(), key=lambda item: len(item[1])):
+        position[group] = sum(own) / len(own)
+    return sorted(files, key=lambda f: (position[group_of(f)], _draw(seed, group_of(f)[len(base) :]), f))
 
 
-def _drawn(files, class_of, base, seed):
-    """Returns {class: its files in a random order}."""
-    own = collections.defaultdict(list)
-    for file in sorted(files, key=lambda file: _draw(seed, file[len(base) :])):
+def _drawn(files, class_of, base, seed, together):
+    """Returns {class: its files in a random order}, those of a group one after the other."""
+    own, group_of = collections.defaultdict(list), _group_of(together)
+    for file in sorted(files, key=lambda file: (_draw(seed, group_of(file)[len(base) :]), file)):
         own[class_of[file]].append(file)
     return own
 

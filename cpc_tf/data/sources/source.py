@@ -140,6 +140,16 @@ class Source(Examples):
         """Returns a name of each example, in the order of `ordered`: a file, or the place in a split of records."""
         return [str(index) for index in range(self.num_examples)]
 
+    def groups(self) -> np.ndarray:
+        """Returns the group of each example, int64 [N], in the order of `ordered`.
+
+        Those of a group are on one side of whatever is drawn.
+
+        Raises:
+          ConfigError: a file cannot be read.
+        """
+        return np.arange(self.num_examples)
+
     @abc.abstractmethod
     def by_index(self) -> IndexedSource:
         """Returns a source of the same examples, in the same order of `ordered`, that reads by index."""

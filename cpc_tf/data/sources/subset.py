@@ -27,6 +27,9 @@ class Subset(IndexedSource):
     def labels(self) -> np.ndarray:
         return self._source.labels()[self._indices.numpy()]
 
+    def groups(self) -> np.ndarray:
+        return self._source.groups()[self._indices.numpy()]
+
     def names(self) -> list[str]:
         every = self._source.names()
         return [every[index] for index in self._indices.numpy()]

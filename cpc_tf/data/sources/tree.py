@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+import tensorflow as tf
 from absl import logging
 
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import names, walk
+from cpc_tf.data.decoding import signatures
+from cpc_tf.data.sources import check_cache, groups, names, walk
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 
@@ -20,16 +23,62 @@ _FOREIGN = (
     *(".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".ppm", ".pgm", ".dcm", ".nii"),
     *(".dng", ".nef", ".cr2", ".arw", ".raw"),
 )
+# What is often beside images, and is not opened to see what it is.
+_NO_IMAGES = (
+    *(
+        ".txt",
+        ".csv",
+        ".tsv",
+        ".json",
+        ".jsonl",
+        ".xml",
+        ".yaml",
+        ".yml",
+        ".md",
+        ".html",
+        ".htm",
+        ".ini",
+        ".cfg",
+        ".names",
+    ),
+    *(".xlsx", ".xls", ".pdf", ".doc", ".docx", ".py", ".m", ".sh", ".ipynb", ".log", ".db", ".lock", ".tmp", ".part"),
+    *(".zip", ".tar", ".gz", ".tgz", ".rar", ".7z", ".npy", ".npz", ".mat", ".h5", ".pkl", ".parquet", ".tfrecord"),
+    *(".mp4", ".mov", ".avi", ".mkv", ".webm", ".mp3", ".wav"),
+)
+_THREADS = 16  # hide the latency of a bucket
 
 
 def images(root: str) -> list[str]:
-    """Returns the names of the image files below a folder. See `walk.files`."""
-    found = walk.files(root, EXTENSIONS + _FOREIGN)
+    """Returns the names of the image files below a folder. See `walk.files`.
+
+    Files without an extension are images if their content says so. Warnings count images that are left out.
+    """
+    found, others = walk.all_files(root, EXTENSIONS + _FOREIGN)
     foreign = collections.Counter(end for name in found if (end := walk.extension(name)) in _FOREIGN)
     if foreign:
         kinds = ", ".join(f"{number} {end}" for end, number in sorted(foreign.items()))
         logging.warning("%s: left out, since they cannot be decoded here: %s", root, kinds)
-    return [name for name in found if walk.extension(name) in EXTENSIONS]
+    odd = [name for name in others if walk.extension(name) not in _NO_IMAGES]
+    by_content = [name for name, is_image in zip(odd, _look(root, odd)) if is_image]
+    if misnamed := [name for name in by_content if walk.extension(name)]:
+        what = "images with other extensions, which are not read; rename them"
+        logging.warning("%s: skipped: %d %s: %s", root, len(misnamed), what, listed(misnamed))
+    own = [name for name in found if walk.extension(name) in EXTENSIONS]
+    return sorted([*own, *(name for name in by_content if not walk.extension(name))])
+
+
+def _look(root, names):
+    """Returns whether each file begins as an image does."""
+
+    def look(name):
+        try:
+            with tf.io.gfile.GFile(f"{root}/{name}", "rb") as file:
+                return signatures.is_picture(file.read(signatures.BEGIN))
+        except (OSError, tf.errors.OpError):  # not said to be an image, and not readable
+            return False
+
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(look, names))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +95,8 @@ class Tree:
       table: {image: its classes} if a table has them; None: the folders are the classes.
       one_test: whether `val` and `test` both mean the only split of these kinds.
       notes: lines for the user.
+      groups: {image: a text that is the same for those that are drawn together}, as the table has them.
+      cache_dir: where findings about its files are kept, see `check_cache.remembered`.
     """
 
     root: str
@@ -57,11 +108,19 @@ class Tree:
     table: Mapping[str, tuple[str, ...]] | None = None
     one_test: bool = False
     notes: tuple[str, ...] = ()
+    groups: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cache_dir: str = ""
 
     @functools.cached_property
     def several_labels(self) -> bool:
         """Whether images may have any number of classes, as some in the table have."""
-        return any(len(row) > 1 for row in (self.table or {}).values())
+        return any(len(row) != 1 for row in (self.table or {}).values())
+
+    def together(self, files: Sequence[str]) -> dict[str, str]:
+        """Returns {file: the first of those that are drawn together} for some files: copies, and `groups`."""
+        files = [*files]
+        copies = groups.copies(self.cache_dir, self.root, files, check_cache.stats(self.root, files))
+        return groups.joined(copies, {name: self.groups[name] for name in files if name in self.groups})
 
     def find(self, split: str) -> str | None:
         """Returns the name here of a split with a usual name; None if it is absent."""
@@ -85,7 +144,8 @@ def read(data: DataConfig) -> Tree:
         raise ConfigError(f"{data.flag}: no images in it or in its folders; what is read is {kinds}")
     base, parts = _base(found), split_folders(found, data)
     bases = {split: f"{base}{split}/" for split in parts}
-    return Tree(root, found, base, parts or {"train": found}, bases or {"train": base}, data.flag)
+    splits, bases = parts or {"train": found}, bases or {"train": base}
+    return Tree(root, found, base, splits, bases, data.flag, cache_dir=data.data_dir)
 
 
 def split_folders(found: list[str], data: DataConfig) -> dict[str, list[str]]:

@@ -27,6 +27,13 @@ def folder_of(dataset: str, flag: str = "") -> str:
     return root
 
 
+class Found(NamedTuple):
+    """The names of files below a folder, relative to it, with '/', sorted."""
+
+    wanted: list[str]  # with the extensions that are asked for
+    others: list[str]  # with other ones, or none
+
+
 def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str]:
     """Returns the names of the files with these extensions below a folder, relative to it, with '/', sorted.
 
@@ -41,6 +48,11 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
     Raises:
       ConfigError: the folder cannot be read.
     """
+    return all_files(root, extensions, deep).wanted
+
+
+def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Found:
+    """Returns the files with these extensions, as `files` does, and the others, of which nothing else is said."""
     skipped = collections.defaultdict(list)
     try:
         found = _walk(root, extensions, deep, skipped)
@@ -49,7 +61,7 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
     if skipped:
         kinds = "; ".join(f"{len(names)} {what}, e.g. {escaped(min(names))}" for what, names in sorted(skipped.items()))
         logging.warning("%s: skipped: %s", root, kinds)
-    return sorted(found)
+    return Found(*map(sorted, found))
 
 
 def folders(root: str) -> list[str]:
@@ -67,7 +79,7 @@ def extension(name: str) -> str:
 
 
 def _walk(root, extensions, deep, skipped):
-    found, read, links = [], set(), [""]
+    found, read, links = Found([], []), set(), [""]
     # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
     while links:
         pending, links = sorted(links, reverse=True), []
@@ -96,14 +108,15 @@ def _walk(root, extensions, deep, skipped):
                     elif wanted:
                         skipped["hidden files"].append(name)
                 elif not (is_folder or wanted):
-                    continue
+                    if _is_text(name) and _is(entry.is_file):
+                        found.others.append(name)
                 elif not _is_text(name):
                     skipped["names that are not UTF-8"].append(name)
                 elif is_folder:
                     if deep:
                         (links if entry.is_symlink() else pending).append(name)
                 elif _is(entry.is_file):
-                    found.append(name)
+                    found.wanted.append(name)
                 else:
                     skipped["links to nothing, pipes and the like"].append(name)
     return found

@@ -7,6 +7,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.sources.subset import restricted
 from cpc_tf.settings import ConfigError
+from tests.data.samples import write_files
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -69,7 +70,7 @@ def test_a_flat_folder_with_a_table(pictures):
     assert pair.source.class_names == ("cat", "dog")
     assert pair.source.class_counts().tolist() == [8, 8]
     assert pair.test_source.class_counts().tolist() == [2, 2]
-    assert "left out: 20 of 36 images of train have no class in --labels, e.g. 20.png" in pair.summary
+    assert "left out: 20 of 36 images of train have no label in --labels, e.g. 20.png" in pair.summary
     assert pair.summary.startswith(f"--labelled={data.labelled} --labels={data.labels}\n")
     # Pre-training takes all but the test.
     assert sorted(catalog.open_source(data, "train").names() + pair.test_source.names()) == sorted(FLAT)
@@ -86,6 +87,12 @@ REFUSED = [
     ("1.png,cat\n2.png,cat\n", "no labels there .*cat is its only class"),
     ("1.png,cat\n2.png,dog\n", "--test_split=test: .* nothing can be held out .*, since no class there has two images"),
     ("1.png,cat\n2.png,Cat\n3.png,cat\n4.png,Cat", "differ only in capitals"),
+    ("".join(f"{i}.png,{('0', '0.0', '1', '2')[i % 4]}\n" for i in range(40)), '"0" and "0.0" in train are one number'),
+    (
+        "".join(f"{i}.png,{('cat', 'NaN')[i % 2]}\n" for i in range(20)),
+        "classes of --labels that may be none: NaN: .*=cl",
+    ),
+    ("a.tif,cat\nb.tif,dog\n", "none of its 2 files is in .*, e.g. a.tif, b.tif; which has 0.png, 1.png, 10.png$"),
 ]
 
 
@@ -93,6 +100,30 @@ REFUSED = [
 def test_tables_that_do_not_fit_are_refused(pictures, table, message):
     with pytest.raises(ConfigError, match=message):
         catalog.open_pair(pictures(FLAT, table), "test")
+
+
+def test_blanks_and_words_for_nothing_are_no_label_with_one_label_and_with_several(pictures):
+    for several in ("", ";bird"):
+        texts = ["cat", "dog" + several, "cat", "dog", "", "n/a", "unlabelled", "dog;unknown"]
+        table = "".join(f"{i}.png,{text}\n" for i, text in enumerate(4 * texts if several else 4 * texts[:-1]))
+        pair = catalog.open_pair(pictures(FLAT, table, doubtful_folders="left_out"), "test")
+        assert pair.source.class_names == (("bird",) if several else ()) + ("cat", "dog")
+        assert pair.source.num_examples + pair.test_source.num_examples == (20 if several else 16)
+        unknown = ", unknown (4)" if several else ""
+        assert f"taken for no label yet, as a blank in --labels: n/a (4), unlabelled (4){unknown}" in pair.summary
+    pair = catalog.open_pair(pictures(FLAT, table, doubtful_folders="classes"), "test")
+    assert pair.source.class_names == ("bird", "cat", "dog", "n/a", "unknown")
+
+
+def test_the_header_of_a_table_may_be_unknown(pictures):
+    pair = catalog.open_pair(pictures(FLAT, "what,kind\n" + TABLE), "test")
+    assert "line 1 of --labels is taken for a header: what" in pair.summary
+
+
+def test_a_class_of_one_picture_is_no_empty_folder(pictures):
+    pair = catalog.open_pair(pictures([*CLASSES, "one/1.png"]), "test")
+    assert "of 3 classes: cat 8, dog 4, one 1" in pair.summary
+    assert "folders without an image" not in pair.summary
 
 
 def test_class_folders_that_may_be_none_are_asked_about(pictures, tmp_path):
@@ -110,8 +141,9 @@ def test_class_folders_that_may_be_none_are_asked_about(pictures, tmp_path):
     assert "images of train are in no class folder, e.g. to-label/" in pair.summary
 
 
-def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path, write_folder):
-    other = write_folder(tmp_path / "other", ["cat/1.png", "unknown/2.png", "train/3.png"])
+def test_unlabelled_pictures_beside_labelled_ones(pictures, tmp_path):
+    other = str(tmp_path / "other")
+    write_files(tmp_path / "other", {name: name for name in ("cat/1.png", "unknown/2.png", "train/3.png")})
     data = pictures(unlabelled=f"{tmp_path}/x,{other}")
     source = catalog.open_source(data, "train")
     test = catalog.open_pair(pictures(), "test").test_source.names()
@@ -156,17 +188,17 @@ def test_unlabelled_pictures_alone(pictures, tmp_path):
 
 def test_several_labels_a_picture(pictures, tmp_path):
     """Every 5th is a rare bird, too; the last of the table has no class, and those after it have no row."""
-    rows = [("cat", "dog")[i % 2] + (";bird" if i % 5 == 0 else "") for i in range(30)] + [""]
+    rows = [("cat", "dog")[i % 2] + (";bird" if i % 5 == 0 else "") for i in range(30)] + ["no class"]
     data = pictures(FLAT, "".join(f"{i}.png,{row}\n" for i, row in enumerate(rows)))
     pair = catalog.open_pair(data, "test")
     assert pair.source.class_names == ("bird", "cat", "dog")
     assert pair.source.several_labels
-    assert "several labels an image in train: 30 of 26; 1 have none" in pair.summary
+    assert "several labels an image in train: 30 of 26; 1 are of no class" in pair.summary
     assert "--split=train: 26 images of 3 classes: bird 5, cat 1" in pair.summary
     for source in pair[:2]:
         for name, label, example in zip(source.names(), source.labels(), source.ordered().as_numpy_iterator()):
             wanted = rows[int(name.partition(".")[0])].split(";")
-            assert [text for text, own in zip(source.class_names, label) if own] == sorted(filter(None, wanted))
+            assert [text for text, own in zip(source.class_names, label) if own] == sorted({*wanted} - {"no class"})
             assert label.dtype == example["label"].dtype == np.float32
             assert label.tolist() == example["label"].tolist()
     assert pair.test_source.class_counts()[0] == 1  # a fifth of the rarest

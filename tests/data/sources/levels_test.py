@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 import tifffile
 from PIL import Image
 
-from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.data.decoding import decode
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources import levels
@@ -118,6 +118,24 @@ def test_all_splits_have_the_range_of_the_whole_folder(tmp_path, warnings, monke
     assert warnings[1:] == [
         f"folder:{root}: 41 of 41 images have more than 8 bits; their upper 8 bits are used (--sixteen_bit=full)"
     ]
+
+
+def test_huge_images_of_16_bits_have_no_levels(tmp_path, refused):
+    write_files(tmp_path, {f"x/{i:03}.png": encode(np.full([2, 2, 3], i, np.uint8)) for i in range(120)})
+    write_files(tmp_path, {"x/huge.png": png(np.zeros([9, 9], np.uint16))})
+    source = open_folder(tmp_path / "x", "train", str(tmp_path / "cache"), max_megapixels=50e-6)
+    assert (source.num_examples, source.levels) == (120, None)
+
+
+def test_a_file_that_cannot_be_read_is_not_left_out_of_the_levels(tmp_path, refused):
+    write_files(tmp_path, {"x/1.png": png(GREY), "x/2.png": b"no image", "x/3.png": encode(GREY)})
+    data = DataConfig(dataset=f"folder:{tmp_path}/x", data_dir=str(tmp_path / "cache"))
+    files = ["1.png", "2.png", "3.png"]
+    (tmp_path / "x/3.png").rename(tmp_path / "3.png")
+    assert "x/3.png: cannot be read now" in refused(levels.of_folder, data, f"{tmp_path}/x", files, 1, 3)
+    (tmp_path / "3.png").rename(tmp_path / "x/3.png")
+    low, high = levels.of_folder(data, f"{tmp_path}/x", files, 1, 3)
+    assert 1000 <= low < high <= 1400
 
 
 def test_training_and_evaluation_see_the_scaled_images(tmp_path):

@@ -29,6 +29,19 @@ def test_same_names():
     assert len({key("cat"), key("\uff43\uff41\uff54"), key("c at"), key("cat\u200b")}) == 4
 
 
+def test_equal_numbers_are_the_same():
+    assert names.key("0") == names.key("0.0") == names.key("-0") == names.key("00.")
+    assert len({*map(names.key, ("1", "10", "1.1", "-1", "1e0", "1.0.0", "\u0661"))}) == 7
+
+
+def test_what_programs_write_for_nothing():
+    nothing = ["nan", "NaN", "None", "null", "n/a", "N.A.", "#N/A", "<NA>", "-", "?", "-1", "-1.0", "#REF!", "#DIV/0!"]
+    assert [name for name in nothing if not names.is_nothing(name)] == []
+    others = ["0", "1", "+", "nana", "no", "", "unknown", "#1", "canal"]
+    assert [name for name in others if names.is_nothing(name)] == []
+    assert all(map(names.is_doubtful, [*nothing, "unknown", "to-label"]))
+
+
 def test_what_looks_the_same_is_shown_by_its_code_points():
     assert names.quoted("caf\u00e9", "cafe\u0301") == '"caf\\xe9"'
     assert names.quoted("cafe\u0301", "caf\u00e9") == '"cafe\\u0301"'

@@ -1,6 +1,7 @@
 """Folders with links, odd names and odd kinds of files: counted skips, or one line."""
 
 import os
+import re
 import socket
 
 import numpy as np
@@ -50,6 +51,24 @@ def test_hidden_and_foreign_files_are_left_out(tmp_path, write_folder, warnings)
     ]
 
 
+def test_images_without_an_extension_are_read_and_with_another_one_counted(root, cache, warnings):
+    files = {
+        "train/a/3": PNG,
+        "train/a/v1.": PNG,
+        "train/a/README": b"text",
+        "train/b/empty": b"",
+        "train/a/x.txt": PNG,
+    }
+    write_files(
+        root, {**files, "train/b/2.JPG_large": PNG, "train/b/4.old": b"old", "train/b/5.bak": PNG, ".git/6": PNG}
+    )
+    assert tree.images(str(root)) == ["train/a/1.png", "train/a/3", "train/b/2.png"]
+    names = "3: train/a/v1., train/b/2.JPG_large, train/b/5.bak"
+    assert warnings == [
+        f"{root}: skipped: {names[0]} images with other extensions, which are not read; rename them{names[1:]}"
+    ]
+
+
 def test_names_that_are_no_text_are_counted(root, warnings, refused):
     for name in (b"train/caf\xe9.png", b"train/a/\xff.JPG", b"train/\xe9.txt"):
         with open(os.path.join(os.fsencode(root), name), "wb") as file:
@@ -92,12 +111,13 @@ def test_folders_that_cannot_be_read(root, warnings, unreadable, refused):
 
 
 @pytest.mark.usefixtures("checked")
-def test_a_file_that_cannot_be_opened_is_broken(root, cache, refused):
+def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_broken(root, cache, refused):
     names = tree.images(str(root))
-    (root / names[0]).unlink()  # between listing and check
+    (root / names[0]).rename(root / "aside")  # between listing and check
     data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
-    said = f"1 of 2 files (50 %) cannot be decoded, more than 1 %; remove or repair them: {names[0]}"
-    assert said in refused(check.usable, data, str(root), names, names, data.flag)
+    said = refused(check.usable, data, str(root), names, names, data.flag)
+    assert re.search(f"^{root}/{names[0]}: cannot be read now .*o such file.*; the same command tries again", said)
+    assert not os.path.exists(cache)
 
 
 def test_a_bucket_is_read_through_tensorflow(cache, warnings):
