@@ -145,7 +145,7 @@ def test_the_command_of_the_readme(tmp_path, layout):
     words = ["--preset=bccd/detect_128px", f"--dataset={kind}:{tmp_path}/x", f"--data_dir={tmp_path}"]
     *sources, _, _, told = run.open_pair(cli.parse(DetectConfig, words))
     assert tuple(source.num_examples for source in sources) == counts
-    assert not {*sources[0].names()} & {*sources[1].names()}
+    assert not {*sources[0].objects.names} & {*sources[1].objects.names}
     assert [part for part in said if part not in told] == []
     assert dict(sources[0].category_ids) == ({"cat": 1, "dog": 90} if kind == "coco" else {})
     config, line = shown.fitted(
@@ -165,7 +165,7 @@ def test_pretraining_leaves_out_what_the_detector_is_tested_on(tmp_path):
     data = DataConfig(dataset=f"voc:{tmp_path}/x", data_dir=str(tmp_path))
     _, test = catalog.open_detection_sources(data, {"split": "train", "test_split": "test"})
     learned = catalog.open_source(data, "trainval")
-    assert sorted([*learned.names(), *(f"JPEGImages/{name}.png" for name in test.names())]) == [
+    assert sorted([*learned.names(), *(f"JPEGImages/{name}.png" for name in test.objects.names)]) == [
         f"JPEGImages/{n}.png" for n in TEN
     ]
     assert "drawn with seed 0" in learned.about.notes[0]
