@@ -15,7 +15,7 @@ BASE = {
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
-    "__init__": {"notices"},  # api when it is used
+    "__init__": {"notices", "termination"},  # api when it is used
     "__main__": {"program"},
     "program": {"presets", "settings", "texts"},
     "notices": set(),

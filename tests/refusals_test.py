@@ -228,6 +228,11 @@ TABLE = [
     ("detect", "--rate_drops=2", r"^--rate_drops=2: must be numbers with commas between them, each at most 0.9999"),
     ("detect", f"{DETECT} --area_scale=9", r"^--area_scale=9: images of \d+ px are more than the "),
     # ---- training: strategies, batches, work directories
+    (
+        "pretrain",
+        "--dataset=folder:PICTURES --split=train --workdir=EMPTY/run --strategy=multiworker",
+        "^--strategy=multiworker: the environment variable TF_CONFIG is not set; set it as docs/gpu.md shows",
+    ),
     # ---- export
     ("export", "--workdir=", "^--workdir= is empty: name the directory of a run"),
     ("export", "--workdir=/nowhere --output=EMPTY/hub", "^--workdir=/nowhere: holds no run"),

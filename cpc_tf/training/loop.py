@@ -65,7 +65,8 @@ def train(
 
     Raises:
       Diverged: the message names the last good checkpoint.
-      Stopped: after SIGTERM or SIGINT, with a checkpoint of the step that was under way.
+      Stopped: after SIGTERM or SIGINT, with a checkpoint of the step that was under way. Before the first record there
+        is nothing to save, and a signal ends the run as it does elsewhere.
     """
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint, config.keep_checkpoints)
     records = workdir.records()
@@ -99,6 +100,7 @@ def train(
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
             means, origin = device_loop(iterator, tf.constant(count))
+            stop.begin()  # not before: the first call traces and compiles, for minutes
             record = {name: float(value) for name, value in means.items()}
             step += count
             progress.update(step)

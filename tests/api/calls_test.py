@@ -109,7 +109,8 @@ def test_handlers_of_signals_are_those_of_before_and_a_thread_sets_none():
     before, seen = signal.getsignal(signal.SIGTERM), []
 
     def train():
-        with Deferred():
+        with Deferred() as stop:
+            stop.begin()
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=train)
