@@ -259,6 +259,12 @@ TABLE = [
     ("predict", "--model=MODULE --pictures=PICTURES --output=-", "^--model=MODULE: holds an encoder, .*cpc_tf.embed"),
     ("embed", "--encoder=MODULE --pictures=PICTURES --output=x.txt", "^--output=x.txt: must end with"),
     ("embed", "--encoder=pixels --pictures=PICTURES --output=EMPTY/x.npz", "^--encoder=pixels: name a TF-Hub module"),
+    # ---- feed
+    ("feed", "--address=0.0.0.0", "^--address=0.0.0.0: other machines reach it, .* it needs a secret. `.umask 077; op"),
+    ("feed", "--address=::", "^--address=::: other machines reach it"),
+    ("feed", "--address=", "^--address=: other machines reach it"),
+    ("feed", "--address=no.such.host.invalid", "^--address=no.such.host.invalid: no address of this machine"),
+    ("feed", "--port=65520", "^--port=65520: must be at most 65519"),
     # ---- launch
 ]
 
