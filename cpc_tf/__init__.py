@@ -11,7 +11,24 @@ import platform
 import sys
 from typing import Any
 
-from cpc_tf import notices, termination
+from cpc_tf import termination
+
+
+def _is_program() -> bool:
+    """Returns whether this process is `cpc-tf` or `python -m cpc_tf.COMMAND`."""
+    if sys.argv[:1] == ["-m"]:  # while Python looks for the module
+        return any(word.split(".")[0] == __name__ for word in getattr(sys, "orig_argv", ()))
+    return bool(sys.argv) and os.path.basename(sys.argv[0]).split(".")[0] == "cpc-tf"
+
+
+if sys.platform == "win32":
+    refusal = "cpc_tf runs on Linux and macOS; on Windows use it inside WSL 2, as docs/install.md says"
+    if _is_program():
+        print(f"error: {refusal}", file=sys.stderr)
+        sys.exit(2)
+    raise ImportError(refusal)
+if _is_program():
+    termination.watch()  # a signal ends it from here on, also during the imports that follow
 
 __version__ = "0.1.0"
 
@@ -43,24 +60,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_EXPORTED})
 
 
-def _is_program() -> bool:
-    """Returns whether this process is `cpc-tf` or `python -m cpc_tf.COMMAND`."""
-    if sys.argv[:1] == ["-m"]:  # while Python looks for the module
-        return any(word.split(".")[0] == __name__ for word in getattr(sys, "orig_argv", ()))
-    return bool(sys.argv) and os.path.basename(sys.argv[0]).split(".")[0] == "cpc-tf"
-
-
-if sys.platform == "win32":
-    refusal = "cpc_tf runs on Linux and macOS; on Windows use it inside WSL 2, as docs/install.md says"
-    if _is_program():
-        print(f"error: {refusal}", file=sys.stderr)
-        sys.exit(2)
-    raise ImportError(refusal)
-if _is_program():
-    termination.watch()  # a signal ends it from here on, also while TensorFlow is imported
 # GPUs: memory is taken as it is needed, so that several processes can share one. Processes that we start inherit it.
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 # oneDNN's convolutions on every x86 processor: TensorFlow takes them only where there is AVX-512; its own are slower.
 if platform.machine() in ("x86_64", "AMD64"):
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+from cpc_tf import notices  # noqa: E402 a signal is heeded before
+
 notices.hide()

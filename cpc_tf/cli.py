@@ -10,8 +10,8 @@ from typing import Any
 from absl import app, flags, logging
 
 from cpc_tf import presets, termination
-from cpc_tf.settings import ConfigError, RunEnded, leaves, unflatten
-from cpc_tf.termination import Interrupted, Stopped
+from cpc_tf.settings import ConfigError, RunEnded, Stopped, leaves, unflatten
+from cpc_tf.termination import Interrupted
 from cpc_tf.texts import shown
 
 
@@ -43,11 +43,11 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
             except RunEnded as ended:
                 return _complain(ended)
             except Interrupted as stop:
-                return termination.say(Stopped(stop.number))
+                return _complain(Stopped(stop.number))
             except Exception:
                 if not received:
                     raise
-                return termination.say(Stopped(received[0]))
+                return _complain(Stopped(received[0]))
 
     app.run(main, flags_parser=parse_flags)
 
@@ -191,6 +191,7 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
 
 def _complain(ended: RunEnded) -> int:
     if isinstance(ended, Stopped):
-        return termination.say(ended)
-    print(f"error: {ended}", file=sys.stderr)
+        termination.say(str(ended))
+    else:
+        print(f"error: {ended}", file=sys.stderr)
     return ended.status

@@ -1,7 +1,8 @@
 """Ends a program on SIGTERM or SIGINT with one line: at once, or in training after the step under way was saved.
 
 Python runs a handler only when its main thread comes back from C++, which can compile for minutes. In a program a
-thread waits for signals, too, and ends the process if the main thread does not within seconds.
+thread waits for signals, too, and ends the process if the main thread does not within seconds. A program imports this
+first: it imports nothing that takes time.
 """
 
 from __future__ import annotations
@@ -14,20 +15,10 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from cpc_tf.settings import RunEnded
-
 _PATIENCE = 3.0  # seconds that the main thread has to end by itself, in which it removes its locks and scratch files
 _HURRY = 0.5  # the same after a second signal
 _stderr: list[int] = []  # a copy of it, once signals are watched
 _said: list[str] = []  # the line, once it is printed
-
-
-class Stopped(RunEnded):
-    """A signal ended the run; `saved` says what became of the work, as half a sentence."""
-
-    def __init__(self, number: int, saved: str = "what was saved before is whole"):
-        super().__init__(f"{_stopped_by(number)}: {saved}; the same command goes on from there")
-        self.status = _status(number)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -46,11 +37,20 @@ def name_of(number: int) -> str:
         return f"signal {number}"
 
 
-def say(stopped: Stopped) -> int:
-    """Prints the line of a run that a signal ended, which is no error, and returns its exit status."""
-    _said.append(str(stopped))
-    print(stopped, file=sys.stderr, flush=True)
-    return stopped.status
+def say(line: str) -> None:
+    """Prints the line of a program that a signal ends, which is no error."""
+    _said.append(line)
+    print(line, file=sys.stderr, flush=True)
+
+
+def stopped_by(number: int) -> str:
+    """Returns the beginning of that line."""
+    return f"stopped by {name_of(number)}"
+
+
+def status_of(number: int) -> int:
+    """Returns what a shell reports for a process that a signal ended."""
+    return 128 + number
 
 
 def watch() -> None:
@@ -155,8 +155,8 @@ def _end_if_nobody_does(pipe: int) -> NoReturn:
 def _end_now(number: int, frame: object = None) -> NoReturn:
     """Ends the process, with its line if the main thread has not said it."""
     if not _said:
-        os.write(_stderr[0], f"{_stopped_by(number)}\n".encode())
-    os._exit(_status(number))
+        os.write(_stderr[0], f"{stopped_by(number)}\n".encode())
+    os._exit(status_of(number))
 
 
 def _copy_of_stderr() -> int:
@@ -164,12 +164,3 @@ def _copy_of_stderr() -> int:
         return os.dup(2)
     except OSError:  # there is none
         return os.open(os.devnull, os.O_WRONLY)
-
-
-def _stopped_by(number: int) -> str:
-    return f"stopped by {name_of(number)}"
-
-
-def _status(number: int) -> int:
-    """What a shell reports for a process that a signal ended."""
-    return 128 + number

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from cpc_tf.termination import Deferred, Interrupted, Stopped, interrupting, name_of
+from cpc_tf.settings import Stopped
+from cpc_tf.termination import Deferred, Interrupted, interrupting, name_of
 from tests.binaries import ROOT
 
 

@@ -16,8 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf import cli, presets
-from cpc_tf.settings import ConfigError, leaves
-from cpc_tf.termination import Stopped
+from cpc_tf.settings import ConfigError, Stopped, leaves
 
 
 def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any]) -> Any:

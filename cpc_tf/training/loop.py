@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from cpc_tf.files import bytes_read
 from cpc_tf.progress import Progress
-from cpc_tf.settings import RunEnded, Settings, flatten
-from cpc_tf.termination import Deferred, Stopped
+from cpc_tf.settings import RunEnded, Settings, Stopped, flatten
+from cpc_tf.termination import Deferred
 from cpc_tf.texts import listed
 from cpc_tf.training import agreement, cluster, feeds, waiting
 from cpc_tf.training.checkpoint import Checkpoints

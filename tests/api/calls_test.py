@@ -11,8 +11,8 @@ import pytest
 import cpc_tf
 from cpc_tf.api import calls
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import flatten
-from cpc_tf.termination import Deferred, Stopped
+from cpc_tf.settings import Stopped, flatten
+from cpc_tf.termination import Deferred
 from tests.binaries import ROOT
 
 FUNCTIONS = ("pretrain", "predict", "embed")
