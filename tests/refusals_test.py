@@ -230,7 +230,7 @@ TABLE = [
     # ---- training: strategies, batches, work directories
     (
         "pretrain",
-        "--dataset=folder:PICTURES --split=train --workdir=EMPTY/run --strategy=multiworker",
+        "--strategy=multiworker --dataset=folder:PICTURES --split=train --workdir=EMPTY/run",
         "^--strategy=multiworker: the environment variable TF_CONFIG is not set; set it as docs/gpu.md shows",
     ),
     # ---- export

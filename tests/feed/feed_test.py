@@ -68,7 +68,7 @@ def counted(address, monkeypatch):
     monkeypatch.setenv(feeds.VARIABLE, address)
     first = int(address.rpartition(":")[2]) + 1
     with feeds.connected():
-        numbers = feeds.through(lambda: tf.data.Dataset.range(3), tf.distribute.InputContext())
+        numbers = feeds.through(lambda: tf.data.Dataset.range(3), tf.distribute.InputContext(), hosts=["localhost"])
         found = list(numbers.as_numpy_iterator())
         return found, [port for port in range(first, first + ports.PORTS) if not ports._is_free(port)]
 
