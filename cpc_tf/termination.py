@@ -149,7 +149,9 @@ def _end_if_nobody_does(pipe: int) -> NoReturn:
             received += 1
             if received == 1 and getattr(handler, "__func__", None) is Deferred._note:
                 continue  # the step under way is saved first, however long it takes
-            threading.Timer(_PATIENCE if received == 1 else _HURRY, _end_now, [number]).start()
+            timer = threading.Timer(_PATIENCE if received == 1 else _HURRY, _end_now, [number])
+            timer.daemon = True  # a process that ends by itself does not wait for it
+            timer.start()
 
 
 def _end_now(number: int, frame: object = None) -> NoReturn:
