@@ -15,9 +15,11 @@ from cpc_tf import termination
 
 
 def _is_program() -> bool:
-    """Returns whether this process is `cpc-tf` or `python -m cpc_tf.COMMAND`."""
+    """Returns whether this process is `cpc-tf`, `python -m cpc_tf.COMMAND` or `python -m export`."""
     if sys.argv[:1] == ["-m"]:  # while Python looks for the module
-        return any(word.split(".")[0] == __name__ for word in getattr(sys, "orig_argv", ()))
+        words = getattr(sys, "orig_argv", [])  # Python 3.9 has none
+        after = words[words.index("-m") + 1 :] if "-m" in words else []
+        return after[:1] != [] and after[0].partition(".")[0] in (__name__, "export")
     return bool(sys.argv) and os.path.basename(sys.argv[0]).split(".")[0] == "cpc-tf"
 
 

@@ -89,7 +89,7 @@ def _serve_one(connection: socket.socket, peer: str, pool: ports.Pool, secret: b
         try:
             with pool.pair() as places:
                 _serve_tensorflow(connection, peer, request, places, secret)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # no port is free, or TensorFlow cannot listen
             feed_messages.send_signed(connection, {"refused": str(error)}, secret, str(request["number"]))
 
 
