@@ -11,9 +11,9 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from cpc_tf import presets
-from cpc_tf.settings import ConfigError, RunEnded, leaves, unflatten
-from cpc_tf.termination import Interrupted, Stopped, interrupt_on_signals
+from cpc_tf import presets, termination
+from cpc_tf.settings import ConfigError, RunEnded, Stopped, leaves, unflatten
+from cpc_tf.termination import Interrupted
 from cpc_tf.texts import shown
 
 
@@ -22,8 +22,9 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
 
     A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 4
     where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 8
-    where a feed was lost, 143 after SIGTERM, 130 after SIGINT.
+    where a feed was lost. After a signal the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
     """
+    termination.watch()
     flags.DEFINE_string(
         "preset", None, "Name of a preset, such as 'photos/pretrain'; flags after it win", module_name=sys.argv[0]
     )
@@ -44,17 +45,17 @@ def run(config_class: type, function: Callable[[Any], None]) -> None:
         return argv[:1]
 
     def main(_) -> int | None:
-        received = interrupt_on_signals()
-        try:
-            function(_from_flags(config_class, flags.FLAGS))
-        except RunEnded as ended:
-            return _complain(ended)
-        except Interrupted as stop:
-            return _complain(Stopped(stop.number, "what was saved before is whole"))
-        except Exception:
-            if not received:
-                raise
-            return _complain(Stopped(received[0], "what was saved before is whole"))
+        with termination.interrupting() as received:
+            try:
+                function(_from_flags(config_class, flags.FLAGS))
+            except RunEnded as ended:
+                return _complain(ended)
+            except Interrupted as stop:
+                return _complain(Stopped(stop.number))
+            except Exception:
+                if not received:
+                    raise
+                return _complain(Stopped(received[0]))
 
     app.run(main, flags_parser=parse_flags)
 
@@ -212,5 +213,8 @@ def _as_preset(path: str) -> str:
 
 
 def _complain(ended: RunEnded) -> int:
-    print(f"error: {ended}", file=sys.stderr)
+    if isinstance(ended, Stopped):
+        termination.say(str(ended))
+    else:
+        print(f"error: {ended}", file=sys.stderr)
     return ended.status

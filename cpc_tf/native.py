@@ -26,6 +26,9 @@ from cpc_tf.progress import waiting_for
 # the compiler vectorise comparisons, floor and roots; they do not change values.
 FLAGS = ("-O3", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DNDEBUG")
 
+# Name of operations that call Python, and so run only in the process that made them. Their errors have it in the text.
+IN_PYTHON = "in_python"
+
 _SHARED = pathlib.Path(__file__).parent  # the folder of native.h
 
 _LOADED: dict[str, str] = {}

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from cpc_tf.termination import name_of
 from cpc_tf.training.cluster import LostWorker
 from cpc_tf.training.feeds import LostFeed
 
@@ -71,7 +72,7 @@ def _run_once(command: Sequence[str], received: Sequence[int]) -> tuple[str, int
     if status in LOST:
         return LOST[status], status
     if status < 0 and -status not in STOPS:
-        return f"ended by {signal.Signals(-status).name}", 128 - status
+        return f"ended by {name_of(-status)}", 128 - status
     return "", 128 - status if status < 0 else status
 
 

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cpc_tf import texts
+from cpc_tf import termination, texts
 
 
 class RunEnded(Exception):
@@ -24,6 +24,14 @@ class RunEnded(Exception):
 
     def __init__(self, message: str):
         super().__init__(texts.one_line(message))
+
+
+class Stopped(RunEnded):
+    """A signal ended the run; `saved` says what became of the work, as half a sentence."""
+
+    def __init__(self, number: int, saved: str = "what was saved before is whole"):
+        super().__init__(f"{termination.stopped_by(number)}: {saved}; the same command goes on from there")
+        self.status = termination.status_of(number)
 
 
 class ConfigError(RunEnded, ValueError):

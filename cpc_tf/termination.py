@@ -1,19 +1,24 @@
-"""Ends a process on SIGTERM or SIGINT with one line, after the step under way was saved."""
+"""Ends a program on SIGTERM or SIGINT with one line: at once, or in training after the step under way was saved.
+
+Python runs a handler only when its main thread comes back from C++, which can compile for minutes. In a program a
+thread waits for signals, too, and ends the process if the main thread does not within seconds. A program imports this
+first: it imports nothing that takes time.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
-from cpc_tf.settings import RunEnded
-
-
-class Stopped(RunEnded):
-    """A signal ended the run; `saved` says what became of the work, as half a sentence."""
-
-    def __init__(self, number: int, saved: str):
-        super().__init__(f"stopped by {signal.Signals(number).name}: {saved}; the same command goes on from there")
-        self.status = 128 + number  # what a shell reports for a process that a signal ended
+_PATIENCE = 3.0  # seconds that the main thread has to end by itself, in which it removes its locks and scratch files
+_HURRY = 0.5  # the same after a second signal
+_stderr: list[int] = []  # a copy of it, once signals are watched
+_said: list[str] = []  # the line, once it is printed
 
 
 class Interrupted(KeyboardInterrupt):
@@ -24,42 +29,105 @@ class Interrupted(KeyboardInterrupt):
         self.number = number
 
 
-def interrupt_on_signals() -> list[int]:
-    """Makes signals raise Interrupted in the main thread from now on.
+def name_of(number: int) -> str:
+    """Returns the name of a signal; Python has none for most of the real-time signals."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
-    Returns:
+
+def say(line: str) -> None:
+    """Prints the line of a program that a signal ends, which is no error."""
+    _said.append(line)
+    print(line, file=sys.stderr, flush=True)
+
+
+def stopped_by(number: int) -> str:
+    """Returns the beginning of that line."""
+    return f"stopped by {name_of(number)}"
+
+
+def status_of(number: int) -> int:
+    """Returns what a shell reports for a process that a signal ended."""
+    return 128 + number
+
+
+def watch() -> None:
+    """Makes signals end this process within seconds, with one line. For programs: it sets handlers of the process.
+
+    Until `interrupting` the handler ends the process itself: nothing was begun.
+    """
+    if _stderr or threading.current_thread() is not threading.main_thread():
+        return
+    _stderr.append(_copy_of_stderr())  # while TensorFlow is imported, stderr is put aside
+    _handle(_end_now)
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+    threading.Thread(target=_end_if_nobody_does, args=(read,), daemon=True).start()
+
+
+@contextlib.contextmanager
+def interrupting() -> Iterator[list[int]]:
+    """Makes the first signal raise Interrupted in the main thread.
+
+    Yields:
       A list to which the signals are added. Libraries in C++ can make another error of what is raised within them.
     """
     received: list[int] = []
 
-    def interrupt(number, frame):
+    def interrupt(number: int, frame: object) -> None:
         received.append(number)
-        raise Interrupted(number)
+        if len(received) == 1:  # a second one must not disturb what the first one ends
+            raise Interrupted(number)
 
-    _handle(interrupt)
-    return received
+    with _handling(interrupt):
+        yield received
 
 
 class Deferred:
-    """A context in which the first signal only sets `number`; a second one raises Interrupted."""
+    """A context in which, from `begin` on, the first signal only sets `number`; a second one raises Interrupted."""
 
     number = 0
 
     def __enter__(self) -> Deferred:
-        self._before = _handle(self._note)
+        self._handlers: contextlib.ExitStack | None = None
         return self
 
-    def __exit__(self, *_) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    def begin(self) -> None:
+        """Defers signals from now on: there is work to be saved."""
+        if not self._handlers:
+            self._handlers = contextlib.ExitStack()
+            self._handlers.enter_context(_handling(self._note))
 
-    def _note(self, number, frame) -> None:
+    def __exit__(self, *_) -> None:
+        if self._handlers:
+            self._handlers.close()
+
+    def _note(self, number: int, frame: object) -> None:
         if self.number:
             raise Interrupted(number)
         self.number = number
 
 
-def _handle(handler) -> dict:
+def unhandled() -> contextlib.AbstractContextManager[None]:
+    """A context in which a signal ends the process as it does without handlers: at once, and without a line."""
+    return _handling(signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _handling(handler: Callable | signal.Handlers) -> Iterator[None]:
+    before = _handle(handler)
+    try:
+        yield
+    finally:
+        for number, other in before.items():
+            signal.signal(number, other)
+
+
+def _handle(handler: Callable | signal.Handlers) -> dict:
     """Sets a handler of both signals, except of those that are ignored, as with nohup. Returns the handlers before.
 
     In another thread than the main one, which Python lets have none, nothing is set.
@@ -68,3 +136,33 @@ def _handle(handler) -> dict:
         return {}
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     return {number: signal.signal(number, handler) for number in handlers if handlers[number] is not signal.SIG_IGN}
+
+
+def _end_if_nobody_does(pipe: int) -> NoReturn:
+    """Waits for signals, and ends the process some seconds after one for which the main thread should have ended it."""
+    received = 0
+    while True:
+        for number in os.read(pipe, 64):
+            handler = signal.getsignal(number)
+            if getattr(handler, "__module__", None) != __name__:  # a launch deletes its TPU first
+                continue
+            received += 1
+            if received == 1 and getattr(handler, "__func__", None) is Deferred._note:
+                continue  # the step under way is saved first, however long it takes
+            timer = threading.Timer(_PATIENCE if received == 1 else _HURRY, _end_now, [number])
+            timer.daemon = True  # a process that ends by itself does not wait for it
+            timer.start()
+
+
+def _end_now(number: int, frame: object = None) -> NoReturn:
+    """Ends the process, with its line if the main thread has not said it."""
+    if not _said:
+        os.write(_stderr[0], f"{stopped_by(number)}\n".encode())
+    os._exit(status_of(number))
+
+
+def _copy_of_stderr() -> int:
+    try:
+        return os.dup(2)
+    except OSError:  # there is none
+        return os.open(os.devnull, os.O_WRONLY)

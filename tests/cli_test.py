@@ -159,7 +159,7 @@ def test_help_shows_the_flags_alone_with_their_units(config_class):
     (["--batch_size=8", "--mirror"], 0, "ran with 8 True\n", ""),
     (["--batch_size=0"], 2, "", "error: --batch_size=0: must be at least 1 (default 512)\n"),
     (["--verbosity=x"], 2, "", "error: "),
-    (["--seed=7"], 143, "ran with 512 False\n", "error: stopped by SIGTERM: "),  # not the library's own error
+    (["--seed=7"], 143, "ran with 512 False\n", "stopped by SIGTERM: "),  # not the library's own error
 ])  # fmt: skip
 def test_a_user_sees_the_run_or_one_line(words, status, printed, error):
     done = subprocess.run([sys.executable, "-c", TINY, *words], capture_output=True, text=True, timeout=120)

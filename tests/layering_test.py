@@ -16,13 +16,13 @@ BASE = {
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
-    "__init__": {"notices"},  # api when it is used
+    "__init__": {"notices", "termination"},  # api when it is used
     "__main__": {"program"},
     "program": {"presets", "settings", "texts"},
     "notices": set(),
     "callables": set(),
     "texts": set(),
-    "settings": {"texts"},
+    "settings": {"termination", "texts"},
     "keras": set(),
     "native": {"cache", "progress"},
     "memory": {"settings"},
@@ -33,7 +33,7 @@ ALLOWED = {
     "presets": {"settings", "texts"},
     "cli": {"presets", "settings", "termination", "texts"},
     "files": {"settings", "texts"},
-    "termination": {"settings"},
+    "termination": set(),
     "registry": set(),
     "tasks": BASE | {"training"},
     "augment": BASE,

@@ -79,6 +79,15 @@ print([name for name in ("tensorflow", "numpy") if name in sys.modules])
     assert done.stdout.endswith("\n[]\n"), done.stderr
 
 
+@pytest.mark.parametrize(("name", "status", "kind"), [("cpc-tf.exe", 2, "error"), ("mine.py", 1, "ImportError")])
+def test_windows_is_refused_in_a_sentence(name, status, kind):
+    code = f"import sys; sys.platform, sys.argv = 'win32', ['{name}']; import cpc_tf"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == status
+    assert done.stderr.splitlines()[-1].startswith(f"{kind}: cpc_tf runs on Linux and macOS; on Windows use it inside")
+    assert ("Traceback" in done.stderr) is (kind == "ImportError")
+
+
 @pytest.mark.slow
 def test_a_command_gets_its_flags():
     done = processes.run("cpc_tf.__main__", "linear", "--preset=photos/linear", "--batch_size=many")

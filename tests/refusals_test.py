@@ -230,6 +230,12 @@ TABLE = [
     ("detect", "--anchor_ratios=1,0", r"^--anchor_ratios=1,0: must be numbers with commas .*, each at least 0.001"),
     ("detect", "--rate_drops=2", r"^--rate_drops=2: must be numbers with commas between them, each at most 0.9999"),
     ("detect", f"{DETECT} --area_scale=9", r"^--area_scale=9: images of \d+ px are more than the "),
+    # ---- training: strategies, batches, work directories
+    (
+        "pretrain",
+        "--strategy=multiworker --dataset=folder:PICTURES --split=train",
+        "^--strategy=multiworker: the environment variable TF_CONFIG is not set; set it as docs/gpu.md shows",
+    ),
     # ---- export
     ("export", "--workdir=", "^--workdir= is empty: name the directory of a run"),
     ("export", "--workdir=/nowhere --output=EMPTY/hub", "^--workdir=/nowhere: holds no run"),
@@ -260,6 +266,12 @@ TABLE = [
     ("embed", f"{EMBED} --pictures=EMPTY/none", "^--pictures=EMPTY/none: there is no"),
     ("embed", f"{EMBED} --pictures=PICTURES/val/red/0.png,PICTURES/val", "val is a folder; give one folder"),
     ("embed", f"{EMBED} --pictures=EMPTY", "^--pictures=EMPTY: no picture in this folder"),
+    # ---- feed
+    ("feed", "--address=0.0.0.0", "^--address=0.0.0.0: other machines reach it, .* it needs a secret. `.umask 077; op"),
+    ("feed", "--address=::", "^--address=::: other machines reach it"),
+    ("feed", "--address=", "^--address=: other machines reach it"),
+    ("feed", "--address=no.such.host.invalid", "^--address=no.such.host.invalid: no address of this machine"),
+    ("feed", "--port=65520", "^--port=65520: must be at most 65519"),
 ]
 
 

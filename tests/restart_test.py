@@ -27,7 +27,7 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("end", ["kill -KILL $$", "kill -SEGV $$", "exit 6", "exit 8"])
+@pytest.mark.parametrize("end", ["kill -KILL $$", "kill -35 $$", "exit 6", "exit 8"])
 def test_a_killed_process_and_one_that_lost_another_start_again(end, run, capfd):
     assert run(f"test $1 = 3 || {end}") == (0, 3)
     assert capfd.readouterr().err.count("; starting it again in 0 seconds\n") == 2

@@ -17,8 +17,7 @@ import tensorflow as tf
 
 from cpc_tf import cli, presets
 from cpc_tf.progress import silent
-from cpc_tf.settings import ConfigError, joined_names, leaves
-from cpc_tf.termination import Stopped
+from cpc_tf.settings import ConfigError, Stopped, joined_names, leaves
 
 
 def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any]) -> Any:

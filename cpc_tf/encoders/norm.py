@@ -146,9 +146,10 @@ class BatchNorm(keras.layers.BatchNormalization):
         return tf.cast(tf.nn.batch_normalization(x, mean, variance, self.beta, scale, self.epsilon), inputs.dtype)
 
 
-def has_batch_norm(module: tf.Module) -> bool:
-    """Returns whether a layer or model has batch norm, with which replicas exchange statistics in training."""
-    return any(isinstance(layer, keras.layers.BatchNormalization) for layer in (module, *module.submodules))
+def has_batch_norm(module: tf.Module, exchanging: bool = True) -> bool:
+    """Returns whether a layer or model has batch norm; `exchanging`: also ours, whose statistics are all replicas'."""
+    found = [each for each in (module, *module.submodules) if isinstance(each, keras.layers.BatchNormalization)]
+    return any(exchanging or not isinstance(each, BatchNorm) for each in found)
 
 
 def replicas() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from cpc_tf.feed.ports import PORTS
 from cpc_tf.settings import Settings, setting
 
 
@@ -11,4 +12,13 @@ from cpc_tf.settings import Settings, setting
 class FeedConfig(Settings):
     """The settings of `cpc-tf feed`."""
 
-    port: int = setting(8480, "Port that trainings connect to; 0: a free one", minimum=0, maximum=2**16 - 1)
+    address: str = setting(
+        "127.0.0.1",
+        "Address of this machine that trainings connect to; one that others reach needs CPC_TF_FEED_SECRET",
+    )
+    port: int = setting(
+        8480,
+        f"Port that trainings connect to; the {PORTS} next ones are those of TensorFlow; 0: a free one",
+        minimum=0,
+        maximum=2**16 - 1 - PORTS,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from cpc_tf.launch import archive
 from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.launch.training import Training
 
@@ -14,6 +15,7 @@ _SCRIPT = f"{_FOLDER}/cpc_tf/launch/host.sh"
 _ONE_HOST = ("NEXT_PLUGGABLE_DEVICE_USE_C_API=true", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so")
 _POD = ("TPU_NAME={name}", "TPU_LOAD_LIBRARY=0")
 _FEED_PORT = 8480
+_PACKED = '"$folder/cpc_tf.tar.gz"'  # the archive, in a script
 # Notices within two minutes that the connection is lost.
 _ALIVE = ("--ssh-flag=-oServerAliveInterval=30", "--ssh-flag=-oServerAliveCountMax=4")
 
@@ -59,27 +61,31 @@ def delete_request(config: LaunchConfig) -> list[str]:
     return [*_request("delete", config), "--force"]
 
 
-def ship(config: LaunchConfig, archive: str) -> list[str]:
+def ship(config: LaunchConfig, path: str) -> list[str]:
     """Copies the archive to all hosts."""
-    words = ["gcloud", "compute", "tpus", "tpu-vm", "scp", archive, f"{config.name}:{_ARCHIVE}"]
+    words = ["gcloud", "compute", "tpus", "tpu-vm", "scp", path, f"{config.name}:{_ARCHIVE}"]
     return [*words, *_where(config), "--worker=all", *shlex.split(config.ssh_flags)]
 
 
 def install(config: LaunchConfig) -> list[str]:
     """Unpacks it on all hosts, in place of older code, and installs what it needs."""
-    unpack = f"mkdir -p {_FOLDER} && rm -rf {_FOLDER}/cpc_tf && tar -xzf {_ARCHIVE} -C {_FOLDER}"
+    # What a launch before it left there may be readable by others.
+    unpack = (
+        f"chmod 600 {_ARCHIVE} && mkdir -p {_FOLDER} && rm -rf {_FOLDER}/cpc_tf && tar -xzf {_ARCHIVE} -C {_FOLDER}"
+    )
     return _ssh(config, f"{unpack} && bash {_SCRIPT} install", "all")
 
 
 def feed(config: LaunchConfig) -> list[str]:
     """Starts a feed on each host, and returns once all are ready."""
-    return _ssh(config, shlex.join(["bash", _SCRIPT, "feed", str(_FEED_PORT)]), "all")
+    return _ssh(config, shlex.join(["bash", _SCRIPT, "feed", str(_FEED_PORT), archive.SECRET]), "all")
 
 
 def start(config: LaunchConfig, training: Training) -> list[str]:
     """Starts the training on the first host, where it goes on without a connection."""
     variables = [each.format(name=config.name) for each in (_POD if config.is_pod else _ONE_HOST)]
-    variables += [f"CPC_TF_FEED=:{_FEED_PORT}"] * training.is_fed  # the one beside each host
+    if training.is_fed:  # by the feed beside each host
+        variables += [f"CPC_TF_FEED=:{_FEED_PORT}", f"CPC_TF_FEED_SECRET={archive.SECRET}"]
     train = ["env", "PYTHONUNBUFFERED=1", *variables, "python3", "-m", "cpc_tf", training.task, "--flagfile=run.flags"]
     how = (str(config.restarts), f"{config.pause:g}")
     return _first_host(config, "start", *how, training.task, training.workdir, *train)
@@ -105,12 +111,14 @@ def fetch(training: Training) -> list[str]:
     return ["gcloud", "storage", "rsync", training.workdir, training.local, "--quiet"]
 
 
-def script(config: LaunchConfig, training: Training, archive: str) -> str:
+def script(config: LaunchConfig, training: Training) -> str:
     """Returns all commands of a launch where nothing goes wrong, as a script."""
     ready = f"until {shlex.join(describe(config))} | grep -x READY; do sleep {config.poll:g}; done"
+    shipped = shlex.join(ship(config, "$folder/cpc_tf.tar.gz")).replace("'$folder/cpc_tf.tar.gz'", _PACKED)
     steps = {
         "Create the TPU": [queue(config) if config.queue else create(config), ready],
-        "Ship the code, which lies in the file named here, and install it": [ship(config, archive), install(config)],
+        "Pack the code and the settings": archive.script(config, training),
+        "Ship them, and install what they need": [shipped, install(config), 'rm -r "$folder"'],
         "Train": [*([feed(config)] * training.is_fed), start(config, training), follow(config, 1, 0), state(config)],
         "Delete the TPU, which costs money until then": [delete_request(config) if config.queue else delete(config)],
         "Bring the result": [["mkdir", "-p", training.local], fetch(training)],

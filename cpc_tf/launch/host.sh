@@ -15,12 +15,13 @@ install)
   rm -f log # of an earlier run
   ;;
 
-# feed PORT: starts a feed that is started again whenever it ends, and returns once it is ready. If one is: nothing.
+# feed PORT SECRET: starts a feed for those who know what is in the file SECRET, which is started again whenever it ends, and
+# returns once it is ready. If one is: nothing.
 feed)
   exec 8> feed.lock
   if flock --timeout 2 8; then
     rm -f feed.log
-    setsid bash "$here/host.sh" keep "$2" < /dev/null > /dev/null 2>&1 & # with file 8, the lock
+    setsid bash "$here/host.sh" keep "$2" "$3" < /dev/null > /dev/null 2>&1 & # with file 8, the lock
     echo $! > feed.pid
   fi
   exec 8>&-
@@ -36,7 +37,9 @@ feed)
 keep)
   while true; do
     status=0
-    TPU_LOAD_LIBRARY=0 python3 -m cpc_tf feed --port="$2" >> feed.log 2>&1 || status=$?
+    # The first host's training connects to the feeds of all.
+    export CPC_TF_FEED_SECRET=$3 TPU_LOAD_LIBRARY=0
+    python3 -m cpc_tf feed --port="$2" --address=0.0.0.0 >> feed.log 2>&1 || status=$?
     [ "$status" != 2 ] || break # it cannot work on this host
     sleep 1
   done

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 
-from cpc_tf.launch import archive, commands, gcloud
+from cpc_tf.launch import commands, gcloud
 from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.launch.host import Hosts, Lost
 from cpc_tf.launch.signals import Signals
@@ -47,9 +46,7 @@ def launch(config: LaunchConfig, training: Training) -> None:
       Interrupted: a signal ended the launch.
     """
     if config.dry_run:
-        path = os.path.join(tempfile.mkdtemp(prefix="cpc_tf_launch"), "cpc_tf.tar.gz")
-        archive.write(path, config, training)
-        print(commands.script(config, training, path))
+        print(commands.script(config, training))
         return
     if not shutil.which("gcloud"):
         raise ConfigError("gcloud: not installed; see https://cloud.google.com/sdk")

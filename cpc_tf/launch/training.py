@@ -65,6 +65,11 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
             f"--workdir={shown(settings.workdir)}: must be a folder in a bucket, since the disk of a TPU is lost with "
             f"it, e.g. {_EXAMPLE}"
         )
+    if {"", ".", ".."} & {*inside[1].split("/")}:
+        raise ConfigError(
+            f"--workdir={shown(settings.workdir)}: must be without '.', '..' and double slashes: the result comes to "
+            "this path below the folder that you are in"
+        )
     _refuse_local_paths(settings)
     if settings.training.batch_size % config.devices:
         raise ConfigError(

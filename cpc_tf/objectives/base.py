@@ -14,7 +14,7 @@ from cpc_tf.data.views.views import View
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import moments
 from cpc_tf.keras import keras, policy
-from cpc_tf.settings import Settings
+from cpc_tf.settings import ConfigError, Settings
 
 
 class Output(NamedTuple):
@@ -65,11 +65,25 @@ class Objective(keras.Model, abc.ABC):
     VIEW: ClassVar[View]  # what it sees of an image
     FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run to report, the most important first
     LATENTS: ClassVar[bool] = True  # whether its output has latents
-    OF_WHOLE_BATCH: ClassVar[str] = ""  # see `Trainee.set_up`
+    # What the loss computes from all images of a batch, e.g. "mean and variance of the latents"; empty if the loss of a
+    # batch is the mean of the losses of its images. Without a default, as a wrong one would train something else.
+    OF_WHOLE_BATCH: ClassVar[str]
+    EXCHANGES: ClassVar[bool] = False  # whether `call` computes that from the images of all replicas, as `moments` does
 
     def __init__(self, encoder: Network, settings: Settings, precision: str = "float32"):
         super().__init__(name=self.NAME, dtype=policy(precision))
         self.encoder, self.settings, self.parts, self.compiled = encoder, settings, 1, _identity
+
+    @classmethod
+    def of_whole_batch(cls) -> str:
+        """Returns OF_WHOLE_BATCH. Raises ConfigError if the class does not have it."""
+        found = getattr(cls, "OF_WHOLE_BATCH", None)
+        if not isinstance(found, str):
+            raise ConfigError(
+                f"--objective={cls.NAME}: its class {cls.__name__} must say what the loss computes from all images of "
+                'a batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see docs/extending.md'
+            )
+        return found
 
     @classmethod
     def check(cls, settings: Settings, geometry: GeometryConfig) -> None:

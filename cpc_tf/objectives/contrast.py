@@ -61,6 +61,7 @@ class Contrastive(Objective):
     """
 
     group = 0
+    OF_WHOLE_BATCH = ""  # an image is compared with those of its group, wherever they are
 
     @abc.abstractmethod
     def embed(self, view: tf.Tensor, training: bool = False) -> Embeddings:

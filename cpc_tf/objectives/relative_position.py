@@ -54,6 +54,7 @@ class RelativePosition(Objective):
     }
     metric_names = ("accuracy",)
     OF_WHOLE_BATCH = "mean and variance of the latents"
+    EXCHANGES = True
 
     def __init__(self, encoder: Network, settings: NoSettings, precision: str = "float32"):
         super().__init__(encoder, settings, precision)

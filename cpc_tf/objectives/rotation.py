@@ -27,6 +27,7 @@ class Rotation(Objective):
         **SPREAD,
     }
     metric_names = ("accuracy",)
+    OF_WHOLE_BATCH = ""
 
     def __init__(self, encoder: Network, settings: NoSettings, precision: str = "float32"):
         super().__init__(encoder, settings, precision)

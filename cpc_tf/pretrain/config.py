@@ -77,6 +77,7 @@ class PretrainConfig(Settings):
 
     def check(self):
         kind, group = self.objective.kind, self.objective.negative_images
+        kind.of_whole_batch()
         kind.check(self.objective.settings, self.geometry)
         if group and not issubclass(kind, Contrastive):
             raise ConfigError(f"--negative_images={group}: --objective={kind.NAME} has no negatives; leave it at 0")

@@ -13,6 +13,7 @@ from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.encoders.config import EncoderConfig, make_encoder
 from cpc_tf.encoders.load import saved_values, take_values
 from cpc_tf.encoders.network import Network, restore_kernel_norms
+from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.keras import keras
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.base import Objective, Output
@@ -49,12 +50,13 @@ class Pretraining(Trainee):
                 initialize(self.model.encoder, config.initial_encoder)
             rate = warm_up(chosen.learning_rate, chosen.schedule, chosen.warmup_steps, train_steps)
             self.optimizer = adam(rate, chosen.beta1, chosen.beta2, chosen.epsilon)
-        batch_norm = "batch norm's statistics" if config.encoder.norm == "batch" else ""
+        _refuse_replicas(kind, self.model, strategy, config.training.strategy)
+        batch_norm = "batch norm's statistics" if has_batch_norm(self.model) else ""
         self.set_up(
             {"optimizer": (self.optimizer, self.model.trainable_variables)},
             clip_norm=chosen.clip_norm,
             average_decay=chosen.average_decay,
-            of_whole_batch=batch_norm or kind.OF_WHOLE_BATCH,
+            of_whole_batch=batch_norm or kind.of_whole_batch(),
             model=self.model,
         )
         if issubclass(kind, Contrastive):
@@ -122,13 +124,27 @@ class Pretraining(Trainee):
         return gradients, metrics
 
 
+def _refuse_replicas(kind: type[Objective], model: Objective, strategy: tf.distribute.Strategy, flag: str) -> None:
+    """Raises ConfigError if each replica would compute from its own images what is of the whole batch."""
+    replicas, of_each = strategy.num_replicas_in_sync, ""
+    if kind.of_whole_batch() and not kind.EXCHANGES:
+        of_each = f"{kind.of_whole_batch()} (--objective={kind.NAME} does not exchange them)"
+    elif has_batch_norm(model, exchanging=False):
+        of_each = "batch norm's statistics (Keras' layer does not exchange them, that of encoders.norm.make_norm does)"
+    if of_each and replicas > 1:
+        raise ConfigError(
+            f"--strategy={flag}: each of the {replicas} devices would compute its own {of_each}, and train another "
+            "objective than one device does; take --strategy=single"
+        )
+
+
 def build_model(config: PretrainConfig) -> Objective:
     """Returns the objective's model with all its variables, initialized from `config.training.seed`."""
     keras.utils.set_random_seed(config.training.seed)
     precision, objective = config.numerics.precision, config.objective
     model = objective.kind(make_encoder(config.encoder, precision), objective.settings, precision)
     if native.runs_on_cpu():
-        model.parts = config.parts
+        model.parts = 1 if has_batch_norm(model.encoder) else config.parts
     # Traced, not run: a large encoder would take seconds and gigabytes.
     shape = [1, *objective.kind.VIEW.shape(config.geometry)]
     tf.function(model).get_concrete_function(tf.TensorSpec(shape, tf.uint8))

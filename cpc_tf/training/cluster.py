@@ -6,14 +6,16 @@ import contextlib
 import functools
 import re
 import select
-import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf import termination
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import listed, shown
@@ -118,12 +120,33 @@ def connect(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:
     """
     if len(addresses) > 1:
         _meet(addresses, index, WAIT)
-        # TensorFlow waits up to an hour for a process that ends now, and lets no code in Python run meanwhile.
-        signal.alarm(_SET_UP)
-    try:
+    with _guarded(_SET_UP):
         return tf.distribute.MultiWorkerMirroredStrategy()
-    finally:
-        signal.alarm(0)
+
+
+# Waits for the end of its input, which is the guarded process or what it does; else says a line and ends that process.
+_GUARD = """
+import os, select, signal, sys
+if not select.select([0], [], [], float(sys.argv[1]))[0]:
+    print(sys.argv[2], file=sys.stderr, flush=True)
+    os.kill(os.getppid(), signal.SIGALRM)
+"""
+
+
+@contextlib.contextmanager
+def _guarded(seconds: float) -> Iterator[None]:
+    """Ends this process, with a line, if what is done inside takes longer than so many seconds.
+
+    TensorFlow waits up to an hour for a process that ends while they connect, and lets no code in Python run meanwhile:
+    another process has to do it, and signals have no handlers.
+    """
+    line = (
+        f"error: --strategy=multiworker: the processes of TF_CONFIG were not connected within {seconds:g} seconds; one "
+        "of them has ended, start the same command again on each machine"
+    )
+    command = [sys.executable, "-c", _GUARD, str(seconds), line]
+    with termination.unhandled(), subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
+        yield
 
 
 def hosts(strategy: tf.distribute.Strategy) -> int:

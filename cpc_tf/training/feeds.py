@@ -8,7 +8,6 @@ so the end of a connection is the end of the run.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import sys
@@ -24,11 +23,11 @@ from cpc_tf import native
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import shown
+from cpc_tf.training import feed_messages
 
 VARIABLE = "CPC_TF_FEED"
 _WAIT = 300  # seconds that a run waits until its feeds have started
 _ANSWER = 60  # seconds that a feed may take to answer
-_LONGEST = 2**16  # bytes of an answer
 _open: list[Connection] = []  # connections of the training under way
 
 
@@ -83,7 +82,7 @@ def through(
         )
     with tf.device(None):  # here: the host may lack our operations, and a feed has no devices of the run
         dataset = make()
-        connection = Connection(found[host], _WAIT)
+        connection = Connection(found[host], _WAIT, hosts[host : host + 1])
         _open.append(connection)
         number = connection.register(dataset)
     return connection.read(number, dataset.element_spec)
@@ -95,7 +94,7 @@ def connected() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if _open and "callback" in str(error) and "pyfunc" in str(error):
+        if _open and native.IN_PYTHON in str(error):
             raise ConfigError(
                 f"{VARIABLE}: --dataset has WebP, TIFF or BMP, which feeds cannot decode; convert them to JPEG or PNG, "
                 f"or train without {VARIABLE}"
@@ -112,22 +111,31 @@ class Connection:
     Args:
       address: of the feed, as the hosts with input reach it.
       wait: seconds to wait until it has started.
+      readers: other machines that read what it computes.
 
     Raises:
-      ConfigError: it has another TensorFlow or other operations.
+      ConfigError: it has another TensorFlow, other operations or another secret.
       LostFeed: it does not answer.
     """
 
-    def __init__(self, address: str, wait: float):
-        self._address, self._closed = address, False
+    def __init__(self, address: str, wait: float, readers: Sequence[str] = ()):
+        self._address, self._closed, secret = address, False, feed_messages.read_secret()
         host, _, port = address.rpartition(":")
         self._socket = _reach(address, host.strip("[]"), int(port), wait)
+        # A name may have several addresses; the feed lets in who comes to this one.
+        host = self._socket.getpeername()[0]
         try:
-            answer = _ask(self._socket, {"host": host})
+            answer = _ask(self._socket, {"host": host, "readers": [*readers]}, secret)
+        except feed_messages.NotSigned as error:
+            self._socket.close()
+            raise ConfigError(
+                f"{VARIABLE}: the feed at {address} {error}; the feed and the run need the same secret: "
+                f"{feed_messages.HOW}"
+            ) from error
         except (OSError, ValueError) as error:
             raise LostFeed(address, f"does not answer as a feed does ({reason(error)})") from error
         self._refuse_others(answer)
-        self._service = f"grpc://{host}:{answer['dispatcher']}"
+        self._service = f"grpc://{f'[{host}]' if ':' in host else host}:{answer['dispatcher']}"
         threading.Thread(target=self._watch, daemon=True).start()
 
     def register(self, dataset: tf.data.Dataset) -> tf.Tensor:
@@ -177,21 +185,6 @@ def keep_alive(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def receive(connection: socket.socket) -> dict:
-    """Returns the line that the other side sent. Raises OSError or ValueError."""
-    with connection.makefile("rb") as lines:
-        line = lines.readline(_LONGEST)
-    value = json.loads(line)
-    if not isinstance(value, dict):
-        raise ValueError(f"{shown(line)}: is not an object")
-    return value
-
-
-def send(connection: socket.socket, value: dict) -> None:
-    """Sends a line."""
-    connection.sendall(json.dumps(value).encode() + b"\n")
-
-
 def _reach(address: str, host: str, port: int, wait: float) -> socket.socket:
     """Returns a connection to a feed once it has started. Raises LostFeed."""
     deadline, said = time.monotonic() + wait, False
@@ -207,10 +200,13 @@ def _reach(address: str, host: str, port: int, wait: float) -> socket.socket:
             time.sleep(0.5)
 
 
-def _ask(connection: socket.socket, question: dict) -> dict:
-    """Returns a feed's answer to the first line of a run. Raises OSError or ValueError."""
-    send(connection, question)
-    answer = receive(connection)
+def _ask(connection: socket.socket, request: dict, secret: bytes) -> dict:
+    """Returns a feed's answer to the request of a run. Raises OSError, ValueError or NotSigned."""
+    challenge, number = feed_messages.receive(connection), feed_messages.new_number()
+    feed_messages.send_signed(connection, {**request, "number": number}, secret, str(challenge.get("number")))
+    answer = feed_messages.receive_signed(connection, secret, number)
+    if "refused" in answer:
+        raise ValueError(f"refuses this run: {shown(str(answer['refused']))}")
     if not (isinstance(answer.get("dispatcher"), int) and isinstance(answer.get("has"), dict)):
         raise ValueError(f"answers {shown(str(answer))}")
     keep_alive(connection)

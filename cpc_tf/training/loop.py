@@ -14,8 +14,8 @@ import tensorflow as tf
 from cpc_tf import memory, native
 from cpc_tf.files import bytes_read
 from cpc_tf.progress import Progress, waiting_for
-from cpc_tf.settings import RunEnded, Settings, flatten
-from cpc_tf.termination import Deferred, Stopped
+from cpc_tf.settings import RunEnded, Settings, Stopped, flatten
+from cpc_tf.termination import Deferred
 from cpc_tf.texts import listed
 from cpc_tf.training import agreement, cluster, feeds, waiting
 from cpc_tf.training.checkpoint import Checkpoints
@@ -67,7 +67,8 @@ def train(
 
     Raises:
       Diverged: the message names the last good checkpoint.
-      Stopped: after SIGTERM or SIGINT, with a checkpoint of the step that was under way.
+      Stopped: after SIGTERM or SIGINT, with a checkpoint of the step that was under way. Before the first record there
+        is nothing to save, and a signal ends the run as it does elsewhere.
     """
     checkpoints = Checkpoints(workdir.path, trainee.checkpoint, config.keep_checkpoints)
     records = workdir.records()
@@ -109,6 +110,7 @@ def train(
                 else waiting_for(f"compiling and taking the first {count} steps")
             ):
                 means, origin = device_loop(iterator, tf.constant(count))
+            stop.begin()  # not before: the first call traces and compiles, for minutes
             record = {name: float(value) for name, value in means.items()}
             step += count
             progress.update(step)

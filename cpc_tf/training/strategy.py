@@ -161,12 +161,15 @@ def members() -> tuple[list[Member], int]:
     """Returns the processes of TF_CONFIG that train, the chief first, and the number of this one among them.
 
     Raises:
-      ConfigError: this process is none of them.
+      ConfigError: TF_CONFIG names no such processes, or this process is none of them.
     """
     processes, task = _cluster()
-    if not processes:
-        return [], 0
-    kinds = [kind for kind in ("chief", "worker") if kind in processes]
+    kinds = [kind for kind in ("chief", "worker") if processes.get(kind)]
+    if not kinds:
+        raise ConfigError(
+            f"--strategy=multiworker: the environment variable TF_CONFIG {_what_is_missing(processes)}; set it as "
+            "docs/gpu.md shows, or take another --strategy for one machine"
+        )
     found = [Member(kind, index, address) for kind in kinds for index, address in enumerate(processes[kind])]
     names, own = [(member.kind, str(member.task)) for member in found], (task.get("type"), str(task.get("index", 0)))
     if own not in names:
@@ -177,13 +180,22 @@ def members() -> tuple[list[Member], int]:
     return found, names.index(own)
 
 
+def _what_is_missing(processes: dict[str, list[str]]) -> str:
+    if not os.environ.get("TF_CONFIG"):
+        return "is not set"  # as when an `export` was lost behind ssh or sudo
+    return f"names no 'chief' and no 'worker' (only {', '.join(processes)})" if processes else "names no processes"
+
+
 def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
     """Returns ({kind of process: addresses}, this process's 'type' and 'index') of TF_CONFIG. Raises ConfigError."""
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = json.loads(text)
         processes, task = config.get("cluster", {}), config.get("task", {})
-        return {kind: list(addresses) for kind, addresses in processes.items()}, dict(task)
+        found = {kind: list(addresses) for kind, addresses in processes.items()}
+        if any(isinstance(addresses, str) for addresses in processes.values()):
+            raise TypeError("an address in place of a list of them")
+        return found, dict(task)
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects") from error
 

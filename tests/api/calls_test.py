@@ -11,8 +11,8 @@ import pytest
 import cpc_tf
 from cpc_tf.api import calls
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.settings import flatten
-from cpc_tf.termination import Deferred, Stopped
+from cpc_tf.settings import Stopped, flatten
+from cpc_tf.termination import Deferred
 from tests.binaries import ROOT
 
 FUNCTIONS = ("pretrain", "predict", "embed")
@@ -116,7 +116,8 @@ def test_handlers_of_signals_are_those_of_before_and_a_thread_sets_none():
     before, seen = signal.getsignal(signal.SIGTERM), []
 
     def train():
-        with Deferred():
+        with Deferred() as stop:
+            stop.begin()
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=train)

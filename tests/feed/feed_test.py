@@ -1,4 +1,4 @@
-"""Trainings on the batches of a real feed: the same bits, also after it was killed."""
+"""Trainings on the batches of a real feed: the same bits, also after it was killed, and for nobody else."""
 
 import contextlib
 import json
@@ -6,14 +6,18 @@ import os
 import re
 import shutil
 import socket
+import sys
 
 import pytest
+import tensorflow as tf
 
 from benchmarks import feed as benchmark
 from cpc_tf import cli
+from cpc_tf.feed import ports
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
-from cpc_tf.training import feeds
+from cpc_tf.settings import ConfigError
+from cpc_tf.training import feed_messages, feeds
 from tests import processes, samples
 from tests.feed import apart
 from tests.training import killed_run
@@ -28,9 +32,9 @@ def data(tmp_path_factory):
 
 
 @contextlib.contextmanager
-def a_feed():
+def a_feed(*words, **variables):
     """(process of a feed, its address)."""
-    with processes.start("cpc_tf.feed", "--port=0") as process:
+    with processes.start("cpc_tf.feed", "--port=0", *words, env={**os.environ, **variables}) as process:
         try:
             line = processes.wait_for(process, "feed:")
             yield process, f"localhost:{re.fullmatch(r'feed: ready at port ([0-9]+)', line.strip())[1]}"
@@ -57,6 +61,55 @@ def test_a_server_without_our_operations_gets_the_same_batches(feed, data):
     assert "Op type not registered 'CpcAugmentPatches'" in found["alone"]
     assert "/job:worker/" in found["device"]
     assert found["same"] == [True] * apart.BATCHES
+
+
+def counted(address, monkeypatch):
+    """The numbers 0 to 2, through a feed, and the ports at which it then listens."""
+    monkeypatch.setenv(feeds.VARIABLE, address)
+    first = int(address.rpartition(":")[2]) + 1
+    with feeds.connected():
+        numbers = feeds.through(lambda: tf.data.Dataset.range(3), tf.distribute.InputContext(), hosts=["localhost"])
+        found = list(numbers.as_numpy_iterator())
+        return found, [port for port in range(first, first + ports.PORTS) if not ports._is_free(port)]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux limits who reaches a port")
+def test_others_reach_no_port_of_it_and_with_a_secret_those_who_know_it_do(feed, tmp_path, monkeypatch):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        with contextlib.suppress(OSError):
+            one.connect(("192.0.2.1", 9))
+        here = one.getsockname()[0]
+    if here in ("0.0.0.0", "127.0.0.1"):
+        pytest.skip("this machine has no network")
+    monkeypatch.setattr(feeds, "_WAIT", 0)
+    reach = feeds.Connection
+
+    class Watched(reach):
+        def register(self, dataset):
+            """Tries to reach TensorFlow's ports from outside while they are served."""
+            port = int(self._service.rpartition(":")[2])
+            for each in (port, port + 1):
+                with pytest.raises(TimeoutError):
+                    socket.create_connection((here, each), timeout=0.3)
+            return super().register(dataset)
+
+    monkeypatch.setattr(feeds, "Connection", Watched)
+    assert counted(feed[1], monkeypatch)[0] == [0, 1, 2]
+    with pytest.raises(feeds.LostFeed, match="Connection refused"):
+        counted(feed[1].replace("localhost", here), monkeypatch)
+    monkeypatch.setattr(feeds, "Connection", reach)
+
+    secret = tmp_path / "feed.secret"
+    secret.write_text("0123456789abcdef\n")
+    secret.chmod(0o600)
+    with a_feed("--address=0.0.0.0", **{feed_messages.SECRET: str(secret)}) as (process, address):
+        address = address.replace("localhost", here)
+        with pytest.raises(ConfigError, match="has another secret"):
+            counted(address, monkeypatch)
+        assert processes.wait_for(process, "feed:") == f"feed: refused {here}, which has another secret\n"
+        monkeypatch.setenv(feed_messages.SECRET, str(secret))
+        first = int(address.rpartition(":")[2]) + 1
+        assert counted(address, monkeypatch) == ([0, 1, 2], [first, first + 1])
 
 
 def test_the_benchmark_measures_it(feed, monkeypatch):

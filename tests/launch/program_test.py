@@ -51,6 +51,4 @@ def test_ctrl_c_deletes_the_tpu_and_is_one_line(cloud):
     process.send_signal(signal.SIGINT)
     told = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert told.splitlines()[-1].startswith(
-        "error: stopped by SIGINT: what was saved before is whole; the same command"
-    )
+    assert told.splitlines()[-1].startswith("stopped by SIGINT: what was saved before is whole; the same command")

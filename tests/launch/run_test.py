@@ -49,7 +49,8 @@ def test_the_printed_script_is_the_launch(name, settings, cloud, capfd):
     assert not (cloud.root / "calls").exists()
     script = capfd.readouterr().out
     wanted = (pathlib.Path(__file__).parent / f"scripts/{name}.sh").read_text()
-    assert re.sub(r"\S+/cpc_tf.tar.gz", "CODE", script) == wanted
+    assert not list(cloud.root.glob("**/cpc_tf.tar.gz"))
+    assert re.sub(r"(?s)(<< 'END'\n).*?\nEND\n", r"\1...\n", script).replace(f"{cloud.root}/code", "CODE") == wanted
     if name == "one_host":
         done = subprocess.run(["bash", "-e", "-c", script], capture_output=True, text=True)
         assert LOG in done.stdout, done.stderr
@@ -58,7 +59,8 @@ def test_the_printed_script_is_the_launch(name, settings, cloud, capfd):
 
 
 def test_a_pod_gets_the_code_and_a_feed_on_all_hosts_and_trains_on_the_first(cloud, capfd):
-    cloud.train(f"echo $TPU_NAME $CPC_TF_FEED; cat run.flags > $FAKE_GCLOUD/flags; {RESULT}")
+    told = "echo $TPU_NAME $CPC_TF_FEED $CPC_TF_FEED_SECRET $(stat -c %a feed.secret)"
+    cloud.train(f"{told}; cat run.flags > $FAKE_GCLOUD/flags; {RESULT}")
     cloud.launch(**POD)
     assert (cloud.root / "pip").read_text().count("cloud-tpu-client\n") == 4
     flags = (cloud.root / "flags").read_text().splitlines()
@@ -66,7 +68,7 @@ def test_a_pod_gets_the_code_and_a_feed_on_all_hosts_and_trains_on_the_first(clo
     assert cloud.steps[cloud.steps.index("install") :][:3] == ["install", "feed", "start"]
     assert len(set((cloud.root / "feeds").read_text().splitlines())) == 4
     log, told = capfd.readouterr()
-    assert log == "cpc :8480\n"
+    assert log == "cpc :8480 feed.secret 600\n"
     assert "the request for the TPU cpc (v3-32, europe-west4-a) is WAITING_FOR_RESOURCES; asking" in told
 
 

@@ -30,6 +30,9 @@ ZONE = ["--zone=europe-west4-a"]
     (ZONE, [*WORDS, "--batch_size=36"], "--batch_size=36: cannot be divided among the 8 devices of --acc"),
     (ZONE, [*WORDS, "--workdir=runs/x"], "--workdir=runs/x: must be a folder in a bucket"),
     (ZONE, [*WORDS, "--workdir=gs://bucket/"], "--workdir=gs://bucket/: must be a folder in a bucket"),
+    (ZONE, [*WORDS, "--workdir=gs://bucket/../../x"], "--workdir=gs://bucket/../../x: must be without '.', '..' and d"),
+    (ZONE, [*WORDS, "--workdir=gs://bucket/a/./x"], "--workdir=gs://bucket/a/./x: must be without"),
+    (ZONE, [*WORDS, "--workdir=gs://bucket/a//x/"], "--workdir=gs://bucket/a//x/: must be without"),
     (ZONE, [*WORDS, "--dataset=folder:photos"], "--dataset=folder:photos: lies on this machine"),
     (ZONE, [*WORDS, "--initial_encoder=photos"], "--initial_encoder=photos: lies on this machine"),
 ])  # fmt: skip
@@ -51,11 +54,13 @@ def test_the_size_of_a_tpu(kind, is_pod, devices):
 
 
 def test_the_archive_has_the_code_the_flags_and_what_pip_installs(tmp_path):
-    config = config_of(version="tpu-vm-tf-2.15.1-pjrt")
+    config = config_of(version="tpu-vm-tf-2.15.1-pod-pjrt", accelerator_type="v3-32")
     training = read(config, WORDS)
     archive.write(tmp_path / "code.tar.gz", config, training)
+    assert (tmp_path / "code.tar.gz").stat().st_mode & 0o077 == 0
     with tarfile.open(tmp_path / "code.tar.gz") as found:
-        names = found.getnames()
+        names, secret = found.getnames(), found.getmember("feed.secret")
+        assert (secret.mode, secret.size) == (0o600, 64)
         texts = [found.extractfile(name).read().decode() for name in ("run.flags", "requirements.txt")]
     assert {"cpc_tf/__init__.py", "cpc_tf/launch/host.sh", "cpc_tf/pretrain/task.py"} <= set(names)
     assert not [name for name in names if "__pycache__" in name]

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.keras import keras
+from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.contrast import check_groups
+from cpc_tf.objectives.rotation import Rotation
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.settings import ConfigError, replace
@@ -103,6 +106,46 @@ def test_another_seed_gives_other_weights():
     *_, weights = _answer(4)
     other = build_model(replace(EIGHT, seed=1)).get_weights()
     assert all((ours != theirs).any() for ours, theirs in zip(weights, other) if ours.ndim > 1)
+
+
+class Correlations(Rotation):
+    """An objective whose loss is of a whole batch."""
+
+    OF_WHOLE_BATCH = "correlations of the features"
+
+
+class Unstated(Rotation):
+    OF_WHOLE_BATCH = None
+
+
+class WithBatchNorm(Rotation):
+    """An objective whose head has Keras' batch norm."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.norm = keras.layers.BatchNormalization()
+
+
+@pytest.mark.parametrize(("kind", "accumulate", "replicas", "message"), [
+    (Correlations, 2, 1, "--accumulate=2: correlations of the features are of all images of a step"),
+    (Correlations, 1, 2, "--strategy=auto: each of the 2 devices would compute its own correlations of the feat"),
+    (WithBatchNorm, 2, 1, "--accumulate=2: batch norm's statistics are of all images"),
+    (WithBatchNorm, 1, 2, "--strategy=auto: each of the 2 devices would compute its own batch norm's statistics"),
+    (Unstated, 1, 1, '--objective=rotation: its class Unstated must say what the loss .*: OF_WHOLE_BATCH = "" if noth'),
+])  # fmt: skip
+def test_what_is_of_a_whole_batch_is_not_computed_from_a_part(
+    kind, accumulate, replicas, message, monkeypatch, two_replicas
+):
+    monkeypatch.setitem(OBJECTIVES, "rotation", kind)
+    whole = {"objective": "rotation", "patch_size": 24, "patch_stride": 24, "negative_images": 0}
+    strategy = make_strategy("single") if replicas == 1 else two_replicas
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        Pretraining(replace(TINY, accumulate=accumulate, **whole), strategy, 10)
+
+
+def test_every_objective_says_what_is_of_a_whole_batch_and_exchanges_it():
+    assert {name for name, kind in OBJECTIVES.items() if kind.of_whole_batch()} == {"relative_position"}
+    assert OBJECTIVES["relative_position"].EXCHANGES
 
 
 @pytest.mark.parametrize(("changes", "parts"), [({}, 2), ({"norm": "batch"}, 1), ({"xla": "on"}, 1)])

@@ -93,7 +93,9 @@ def test_one_that_ends_before_tensorflow_connects_does_not_hold_up_the_others():
     addresses = free_addresses(2)
     first = start("lone", 0, addresses)
     cluster._meet(addresses, 1, wait=100)
-    assert first.wait(timeout=100) == -signal.SIGALRM
+    _, errors = first.communicate(timeout=100)
+    assert first.returncode == -signal.SIGALRM
+    assert "the processes of TF_CONFIG were not connected within 2 seconds; one of them has ended" in errors
 
 
 def test_errors_of_a_lost_worker_become_one():

@@ -3,7 +3,9 @@
 import contextlib
 import io
 import math
+import os
 import shutil
+import signal
 import time
 
 import numpy as np
@@ -13,6 +15,7 @@ import tensorflow as tf
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import replace
+from cpc_tf.termination import Interrupted, interrupting
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.strategy import make_strategy
@@ -172,6 +175,17 @@ def test_a_training_that_has_ended_early_is_saved_and_not_run_again(config):
         assert int(adder.total) == total_of(8)
         assert outcome.step == outcome.last["step"] == 8
         assert saved(config) == [8]
+
+
+def test_a_signal_before_the_first_record_ends_a_run_at_once(config):
+    class Interrupting(Adder):
+        def train_step(self, batch):
+            os.kill(os.getpid(), signal.SIGTERM)  # while TensorFlow traces
+            return super().train_step(batch)
+
+    with interrupting(), pytest.raises(Interrupted):
+        train(config, 31, Interrupting())
+    assert saved(config) == []
 
 
 @pytest.mark.slow

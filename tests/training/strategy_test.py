@@ -85,7 +85,6 @@ def _in_cluster(monkeypatch, cluster, *task):
         (WORKERS, ("worker", "0"), True),  # as some schedulers write it
         (WITH_CHIEF, ("chief", 0), True),
         (WITH_CHIEF, ("worker", 0), False),
-        ({}, (), True),
     ],
 )
 def test_of_several_workers_one_is_the_chief(monkeypatch, cluster, task, chief):
@@ -101,7 +100,29 @@ def test_a_process_that_takes_no_part_in_the_training_is_refused(monkeypatch, ta
         is_chief(TrainingConfig(strategy="multiworker"))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"cluster": ["a:1"]}', '{"task": 5}', '{"cluster": {"worker": 1}}'])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "is not set"),
+        ("", "is not set"),
+        ("{}", "names no processes"),
+        ('{"cluster": {"worker": []}}', "names no 'chief' and no 'worker' .only worker"),
+        ('{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}}', "names no 'chief' and no 'worker' .only ps."),
+    ],
+)
+def test_several_workers_without_a_cluster_are_refused(monkeypatch, text, why):
+    """A machine whose `export` was lost would train another run alone."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if text is not None:
+        monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ConfigError, match=f"^--strategy=multiworker: the environment variable TF_CONFIG {why}"):
+        strategy_of(TrainingConfig(strategy="multiworker"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"cluster": ["a:1"]}', '{"task": 5}', '{"cluster": {"worker": 1}}', '{"cluster": {"worker": "a:1"}}'],
+)
 def test_a_damaged_tf_config_is_one_line(monkeypatch, text):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ConfigError, match="^TF_CONFIG=.*: is not the JSON object that TensorFlow expects$"):

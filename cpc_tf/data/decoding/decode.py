@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from cpc_tf import native
 from cpc_tf.data.decoding import bmp, exif, pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
@@ -150,7 +151,7 @@ def _is_png(encoded: tf.Tensor) -> tf.Tensor:
 def _by_pillow(function: Callable, encoded: tf.Tensor, dtype: tf.DType, shape: list) -> tf.Tensor:
     """Calls a function of pillow.py on the bytes. If it fails it returns an empty array, which this shape refuses."""
     of_bytes = lambda x: function(x if isinstance(x, bytes) else x.item())  # noqa: E731 (TensorFlow passes on either)
-    return tf.ensure_shape(tf.numpy_function(of_bytes, [encoded], dtype), shape)
+    return tf.ensure_shape(tf.numpy_function(of_bytes, [encoded], dtype, name=native.IN_PYTHON), shape)
 
 
 def _turn(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:

@@ -10,6 +10,7 @@ import re
 
 import tensorflow_datasets as tfds
 from absl import logging
+from tensorflow_datasets.core.utils import tqdm_utils
 
 from cpc_tf import texts
 from cpc_tf.files import remove_leftovers
@@ -82,7 +83,7 @@ def _one_line(name, error):
 @contextlib.contextmanager
 def quiet(progress: bool = False):
     """Mutes what TFDS logs and prints, and its progress bars unless `progress`."""
-    verbosity = logging.get_verbosity()
+    verbosity, shown = logging.get_verbosity(), getattr(tqdm_utils, "_active", True)  # no function tells
     logging.set_verbosity(logging.ERROR)
     if not progress:
         tfds.disable_progress_bar()
@@ -90,5 +91,6 @@ def quiet(progress: bool = False):
         with contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
-        tfds.enable_progress_bar()
+        if shown:  # not if the user has switched them off
+            tfds.enable_progress_bar()
         logging.set_verbosity(verbosity)

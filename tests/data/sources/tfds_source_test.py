@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
+from tensorflow_datasets.core.utils import tqdm_utils
 
 from cpc_tf.data.pipeline import fetch
 from cpc_tf.data.sources import photos, tfds_builder
@@ -202,3 +203,12 @@ def test_leftovers_of_killed_preparations_are_removed(tmp_path, refused):
     assert names == {"1.0.0", "1.0.0.incompleteGHIJKL", "1.0.1.incompleteABCDEF", "outside"}
     assert (outside / "precious").exists()
     remove_leftovers(str(tmp_path / "nowhere"), ".*")  # no error
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_progress_bars_are_shown_or_not_as_the_user_had_it(shown, monkeypatch):
+    monkeypatch.setattr(tqdm_utils, "_active", shown)
+    for progress in (True, False):
+        with tfds_builder.quiet(progress):
+            assert tqdm_utils._active is (shown and progress)
+        assert tqdm_utils._active is shown

@@ -1,12 +1,21 @@
 # Create the TPU.
 gcloud compute tpus queued-resources create cpc --zone=europe-west4-a --project=mine --quiet --node-id=cpc --accelerator-type=v3-32 --runtime-version=tpu-vm-tf-2.15.0-pod-pjrt --spot --network=mine
 until gcloud compute tpus tpu-vm describe cpc --zone=europe-west4-a --project=mine --quiet '--format=value(state)' | grep -x READY; do sleep 0.02; done
-# Ship the code, which lies in the file named here, and install it.
-gcloud compute tpus tpu-vm scp CODE cpc:cpc_tf.tar.gz --zone=europe-west4-a --project=mine --quiet --worker=all --internal-ip
-gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=all '--command=mkdir -p cpc_tf_launch && rm -rf cpc_tf_launch/cpc_tf && tar -xzf cpc_tf.tar.gz -C cpc_tf_launch && bash cpc_tf_launch/cpc_tf/launch/host.sh install' --internal-ip
+# Pack the code and the settings.
+folder=$(mktemp -d)
+cat > "$folder/run.flags" << 'END'
+...
+cat > "$folder/requirements.txt" << 'END'
+...
+(umask 077 && od -An -N32 -tx1 /dev/urandom > "$folder/feed.secret")
+(umask 077 && tar -czf "$folder/cpc_tf.tar.gz" --exclude=__pycache__ '--exclude=*.pyc' '--exclude=*.so' -C CODE cpc_tf -C "$folder" run.flags requirements.txt feed.secret)
+# Ship them, and install what they need.
+gcloud compute tpus tpu-vm scp "$folder/cpc_tf.tar.gz" cpc:cpc_tf.tar.gz --zone=europe-west4-a --project=mine --quiet --worker=all --internal-ip
+gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=all '--command=chmod 600 cpc_tf.tar.gz && mkdir -p cpc_tf_launch && rm -rf cpc_tf_launch/cpc_tf && tar -xzf cpc_tf.tar.gz -C cpc_tf_launch && bash cpc_tf_launch/cpc_tf/launch/host.sh install' --internal-ip
+rm -r "$folder"
 # Train.
-gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=all '--command=bash cpc_tf_launch/cpc_tf/launch/host.sh feed 8480' --internal-ip
-gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=0 '--command=bash cpc_tf_launch/cpc_tf/launch/host.sh start 5 0.01 pretrain gs://bucket/runs/x/pretrain env PYTHONUNBUFFERED=1 TPU_NAME=cpc TPU_LOAD_LIBRARY=0 CPC_TF_FEED=:8480 python3 -m cpc_tf pretrain --flagfile=run.flags' --internal-ip
+gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=all '--command=bash cpc_tf_launch/cpc_tf/launch/host.sh feed 8480 feed.secret' --internal-ip
+gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=0 '--command=bash cpc_tf_launch/cpc_tf/launch/host.sh start 5 0.01 pretrain gs://bucket/runs/x/pretrain env PYTHONUNBUFFERED=1 TPU_NAME=cpc TPU_LOAD_LIBRARY=0 CPC_TF_FEED=:8480 CPC_TF_FEED_SECRET=feed.secret python3 -m cpc_tf pretrain --flagfile=run.flags' --internal-ip
 gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=0 '--command=bash cpc_tf_launch/cpc_tf/launch/host.sh follow 1 0 0.02' --internal-ip --ssh-flag=-oServerAliveInterval=30 --ssh-flag=-oServerAliveCountMax=4
 gcloud compute tpus tpu-vm ssh cpc --zone=europe-west4-a --project=mine --quiet --worker=0 '--command=test ! -e cpc_tf_launch/cpc_tf/launch/host.sh || bash cpc_tf_launch/cpc_tf/launch/host.sh state' --internal-ip
 # Delete the TPU, which costs money until then.
