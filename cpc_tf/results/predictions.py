@@ -44,10 +44,17 @@ class Predictions(NamedTuple):
 
 
 def read(run: Run) -> Predictions | None:
-    """Returns the predictions of a run; None if it has none that can be read, as one with several labels an image."""
+    """Returns the predictions of a run; None if it has none that can be read, as one with several labels an image.
+
+    A file of an earlier version has the indices of classes, its column `label` in place of `class`.
+    """
+    numbers = {name: number for number, name in enumerate(run.get("class_names", []))}
     try:
         rows = list(csv.DictReader(run.lines(FILE)))
-        pairs = np.array([(int(row["label"]), int(row["prediction"])) for row in rows], np.int64).reshape(-1, 2)
+        named = bool(rows) and "class" in rows[0]
+        column, number_of = ("class", numbers.__getitem__) if named else ("label", int)
+        pairs = [(number_of(row[column]), number_of(row["prediction"])) for row in rows]
+        pairs = np.array(pairs, np.int64).reshape(-1, 2)
         known = [float(row["probability"]) for row in rows if "probability" in row]
     except (KeyError, ValueError, TypeError, OverflowError, csv.Error):
         return None
@@ -108,7 +115,7 @@ def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageCo
       source: the test split that the predictions are of.
       geometry: how the test cuts its images.
     """
-    found = read(Run({"several_labels": source.several_labels}, "", workdir))
+    found = read(Run({"several_labels": source.several_labels, "class_names": source.class_names}, "", workdir))
     if found is not None and found.probabilities is not None:
         with plots.optional(os.path.join(workdir, SHEET)) as path:
             write_file(path, draw(found, images_of(source, geometry), source.class_names))

@@ -104,12 +104,14 @@ def test_classes_that_the_test_lacks_do_not_count():
 
 
 def test_the_table():
-    lines = scoring.table(scoring.score(SCENES, 4), NAMES).splitlines()
+    *lines, about, caution = scoring.table(scoring.score(SCENES, 4), NAMES, len(SCENES)).splitlines()
     assert lines[0].split() == ["average", "precision", "of", "objects", "11", "points", "all", "points"]
     assert lines[1].split() == ["car", "2", "27.3%", "25.0%"]
     assert lines[3].split() == ["absent", "0", "-", "-"]
     assert lines[5].split() == ["mean", "3", "63.6%", "62.5%"]
     assert len({len(line) for line in lines}) == 1
+    assert about == f"3 objects in {len(SCENES)} test pictures"
+    assert caution.startswith(f"only {len(SCENES)} test pictures: the mAP is a rough guide")
 
 
 CLASSES = ("car", "traffic light")

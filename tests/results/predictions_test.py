@@ -28,6 +28,14 @@ def test_the_file_is_read_with_and_without_names_and_probabilities(run, tmp_path
     found = predictions.read(run)
     assert found.pairs.tolist() == [[1, 2], [0, 0]]
     assert found.record(0) == {"file": "a/1.png", "label": 1, "prediction": 2, "probability": 0.9031}
+    # Names that are numbers are no indices.
+    named = GOOD.replace("label", "class").replace(",1,2,", ",2,1,")
+    (tmp_path / "predictions.csv").write_text(named)
+    assert predictions.read(Run({"class_names": ["0", "2", "1"]}, "x", str(tmp_path))).pairs.tolist() == [
+        [1, 2],
+        [0, 0],
+    ]
+    assert predictions.read(run) is None  # whose classes are not known
     (tmp_path / "predictions.csv").write_text("label,prediction\n1,2\n0,0\n")  # of an older run
     found = predictions.read(run)
     assert found.pairs.tolist() == [[1, 2], [0, 0]]
