@@ -43,8 +43,10 @@ def _findings(found: Sequence[Method]) -> list[Finding]:
     best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
     run = ours[0].runs[0]
     preset = presets.own_preset(run["dataset"], "linear")
-    short = presets.shorter(LinearConfig, preset, run.get("steps", 0), run.get("num_train_labels", 0))
-    return [Finding("linear classifier, top-1", values, presets.remark([short], best))]
+    steps = run.get("steps", 0)
+    short = presets.shorter(LinearConfig, preset, steps, run.get("num_train_labels", 0))
+    length = "" if preset or not steps else f"{steps:,} steps"  # of pictures without a preset nothing else tells
+    return [Finding("linear classifier, top-1", values, presets.remark([short], best, length))]
 
 
 def _table_1(found: Sequence[Method]) -> list[Table]:

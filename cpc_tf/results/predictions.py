@@ -14,6 +14,7 @@ from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
+from cpc_tf.evaluation import counts
 from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results.blocks import Figure
@@ -139,7 +140,7 @@ def figure(run: Run) -> list[Figure]:
         return []
     rows = sample(found) if found and found.probabilities is not None else {}
     data = [{"row": title, **found.record(index)} for title, indices in rows.items() for index in indices]
-    right = "" if not found else f" {100 * np.mean(found.labels == found.guesses):.1f} % of all are right."
+    right = found and counts.shown(np.mean(found.labels == found.guesses), len(found.labels))
     title = f"Test images ({run.place}) with the predicted class and its probability. Green frame: right; red: wrong."
-    alt = f"Test images in rows: {'; '.join(rows) or 'right and wrong'}.{right}"
+    alt = f"Test images in rows: {'; '.join(rows) or 'right and wrong'}.{f' Of all: {right}.' if right else ''}"
     return [Figure("predictions", title, png, alt, data)]

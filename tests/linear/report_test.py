@@ -49,3 +49,4 @@ def test_the_finding_is_of_the_best_encoder_and_says_if_its_run_was_short():
     (found,) = _findings(runs)
     assert (found.values, found.remark) == ({"CPC v2 (runs/b/hub)": "90.0"}, "the best of 3 encoders")
     assert _findings([_linear(steps=10)])[0].remark == "short run (10 of the preset's 625 steps)"
+    assert _findings([_linear(steps=10, dataset="folder:/birds")])[0].remark == "10 steps"

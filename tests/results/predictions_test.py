@@ -76,5 +76,5 @@ def test_images_are_those_of_the_predictions_and_framed(tmp_path, run):
     (tmp_path / "predictions.png").write_bytes(png)
     (tmp_path / "predictions.csv").write_text("label,prediction,probability\n0,0,0.9\n1,0,0.8\n")
     (figure,) = predictions.figure(run)
-    assert "50.0 %" in figure.alt
+    assert figure.alt.endswith("Of all: 1 of 2 right (50 %, 9 to 91).")
     assert [(row["image"], row["label"], row["prediction"]) for row in figure.data[:2]] == [(0, 0, 0), (1, 1, 0)]
