@@ -11,7 +11,7 @@ from cpc_tf.encoders.loaded import NEW
 from cpc_tf.evaluation import class_counts, counts, label_kinds
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions
-from cpc_tf.results.blocks import MODEL, Block, Commands, Details, Part, Row, Table, spread
+from cpc_tf.results.blocks import MODEL, Block, Commands, Details, Part, Row, Table
 from cpc_tf.results.methods import architecture, identity, methods
 from cpc_tf.results.runs import Run
 
@@ -64,10 +64,9 @@ def _quality(run: Run) -> list[tuple[str, str]]:
     rows = []
     if figure == "top1":
         few = label_kinds.few(run)
-        value = f"{counts.shown(run[figure], tested)} of the test images" if few else ""
+        value = counts.shown(run[figure], tested) if few else f"{100 * run[figure]:.1f} % {FIGURES[figure]}"
         beside = [f"chance: {100 / run['num_classes']:.1f} %"] if run.get("num_classes") else []
         beside += [f"always the largest class: {100 * run['largest_class']:.1f} %"] if "largest_class" in run else []
-        value = value or f"{100 * run[figure]:.1f} % {FIGURES[figure]}"
         rows += [("How good", value), ("For comparison", ", ".join(beside))]
         rows += [("Mean of the classes", f"{100 * run['class_mean']:.1f} %")] if "class_mean" in run else []
     else:
@@ -83,7 +82,7 @@ def _classes(run: Run) -> list[Block]:
     """Returns a table of the classes, those that were found least first."""
     found = [own for own in class_counts.of_result(run) if own.tested or own.predicted]
     rows = [
-        Row([own.name, own.tested, own.right, own.predicted, *(x if x is None else spread([x]) for x in shares)])
+        Row([own.name, own.tested, own.right, own.predicted, *(x if x is None else 100 * x for x in shares)])
         for own in found
         for shares in [(own.recall, own.precision)]
     ]

@@ -83,7 +83,7 @@ class Table(NamedTuple):
         for values, source, group in self.rows:
             records.append({"source": source, "group": group})
             for column, value in zip(self.columns, values):
-                records[-1] |= {f"{column} {name}".rstrip(): field for name, field in _fields(value).items()}
+                records[-1] |= {_column(column, name): field for name, field in _fields(value).items()}
         return records
 
 
@@ -145,6 +145,13 @@ def _fields(value: Any) -> dict[str, Any]:
         of = {"tested": value.tested} if value.tested else {}
         return {"": mean, "low": low, "high": high, "runs": value.runs, **of}
     return {"": round(value.factor, 6), "bound": value.bound} if isinstance(value, Gain) else {"": value}
+
+
+def _column(title: str, field: str) -> str:
+    """Returns the heading of a field of a cell: 'Top-1, %', 'Top-1 low, %', and 'Top-1 runs', which is no percent."""
+    if not field:
+        return title
+    return f"{title.removesuffix(', %')} {field}" + title.endswith(", %") * (field in ("low", "high")) * ", %"
 
 
 def spread(values: Iterable[float], tested: int = 0) -> Spread | None:

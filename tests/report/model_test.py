@@ -88,12 +88,12 @@ def test_a_class_that_is_never_found_shows(tmp_path):
     samples.write(tmp_path / "few", samples.efficient(top1=0.95, num_classes=2, class_names=[*classes], **about))
     ((*_, (model, table, *_), _),) = _parts(tmp_path)
     shown = _table([model])
-    assert shown["How good"] == "19 of 20 right (95 %, 76 to 99) of the test images"
+    assert shown["How good"] == "19 of 20 right (95 %, 76 to 99)"
     assert shown["For comparison"] == "chance: 50.0 %, always the largest class: 95.0 %"
     assert shown["Mean of the classes"] == "50.0 %"
     assert shown["What that tells"].startswith("only 20 test pictures")
     none = "\N{EN DASH}"
-    wanted = {"defect": ["1", "0", "0", "0.0", none], "good": ["19", "19", "20", "100.0", "95.0"]}
+    wanted = {"defect": ["1", "0", "0", "0", none], "good": ["19", "19", "20", "100", "95"]}
     assert samples.rows(table, "measured") == wanted
     assert table.data[1]["Precision, %"] == 95
 
