@@ -21,6 +21,7 @@ from cpc_tf.results import glyphs, plots
 
 SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and would hide the image.
 TILES, COLUMNS = 20, 5
+TITLE = 24  # letters of an image's name above it; its counts stand beside
 # How each kind of box is drawn. Dashes help colour-blind readers.
 KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
     {"color": plots.TRUE, "linestyle": "-", "label": "object, found"},
@@ -70,7 +71,7 @@ def draw_sheet(
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
     class_names = glyphs.drawable(tuple(class_names), "class")
-    titles = glyphs.drawable(tuple(scene.name for scene in scenes), "picture")
+    titles = plots.shortened(glyphs.drawable(tuple(scene.name for scene in scenes), "picture"), TITLE)
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         for axis, title, scene, image in zip(plots.grid(canvas, len(scenes), columns), titles, scenes, images):

@@ -118,7 +118,8 @@ def _train(
     if parts:
         search = best_length(phases, parts, length)
         steps = next(record["steps"] for record in search if record["chosen"])
-        print(f"{FINE_TUNED}: {steps} of {length.second} steps are best on held-out images", flush=True)
+        held_out = f"{parts.held_out.num_examples} held-out images"
+        print(f"{FINE_TUNED}: {steps} of {length.second} steps are best on {held_out}", flush=True)
     phases.first(source, length.first)
     tested = phases.test(test_source)
     results = {FROZEN: {**tested.scores.means, "steps": length.first}}
@@ -127,7 +128,8 @@ def _train(
         tested = phases.test(test_source)
     results[FINE_TUNED] = {**tested.scores.means, "steps": steps}
     for phase, found in results.items():
-        print(f"{phase:12} mAP {100 * found['map11']:.1f} % over 11 points", flush=True)
+        count = test_source.num_examples
+        print(f"{phase:12} mAP {100 * found['map11']:.1f} % over 11 points ({count} pictures)", flush=True)
     of_all = {"steps": length.first + steps, "most_steps": length.first + length.second}
     return tested, {"phases": results, "search": search, **of_all}
 
@@ -154,7 +156,7 @@ def _write_detections(workdir, config, scenes, scores, source):
     for name, text in scoring.result_files(scenes, names, split).items():
         workdir.write(os.path.join("detections", name), text)
     workdir.write("detections.json", scoring.to_json(scenes, names, config.data.dataset, split))
-    workdir.write("table.txt", scoring.table(scores, names) + "\n")
+    workdir.write("table.txt", scoring.table(scores, names, len(scenes)) + "\n")
     workdir.write("curves.png", pictures.draw_curves(scores, names))
     worst = pictures.worst(scenes, iou)
     images = pictures.images_at(source, worst)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +16,7 @@ from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect import average_precision as ap
 from cpc_tf.detect.average_precision import Curve, Found, Truth
 from cpc_tf.detect.suppression import Detections
+from cpc_tf.evaluation.counts import caution
 from cpc_tf.evaluation.replicas import on_replicas, own_images
 from cpc_tf.progress import Progress
 
@@ -116,8 +117,8 @@ def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
     return Scores(curves, *([ap.average_precision(curve, eleven) for curve in curves] for eleven in (True, False)))
 
 
-def table(scores: Scores, class_names: Sequence[str]) -> str:
-    """Formats the average precisions as lines of text, the mean at the end."""
+def table(scores: Scores, class_names: Sequence[str], images: int) -> str:
+    """Formats the average precisions on so many images as lines of text, the mean at the end."""
     width = max(len(name) for name in (*class_names, "average precision of"))
     lines = [f"{'average precision of':{width}}{'objects':>9}{'11 points':>11}{'all points':>12}"]
     for name, curve, eleven, every in zip(class_names, *scores):
@@ -126,7 +127,15 @@ def table(scores: Scores, class_names: Sequence[str]) -> str:
     means = [100 * ap.mean_average_precision(values) for values in (scores.eleven, scores.every)]
     total = sum(curve.objects for curve in scores.curves)
     lines.append(f"{'mean':{width}}{total:9}{means[0]:10.1f}%{means[1]:11.1f}%")
+    about = tested_on({"test_images": images, "test_boxes": total})
+    lines += filter(None, [about, caution(images, accuracy=False)])
     return "\n".join(lines)
+
+
+def tested_on(result: Mapping[str, Any]) -> str:
+    """Returns what a result.json is of, '24 objects in 8 test pictures'; '' if it does not say."""
+    images, objects = result.get("test_images"), result.get("test_boxes")
+    return f"{objects:,} objects in {images:,} test pictures" if images and objects else ""
 
 
 def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from cpc_tf.results.methods import Method, first_steps, fraction, methods
 from cpc_tf.results.runs import Run
 
 METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
+UNKNOWN_LENGTH = "how long to train on these pictures is not known"
 IMAGENET = ("imagenet2012", "imagenet")  # where our figures and the paper's can be compared directly
 
 Curve = dict[float, Method]
@@ -58,6 +59,12 @@ class Curves(NamedTuple):
         baseline = [(labels_of(point), point.spread(metric).mean) for point in judged]
         return None if doubt(ours) else rule(baseline, labels_of(ours), ours.spread(metric).mean)
 
+    @property
+    def metrics(self) -> dict[str, str]:
+        """Those of METRICS that all runs have: of few classes there is no top-5."""
+        runs = [run for curve in self.all for point in curve.values() for run in point.runs]
+        return {metric: title for metric, title in METRICS.items() if all(metric in run for run in runs)}
+
 
 def curves(runs: Sequence[Run]) -> Curves:
     """Returns the curves of one dataset; the methods with the most fractions are compared."""
@@ -82,13 +89,13 @@ def labels_of(point: Method) -> int:
 
 
 def doubt(point: Method) -> str:
-    """Returns why the runs at a fraction may be too short to claim a gain, or ''."""
+    """Returns why the runs at a fraction may be too short to claim a gain, or ''. Without a preset nothing tells."""
     run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
     if any(trial.get("chosen") is True and trial.get("converged") is True for trial in run.get("search", [])):
         return ""
     preset, steps = presets.own_preset(run["dataset"], *names, "efficient"), first_steps(run)
     short = presets.remark([presets.shorter(EfficientConfig, preset, steps, labels_of(point))])
-    return short or ("" if preset else "no preset for this dataset") or ("" if steps else "unknown number of steps")
+    return short or ("" if preset else UNKNOWN_LENGTH) or ("" if steps else "unknown number of steps")
 
 
 def findings(found: Curves) -> list[Finding]:
@@ -115,14 +122,18 @@ def findings(found: Curves) -> list[Finding]:
 
 def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
     values = {point.title: str(point.spread("top1")) for point in points}
-    remarks = dict.fromkeys(filter(None, [*map(doubt, points), remark]))
+    doubts = [found for found in map(doubt, points) if len(points) > 1 or found != UNKNOWN_LENGTH]
+    remarks = dict.fromkeys(filter(None, [*doubts, remark]))
     return Finding(f"{labels_of(points[0]):,} labels ({percent(at)}), top-1", values, "; ".join(remarks))
 
 
-def figure_1(found: Curves, dataset: str) -> Figure:
-    """Returns figure 1 of the paper: top-1 and top-5 side by side, on ImageNet with the paper's curves, dotted."""
+def figure_1(found: Curves, dataset: str) -> list[Figure]:
+    """Returns figure 1 of the paper: top-1 and top-5 side by side, on ImageNet with the paper's curves, dotted.
+
+    None if no method was measured with several numbers of labels.
+    """
     panels: dict[str, list[plots.Line]] = {}
-    for metric, name in METRICS.items():
+    for metric, name in found.metrics.items():
         lines = panels[f"{name} on test images, %"] = []
         for curve in found.all:
             points = [(labels_of(point), *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]
@@ -132,7 +143,8 @@ def figure_1(found: Curves, dataset: str) -> Figure:
             points = [(paper.IMAGES * f, y) for f, y in zip(paper.FRACTIONS, paper.TABLE_2[metric][theirs])]
             lines.append(plots.Line(f"{theirs}, paper", points, color, ":"))
     ticks = {labels_of(p): f"{labels_of(p):,}\n{percent(f)}" for curve in found.all for f, p in curve.items()}
-    limits = {"xlim": (min(ticks) / 1.3, max(ticks) * 1.3), "ylim": (None, 101.5)}
-    axes = {"xlabel": "labels (part of all)", "xscale": "log", **limits}
-    title = "Accuracy against labels (figure 1 of the paper). Bands go from the worst to the best run."
-    return plots.Curves(panels, 2, axes, ticks).figure("figure1", title, 10, 4.3)
+    axes = {"xlabel": "labels (part of all)", "xscale": "log", "xlim": (min(ticks) / 1.3, max(ticks) * 1.3)}
+    title = "Accuracy against labels (figure 1 of the paper)."
+    if any(len(point.runs) > 1 for curve in found.all for point in curve.values()):
+        title += " Bands go from the worst to the best run."
+    return plots.Curves(panels, 2, axes, ticks, most=dict.fromkeys(panels, 100)).figure("figure1", title, 10, 4.3)

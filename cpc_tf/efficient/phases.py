@@ -137,7 +137,7 @@ class Phases:
         """
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
         # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
-        longest, cosine = config.sgd.finetune_steps, not self.inputs.holds_out
+        longest, cosine = config.sgd.finetune_steps, not self.inputs.held_out
         trainee = self._classification(start.classifier, FINE_TUNED, config, longest, cosine)
 
         def ended(records: Sequence[dict[str, float]]) -> bool:

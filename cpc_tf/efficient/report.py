@@ -9,9 +9,22 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.efficient import label_curve
-from cpc_tf.efficient.label_curve import IMAGENET, METRICS, Curves, interpolated, labels_of, method_of
+from cpc_tf.efficient.label_curve import IMAGENET, Curves, interpolated, labels_of, method_of
 from cpc_tf.results import glyphs, paper, plots, predictions, several
-from cpc_tf.results.blocks import TRAINING, Block, Details, Figure, Gain, Part, Row, Spread, Table, percent, spread
+from cpc_tf.results.blocks import (
+    TRAINING,
+    Block,
+    Details,
+    Figure,
+    Gain,
+    Part,
+    Row,
+    Spread,
+    Table,
+    notes,
+    percent,
+    spread,
+)
 from cpc_tf.results.methods import fraction, methods
 from cpc_tf.results.runs import Run, is_number
 
@@ -22,6 +35,12 @@ TRIED = {
 }
 MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
 PAIRS = 8  # classes in the table of confusions
+
+COMPARED = (
+    "Shorter runs and runs of other settings have their own rows. Gain: how many times as many labels the baseline "
+    "needs for the same accuracy, interpolated in their logarithm, or by the paper's coarser rule; only for runs that "
+    "are known to be as long as the preset's."
+)
 
 # Rows of tables over fractions of the labels: group, name, source, values by fraction.
 Lines = list[tuple[str, str, str, Mapping[float, Any]]]
@@ -34,14 +53,15 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     if not runs:
         return apart
     found, name = label_curve.curves(runs), runs[0].dataset_title
-    tables = [table_2(found, name), *table_3(found, name), *search(runs)]
+    blocks = [*label_curve.figure_1(found, name), table_2(found, name), *table_3(found, name), *search(runs)]
+    title = "Few labels" if any(fraction(run) < 1 for run in runs) else "Classifiers trained on all labels"
     training: list[Block] = []
     for index, curve in enumerate(found.all, 1):
-        title, groups = method_of(curve).title, {percent(f): point.runs for f, point in curve.items()}
-        title = f"classifiers with few labels: {title}"
-        training += plots.classifier_curves(f"training-efficient-{index}", title, groups, ordered=True)
+        groups = {percent(f): point.runs for f, point in curve.items()}
+        what = f"classifiers: {method_of(curve).title}"
+        training += plots.classifier_curves(f"training-efficient-{index}", what, groups, ordered=True)
     return [
-        Part(10, "labels", "Few labels", [label_curve.figure_1(found, name), *tables], label_curve.findings(found)),
+        Part(10, "labels", title, blocks, label_curve.findings(found)),
         Part(50, "confusions", "Confusions", confusions(found)),
         Part(72, *TRAINING, training),
         *apart,
@@ -52,7 +72,8 @@ def table_2(found: Curves, dataset: str) -> Table:
     """Returns table 2, our rows above the paper's."""
     labels = {f: labels_of(point) for curve in found.all for f, point in curve.items()}
     lines: Lines = [("", "Number of labels", "aside", labels)]
-    for metric, group in METRICS.items():
+    for metric, title in found.metrics.items():
+        group = f"{title}, %"
         for curve in found.all[::-1]:
             method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
             pixels = f"{method.architecture or 'classifier'} trained on {method.title}"
@@ -67,21 +88,23 @@ def table_2(found: Curves, dataset: str) -> Table:
         lines.append((group, "Gain, interpolated", "paper", {f: interpolated(baseline, f, x) for f, x in best}))
         gains = {f: gain and Gain(gain) for f, gain in zip(paper.FRACTIONS, paper.GAIN[metric])}
         lines.append((group, "Gain, as printed", "paper", gains))
-    note = (
-        "Percent; after ±, half the range of several runs. Shorter runs and runs of other settings have their own "
-        "rows. Gain: how many times as many labels the baseline needs for the same accuracy, interpolated in "
-        "their logarithm, or by the paper's coarser rule; only for runs that are known to be as long as the preset's."
-    )
-    return _over_fractions("table2", "Pixels against CPC features", lines, note, dataset)
+    values = [value for *_, source, at in lines if source == "measured" for value in at.values()]
+    note = " ".join(filter(None, [notes(values), COMPARED if found.ours and found.pixels else ""]))
+    both = f"{method_of(found.ours).title} against pixels" if found.ours and found.pixels else ""
+    return _over_fractions("table2", both or "Accuracy by number of labels", lines, note, dataset)
 
 
 def table_3(found: Curves, dataset: str) -> list[Table]:
-    """Returns table 3 with the phases of our runs, if they state any."""
+    """Returns table 3 with the phases of our runs, if some have two, or can be compared with the paper's."""
+    runs = [run for curve in found.all for point in curve.values() for run in point.runs]
+    if dataset not in IMAGENET and not any(len(run.get("phases", {})) > 1 or run.get("propagation") for run in runs):
+        return []
     printed: Lines = []
     for group, rows in paper.TABLE_3.items():
         values = {name: _spreads(dict(zip(paper.TABLE_3_FRACTIONS, percents))) for name, *percents in rows}
         printed += [(group, name, "paper", at) for name, at in values.items()]
-    ours = _phases(found, "Top-5 accuracy", "top5"), _phases(found, "Top-1 accuracy (the paper prints none)", "top1")
+    titles = {"top5": "Top-5 accuracy, %", "top1": "Top-1 accuracy, % (the paper prints none)"}
+    ours = [_phases(found, title, metric) for metric, title in titles.items()]
     title = "Fixed and fine-tuned"
     note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it."
     lines = [*ours[0], *printed, *ours[1]]
@@ -95,7 +118,8 @@ def _phases(found: Curves, group: str, metric: str) -> Lines:
             if phase == "frozen" and method_of(curve).propagation:
                 continue  # learns from labels alone
             stated = {f: [r.get("phases", {}).get(phase, {}).get(metric) for r in p.runs] for f, p in curve.items()}
-            values = {f: spread(v for v in own if is_number(v) and 0 <= v <= 1) for f, own in stated.items()}
+            of = {f: point.spread("top1").tested for f, point in curve.items()}
+            values = {f: spread((v for v in own if is_number(v) and 0 <= v <= 1), of[f]) for f, own in stated.items()}
             lines += [(group, method_of(curve).title + name, "measured", values)] if any(values.values()) else []
     return lines
 
@@ -121,7 +145,10 @@ def search(runs: Sequence[Run]) -> list[Block]:
         for trial in (trial for trial in tried if trial.get("chosen") is True):
             rate, right = trial.get("learning_rate", trial.get("encoder_rate")), trial.get("held_out_top1")
             same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
-            right = spread([right]) if is_number(right) else None
+            calibration = run.get("calibration")
+            held_out = calibration.get("held_out") if isinstance(calibration, dict) else None
+            held_out = held_out if isinstance(held_out, int) else 0
+            right = spread([right], held_out) if is_number(right) else None
             name = f"{title}, {percent(fraction(run))}, seed {run.get('seed', 0)}"
             rows.append(Row([name, trial.get("phase"), rate, *map(trial.get, TRIED.values()), right, same_phase]))
     note = (

@@ -19,7 +19,7 @@ from cpc_tf.efficient.phases import Evaluated, Phases, fine_tuning, first_phase,
 from cpc_tf.efficient.propagation.config import NONE
 from cpc_tf.efficient.selection import Selection, as_given, select
 from cpc_tf.encoders.card import PIXELS
-from cpc_tf.evaluation import calibration, label_kinds, predictions
+from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
@@ -50,17 +50,18 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
             result = _run(workdir, strategy, data)
         else:
             print(f"{config.workdir}: already finished", flush=True)
-        for phase, found in result["phases"].items():
-            print(f"{phase:12} {label_kinds.of_result(result).described(found)}")
-        print(f"results: {config.workdir}", flush=True)
+        kind = label_kinds.of_result(result)
+        for phase in result["phases"]:
+            print(f"{phase:12} {kind.described(result, phase)}")
+        print(*class_counts.lines(result), *kind.caution(result), f"results: {config.workdir}", sep="\n", flush=True)
     return result
 
 
 def _is_whole(result: dict[str, Any]) -> bool:
     phases = result.get("phases")
     accuracies = phases.values() if isinstance(phases, dict) and phases else [None]
-    wanted = label_kinds.of_result(result).score_names.keys()
-    return all(isinstance(found, dict) and wanted <= found.keys() for found in accuracies)
+    wanted = label_kinds.of_result(result).main
+    return all(isinstance(found, dict) and wanted in found for found in accuracies)
 
 
 class Data(NamedTuple):
@@ -139,7 +140,7 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
         tested, results = _train(selection, phases)
     files, kind = phases.inputs.sources[1].names(), phases.inputs.kind
     choices = kind.choices(tested.logits, tested.labels)
-    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, kind))
+    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, names, kind))
     _draw(phases, workdir)
     held_out = len(labels.held_out) if selection.records else 0
     dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))
@@ -156,6 +157,7 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
             "levels": levels,
             "seed": config.training.seed,
             **tested.scores,
+            "classes": kind.classes(tested.logits, tested.labels, names),
             **({"propagation": propagated} if (propagated := config.propagation.propagation) != NONE else {}),
             **({"several_labels": True} if phases.inputs.sources[0].several_labels else {}),
             "calibration": calibration.measured(*choices, held_out, selection.temperature),

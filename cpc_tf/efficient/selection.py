@@ -52,7 +52,7 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
         except loop.Diverged as error:
             divergence, found = error.with_traceback(None), DIVERGED  # whose frames hold a network
         records.append({"phase": phase, **settings, **found, "chosen": False})
-        _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1])
+        _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1], phases)
     if divergence and all(record.get("diverged") for record in records):
         raise divergence
     chosen = best(records)
@@ -104,7 +104,7 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
                 found = {name: value for name, value in record.items() if name.startswith("held_out_")}
                 found = {**found, "steps": record["step"], "chosen": False}
                 records.append({"phase": FINE_TUNED, "encoder_rate": rate, **found})
-        _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1])
+        _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1], phases)
     chosen = records[best(records)]
     chosen["chosen"] = True
     tuned = replace(config, encoder_rate=chosen["encoder_rate"] or rates[0])
@@ -144,18 +144,15 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
 def best(records: list[dict[str, Any]]) -> int:
     """Returns the index of the highest held-out top-1 or mAP; among equals, of the lowest 'held_out_loss'."""
     ended = [i for i, record in enumerate(records) if not record.get("diverged")]
-    return min(ended, key=lambda i: (-_main(records[i])[1], records[i]["held_out_loss"]))
+    main = f"held_out_{label_kinds.of('held_out_map' in records[ended[0]]).main}"
+    return min(ended, key=lambda i: (-records[i][main], records[i]["held_out_loss"]))
 
 
-def _main(record: dict[str, Any]) -> tuple[str, float]:
-    """Returns the title and the value of the score of a trial that settings are selected by."""
-    kind = label_kinds.of("held_out_map" in record)
-    return kind.score_names[kind.main], record[f"held_out_{kind.main}"]
-
-
-def _report(title: str, record: dict[str, Any]) -> None:
+def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
+    """Prints what a trial scored on the held-out labels, and on how many."""
     if record.get("diverged"):
         print(f"{title}: diverged", flush=True)
     else:
-        name, value = _main(record)
-        print(f"{title}: held-out {name} {100 * value:.1f} %", flush=True)
+        kind = phases.inputs.kind
+        scores = {kind.main: record[f"held_out_{kind.main}"], "tested": phases.inputs.held_out}
+        print(f"{title}: held-out {kind.score_names[kind.main]} {kind.value(kind.main, scores)}", flush=True)

@@ -1,7 +1,6 @@
 """What the registry of tasks knows of `cpc-tf efficient`."""
 
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.label_curve import METRICS
 from cpc_tf.efficient.report import report
 from cpc_tf.efficient.run import efficient
 from cpc_tf.registry import Task
@@ -14,9 +13,14 @@ TASK = Task(
     required={
         "num_train_labels": "a positive integer",
         "label_fraction": "a positive number",
-        **dict.fromkeys(METRICS, "a fraction from 0 to 1"),
+        "top1": "a fraction from 0 to 1",
     },
-    optional={"propagation": "a text", "phases": "records by name", "search": "a list of records"},
+    optional={
+        "top5": "a fraction from 0 to 1",
+        "propagation": "a text",
+        "phases": "records by name",
+        "search": "a list of records",
+    },
     report=report,
     required_of_several={
         "num_train_labels": "a positive integer",

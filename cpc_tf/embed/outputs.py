@@ -22,7 +22,7 @@ from cpc_tf.texts import csv_lines, listed
 
 QUERIES, NEAREST, SIDE = 20, 8, 128  # rows, neighbours and px of a picture on the sheet
 LABEL_COLUMNS = ("file", "label")
-_LETTERS = 20  # of a name on it
+_LETTERS = 18  # of a name on it, as wide as its picture
 
 
 def check(config: EmbedConfig) -> None:
@@ -101,9 +101,9 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
             plots.tile(line[0], image, named(name), frame=theme.named["cpc"])
             tiles = pictures.thumbnails(files.take([index for index, _ in near]), SIDE)
             for axis, tile, (index, cosine) in zip(line[1:], tiles, near):
-                plots.tile(axis, tile, f"{cosine:.2f}  {named(files.names[index])}")
+                plots.tile(axis, tile, f"{cosine:.2f}\n{named(files.names[index])}")
             for axis in line[1 + len(near) :]:
                 axis.set_visible(False)
         canvas.suptitle("Framed: the pictures asked for. Then the nearest, with their cosine similarity.", fontsize=10)
 
-    return plots.png(fill, 1.6 * (1 + NEAREST), 1.75 * len(rows) + 0.4, dpi=100)
+    return plots.png(fill, 1.6 * (1 + NEAREST), 1.9 * len(rows) + 0.4, dpi=100)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.evaluation import scores, several_labels
+from cpc_tf.evaluation import class_counts, counts, scores, several_labels
 from cpc_tf.evaluation.calibration import probabilities
 from cpc_tf.settings import ConfigError
 
@@ -33,17 +33,35 @@ class LabelKind(abc.ABC):
         """Returns logits [M, K] and labels int64 [M] of choices among K, to calibrate: the softmax is a probability."""
 
     @abc.abstractmethod
-    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
-        """Returns (label, prediction, probability) of each picture as predictions.csv has them."""
+    def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
+        """Returns (class, prediction, probability) of each picture as predictions.csv has them."""
+
+    @abc.abstractmethod
+    def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Returns 'classes' of a result.json, see `class_counts`."""
+
+    @abc.abstractmethod
+    def value(self, name: str, scores: Mapping[str, Any]) -> str:
+        """Returns a score as text."""
 
     @property
     def main(self) -> str:
         """The score that settings are selected by."""
         return next(iter(self.score_names))
 
-    def described(self, found: Mapping[str, Any]) -> str:
-        """Returns the scores as text, in percent."""
-        return "  ".join(f"{title} {100 * found[name]:.1f} %" for name, title in self.score_names.items())
+    def titled(self, result: Mapping[str, Any], phase: str = "") -> list[tuple[str, str]]:
+        """Returns (title, value) of the scores of a result.json, or of one of its phases, as people read them."""
+        found = telling(result)
+        found = {"tested": tested(result), **(found["phases"][phase] if phase else found)}
+        return [(title, self.value(name, found)) for name, title in self.score_names.items() if name in found]
+
+    def described(self, result: Mapping[str, Any], phase: str = "") -> str:
+        """Returns the same as one text."""
+        return "  ".join(map(" ".join, self.titled(result, phase)))
+
+    def caution(self, result: Mapping[str, Any]) -> list[str]:
+        """Returns what a test of few pictures tells as a line of text; none of many."""
+        return [f"note: {said}" for said in [counts.caution(tested(result), self.main == "top1")] if said]
 
 
 class OneLabel(LabelKind):
@@ -67,9 +85,17 @@ class OneLabel(LabelKind):
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return logits, labels
 
-    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
+    def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
         shares = probabilities(logits).max(1)
-        return [(f"{of[0]}", f"{of[1]}", f"{of[2]:.4f}") for of in zip(labels, logits.argmax(1), shares)]
+        found = zip(labels, logits.argmax(1), shares)
+        return [(class_names[own], class_names[guess], f"{share:.4f}") for own, guess, share in found]
+
+    def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
+        truth, guesses = (values[:, None] == np.arange(len(class_names)) for values in (labels, logits.argmax(1)))
+        return class_counts.to_json(class_names, truth, guesses)
+
+    def value(self, name: str, scores: Mapping[str, Any]) -> str:
+        return counts.shown(scores[name], scores["tested"])
 
 
 class SeveralLabels(LabelKind):
@@ -88,17 +114,24 @@ class SeveralLabels(LabelKind):
         own = logits.reshape(-1, 1)  # of each pair of picture and class, whose choice is between no and yes
         return np.concatenate([np.zeros_like(own), own], 1), labels.reshape(-1).astype(np.int64)
 
-    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
+    def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
         shares = probabilities(self.choices(logits, labels)[0])[:, 1].reshape(logits.shape)
         found = logits > 0  # a probability above 0.5
+
+        def named(which: np.ndarray) -> str:
+            return ";".join(class_names[number] for number in np.flatnonzero(which))
+
         return [
-            (_joined(np.flatnonzero(own)), _joined(np.flatnonzero(guess)), _joined(f"{p:.4f}" for p in share[guess]))
+            (named(own), named(guess), ";".join(f"{p:.4f}" for p in share[guess]))
             for own, guess, share in zip(labels, found, shares)
         ]
 
+    def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
+        return class_counts.to_json(class_names, labels > 0.5, logits > 0)
 
-def _joined(values):
-    return ";".join(map(str, values))
+    def value(self, name: str, scores: Mapping[str, Any]) -> str:
+        few = 0 < scores["tested"] < counts.MANY and name == self.main
+        return f"{100 * scores[name]:.1f} %" + few * f" ({scores['tested']} pictures)"
 
 
 ONE, SEVERAL = OneLabel(), SeveralLabels()
@@ -112,3 +145,31 @@ def of(several: bool) -> LabelKind:
 def of_result(result: Mapping[str, Any]) -> LabelKind:
     """Returns the kind of labels of a result.json."""
     return of(bool(result.get("several_labels")))
+
+
+def tested(result: Mapping[str, Any]) -> int:
+    """Returns how many pictures a result.json was tested on; 0 if it does not say.
+
+    Earlier versions counted them only where they measured the calibration, of one label a picture.
+    """
+    calibration = {} if result.get("several_labels") else result.get("calibration")
+    known = result.get("tested") or (calibration.get("tested") if isinstance(calibration, dict) else 0)
+    return known if isinstance(known, int) else 0
+
+
+def few(result: Mapping[str, Any]) -> bool:
+    """Returns whether a result.json is of so few pictures that its shares need their counts."""
+    return 0 < tested(result) < counts.MANY
+
+
+def telling(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a result.json without the top-5 of five classes or fewer, which earlier versions wrote: always 1."""
+    classes = result.get("num_classes") or len(result.get("class_names") or ())
+    if not 0 < classes < scores.LEAST_FOR_TOP5:
+        return dict(result)
+    phases = {name: _without_top5(phase) for name, phase in result.get("phases", {}).items()}
+    return {**_without_top5(result), **({"phases": phases} if phases else {})}
+
+
+def _without_top5(scores: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in scores.items() if name != "top5"}

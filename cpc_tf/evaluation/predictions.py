@@ -11,16 +11,23 @@ from cpc_tf.evaluation.label_kinds import LabelKind
 from cpc_tf.texts import csv_lines
 
 
-def to_csv(names: Sequence[str], logits: np.ndarray, labels: np.ndarray, kind: LabelKind = label_kinds.ONE) -> str:
-    """Returns the table: file, label and prediction (indices of classes), probability of the prediction.
+def to_csv(
+    names: Sequence[str],
+    logits: np.ndarray,
+    labels: np.ndarray,
+    class_names: Sequence[str],
+    kind: LabelKind = label_kinds.ONE,
+) -> str:
+    """Returns the table: file, its class, the predicted class, probability of the prediction.
 
-    Several labels a picture are separated by semicolons, `0;3`, and so are their probabilities.
+    Several labels a picture are separated by semicolons, `cat;dog`, and so are their probabilities.
 
     Args:
       names: of the pictures, [N].
       logits: [N, C]; the probability is not calibrated.
       labels: those of `Source`.
+      class_names: of the labels.
       kind: whether pictures have one label or several.
     """
-    rows = ([name, *row] for name, row in zip(names, kind.rows(logits, labels)))
-    return csv_lines([["file", "label", "prediction", "probability"], *rows])
+    rows = ([name, *row] for name, row in zip(names, kind.rows(logits, labels, class_names)))
+    return csv_lines([["file", "class", "prediction", "probability"], *rows])

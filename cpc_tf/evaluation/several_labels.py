@@ -15,6 +15,7 @@ def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
       map_chance: what a random order of the pictures is expected to have.
       classes_left_out: number of classes without positives, of which there is no average precision.
       micro_f1: F1 of all pairs of picture and class together, at a probability of 0.5.
+      tested: number of pictures.
       loss: mean sigmoid cross-entropy over pictures and classes.
     """
     logits, relevant = logits.astype(np.float64), labels > 0.5
@@ -30,6 +31,7 @@ def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         "map_chance": float(relevant[:, counted].mean()) if precisions else 0.0,
         "classes_left_out": relevant.shape[1] - len(counted),
         "micro_f1": float(2 * right / max(2 * right + wrong, 1)),
+        "tested": len(labels),
         "loss": float(losses.mean()),
     }
 

@@ -17,6 +17,7 @@ from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, Identity
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.patches import patch_grid
+from cpc_tf.evaluation import class_counts, label_kinds
 from cpc_tf.export import readme
 from cpc_tf.export.classifier_module import Classifying, HubClassifier, save
 from cpc_tf.export.encoder import classifier_of, original_maps, restore_maps
@@ -30,7 +31,12 @@ from cpc_tf.linear.run import augment_of, geometry_of
 from cpc_tf.settings import ConfigError, flatten, replace
 from cpc_tf.training.workdir import read_config
 
-FIGURES = {"top1": "top-1", "top5": "top-5", "map": "mean average precision"}
+# Of a result.json, what the card repeats for programs.
+FIGURES = {
+    *("top1", "top1_low", "top1_high", "top5", "right", "tested", "class_mean", "largest_class"),
+    *("map", "map_chance", "micro_f1"),
+}
+CLASSES = 40  # in the card's table at most
 
 
 def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> Export:
@@ -154,7 +160,7 @@ def _export(
     """Returns the classifier as a module with its card; `head` says what was trained, `tested` is the step tested."""
     geometry: Geometry = model.geometry
     is_grid = isinstance(geometry, GeometryConfig)
-    figures = {name: result[name] for name in ("top1", "top5", "map") if name in result}
+    figures = {name: value for name, value in label_kinds.telling(result).items() if name in FIGURES}
     card = {
         "kind": "classifier",
         "class_names": list(model.class_names),
@@ -171,6 +177,7 @@ def _export(
         "run": os.path.basename(workdir.rstrip("/")),
         "step": step,
         "figures": figures,
+        "classes": result.get("classes"),
         "versions": readme.versions(),
     }
     return Export(
@@ -192,7 +199,6 @@ def _readme(
     card: dict[str, Any], result: dict[str, Any], run: LinearConfig | EfficientConfig, head: str, tested: int
 ) -> str:
     test_split = run.probe.test_split if isinstance(run, LinearConfig) else run.labels.test_split
-    figures = [(text, f"{100 * card['figures'][key]:.1f} %") for key, text in FIGURES.items() if key in card["figures"]]
     labels = f"{result['num_train_labels']} labels ({100 * result['label_fraction']:.3g} %)"
     rows = [
         ("images", f"`{card['dataset']}`, split `{run.data.split}`, {labels}"),
@@ -208,9 +214,30 @@ def _readme(
         "kind_of_probabilities": sums,
         "calibration": _calibration(card["calibration"], test_split),
         "training": readme.table(rows),
-        "figures": readme.table(figures, readme.measured_at(f"on split `{test_split}`", tested, card["step"])),
+        "figures": _figures(result, readme.measured_at(f"on split `{test_split}`", tested, card["step"])),
     }
     return readme.render("classifier", **{**card, **texts})
+
+
+def _figures(result: dict[str, Any], head: str) -> str:
+    """The table of the scores, what they are worth, and a table of the classes."""
+    kind = label_kinds.of_result(result)
+    beside = {"class_mean": "mean of the classes", "largest_class": "always naming the largest class"}
+    rows = [(title, f"{100 * result[name]:.1f} %") for name, title in beside.items() if name in result]
+    blocks = [readme.table([*kind.titled(result), *rows], head), *kind.caution(result), *_classes(result)]
+    return "\n\n".join(blocks)
+
+
+def _classes(result: dict[str, Any]) -> list[str]:
+    """The table of the classes, those that are found least first; none of an earlier version's result."""
+    found = [own for own in class_counts.of_result(result) if own.tested or own.predicted]
+    lines = ["| class | test pictures | found | predicted | recall | precision |", "|---|---|---|---|---|---|"]
+    for own in found[:CLASSES]:
+        shares = ("-" if share is None else f"{100 * share:.0f} %" for share in (own.recall, own.precision))
+        name = own.name.replace("|", "\\|")
+        lines.append(f"| `{name}` | {own.tested} | {own.right} | {own.predicted} | {' | '.join(shares)} |")
+    table = ["\n".join(lines)] if found else []
+    return [f"The {CLASSES} classes that are found least, of {len(found)}:", *table] if len(found) > CLASSES else table
 
 
 def _encoder(identity: dict[str, Any]) -> str:

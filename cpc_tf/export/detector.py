@@ -12,6 +12,7 @@ from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.views import canvas
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
 from cpc_tf.encoders.card import module_name
 from cpc_tf.export import readme
@@ -144,6 +145,8 @@ def _figures(result: dict[str, Any], step: int) -> str:
     if "map11" not in result:
         return readme.NO_FIGURES
     where = f"on split `{result['test_split']}` at an overlap of {result['iou']:g}"
+    about = tested_on(result)
+    where += f", {about}" if about else ""
     rows = [
         (f"over {points} points", f"{100 * result[name]:.1f} %") for name, points in (("map11", 11), ("map_all", "all"))
     ]

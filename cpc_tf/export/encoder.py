@@ -119,7 +119,6 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         )
         seen = f"It saw whole images, {size}: the grid is a single patch."
     head = classifier_of(chosen)
-    titles = label_kinds.of_result(result).score_names
     where = f"on split `{chosen.labels.test_split}`, {result['num_classes']} classes"
     trained = "fine-tuned" if before else "trained"
     return _export(
@@ -141,7 +140,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
             readme.run_row(training, chosen.training.batch_size),
         ],
         figures=readme.table(
-            [(text, f"{100 * found[key]:.1f} %") for key, text in titles.items()],
+            label_kinds.of_result(result).titled(result, phase),
             readme.measured_at(where, found["steps"], step),
         ),
     )

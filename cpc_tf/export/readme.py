@@ -8,6 +8,7 @@ from importlib import metadata
 from string import Template
 from typing import Any
 
+from cpc_tf.data.sources.names import of_folder
 from cpc_tf.encoders.card import EncoderCard, Training
 from cpc_tf.settings import flatten
 
@@ -95,6 +96,6 @@ def software(versions: dict[str, str]) -> str:
 
 
 def dataset_name(dataset: str) -> str:
-    """A --dataset without the folders of this machine: 'folder:birds' for 'folder:/home/me/birds'."""
-    kind, colon, path = dataset.rpartition(":")
-    return f"{kind}:{os.path.basename(path.rstrip('/'))}" if colon else dataset
+    """A --dataset without the folders of this machine: 'folder:birds' for 'folder:/home/me/birds/train'."""
+    kind, colon, path = dataset.partition(":")
+    return f"{kind}:{of_folder(path)}" if colon else dataset

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.results import paper, presets, several
-from cpc_tf.results.blocks import FEATURES, TRAINING, Finding, Part, Row, Table, paper_rows, spread
+from cpc_tf.results.blocks import FEATURES, TRAINING, Finding, Part, Row, Table, notes, paper_rows, spread
 from cpc_tf.results.methods import Method, identity, methods
 from cpc_tf.results.plots import classifier_curves, pictures
 from cpc_tf.results.runs import Run
@@ -43,8 +43,10 @@ def _findings(found: Sequence[Method]) -> list[Finding]:
     best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
     run = ours[0].runs[0]
     preset = presets.own_preset(run["dataset"], "linear")
-    short = presets.shorter(LinearConfig, preset, run.get("steps", 0), run.get("num_train_labels", 0))
-    return [Finding("linear classifier, top-1", values, presets.remark([short], best))]
+    steps = run.get("steps", 0)
+    short = presets.shorter(LinearConfig, preset, steps, run.get("num_train_labels", 0))
+    length = "" if preset or not steps else f"{steps:,} steps"  # of pictures without a preset nothing else tells
+    return [Finding("linear classifier, top-1", values, presets.remark([short], best, length))]
 
 
 def _table_1(found: Sequence[Method]) -> list[Table]:
@@ -54,9 +56,10 @@ def _table_1(found: Sequence[Method]) -> list[Table]:
         parameters = identity(method.runs[0]).parameters
         title = f"{method.title} - {method.architecture}" if parameters and method.architecture else method.title
         rows.append(Row([title, parameters and parameters / 1e6, *map(method.spread, METRICS)], group=group))
-    classes = first["num_classes"]
-    rows.append(Row(["chance", None, *(spread([min(k, classes) / classes]) for k in (1, 5))], "aside", group))
+    note = f"A linear classifier on the frozen encoder. {notes(value for row in rows for value in row.values)}".rstrip()
+    chances = zip(METRICS, (1, 5))
+    known = [spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances]
+    rows.append(Row(["chance", None, *known], "aside", group))
     rows += paper_rows(paper.TABLE_1, " (paper, ImageNet)")
-    note = "Percent; a linear classifier on the frozen encoder. After ±, half the range of several runs."
-    columns = ["Method", "Params (M)", "Top-1", "Top-5"]
+    columns = ["Method", "Params (M)", "Top-1, %", "Top-5, %"]
     return [Table("table1", "Linear classification", columns, rows, note, "table 1 of the paper (ImageNet)")]

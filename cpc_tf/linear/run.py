@@ -21,7 +21,7 @@ from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import PIXELS, EncoderCard, Identity
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import COPY, EncoderName
-from cpc_tf.evaluation import calibration, label_kinds, predictions
+from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
 from cpc_tf.evaluation.features import encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas, own_images
 from cpc_tf.files import read_text, write_file
@@ -109,7 +109,7 @@ def _splits(data: catalog.Pair) -> dict[str, Source]:
 
 
 def _is_whole(result: dict[str, Any]) -> bool:
-    return {*label_kinds.of_result(result).score_names, "num_classes"} <= result.keys()
+    return {label_kinds.of_result(result).main, "num_classes"} <= result.keys()
 
 
 def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
@@ -190,7 +190,7 @@ def _trained(
         tested = trainee.test(shown)
     scores = trainee.kind.score(*tested)
     loop.refuse_divergence(scores, config)
-    workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, trainee.kind))
+    workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, source.class_names, trainee.kind))
     return workdir.finish(
         {
             "encoder": config.probe.encoder,
@@ -203,6 +203,7 @@ def _trained(
             "levels": source.levels,
             "seed": training.seed,
             **scores,
+            "classes": trainee.kind.classes(*tested, source.class_names),
             **({"several_labels": True} if source.several_labels else {}),
             # Nothing is held out: all labels were learned from.
             "calibration": calibration.measured(*trainee.kind.choices(*tested)),
@@ -266,12 +267,15 @@ def card_of(config: LinearConfig) -> EncoderCard:
 
 
 def table(results: dict[str, dict]) -> str:
-    """Returns the scores as lines of text, chance at the end."""
+    """Returns the scores as lines of text, chance at the end; below, what they do not tell of the first result."""
     first = next(iter(results.values()))
-    names = label_kinds.of_result(first).score_names
+    kind, classes = label_kinds.of_result(first), first["num_classes"]
+    names = {name: title for name, title in kind.score_names.items() if name in label_kinds.telling(first)}
     rows = {title: [result[name] for name in names] for title, result in results.items()}
-    rows["chance"] = [first["map_chance"]] if "map" in names else [min(k / first["num_classes"], 1) for k in (1, 5)]
+    chances = {"map": first.get("map_chance"), "top1": 1 / classes, "top5": 5 / classes}
+    rows["chance"] = [chances[name] for name in names if name in chances]
     widths = [max(8, len(title) + 2) for title in names.values()]
     lines = [f"{'linear classifier on':24}" + "".join(f"{n:>{w}}" for n, w in zip(names.values(), widths))]
     lines += [f"{t:24}" + "".join(f"{100 * v:{w - 1}.1f}%" for v, w in zip(row, widths)) for t, row in rows.items()]
-    return "\n".join(lines)
+    told = [f"{title}: {kind.described(result)}" for title, result in results.items() if label_kinds.few(result)]
+    return "\n".join([*lines, *told, *class_counts.lines(first), *kind.caution(first)])

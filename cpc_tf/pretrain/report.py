@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
@@ -12,21 +13,22 @@ from cpc_tf.results import plots
 from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Part, Row, Table, folded
 from cpc_tf.results.methods import architecture, identity
 from cpc_tf.results.plots import line, pictures
-from cpc_tf.results.runs import Run
+from cpc_tf.results.runs import Run, is_number
 from cpc_tf.settings import ConfigError
 
 # What a pre-training may record -> title of the column and of the curve.
 RECORDED = {
     "loss": "training loss, nats",
     "bound": "training bound, nats",
-    "accuracy": "training accuracy, own task",
-    "knn": "kNN accuracy, probe images",
+    "accuracy": "training accuracy, own task, %",
+    "knn": "kNN accuracy, probe images, %",
     "gradient_norm": "training gradient norm",
     "feature_std": "feature_std, training",
     "effective_rank": "effective rank, training",
     "images_per_second": "images/s",
 }
-CONTRASTIVE = "contrastive accuracy, training"  # of finding a patch or a view among others
+SHARES = ("accuracy", "knn")  # of these, recorded as fractions
+CONTRASTIVE = "contrastive accuracy, training, %"  # of finding a patch or a view among others
 PATCHES = "Augmented patches as the encoder of {} saw them, and each primitive alone."
 PATCHES_ALT = "An image, its patch grid, several augmented draws of it, and each augmentation at the ends of its range."
 NOTE = (
@@ -41,7 +43,8 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     named = {_name(run): run for run in sorted(runs, key=_name)}
     patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
     known = {name: run for name, run in named.items() if run.metrics()}
-    curves = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(known.items(), 1)]
+    drawn = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(known.items(), 1)]
+    curves = [figure for figures in drawn for figure in figures]
     training = [*([_table(named)] if named else []), *folded(curves, "curves of pre-training")]
     return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
 
@@ -61,14 +64,14 @@ def _table(named: dict[str, Run]) -> Table:
     for name, run in named.items():
         records, minutes = run.metrics(), run.get("wall_seconds", 0) / 60 or None
         health = "collapsed" if _collapse(records) else "no warning" if records else None
-        values = map(run.get, ("seed", "step", *RECORDED))
+        values = map(_in_percent(run).get, ("seed", "step", *RECORDED))
         rows.append(Row([name, architecture(run["encoder"]), *values, minutes, health]))
     columns = ["Run", "Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
     return Table("pretraining", "Pre-training runs", columns, rows, NOTE)
 
 
-def _figure(name: str, run: Run, file: str) -> Figure:
-    """Returns the curves of a run with the healthy ranges, as far as its flags tell them."""
+def _figure(name: str, run: Run, file: str) -> list[Figure]:
+    """Returns the curves of a run with the healthy ranges, as far as its flags tell them; none of a single record."""
     objective = identity(run).trained_by
     titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
     records = [_measured(record) for record in run.metrics()]
@@ -81,10 +84,16 @@ def _figure(name: str, run: Run, file: str) -> Figure:
     found = _collapse(records)
     warning = f" Collapsed at step {found.step:,}: {found}." if found else ""
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
-    healthy_from = {titles[key]: least for key, least in ranges.items()}
-    return plots.Curves(shown, 3, levels=levels, healthy=healthy_from).figure(file, caption, 10, 2.4)
+    healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
+    most = {titles[key]: 100.0 for key in SHARES}
+    return plots.Curves(shown, 3, levels=levels, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
 
 
 def _measured(record: dict[str, float]) -> dict[str, float]:
-    """Returns a record without a speed of 0, which stands for "not measured": the first of a session."""
-    return {key: value for key, value in record.items() if value or key != "images_per_second"}
+    """Returns a record in percent, without a speed of 0, which stands for "not measured": the first of a session."""
+    return {key: value for key, value in _in_percent(record).items() if value or key != "images_per_second"}
+
+
+def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a record whose fractions are percent."""
+    return {**record, **{key: round(100 * record[key], 4) for key in SHARES if is_number(record.get(key))}}

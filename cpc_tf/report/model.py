@@ -8,14 +8,16 @@ from collections.abc import Sequence
 
 from cpc_tf.encoders.card import PIXELS, UNTRAINED
 from cpc_tf.encoders.loaded import NEW
+from cpc_tf.evaluation import class_counts, counts, label_kinds
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions
-from cpc_tf.results.blocks import MODEL, Block, Commands, Part, Row, Table
+from cpc_tf.results.blocks import MODEL, Block, Commands, Details, Part, Row, Table
 from cpc_tf.results.methods import architecture, identity, methods
 from cpc_tf.results.runs import Run
 
-# Figure of a result -> what it is a part of.
+# Figures that a result may be judged by, the first that it has -> what they are.
 FIGURES = {"top1": "of test images right", "map": "mean average precision", "map11": "mean average precision"}
+UNFOLDED = 20  # classes of a table that is not folded
 PICTURES, LABELLED = "my_pictures", "my_labelled_pictures"  # stand for the user's own folders
 
 
@@ -30,7 +32,8 @@ def model(runs: Sequence[Run]) -> list[Part]:
     best = max(pretrained, key=lambda run: run[_figure(run)])
     others = [run for run in pretrained if run["encoder"] == best["encoder"] and run is not best]
     maps = [figure for run in [best, *others] for figure in embedding_map.figure(run)]
-    blocks: list[Block] = [_table(best), Commands("What to do next", _commands(best)), *predictions.figure(best)]
+    blocks: list[Block] = [_table(best), *_classes(best), Commands("What to do next", _commands(best))]
+    blocks += predictions.figure(best)
     return [Part(0, *MODEL, [*blocks, *maps[:1]])]
 
 
@@ -40,19 +43,55 @@ def _figure(run: Run) -> str:
 
 
 def _table(run: Run) -> Table:
-    figure, labels, classes = _figure(run), run.get("num_train_labels"), run.get("num_classes")
-    kind = {"detect": "detector", "linear": "linear classifier"}.get(run["kind"], "classifier")
-    value = f"{100 * run[figure]:.1f} % {FIGURES[figure]}"
-    value += f" (chance: {100 / classes:.1f} %)" if figure == "top1" and classes else ""
+    labels, kind = (
+        run.get("num_train_labels"),
+        {"detect": "detector", "linear": "linear classifier"}.get(run["kind"], "classifier"),
+    )
     rows = [
         *_encoder(run),
         ("Its module", run["encoder"]),
         ("On top of it", f"{kind}{f', {labels:,} labels' if labels else ''}"),
-        ("How good", value),
+        *_quality(run),
         ("Its run", _directory(run)),
     ]
     rows = [row for row in rows if row != ("Its module", PIXELS)]
     return Table("model", "The best model", ["What", "Value"], [Row(row) for row in rows])
+
+
+def _quality(run: Run) -> list[tuple[str, str]]:
+    """Returns how good a model is, and how far that can be trusted."""
+    figure, tested = _figure(run), label_kinds.tested(run)
+    rows = []
+    if figure == "top1":
+        few = label_kinds.few(run)
+        value = counts.shown(run[figure], tested) if few else f"{100 * run[figure]:.1f} % {FIGURES[figure]}"
+        beside = [f"chance: {100 / run['num_classes']:.1f} %"] if run.get("num_classes") else []
+        beside += [f"always the largest class: {100 * run['largest_class']:.1f} %"] if "largest_class" in run else []
+        rows += [("How good", value), ("For comparison", ", ".join(beside))]
+        rows += [("Mean of the classes", f"{100 * run['class_mean']:.1f} %")] if "class_mean" in run else []
+    else:
+        images, objects = tested or run.get("test_images"), run.get("test_boxes")
+        about = [f"{count:,} {what}" for count, what in ((images, "test pictures"), (objects, "objects")) if count]
+        value = f"{100 * run[figure]:.1f} % {FIGURES[figure]}"
+        rows.append(("How good", f"{value} ({', '.join(about)})" if about else value))
+    caution = counts.caution(tested or run.get("test_images", 0), figure == "top1")
+    return [row for row in [*rows, ("What that tells", caution)] if row[1]]
+
+
+def _classes(run: Run) -> list[Block]:
+    """Returns a table of the classes, those that were found least first."""
+    found = [own for own in class_counts.of_result(run) if own.tested or own.predicted]
+    rows = [
+        Row([own.name, own.tested, own.right, own.predicted, *(x if x is None else 100 * x for x in shares)])
+        for own in found
+        for shares in [(own.recall, own.precision)]
+    ]
+    columns = ["Class", "Test images", "Found", "Predicted", "Recall, %", "Precision, %"]
+    title = "The classes, those that are found least first"
+    table = Table(
+        "classes", title, columns, rows, "Recall: found, of its images. Precision: found, of its predictions."
+    )
+    return ([Details(title, [table])] if len(rows) > UNFOLDED else [table]) if rows else []
 
 
 def _encoder(run: Run) -> list[tuple[str, str]]:

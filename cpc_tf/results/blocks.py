@@ -6,21 +6,30 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
+from cpc_tf.evaluation import counts
 from cpc_tf.texts import csv_lines
 
 _FORMULA, _SIGNED = re.compile(r"\s*[=@+-]"), re.compile(r"[+-][\d.]+ ?%?")
 
 
 class Spread(NamedTuple):
-    """Fractions (0 to 1) that several seeds gave."""
+    """Fractions (0 to 1) that several seeds gave; `tested`: of how many pictures they are shares, if that is known."""
 
     mean: float
     low: float
     high: float
     runs: int
+    tested: int = 0
+
+    @property
+    def interval(self) -> str:
+        """The 95 % interval of a share of few pictures, '43 to 82'; else ''."""
+        return counts.ends(self.mean, self.tested) if 0 < self.tested < counts.MANY else ""
 
     def __str__(self) -> str:
-        return f"{100 * self.mean:.1f}"
+        if not self.interval:
+            return f"{100 * self.mean:.1f}"
+        return f"{counts.percent(self.mean, self.tested)} ({self.interval})"
 
 
 class Gain(NamedTuple):
@@ -69,14 +78,12 @@ class Table(NamedTuple):
 
     @property
     def data(self) -> list[dict[str, Any]]:
-        """One record for each row, unrounded; each field of a spread or a gain is a column."""
+        """One record for each row, unrounded; each field of a spread or a gain is a column. Spreads are in percent."""
         records = []
         for values, source, group in self.rows:
             records.append({"source": source, "group": group})
             for column, value in zip(self.columns, values):
-                first, *more = value._asdict().items() if isinstance(value, (Spread, Gain)) else [("", value)]
-                records[-1][column] = round(first[1], 6) if more else value
-                records[-1] |= {f"{column} {name}": field for name, field in more}
+                records[-1] |= {_column(column, name): field for name, field in _fields(value).items()}
         return records
 
 
@@ -131,21 +138,49 @@ FEATURES = ("features", "What the encoder saw, and what it finds similar")
 TRAINING = ("training", "Training")
 
 
-def spread(values: Iterable[float]) -> Spread | None:
-    """Returns the spread of some values; None if there are none."""
+def _fields(value: Any) -> dict[str, Any]:
+    """Returns a cell as columns of a CSV file: {'': its value, name: further fields}."""
+    if isinstance(value, Spread):
+        mean, low, high = (round(100 * x, 4) for x in value[:3])
+        of = {"tested": value.tested} if value.tested else {}
+        return {"": mean, "low": low, "high": high, "runs": value.runs, **of}
+    return {"": round(value.factor, 6), "bound": value.bound} if isinstance(value, Gain) else {"": value}
+
+
+def _column(title: str, field: str) -> str:
+    """Returns the heading of a field of a cell: 'Top-1, %', 'Top-1 low, %', and 'Top-1 runs', which is no percent."""
+    if not field:
+        return title
+    return f"{title.removesuffix(', %')} {field}" + title.endswith(", %") * (field in ("low", "high")) * ", %"
+
+
+def spread(values: Iterable[float], tested: int = 0) -> Spread | None:
+    """Returns the spread of some values, shares of so many pictures if that is known; None if there are none."""
     values = list(values)
-    return Spread(sum(values) / len(values), min(values), max(values), len(values)) if values else None
+    return Spread(sum(values) / len(values), min(values), max(values), len(values), tested) if values else None
 
 
 def text(value: Any) -> str:
     """Returns a value as a table shows it: spreads in percent, counts with separators, floats with three digits."""
     if isinstance(value, Spread):
-        return f"{value} ±{50 * (value.high - value.low):.1f}" if value.runs > 1 else str(value)
+        mean, *interval = str(value).split(" ", 1)
+        seeds = f"±{50 * (value.high - value.low):.1f}" if value.runs > 1 else ""
+        return " ".join(filter(None, [mean, seeds, *interval]))
     if isinstance(value, Gain):
         return f"{value}\N{MULTIPLICATION SIGN}"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     return "\N{EN DASH}" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def notes(values: Iterable[Any]) -> str:
+    """Returns what a table says of its spreads: of several runs, and of few pictures, if there are such."""
+    spreads = [value for value in values if isinstance(value, Spread)]
+    said = [
+        "After ±, half the range of several runs." if any(value.runs > 1 for value in spreads) else "",
+        "In brackets, the 95 % interval of so few test pictures." if any(value.interval for value in spreads) else "",
+    ]
+    return " ".join(filter(None, said))
 
 
 def percent(fraction: float) -> str:

@@ -78,7 +78,7 @@ def draw_at(
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         *dots, tiles = canvas.subplots(1, 2 if entries else 1, squeeze=False)[0]
         for axis in dots:
-            axis.scatter(*where.T, s=14, c=colors, linewidths=0)
+            axis.scatter(*where.T, s=14, c=colors, linewidths=0, clip_on=False)
             axis.set(
                 xlim=(low[0], high[0] + 1e-9), ylim=(low[1], high[1] + 1e-9), xlabel="the same map: a dot a picture"
             )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cpc_tf.encoders.card import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity
+from cpc_tf.evaluation import label_kinds
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.results.blocks import Spread, spread
 from cpc_tf.results.runs import Run, is_number
@@ -18,6 +19,7 @@ ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 # Label propagation beside any of these, by the name in --propagation.
 PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "uda": "unsup. data aug."}
 SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
+SHARES = ("top1", "top5")  # metrics that are a part of the test's pictures
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
 LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
 # Flags that change no result, that `Identity` stands for, or that runs of one method may differ in.
@@ -54,8 +56,11 @@ class Method(NamedTuple):
         return self.trained_by not in (LABELS, UNTRAINED, PIXELS)
 
     def spread(self, metric: str) -> Spread | None:
-        """Returns the spread of a metric over the runs that have it."""
-        return spread(run[metric] for run in self.runs if metric in run)
+        """Returns the spread of a metric over the runs that have it; of a share of pictures, of how many it is one."""
+        known = [run for run in self.runs if metric in run]
+        # The seeds are of the same pictures, as a rule: several of them do not make more.
+        tested = min(map(label_kinds.tested, known), default=0) if metric in SHARES else 0
+        return spread((run[metric] for run in known), tested)
 
 
 def identity(run: Run) -> Identity:

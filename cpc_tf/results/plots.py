@@ -85,14 +85,16 @@ class Line(NamedTuple):
         marker = MARKERS.get(self.color, "o") if band else "." if len(x) <= 12 else ""
         if band:
             axis.fill_between(x, *band, color=color, alpha=0.18, linewidth=0)
-        return axis.plot(x, y, self.style, color=color, marker=marker, markersize=5, linewidth=1.6)[0]
+        # The marker of a value at the end of the axis, such as 100 %, is drawn whole.
+        return axis.plot(x, y, self.style, color=color, marker=marker, markersize=5, linewidth=1.6, clip_on=False)[0]
 
 
 class Curves(NamedTuple):
     """Panels (title -> curves) in some columns, with one legend above them.
 
     `axes`: settings of all axes; `ticks`: value -> text; `levels`: title -> value below which there is a warning;
-    `healthy`: title -> the least value of the healthy range, which is shaded.
+    `healthy`: title -> the least value of the healthy range, which is shaded; `most`: title -> the largest possible
+    value, where an axis ends at the latest.
     """
 
     panels: Mapping[str, Sequence[Line]]
@@ -101,6 +103,7 @@ class Curves(NamedTuple):
     ticks: Mapping[float, str] = {}
     levels: Mapping[str, float] = {}
     healthy: Mapping[str, float] = {}
+    most: Mapping[str, float] = {}
 
     def draw(self, canvas: Canvas, theme: Theme) -> None:
         """Draws all panels."""
@@ -117,11 +120,20 @@ class Curves(NamedTuple):
                 axis.set_ylim(0, None)
             if title in self.healthy:
                 shade_healthy(axis, self.healthy[title], theme)
+            if axis.get_ylim()[1] > self.most.get(title, math.inf):
+                axis.set_ylim(top=self.most[title])
         if len(entries) > 1:
             canvas.legend(entries.values(), entries, loc="outside upper left", ncols=4, fontsize=9)
 
-    def figure(self, name: str, title: str, width: float, row_height: float) -> Figure:
-        """Returns a figure for the page; its description says where the curves end."""
+    def figure(self, name: str, title: str, width: float, row_height: float) -> list[Figure]:
+        """Returns a figure for the page, whose description says where the curves end.
+
+        A panel is left out if none of its curves has two points; without any panel there is no figure.
+        """
+        shown = {panel: own for panel, own in self.panels.items() if any(len(line.points) > 1 for line in own)}
+        return [self._replace(panels=shown)._figure(name, title, width, row_height)] if shown else []
+
+    def _figure(self, name: str, title: str, width: float, row_height: float) -> Figure:
         lines = [(panel, line) for panel, own in self.panels.items() for line in own]
         points = [(panel, line.label, x, y) for panel, line in lines for x, y, *_ in line.points]
         columns = ("panel", "curve", self.axes.get("xlabel", "x"), "value")
@@ -168,9 +180,9 @@ def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = Non
     axis.spines[:].set(visible=frame is not None, color=frame or "black", linewidth=3)
 
 
-def shortened(names: Iterable[str]) -> list[str]:
-    """Returns names of at most 16 letters."""
-    return [name if len(name) <= 16 else f"{name[:15]}…" for name in names]
+def shortened(names: Iterable[str], letters: int = 16) -> list[str]:
+    """Returns names of at most so many letters."""
+    return [name if len(name) <= letters else f"{name[: letters - 1]}…" for name in names]
 
 
 def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:
@@ -212,10 +224,10 @@ def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]]
         for phase, records in [(phase, run.metrics(phase)) for run in own for phase in ("", *run.get("phases", {}))]:
             for key in ("loss", "accuracy") if records else ():
                 panels.setdefault(f"{phase} training {key}".strip(), []).append(line(group, records, key, color))
-    if not panels:
-        return []
-    curves, title = Curves(panels, 2), f"Training curves of {title}"
-    return [Details(title, [curves.figure(name, f"{title}.", 9, 2.6)])]
+    title = f"Training curves of {title}"
+    accuracies = {panel: 1.0 for panel in panels if panel.endswith("accuracy")}
+    drawn = Curves(panels, 2, most=accuracies).figure(name, f"{title}.", 9, 2.6)
+    return [Details(title, drawn)] if drawn else []
 
 
 def line(label: str, records: Sequence[dict], key: str, color: str | int | float) -> Line:

@@ -14,6 +14,7 @@ from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.sources.subset import restricted
+from cpc_tf.evaluation import counts
 from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results.blocks import Figure
@@ -44,10 +45,17 @@ class Predictions(NamedTuple):
 
 
 def read(run: Run) -> Predictions | None:
-    """Returns the predictions of a run; None if it has none that can be read, as one with several labels an image."""
+    """Returns the predictions of a run; None if it has none that can be read, as one with several labels an image.
+
+    A file of an earlier version has the indices of classes, its column `label` in place of `class`.
+    """
+    numbers = {name: number for number, name in enumerate(run.get("class_names", []))}
     try:
         rows = list(csv.DictReader(run.lines(FILE)))
-        pairs = np.array([(int(row["label"]), int(row["prediction"])) for row in rows], np.int64).reshape(-1, 2)
+        named = bool(rows) and "class" in rows[0]
+        column, number_of = ("class", numbers.__getitem__) if named else ("label", int)
+        pairs = [(number_of(row[column]), number_of(row["prediction"])) for row in rows]
+        pairs = np.array(pairs, np.int64).reshape(-1, 2)
         known = [float(row["probability"]) for row in rows if "probability" in row]
     except (KeyError, ValueError, TypeError, OverflowError, csv.Error):
         return None
@@ -108,7 +116,7 @@ def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageCo
       source: the test split that the predictions are of.
       geometry: how the test cuts its images.
     """
-    found = read(Run({"several_labels": source.several_labels}, "", workdir))
+    found = read(Run({"several_labels": source.several_labels, "class_names": source.class_names}, "", workdir))
     if found is not None and found.probabilities is not None:
         with plots.optional(os.path.join(workdir, SHEET)) as path:
             write_file(path, draw(found, images_of(source, geometry), source.class_names))
@@ -132,7 +140,7 @@ def figure(run: Run) -> list[Figure]:
         return []
     rows = sample(found) if found and found.probabilities is not None else {}
     data = [{"row": title, **found.record(index)} for title, indices in rows.items() for index in indices]
-    right = "" if not found else f" {100 * np.mean(found.labels == found.guesses):.1f} % of all are right."
+    right = found and counts.shown(np.mean(found.labels == found.guesses), len(found.labels))
     title = f"Test images ({run.place}) with the predicted class and its probability. Green frame: right; red: wrong."
-    alt = f"Test images in rows: {'; '.join(rows) or 'right and wrong'}.{right}"
+    alt = f"Test images in rows: {'; '.join(rows) or 'right and wrong'}.{f' Of all: {right}.' if right else ''}"
     return [Figure("predictions", title, png, alt, data)]

@@ -12,7 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.data.sources import names
 from cpc_tf.encoders.card import Identity
+from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.class_counts import ClassCount
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
@@ -34,6 +37,14 @@ def _all(kind: type, values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(x, kind) for x in values)
 
 
+def _is_counts(value: Any) -> bool:
+    fields = {*ClassCount._fields[1:]}
+    sound = isinstance(value, dict) and _all(dict, [*value.values()])
+    return sound and all(
+        own.keys() == fields and all(type(x) is int and x >= 0 for x in own.values()) for own in value.values()
+    )
+
+
 # The kinds of values that the tasks' required and optional fields name.
 CHECKS = {
     "a text": lambda value: isinstance(value, str),
@@ -45,20 +56,23 @@ CHECKS = {
     "a list of records": lambda value: _all(dict, value),
     "records by name": lambda value: isinstance(value, dict) and _all(dict, list(value.values())),
     "an identity": _is_identity,
+    "counts by class": _is_counts,
 }
 REQUIRED = ("dataset", "encoder", "identity")
 # Fields of any task's records; a TASK lists those of its own.
 FIELDS = {
     **dict.fromkeys(("dataset", "encoder", "backbone", "run"), "a text"),
     **dict.fromkeys(("steps", "wall_seconds", "seed"), "a number"),
-    **dict.fromkeys(("num_classes", "num_train_labels"), "a positive integer"),
+    **dict.fromkeys(("num_classes", "num_train_labels", "tested"), "a positive integer"),
+    "classes": "counts by class",
+    **dict.fromkeys(("class_mean", "largest_class"), "a fraction from 0 to 1"),
     **{"label_fraction": "a positive number", "class_names": "a list of texts", "identity": "an identity"},
     "settings": "a list of texts",
 }
 
 
 class Run(collections.UserDict):
-    """The record of a result.json.
+    """The record of a result.json, without a top-5 that tells nothing, of an earlier version.
 
     Attributes:
       place: where it was found below the searched directory.
@@ -70,7 +84,7 @@ class Run(collections.UserDict):
     unclear = False
 
     def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
-        super().__init__(record)
+        super().__init__(label_kinds.telling(record))
         self.place, self.directory = place, directory
         self.dataset_title = dataset_name(str(self.get("dataset", "")))
 
@@ -98,10 +112,10 @@ class Run(collections.UserDict):
 
 
 def dataset_name(dataset: str) -> str:
-    """Returns a short name: 'photos' for 'photos/15200', the last component of a folder, others unchanged."""
+    """Returns a short name: 'photos' for 'photos/15200', that of a folder (see `of_folder`), others unchanged."""
     kind, _, path = dataset.partition(":")
     if kind in PATHS:
-        return path.rstrip("/").split("/")[-1] or dataset
+        return names.of_folder(path) or dataset
     return "photos" if dataset.startswith("photos/") else dataset
 
 
@@ -116,8 +130,8 @@ def dataset_id(dataset: str) -> str:
 def dataset_titles(datasets: Iterable[str]) -> dict[str, str]:
     """Returns {--dataset: unique name}: the short name, or the unique one if several have the short one."""
     ids = {dataset: dataset_id(dataset) for dataset in datasets}
-    names = [dataset_name(each) for each in {*ids.values()}]
-    return {d: dataset_name(each) if names.count(dataset_name(each)) == 1 else each for d, each in ids.items()}
+    short = [dataset_name(each) for each in {*ids.values()}]
+    return {d: dataset_name(each) if short.count(dataset_name(each)) == 1 else each for d, each in ids.items()}
 
 
 def from_json(text: str) -> Any:

@@ -8,10 +8,10 @@ from cpc_tf.results.blocks import Finding, Part, Row, Table
 from cpc_tf.results.methods import Method, methods
 from cpc_tf.results.runs import Run
 
-METRICS = {"map": "mAP", "micro_f1": "Micro-F1"}
+METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %"}
 REQUIRED = dict.fromkeys(METRICS, "a fraction from 0 to 1")  # fields of such a result
 NOTE = (
-    "Percent on test images. mAP: mean over the classes of the average precision. Micro-F1: of all pairs of picture "
+    "On test images. mAP: mean over the classes of the average precision. Micro-F1: of all pairs of picture "
     "and class, at a probability of 0.5. Chance: the mAP that a random order is expected to have."
 )
 
@@ -29,15 +29,16 @@ def parts(kind: str, runs: Sequence[Run]) -> list[Part]:
       kind: of the runs: 'linear' or 'efficient'.
       runs: those with several labels a picture.
     """
-    title = {"linear": "linear classifier", "efficient": "few labels"}[kind]
+    title = {"linear": "linear classifier", "efficient": "classifier"}[kind]
     points = [point for method in methods(runs) for point in _by_labels(method)]
     if not points:
         return []
     rows = [_row(point) for point in points]
-    columns = ["Method", "Labelled pictures", *METRICS.values(), "Chance"]
+    columns = ["Method", "Labelled pictures", "Test pictures", *METRICS.values(), "Chance, %"]
     table = Table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, NOTE)
     best = max(points, key=lambda point: point.spread("map").mean)
     values, remark = {best.title: str(best.spread("map"))}, f"{_labels(best):,} labelled pictures"
+    remark += f", {best.runs[0]['tested']:,} test pictures" if "tested" in best.runs[0] else ""
     finding = Finding(f"several labels, {title}, mAP", values, remark)
     return [Part(15, "several", "Several labels a picture", [table], [finding])]
 
@@ -56,4 +57,5 @@ def _labels(point: Method) -> int:
 
 
 def _row(point: Method) -> Row:
-    return Row([point.title, _labels(point), *map(point.spread, [*METRICS, "map_chance"])])
+    tested = point.runs[0].get("tested")
+    return Row([point.title, _labels(point), tested, *map(point.spread, [*METRICS, "map_chance"])])

@@ -95,11 +95,13 @@ def test_classes_that_the_test_lacks_do_not_count_and_the_table_has_all():
     assert result["ap11"] == {"car": pytest.approx(6 / 11 / 2), "dog": 1.0}
     assert result["map_all"] == pytest.approx(0.625)
     assert result["map11"] == pytest.approx((1 + 3 / 11) / 2)
-    lines = scoring.table(scores, NAMES).splitlines()
+    *lines, about, caution = scoring.table(scores, NAMES, len(SCENES)).splitlines()
     assert lines[1].split() == ["car", "2", "27.3%", "25.0%"]
     assert lines[3].split() == ["absent", "0", "-", "-"]
     assert lines[5].split() == ["mean", "3", "63.6%", "62.5%"]
     assert len({len(line) for line in lines}) == 1
+    assert about == f"3 objects in {len(SCENES)} test pictures"
+    assert caution.startswith(f"only {len(SCENES)} test pictures: the mAP is a rough guide")
 
 
 CLASSES = ("car", "traffic light")

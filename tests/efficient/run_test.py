@@ -105,16 +105,26 @@ def test_predictions_give_the_accuracy(finished):
     workdir, result = finished
     rows = list(csv.DictReader((workdir / "predictions.csv").read_text().splitlines()))
     assert [row["file"] for row in rows] == [f"val/{name}/{i}.png" for name in result["class_names"] for i in range(4)]
-    assert [result["class_names"][int(row["label"])] for row in rows] == [row["file"].split("/")[1] for row in rows]
-    assert np.mean([row["label"] == row["prediction"] for row in rows]) == pytest.approx(result["top1"])
+    assert [row["class"] for row in rows] == [row["file"].split("/")[1] for row in rows]
+    right = [row["class"] == row["prediction"] for row in rows]
+    assert np.mean(right) == pytest.approx(result["top1"])
+    assert (result["right"], result["tested"]) == (sum(right), 12)
+    for name, own in result["classes"].items():
+        assert own["tested"] == 4
+        assert own["predicted"] == sum(row["prediction"] == name for row in rows)
     assert all(1 / 3 <= float(row["probability"]) <= 1 for row in rows)
 
 
-def test_the_same_command_again_reads_the_result(finished, folder, hub_dir, monkeypatch):
+def test_the_same_command_again_reads_the_result(finished, folder, hub_dir, monkeypatch, capsys):
     workdir, result = finished
     with monkeypatch.context() as patch:
         patch.setattr(scores, "score", None)  # the test labels are used once
         assert efficient(config(folder, workdir, hub_dir)) == json.loads(json.dumps(result))
+    out = capsys.readouterr().out
+    assert f"fine-tuned   top-1 {result['right']} of 12 right ({100 * result['top1']:.0f} %, " in out
+    assert f"mean of the classes {100 * result['class_mean']:.1f} %: " in out
+    assert "always blue, the largest class: 33.3 %\nnote: only 12 test pictures: " in out
+    assert "top-5" not in out
 
 
 def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_networks(folder, tmp_path):
@@ -178,7 +188,9 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
     assert "nothing is held out" in capsys.readouterr().out
 
 
-def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_train_longer(folder, tmp_path, caplog):
+def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_train_longer(
+    folder, tmp_path, caplog, capsys
+):
     """On an encoder of others that XLA cannot compile, and that has no variables to fine-tune."""
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "theirs"))
     flags = ["--endpoint=feature_map", "--xla=on", "--cached_views=0", "--finetune_steps=0", "--learning_rate=0.001"]
@@ -188,6 +200,8 @@ def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_tr
     assert [(record["phase"], record["chosen"]) for record in short["search"]] == [("frozen", True)]
     assert short["calibration"]["temperature"] == short["search"][0]["held_out_temperature"]
     assert short["steps"] == 2
+    held_out = f"held-out top-1 {round(6 * short['search'][0]['held_out_top1'])} of 6 right ("
+    assert held_out in capsys.readouterr().out
     assert efficient(config(*here, *flags, "--train_steps=4"))["steps"] == 4
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from cpc_tf.efficient.config import EfficientConfig, SearchConfig
 from cpc_tf.efficient.selection import DIVERGED, best, select, trials
+from cpc_tf.evaluation import label_kinds
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 
@@ -59,7 +60,7 @@ class Scripted:
 
     def __init__(self):
         self.classifier = types.SimpleNamespace(get_weights=lambda: self.weights, set_weights=self.assign)
-        self.weights = None
+        self.weights, self.inputs = None, types.SimpleNamespace(kind=label_kinds.ONE, held_out=16)
 
     def assign(self, weights):
         self.weights = weights

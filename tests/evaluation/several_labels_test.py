@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from cpc_tf.evaluation import class_counts
 from cpc_tf.evaluation.calibration import fitted_temperature
 from cpc_tf.evaluation.label_kinds import SEVERAL
 from cpc_tf.evaluation.several_labels import score
@@ -43,9 +44,14 @@ def test_what_is_no_number_ranks_last(bad):
 
 def test_predictions_as_text():
     logits = np.array([[1.0, -1, 2], [-1, -1, -1]])
-    rows = SEVERAL.rows(logits, np.array([[1, 1, 0], [0, 0, 1]]))
-    assert rows == [("0;1", "0;2", "0.7311;0.8808"), ("2", "", "")]
-    assert SEVERAL.described({"map": 0.5, "micro_f1": 0.25}) == "mAP 50.0 %  micro-F1 25.0 %"
+    labels, names = np.array([[1, 1, 0], [0, 0, 1]]), ["cat", "dog", "sky"]
+    assert SEVERAL.rows(logits, labels, names) == [("cat;dog", "cat;sky", "0.7311;0.8808"), ("sky", "", "")]
+    result = {"several_labels": True, "map": 0.5, "micro_f1": 0.25, "tested": 54}
+    assert SEVERAL.described(result) == "mAP 50.0 % (54 pictures)  micro-F1 25.0 %"
+    classes = SEVERAL.classes(logits, labels, names)
+    assert classes["sky"] == {"tested": 1, "predicted": 1, "right": 0}
+    said = "found at a probability of 0.5: dog 0 of 1, sky 0 of 1, cat 1 of 1"
+    assert class_counts.lines({**result, "classes": classes}) == [said]
 
 
 def test_the_temperature_that_labels_were_drawn_with():

@@ -185,9 +185,9 @@ def test_its_card_and_the_code_in_it(exported, capsys):
     assert (card["kind"], card["class_names"], card["several_labels"]) == ("classifier", NAMES, False)
     assert (card["image_size"], card["resize"], card["resize_mode"], card["levels"]) == (16, 22, "squash", None)
     assert (card["temperature"], card["calibration"]) == (2.5, RESULT["calibration"])
-    assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75, "top5": 1.0})
+    assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75})
     assert "is 4.0 % instead of 20.0 %" in text
-    assert "step 2 | |\n|---|---|\n| top-1 | 75.0 % |" in text
+    assert "step 2 | |\n|---|---|\n| top-1 | 9 of 12 right (75 %, 47 to 91) |\n\n" in text
     assert "$" not in text
     assert "/tmp" not in text + json.dumps(card)
     exec(python_of(text).replace("path/to/this/directory", exported[0]), {})
@@ -221,6 +221,22 @@ def test_what_is_not_calibrated_says_so(probed, tmp_path):
         found = made(with_result(probed[0], tmp_path / folder, calibration=calibration), part="all")
         assert found.card["temperature"] == 1.0
         assert f"Not calibrated: {text}" in found.readme
+
+
+def test_the_card_shows_a_class_that_is_never_found(probed, tmp_path):
+    classes = {
+        "ant": {"tested": 10, "predicted": 12, "right": 9},
+        "bee": {"tested": 2, "predicted": 0, "right": 0},
+        "wasp": {"tested": 0, "predicted": 0, "right": 0},
+    }
+    about = {"tested": 12, "class_mean": 0.45, "largest_class": 10 / 12, "classes": classes}
+    found = made(with_result(probed[0], tmp_path, **about), part="all")
+    assert (
+        "| mean of the classes | 45.0 % |\n| always naming the largest class | 83.3 % |\n\nnote: only 12"
+        in found.readme
+    )
+    assert "| `bee` | 2 | 0 | 0 | 0 % | - |\n| `ant` | 10 | 9 | 12 | 90 % | 75 % |\n\n" in found.readme
+    assert (found.card["classes"], found.card["figures"]["class_mean"]) == (classes, 0.45)
 
 
 def test_a_result_of_an_earlier_version_has_no_names(probed, tmp_path):

@@ -28,7 +28,8 @@ CONFIG = replace(
     SMALL, dataset="voc:/home/someone/insects", rpn_test_proposals=40, detection_score=0.2,
     backbone_endpoint="stack2", backbone_norm="layer", region_head="encoder",
 )  # fmt: skip
-RESULT = {"kind": "detect", "steps": 9, "map11": 0.25, "map_all": 0.5, "test_split": "test", "iou": 0.5}
+RESULT = {"kind": "detect", "steps": 9, "map11": 0.25, "map_all": 0.5, "test_split": "test", "iou": 0.5,
+          "test_images": 8, "test_boxes": 24}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +142,7 @@ def test_its_card_and_the_code_in_it(run, exported, capsys):
     assert (card["class_names"], card["step"], card["run"]) == (NAMES, 9, "first_run")
     assert (card["dataset"], card["detector"]["encoder"]) == ("voc:insects", "random")
     assert (card["canvas"]["canvas_height"], card["levels"]) == (48, [3.0, 900.0])
+    assert "overlap of 0.5, 24 objects in 8 test pictures, step 9 | |" in text
     assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |" in text
     assert not any(word in text + json.dumps(card) for word in ("$", "/home/someone", os.path.dirname(run[0])))
     exec(python_of(text).replace("path/to/this/directory", exported[0]), {})

@@ -52,7 +52,7 @@ def test_a_real_run_becomes_a_module(tmp_path):
     (_, trained), phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
     network = trained.first(phases.folder(config, phase), "chosen").encoder
     assert_close(maps_of(found, "feature_map"), network.encode(PIXELS))
-    assert f"| top-1 | {100 * result['top1']:.1f} % |" in found.readme
+    assert f"| top-1 | {result['right']} of 4 right (" in found.readme
     assert "| measured on split `val`, 2 classes, step 2 | |" in found.readme
 
 

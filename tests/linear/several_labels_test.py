@@ -34,7 +34,7 @@ def test_to_the_report(tmp_path, monkeypatch, capsys):
     runs, problems = collect(str(tmp_path), tasks.TASKS)
     assert (len(runs), problems) == (1, [])
     (shown,) = blocks(report(runs, "photos"), "several")
-    assert shown.columns == ["Method", "Labelled pictures", "mAP", "Micro-F1", "Chance"]
-    found = {row.values[0]: text(row.values[2]) for row in shown.rows}
-    assert found == {"pixels": f"{100 * result['map']:.1f}"}
+    assert shown.columns == ["Method", "Labelled pictures", "Test pictures", "mAP, %", "Micro-F1, %", "Chance, %"]
+    found = {row.values[0]: [*map(text, row.values[2:4])] for row in shown.rows}
+    assert found == {"pixels": ["12", f"{100 * result['map']:.1f}"]}
     assert not blocks(report(runs, "photos"), "linear")

@@ -17,8 +17,10 @@ def test_pretraining(tmp_path):
     assert [samples.text(row.values[-1]) for row in table.rows] == ["collapsed", "\N{EN DASH}"]
     assert "Collapsed at step 30: all patches get nearly the same latents (feature_std 0.001" in figure.title
     panels = {row["panel"] for row in figure.data}
-    assert panels >= {"training loss, nats", "contrastive accuracy, training", "effective rank, training"}
+    assert panels >= {"training loss, nats", "contrastive accuracy, training, %", "effective rank, training"}
     assert len([row for row in figure.data if row["panel"] == "training loss, nats"]) == 3
+    assert table.data[0]["training accuracy, own task, %"] == 10
+    assert [y for y in (row["value"] for row in figure.data if "accuracy" in row["panel"])] == [10, 20, 30]
 
 
 def test_patches_of_one_seed_are_shown(tmp_path):
@@ -38,14 +40,14 @@ def test_healthy_ranges_and_speeds_that_were_not_measured(tmp_path, monkeypatch)
     flags += "--steps_to_ignore=0\n--steps_to_predict=1\n"
     samples.write(tmp_path / "run", samples.pretrain(), metrics__jsonl=metrics, run__flags=flags)
     drawn = []
-    monkeypatch.setattr(plots.Curves, "figure", lambda curves, *_: drawn.append(curves))
+    monkeypatch.setattr(plots.Curves, "figure", lambda curves, *_: drawn.append(curves) or [])
     report(collect(str(tmp_path), TASKS)[0], "photos")
     (curves,) = drawn
     candidates = 4 * 4 * 4
     assert curves.healthy == {
         "feature_std, training": 0.3,
         "effective rank, training": 1.5,
-        "contrastive accuracy, training": 10 / candidates,
+        "contrastive accuracy, training, %": 1000 / candidates,
     }
     (speed,) = curves.panels["images/s"]
     assert [y for _, y in speed.points] == [80.0, 80.0]

@@ -45,7 +45,8 @@ def test_the_best_model_of_a_directory_with_its_commands(tmp_path):
         "Encoder": "CPC v2, small ResNet, 218,048 parameters, trained on photos/100",
         "Its module": "runs/photos/hub",
         "On top of it": "linear classifier, 1,000 labels",
-        "How good": "90.0 % of test images right (chance: 33.3 %)",
+        "How good": "90.0 % of test images right",
+        "For comparison": "chance: 16.7 %",
         "Its run": f"{folder}/linear",
     }
     (export, exported), (predict, predicted), (embed, embedded) = _settings(blocks[1])
@@ -71,9 +72,30 @@ def test_a_baseline_has_no_encoder_to_embed_with_and_a_detector_is_judged_by_its
     ((*_, blocks, _),) = _parts(tmp_path / "labels")
     assert "Its module" not in _table(blocks)
     assert [name for name, _ in _settings(blocks[1])] == ["export", "predict"]
-    samples.write(tmp_path / "boxes/detect", samples.detect(map11=0.5))
+    samples.write(tmp_path / "boxes/detect", samples.detect(map11=0.5, test_images=8, test_boxes=24))
     ((*_, blocks, _),) = _parts(tmp_path / "boxes")
-    assert _table(blocks)["How good"] == "50.0 % mean average precision"
+    assert _table(blocks)["How good"] == "50.0 % mean average precision (8 test pictures, 24 objects)"
+    assert _table(blocks)["What that tells"].startswith("only 8 test pictures: the mAP is a rough guide")
+
+
+def test_a_class_that_is_never_found_shows(tmp_path):
+    """95 % right, as the larger class alone gives."""
+    classes = {
+        "good": {"tested": 19, "predicted": 20, "right": 19},
+        "defect": {"tested": 1, "predicted": 0, "right": 0},
+    }
+    about = {"tested": 20, "class_mean": 0.5, "largest_class": 0.95, "classes": classes}
+    samples.write(tmp_path / "few", samples.efficient(top1=0.95, num_classes=2, class_names=[*classes], **about))
+    ((*_, (model, table, *_), _),) = _parts(tmp_path)
+    shown = _table([model])
+    assert shown["How good"] == "19 of 20 right (95 %, 76 to 99)"
+    assert shown["For comparison"] == "chance: 50.0 %, always the largest class: 95.0 %"
+    assert shown["Mean of the classes"] == "50.0 %"
+    assert shown["What that tells"].startswith("only 20 test pictures")
+    none = "\N{EN DASH}"
+    wanted = {"defect": ["1", "0", "0", "0", none], "good": ["19", "19", "20", "100", "95"]}
+    assert samples.rows(table, "measured") == wanted
+    assert table.data[1]["Precision, %"] == 95
 
 
 def test_records_without_directories_have_no_model():

@@ -9,7 +9,9 @@ from cpc_tf.results.blocks import Gain, Row, Spread, Table, paper_rows, percent,
 def test_cells():
     assert spread([]) is None
     assert text(spread([0.2, 0.4, 0.3])) == "30.0 ±10.0"
-    assert text(spread([0.2])) == "20.0"
+    assert text(spread([0.2])) == text(spread([0.2], 1000)) == "20.0"
+    assert [text(spread([0.65], 20)), str(spread([0.65], 20))] == ["65 (43 to 82)"] * 2
+    assert text(spread([0.6, 0.7], 200)) == "65.0 ±5.0 (58 to 71)"
     values = [None, 3, 12345, 0.00123, 1234.6, "word", True, {"a": 1}]
     assert [text(v) for v in values] == ["\N{EN DASH}", "3", "12,345", "0.00123", "1,235", "word", "1", "{'a': 1}"]
     assert [percent(0.01), percent(0.125), percent(1.0)] == ["1 %", "12.5 %", "100 %"]
@@ -23,9 +25,9 @@ def test_the_papers_floats_are_percent_and_a_tables_file_is_unrounded():
     assert [text(value) for value in theirs.values] == ["Deep Cluster", "23.1", "24", "\N{EN DASH}"]
     ours = Row(["ours", Spread(1 / 3, 0.25, 0.5, 2)], group="Top-1")
     data = Table("t", "T", ["Method", "1 %"], [ours, theirs]).data
-    shown = {"1 %": 0.333333, "1 % low": 0.25, "1 % high": 0.5, "1 % runs": 2}
+    shown = {"1 %": 33.3333, "1 % low": 25.0, "1 % high": 50.0, "1 % runs": 2}  # percent, as the page has them
     assert data[0] == {"source": "measured", "group": "Top-1", "Method": "ours", **shown}
-    assert data[1]["1 %"] == 0.231
+    assert data[1]["1 %"] == 23.1
     assert to_csv(data).splitlines()[0] == "source,group,Method,1 %,1 % low,1 % high,1 % runs"
 
 

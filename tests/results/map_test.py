@@ -8,6 +8,7 @@ from PIL import Image
 from threadpoolctl import threadpool_limits
 
 from cpc_tf.results import map as embedding_map
+from cpc_tf.results import plots
 from cpc_tf.settings import ConfigError
 
 pytestmark = pytest.mark.drawn
@@ -41,6 +42,15 @@ def test_similar_pictures_are_drawn_together():
     assert min(len(red), len(blue)) > 1000
     apart = np.abs(red.mean(0) - blue.mean(0))
     assert apart.max() > 2 * max(red.std(0)[apart.argmax()], blue.std(0)[apart.argmax()])
+
+
+def test_the_dots_at_the_edges_are_whole():
+    """Those that span a map lie on its edges, where a half of each was cut off."""
+    features = np.array([[-3, 0], [3, 0], [0, 1], [0, -1.0]])
+    drawn = pixels(embedding_map.draw(features, np.full([4, 8, 8, 3], 128, np.uint8), [0, 1, 2, 3], list("abcd")))
+    dots = drawn[:, : drawn.shape[1] // 2]
+    for color in plots.THEME.lines:
+        assert (dots == [int(color[i : i + 2], 16) for i in (1, 3, 5)]).all(-1).sum() >= 15
 
 
 @pytest.mark.slow

@@ -28,6 +28,14 @@ def test_the_file_is_read_with_and_without_names_and_probabilities(run, tmp_path
     found = predictions.read(run)
     assert found.pairs.tolist() == [[1, 2], [0, 0]]
     assert found.record(0) == {"file": "a/1.png", "label": 1, "prediction": 2, "probability": 0.9031}
+    # Names that are numbers are no indices.
+    named = GOOD.replace("label", "class").replace(",1,2,", ",2,1,")
+    (tmp_path / "predictions.csv").write_text(named)
+    assert predictions.read(Run({"class_names": ["0", "2", "1"]}, "x", str(tmp_path))).pairs.tolist() == [
+        [1, 2],
+        [0, 0],
+    ]
+    assert predictions.read(run) is None  # whose classes are not known
     (tmp_path / "predictions.csv").write_text("label,prediction\n1,2\n0,0\n")  # of an older run
     found = predictions.read(run)
     assert found.pairs.tolist() == [[1, 2], [0, 0]]
@@ -68,5 +76,5 @@ def test_images_are_those_of_the_predictions_and_framed(tmp_path, run):
     (tmp_path / "predictions.png").write_bytes(png)
     (tmp_path / "predictions.csv").write_text("label,prediction,probability\n0,0,0.9\n1,0,0.8\n")
     (figure,) = predictions.figure(run)
-    assert "50.0 %" in figure.alt
+    assert figure.alt.endswith("Of all: 1 of 2 right (50 %, 9 to 91).")
     assert [(row["image"], row["label"], row["prediction"]) for row in figure.data[:2]] == [(0, 0, 0), (1, 1, 0)]

@@ -71,6 +71,8 @@ WRONG = {
     "top1 is nan": {"top1": float("nan")},
     "top1 is missing": {"top1": None},
     "top5": {"top5": 10**400},
+    "tested is 0": {"tested": 0},
+    "classes": {"classes": {"cat": {"tested": 3}}},
     "dataset is 3": {"dataset": 3},
     "num_train_labels is 0": {"num_train_labels": 0},
     "phases": {"phases": {"frozen": 1}},
@@ -118,7 +120,7 @@ def test_datasets_of_one_page_have_names_that_tell_them_apart():
     for alike in (birds, cells, ["folder:gs://a/images", "folder:gs://b/images"], ["folder:/x/photos", "photos"]):
         assert dataset_titles(alike) == {name: name for name in alike}
     short = {"photos": "photos", "photos/15200": "photos", "folder:/data/sets/birds/": "birds", "voc/2007": "voc/2007",
-             "cifar10": "cifar10", "folder:": "folder:", "": ""}  # fmt: skip
+             "folder:/fruit/train": "fruit", "cifar10": "cifar10", "folder:": "folder:", "": ""}  # fmt: skip
     assert dataset_titles(short) == short
 
 

@@ -5,7 +5,7 @@ import json
 from cpc_tf.results.blocks import text
 from cpc_tf.results.runs import Run
 
-CLASSES = ["cat", "dog", "a <b> & $c$"]
+CLASSES = ["cat", "dog", "a <b> & $c$", "hen", "owl", "pig"]
 PIXELS = {0.01: 0.3, 0.1: 0.5, 1.0: 0.7}
 CPC = {0.01: 0.6, 0.1: 0.8, 1.0: 0.9}
 
@@ -35,7 +35,7 @@ def efficient(encoder="runs/photos/hub", fraction=0.1, top1=0.5, seed=0, steps=3
     trial = {"phase": next(iter(phases)), "learning_rate": 0.1, "held_out_top1": 0.5, "chosen": True}
     return {
         "kind": "efficient", "encoder": encoder, "identity": identity(encoder, seed, trained_by), "backbone": "small",
-        "dataset": "photos", "num_classes": 3, "class_names": CLASSES, "label_fraction": fraction,
+        "dataset": "photos", "num_classes": 6, "class_names": CLASSES, "label_fraction": fraction,
         "num_train_labels": round(1000 * fraction), "seed": seed, "top1": top1, "top5": min(1, top1 + 0.1),
         "loss": 1.0, "phases": phases, "search": [trial], **more,
     }  # fmt: skip
@@ -44,7 +44,7 @@ def efficient(encoder="runs/photos/hub", fraction=0.1, top1=0.5, seed=0, steps=3
 def linear(encoder="runs/photos/hub", top1=0.9, seed=0, trained_by="", **more):
     return {
         "kind": "linear", "encoder": encoder, "identity": identity(encoder, seed, trained_by), "dataset": "photos",
-        "num_classes": 3, "num_train_labels": 1000, "label_fraction": 1.0, "seed": seed, "top1": top1, "top5": 1.0,
+        "num_classes": 6, "num_train_labels": 1000, "label_fraction": 1.0, "seed": seed, "top1": top1, "top5": 1.0,
         "loss": 0.5, "steps": 2375, **more,
     }  # fmt: skip
 

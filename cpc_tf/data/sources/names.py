@@ -50,6 +50,14 @@ def meaning(name: str) -> Meaning | None:
     return Meaning(_KINDS[match[1]], match[2]) if match else None
 
 
+def of_folder(path: str) -> str:
+    """Returns the name of a folder of pictures; of a split in it, such as `birds/train`, still `birds`; '' if none."""
+    parts = [part for part in path.rpartition("://")[2].split("/") if part]
+    while len(parts) > 1 and meaning(parts[-1]):
+        parts.pop()
+    return parts[-1] if parts else ""
+
+
 def is_unlabelled(name: str) -> bool:
     """Returns whether a folder or split has a usual name for images without labels."""
     found = meaning(name)

@@ -17,6 +17,18 @@ def test_usual_names_are_splits_and_others_are_classes():
     assert {name: names.meaning(name) for name in others} == dict.fromkeys(others)
 
 
+def test_a_folder_is_not_called_by_its_split():
+    """The card of a classifier trained on `fruit/train` was that of `train`."""
+    folders = {
+        "/x/fruit/train": "fruit",
+        "fruit/test/": "fruit",
+        "gs://bucket/fruit/val2017": "fruit",
+        "train": "train",
+    }
+    assert {path: names.of_folder(path) for path in folders} == folders
+    assert names.of_folder("") == ""
+
+
 def test_a_number_belongs_to_a_split():
     assert names.meaning("val2017") == names.meaning("Val_2017") == ("val", "2017")
     assert names.kinds_within("seg_train") == {"train"}

@@ -1,0 +1,67 @@
+"""How often a test had each class, how often it was predicted, and how often rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SHOWN = 10  # classes on a line
+
+
+class ClassCount(NamedTuple):
+    """The pictures of a class in a test, those that were predicted to be of it, and those that were both."""
+
+    name: str
+    tested: int
+    predicted: int
+    right: int
+
+    @property
+    def recall(self) -> float | None:
+        """Which part of the class was found; None if the test has no picture of it."""
+        return self.right / self.tested if self.tested else None
+
+    @property
+    def precision(self) -> float | None:
+        """Which part of the predictions of the class is right; None if there is none."""
+        return self.right / self.predicted if self.predicted else None
+
+
+def to_json(class_names: Sequence[str], truth: np.ndarray, guesses: np.ndarray) -> dict[str, dict[str, int]]:
+    """Returns 'classes' of a result.json: {name: {'tested', 'predicted', 'right'}}.
+
+    Args:
+      class_names: [C].
+      truth, guesses: whether a picture is of a class, and is predicted to be, bool [N, C].
+    """
+    counts = np.stack([truth.sum(0), guesses.sum(0), (truth & guesses).sum(0)], 1).tolist()
+    return {name: dict(zip(ClassCount._fields[1:], own)) for name, own in zip(class_names, counts)}
+
+
+def of_result(result: Mapping[str, Any]) -> list[ClassCount]:
+    """Returns the counts of a result.json, the classes that were found least first; none of an earlier version."""
+    counts = [ClassCount(name, **own) for name, own in result.get("classes", {}).items()]
+    return sorted(counts, key=lambda own: (2.0 if own.recall is None else own.recall, -own.tested))
+
+
+def lines(result: Mapping[str, Any]) -> list[str]:
+    """Returns what the accuracy of all classes together does not tell, as lines of text; none if it is not known.
+
+    That is which part of each class was found, of the worst ones first, and what the largest class alone would give.
+    """
+    counts = [own for own in of_result(result) if own.tested]
+    if not counts:
+        return []
+    each = ", ".join(f"{own.name} {own.right} of {own.tested}" for own in counts[:SHOWN])
+    more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
+    mean = sum(own.recall for own in counts) / len(counts)
+    if result.get("several_labels"):
+        return [f"found at a probability of 0.5: {each}{more}"]
+    largest = max(counts, key=lambda own: own.tested)
+    alone = largest.tested / sum(own.tested for own in counts)
+    return [
+        f"mean of the classes {100 * mean:.1f} %: {each}{more}",
+        f"always {largest.name}, the largest class: {100 * alone:.1f} %",
+    ]

@@ -1,0 +1,30 @@
+"""What a share of few pictures tells."""
+
+import pytest
+
+from cpc_tf.evaluation import counts
+
+
+@pytest.mark.parametrize(
+    ("right", "of", "low", "high"),
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_the_interval_is_wilsons(right, of, low, high):
+    """Table I, method 3, of Newcombe 1998 (Statistics in Medicine 17)."""
+    assert counts.interval(right, of) == pytest.approx((low, high), abs=5e-5)
+    assert counts.interval(of - right, of) == pytest.approx((1 - high, 1 - low), abs=5e-5)
+
+
+def test_a_share_as_text():
+    assert counts.shown(13 / 20, 20) == "13 of 20 right (65 %, 43 to 82)"
+    assert counts.shown(786 / 950, 950) == "786 of 950 right (82.7 %, 80 to 85)"
+    assert counts.shown(1.0, 1) == "1 of 1 right (100 %, 21 to 100)"
+    assert counts.shown(0.8123, 1000) == counts.shown(0.8123, 0) == "81.2 %"
+
+
+def test_few_pictures_are_called_few():
+    said = "only 20 test pictures: a difference of less than about 31 points between two runs may be chance"
+    assert counts.caution(20) == said
+    assert counts.caution(1).startswith("only 1 test picture: a difference of less than about 100 points")
+    assert "the mAP is a rough guide" in counts.caution(8, accuracy=False)
+    assert counts.caution(30) == counts.caution(0) == ""
