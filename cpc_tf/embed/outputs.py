@@ -92,8 +92,8 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
     """
 
     def named(path: str) -> str:
-        (name,) = glyphs.drawable((os.path.basename(path),), "picture")
-        return name if len(name) <= _LETTERS else f"…{name[1 - _LETTERS :]}"  # its end tells more
+        (name,) = plots.shortened(glyphs.drawable((os.path.basename(path),), "picture"), _LETTERS, ends=True)
+        return name
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         axes = canvas.subplots(len(rows), 1 + NEAREST, squeeze=False)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import math
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -180,9 +181,23 @@ def tile(axis: Axes, image: np.ndarray, title: str = "", frame: str | None = Non
     axis.spines[:].set(visible=frame is not None, color=frame or "black", linewidth=3)
 
 
-def shortened(names: Iterable[str], letters: int = 16) -> list[str]:
-    """Returns names of at most so many letters."""
-    return [name if len(name) <= letters else f"{name[: letters - 1]}…" for name in names]
+def shortened(names: Iterable[str], letters: int = 16, ends: bool = False) -> list[str]:
+    """Returns names that are at most so many letters wide; Chinese and Japanese ones count twice.
+
+    `ends`: whether the end is kept, which tells more of a file.
+    """
+
+    def width(text: str) -> int:
+        return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
+
+    def cut(name: str) -> str:
+        if width(name) <= letters:
+            return name
+        while width(name) >= letters:
+            name = name[1:] if ends else name[:-1]
+        return f"…{name}" if ends else f"{name}…"
+
+    return [*map(cut, names)]
 
 
 def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:

@@ -21,3 +21,9 @@ def test_an_axis_ends_at_the_largest_possible_value(most, ends):
     canvas = Figure()
     Curves({"accuracy": [Line("a", [(1, 94.0), (2, 100.0)], "cpc")]}, 1, most=most).draw(canvas, plots.THEME)
     assert bool(canvas.axes[0].get_ylim()[1] == 100) is ends
+
+
+def test_names_fit_their_pictures():
+    names = ["cat", "IMG_20230915_WA0007.JPG", "犬の写真がたくさん"]
+    assert plots.shortened(names, 12) == ["cat", "IMG_2023091…", "犬の写真が…"]
+    assert plots.shortened(names, 12, ends=True) == ["cat", "…_WA0007.JPG", "…がたくさん"]
