@@ -2,12 +2,15 @@
 
 import csv
 import dataclasses
+import json
+import shutil
 import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf import pictures
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.embed import outputs
@@ -83,6 +86,18 @@ def test_features_are_the_mean_latents_of_the_patch_grid(done, encoder, folder):
         wanted = tf.reduce_mean(loaded.patch_latents(patches[None])[0], [0, 1])
         np.testing.assert_allclose(features, wanted, rtol=1e-4, atol=1e-5)
     assert "mean latents of 3 x 3 patches" in told[0]
+
+
+def test_pictures_of_12_bits_are_scaled_by_the_card(encoder, folder, tmp_path):
+    shutil.copytree(encoder, tmp_path / "hub")
+    card = json.loads((tmp_path / "hub/encoder.json").read_text())
+    (tmp_path / "hub/encoder.json").write_text(json.dumps({**card, "levels": [0, 4080]}))
+    pixels = tf.io.decode_png((folder / "a/red/0.png").read_bytes())
+    (tmp_path / "deep.png").write_bytes(tf.io.encode_png(16 * tf.cast(pixels, tf.uint16)).numpy())
+    files = pictures.find(f"{tmp_path}/deep.png,{folder}/a/red/0.png")
+    seen = open_encoder(str(tmp_path / "hub"))._replace(encode=tf.identity)
+    ((_, (deep, flat)),) = seen.features(files, 2)
+    np.testing.assert_array_equal(deep, flat)
 
 
 def test_the_file_of_features(done):

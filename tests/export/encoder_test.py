@@ -94,7 +94,9 @@ def test_a_fine_tuned_graph_keeps_its_architecture_and_geometry(ours, tmp_path):
 def test_a_new_network_sees_the_whole_image_as_one_patch(ours, tmp_path):
     config = settings(tmp_path / "run", f"random:{ours.path}", "--precision=bfloat16")
     network = efficient_run(config, "fine-tuned", steps=(1, 2)).encoder.encoder
+    write_file(f"{tmp_path}/run/levels.json", json.dumps({"levels": [3.0, 900.0]}))
     found = made(tmp_path / "run", step=1)
+    assert found.card["levels"] == [3.0, 900.0]
     for saved, variable in zip(found.module.variables, network.variables):
         np.testing.assert_array_equal(saved, variable)
     assert found.module(IMAGES).dtype == tf.float32
