@@ -29,6 +29,7 @@ FUNCTIONS = {
     "predict": "cpc_tf.predict.__main__:main",
     "embed": "cpc_tf.embed.__main__:main",
     "report": "cpc_tf.report.page:report",
+    "feed": "cpc_tf.feed.serve:serve",
 }
 FOLDERS = {
     "PICTURES": lambda path: samples.write_pictures(path, {"train": 2, "val": 1}),
