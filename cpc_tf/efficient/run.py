@@ -102,7 +102,7 @@ def _run(config: EfficientConfig, workdir: Workdir, strategy: tf.distribute.Stra
         tested, results = _train(selection, phases)
     files, kind = phases.inputs.sources[1].names(), phases.inputs.kind
     choices = kind.choices(tested.logits, tested.labels)
-    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, kind))
+    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, names, kind))
     _draw(phases, workdir)
     held_out = len(labels.held_out) if selection.records else 0
     dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,8 @@ class LabelKind(abc.ABC):
         """Returns logits [M, K] and labels int64 [M] of choices among K, to calibrate: the softmax is a probability."""
 
     @abc.abstractmethod
-    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
-        """Returns (label, prediction, probability) of each picture as predictions.csv has them."""
+    def rows(self, logits: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> list[tuple[str, str, str]]:
+        """Returns (class, prediction, probability) of each picture as predictions.csv has them."""
 
     @property
     def main(self) -> str:
@@ -62,9 +62,9 @@ class OneLabel(LabelKind):
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return logits, labels
 
-    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
+    def rows(self, logits: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> list[tuple[str, str, str]]:
         shares = probabilities(logits).max(1)
-        return [(f"{of[0]}", f"{of[1]}", f"{of[2]:.4f}") for of in zip(labels, logits.argmax(1), shares)]
+        return [(names[of[0]], names[of[1]], f"{of[2]:.4f}") for of in zip(labels, logits.argmax(1), shares)]
 
 
 class SeveralLabels(LabelKind):
@@ -83,17 +83,16 @@ class SeveralLabels(LabelKind):
         own = logits.reshape(-1, 1)  # of each pair of picture and class, whose choice is between no and yes
         return np.concatenate([np.zeros_like(own), own], 1), labels.reshape(-1).astype(np.int64)
 
-    def rows(self, logits: np.ndarray, labels: np.ndarray) -> list[tuple[str, str, str]]:
+    def rows(self, logits: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> list[tuple[str, str, str]]:
+        def joined(chosen: np.ndarray) -> str:
+            return ";".join(names[i] for i in np.flatnonzero(chosen))
+
         shares = probabilities(self.choices(logits, labels)[0])[:, 1].reshape(logits.shape)
         found = logits > 0  # a probability above 0.5
         return [
-            (_joined(np.flatnonzero(own)), _joined(np.flatnonzero(guess)), _joined(f"{p:.4f}" for p in share[guess]))
+            (joined(own), joined(guess), ";".join(f"{p:.4f}" for p in share[guess]))
             for own, guess, share in zip(labels, found, shares)
         ]
-
-
-def _joined(values):
-    return ";".join(map(str, values))
 
 
 ONE, SEVERAL = OneLabel(), SeveralLabels()

@@ -148,7 +148,7 @@ def train_and_test(
         near = None
         if config.probe.encoder != PIXELS:
             near = picture.neighbours(trainee.encode, strategy, trainee.rows, geometry, policy, data())
-        workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, kind))
+        workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, source.class_names, kind))
         result = workdir.finish(
             {
                 "encoder": config.probe.encoder,

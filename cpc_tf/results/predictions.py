@@ -18,6 +18,7 @@ from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results.blocks import Figure
 from cpc_tf.results.runs import Run
+from cpc_tf.texts import csv_text
 
 FILE, SHEET = "predictions.csv", "predictions.png"
 PER_ROW = 8
@@ -44,17 +45,26 @@ class Predictions(NamedTuple):
 
 
 def read(run: Run) -> Predictions | None:
-    """Returns the predictions of a run; None if it has none that can be read, as one with several labels an image."""
+    """Returns the predictions of a run; None if it has none that can be read, as one with several labels an image.
+
+    Runs of earlier versions have indices of classes in the columns 'label' and 'prediction', and need no names.
+    """
+    columns, index = ("label", "prediction"), int
     try:
         rows = list(csv.DictReader(run.lines(FILE)))
-        pairs = np.array([(int(row["label"]), int(row["prediction"])) for row in rows], np.int64).reshape(-1, 2)
+        if rows and "predicted" in rows[0]:
+            columns, of = ("class", "predicted"), {name: i for i, name in enumerate(run.get("class_names") or ())}
+            index = lambda cell: of[csv_text(cell)]  # noqa: E731
+        pairs = np.array([[index(row[name]) for name in columns] for row in rows], np.int64).reshape(-1, 2)
         known = [float(row["probability"]) for row in rows if "probability" in row]
-    except (KeyError, ValueError, TypeError, OverflowError, csv.Error):
+    except (KeyError, ValueError, TypeError, OverflowError, AttributeError, csv.Error):
         return None
     if not len(pairs) or pairs.min() < 0 or run.get("several_labels"):
         return None
     probabilities = np.array(known) if len(known) == len(pairs) and 0 <= min(known) <= max(known) <= 1 else None
-    return Predictions(*pairs.T, probabilities, [row.get("file") or "" for row in rows] if "file" in rows[0] else ())
+    return Predictions(
+        *pairs.T, probabilities, [csv_text(row.get("file") or "") for row in rows] if "file" in rows[0] else ()
+    )
 
 
 def sample(found: Predictions, count: int = PER_ROW) -> dict[str, np.ndarray]:
@@ -108,7 +118,8 @@ def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageCo
       source: the test split that the predictions are of.
       geometry: how the test cuts its images.
     """
-    found = read(Run({"several_labels": source.several_labels}, "", workdir))
+    known = {"several_labels": source.several_labels, "class_names": list(source.class_names)}
+    found = read(Run(known, "", workdir))
     if found is not None and found.probabilities is not None:
         with plots.optional(os.path.join(workdir, SHEET)) as path:
             write_file(path, draw(found, images_of(source, geometry), source.class_names))

@@ -105,8 +105,8 @@ def test_predictions_give_the_accuracy(finished):
     workdir, result = finished
     rows = list(csv.DictReader((workdir / "predictions.csv").read_text().splitlines()))
     assert [row["file"] for row in rows] == [f"val/{name}/{i}.png" for name in result["class_names"] for i in range(4)]
-    assert [result["class_names"][int(row["label"])] for row in rows] == [row["file"].split("/")[1] for row in rows]
-    assert np.mean([row["label"] == row["prediction"] for row in rows]) == pytest.approx(result["top1"])
+    assert [row["class"] for row in rows] == [row["file"].split("/")[1] for row in rows]
+    assert np.mean([row["class"] == row["predicted"] for row in rows]) == pytest.approx(result["top1"])
     assert all(1 / 3 <= float(row["probability"]) <= 1 for row in rows)
 
 

@@ -42,7 +42,10 @@ def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monke
     assert len(json.loads((tmp_path / "run/labels.json").read_text())["chosen"]) == result["num_train_labels"]
 
     rows = list(csv.DictReader((tmp_path / "run/predictions.csv").read_text().splitlines()))
-    true, guessed = (np.array([_row(row[column]) for row in rows]) for column in ("label", "prediction"))
+    true, guessed = (
+        np.array([[name in row[column].split(";") for name in result["class_names"]] for row in rows], np.float32)
+        for column in ("class", "predicted")
+    )
     np.testing.assert_array_equal(true, samples.SeveralLabels(12, seed=1).labels())
     right, wrong = np.sum(true * guessed), np.sum(true != guessed)
     assert 2 * right / (2 * right + wrong) == pytest.approx(result["micro_f1"])
@@ -50,10 +53,6 @@ def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monke
     with monkeypatch.context() as patch:
         patch.setattr(several_labels, "score", None)  # the test labels are used once
         assert efficient(config) == json.loads(json.dumps(result))
-
-
-def _row(text):
-    return np.isin(np.arange(3), [int(number) for number in text.split(";") if number]).astype(np.float32)
 
 
 def test_label_propagation_is_refused(config):

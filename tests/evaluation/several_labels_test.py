@@ -43,8 +43,8 @@ def test_what_is_no_number_ranks_last(bad):
 
 def test_predictions_as_text():
     logits = np.array([[1.0, -1, 2], [-1, -1, -1]])
-    rows = SEVERAL.rows(logits, np.array([[1, 1, 0], [0, 0, 1]]))
-    assert rows == [("0;1", "0;2", "0.7311;0.8808"), ("2", "", "")]
+    rows = SEVERAL.rows(logits, np.array([[1, 1, 0], [0, 0, 1]]), ["a", "b", "c"])
+    assert rows == [("a;b", "a;c", "0.7311;0.8808"), ("c", "", "")]
     assert SEVERAL.described({"map": 0.5, "micro_f1": 0.25}) == "mAP 50.0 %  micro-F1 25.0 %"
 
 

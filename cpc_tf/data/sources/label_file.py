@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed, shown
+from cpc_tf.texts import csv_text, listed, shown
 
 Rows = dict[str, tuple[str, ...]]  # {file as the table names it: its classes}
 
@@ -166,7 +166,7 @@ def _parsed(path, number, row, columns):
             f"--labels={shown(path)}: line {number} has {len(row)} columns, not a file and its class; text with the "
             'separator in it needs quotes: "a.jpg","cat;dog"'
         )
-    name, labels = row[columns.file].strip().replace("\\", "/"), row[columns.label].split(";")
+    name, labels = csv_text(row[columns.file].strip()).replace("\\", "/"), csv_text(row[columns.label]).split(";")
     while name.startswith("./"):
         name = name[2:]
     if not name:
