@@ -11,7 +11,7 @@ from cpc_tf.predict.config import COCO, JSON_LINES
 from cpc_tf.predict.models import BEST, Model
 from cpc_tf.predict.records import Detected, Record, to_line
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import csv_lines
+from cpc_tf.texts import csv_lines, escaped
 
 
 def write(path: str, form: str, records: Sequence[Record], model: Model) -> None:
@@ -75,13 +75,13 @@ def coco(records: Sequence[Detected], class_names: Sequence[str]) -> str:
 def voc(record: Detected) -> str:
     """Returns VOC's XML of a picture: its pixels count from 1, the last one belongs to a box."""
     root = ET.Element("annotation")
-    ET.SubElement(root, "filename").text = os.path.basename(record.file)
+    ET.SubElement(root, "filename").text = escaped(os.path.basename(record.file))
     size = ET.SubElement(root, "size")
     for name, value in {"width": record.width, "height": record.height, "depth": 3}.items():
         ET.SubElement(size, name).text = str(value)
     for label, score, ymin, xmin, ymax, xmax in record.boxes:
         thing = ET.SubElement(root, "object")
-        ET.SubElement(thing, "name").text = label
+        ET.SubElement(thing, "name").text = escaped(label)  # XML has no control characters
         ET.SubElement(thing, "score").text = f"{score:.4f}"
         box = ET.SubElement(thing, "bndbox")
         for name, value in {"xmin": xmin + 1, "ymin": ymin + 1, "xmax": xmax, "ymax": ymax}.items():
