@@ -1,7 +1,7 @@
 """Files of strangers that would run code, reach outside their folder or fill the memory, and hostile names.
 
-What has a test beside the code that it attacks is not repeated here: Keras files (encoders/keras_file_test.py), files that a
-classifier gets (export/classifier_module_test.py), XML with entities, links in folders and runs, formulas (texts_test.py).
+What has a test beside the code that it attacks is not repeated here: Keras files (encoders/keras_file_test.py), a
+classifier's files (export/classifier_module_test.py), XML with entities, links in folders and runs, formulas (texts_test.py).
 """
 
 import io
@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from cpc_tf import pictures
-from cpc_tf.data.sources import label_file
+from cpc_tf.data.sources import label_file, yolo_names
 from cpc_tf.encoders import keras_file
 from cpc_tf.keras import keras
 from cpc_tf.predict import formats
@@ -125,3 +125,11 @@ def test_a_list_of_pictures_is_no_command(tmp_path):
     broken = {i: why for batch in found for i, why in batch.broken.items()}
     assert [*broken] == [1, 2, 3, 4, 5, 6]
     assert not [*tmp_path.glob("**/evil*")]
+
+
+def test_yaml_makes_no_objects(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "train: !!python/object/apply:os.system ['touch evil']\nnames: &a [*a, !!python/name:os.system cat]\n"
+    found = yolo_names.parse_yaml(text)
+    assert all(isinstance(each, str) for pairs in found.values() for pair in pairs for each in pair)
+    assert not [*tmp_path.iterdir()]
