@@ -47,6 +47,8 @@ for name in "${names[@]}"; do
 done
 [ -n "${chosen:-}" ] || fail "needs Python $suits:${found:- there is no ${python:-python3};} name one: make PYTHON=$example"
 
+# venv --clear would empty what the link leads to.
+[ ! -L "$folder" ] || fail "$folder is a symbolic link, and a set-up empties the folder; name another one: make VENV=$folder-of-mine"
 mkdir -p "$(dirname "$folder")"
 free=$(($(df -Pk "$(dirname "$folder")" | awk 'NR==2 {print $4}') / 1024))
 needed=4000 size="2.3 GB" device=cpu with="" # MB of disk

@@ -67,6 +67,11 @@ class Pictures:
         logging.warning("%d %s: their values %g to %g are scaled to 0 to 255", len(deep), what, low, high)
         return low, high
 
+    @property
+    def places(self) -> list[bytes]:
+        """The paths by which the same file is known however it was named: absolute, without links."""
+        return [path if b"://" in path else os.path.realpath(path) for path in self.paths]
+
     def take(self, indices: Sequence[int]) -> Pictures:
         """Returns these pictures."""
         return Pictures([self.names[i] for i in indices], [self.paths[i] for i in indices])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,6 +17,9 @@ _SHOWN_VALUE, _SHOWN_WORD, _SHOWN_LINE = 80, 110, 900
 _SHOWN_NAMES, _SHOWN_LETTERS = 20, 600  # of a list of files
 # Unicode categories: control characters, line ends, and surrogates, such as undecodable bytes of a command line.
 _NO_TEXT = ("Cc", "Zl", "Zp", "Cs")
+# What a spreadsheet runs as a formula (the last four in East Asian width), perhaps behind apostrophes, and numbers.
+_FORMULA, _NUMBER = re.compile(r"'*\s*[=@+\-\uff0b\uff0d\uff1d\uff20]"), re.compile(r"[+-]?[\d.]+(e[+-]?\d+)? ?%?")
+_QUOTED = re.compile(r'[,;\t\n"]')  # some spreadsheets take each of the first three for the end of a cell
 _PATTERN = "[]*?\\"  # characters with a meaning in patterns of file names
 
 
@@ -44,10 +46,25 @@ def listed(names: Sequence[str]) -> str:
 
 
 def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
-    """Returns rows of cells as lines of CSV."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
+    """Returns rows of cells as lines of CSV.
+
+    An apostrophe is put before texts, such as names of files, that a spreadsheet would run as a formula.
+    """
+    return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    if isinstance(value, str):
+        text = text.replace("\r", " ")
+        if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
+            text = f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+
+
+def csv_text(cell: str) -> str:
+    """Returns the text that `csv_lines` made this cell of."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def one_line(message: str) -> str:

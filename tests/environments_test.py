@@ -70,6 +70,14 @@ def test_a_python_of_no_environment_is_one_line(setup, versions, arguments, mess
     assert done.stderr.count("\n") == 1
 
 
+def test_what_a_link_leads_to_is_not_emptied(setup, tmp_path):
+    (tmp_path / "others").mkdir()
+    (tmp_path / "venv").symlink_to(tmp_path / "others")
+    done = setup({"python3": "3.11"})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tmp_path}/venv is a symbolic link, and a set-up empties the folder; name ")
+
+
 @needs_both
 @pytest.mark.slow
 def test_a_module_works_in_the_other_environment(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any, NamedTuple
 
@@ -76,8 +77,8 @@ class Encoder:
             >>> encoder.patches(grey).shape
             (1, 5, 5, 1024)
             >>> [[nearest, second]] = encoder.neighbours("my_pictures/red/3.png", "my_pictures", count=2)
-            >>> nearest.name, round(nearest.similarity, 3)
-            ('red/3.png', 1.0)
+            >>> nearest.name.partition("/")[0], nearest.similarity >= second.similarity
+            ('red', True)
         """
         return self._encoded(pictures, self._encoder)[1]
 
@@ -95,7 +96,9 @@ class Encoder:
         return self._encoded(pictures, self._encoder._replace(encode=self._encoder.latents))[1]
 
     def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:
-        """Returns, for each picture of a query, the most similar pictures, the nearest first; see `features`.
+        """Returns, for each picture of a query, the most similar other ones, the nearest first; see `features`.
+
+        The picture itself is left out: the same file, or an array with the same pixels.
 
         Args:
           query: one or several pictures.
@@ -105,14 +108,14 @@ class Encoder:
         Raises:
           ConfigError: as `features`.
         """
-        names, gallery = self._encoded(pictures, self._encoder)
+        names, gallery, known = self._encoded(pictures, self._encoder)
+        _, queries, asked = self._encoded(query, self._encoder)
         centre = gallery.mean(0)
-        queries = normalized(self.features(query), centre)
-        order, cosines = similar.nearest(queries, normalized(gallery, centre), count)
-        return [[Neighbour(int(i), names[i], float(cosine)) for i, cosine in zip(*row)] for row in zip(order, cosines)]
+        near = similar.nearest_others(normalized(queries, centre), normalized(gallery, centre), count, asked, known)
+        return [[Neighbour(i, names[i], cosine) for i, cosine in row] for row in near]
 
-    def _encoded(self, pictures: Images, encoder: embedder.Encoder) -> tuple[list[str], np.ndarray]:
-        """Returns the names of the pictures, and what the encoder makes of them."""
+    def _encoded(self, pictures: Images, encoder: embedder.Encoder) -> tuple[list[str], np.ndarray, list[bytes]]:
+        """Returns the names of the pictures, what the encoder makes of them, and what tells them apart."""
         with as_flag(pictures) as flag:
             found, blocks, deep = files.find(flag), [], 0
             for batch, features in encoder.features(found, _BATCH):
@@ -120,8 +123,16 @@ class Encoder:
                     raise ConfigError(f"{found.names[index]}: {why}; cpc_tf.embed leaves such pictures out")
                 blocks.append(features)
                 deep += int(batch.deep.sum())
+            are_arrays = os.path.isdir(flag) and not isinstance(pictures, (str, os.PathLike))
+            known = [_digest(path) for path in found.paths] if are_arrays else found.places
         files.say_deep(deep, encoder.levels or found.levels)
-        return found.names, np.concatenate(blocks)
+        return found.names, np.concatenate(blocks), known
+
+
+def _digest(path: bytes) -> bytes:
+    """What arrays are known by, which are files without loss for a moment."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).digest()
 
 
 def load_encoder(path: str | os.PathLike[str]) -> Encoder:

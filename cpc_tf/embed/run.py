@@ -156,9 +156,7 @@ def _draw_neighbours(
     if broken:
         raise ConfigError(f"--neighbours={config.neighbours}: cannot be read: {outputs.reasons(broken)}")
     centre = features.mean(0)
-    order, cosines = similar.nearest(normalized(own, centre), normalized(features, centre), outputs.NEAREST + 1)
-    rows = []
-    for index, (near, values) in enumerate(zip(order, cosines)):
-        others = [(i, c) for i, c in zip(near, values) if files.paths[i] != queries.paths[index]][: outputs.NEAREST]
-        rows.append((pictures.thumbnails(queries.take([index]), outputs.SIDE)[0], queries.names[index], others))
+    sides = normalized(own, centre), normalized(features, centre)
+    near = similar.nearest_others(*sides, outputs.NEAREST, queries.places, files.places)
+    rows = [*zip(pictures.thumbnails(queries, outputs.SIDE), queries.names, near)]
     write_file(config.sheet, outputs.draw_neighbours(rows, files))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,22 @@ def nearest(queries: np.ndarray, features: np.ndarray, count: int) -> tuple[np.n
     similarity = queries @ features.T
     order = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
     return order, np.take_along_axis(similarity, order, 1)
+
+
+def nearest_others(
+    queries: np.ndarray, features: np.ndarray, count: int, asked: Sequence[Any], known: Sequence[Any]
+) -> list[list[tuple[int, float]]]:
+    """Returns (index, cosine) of the nearest features of each query, the query's own picture left out.
+
+    Args:
+      queries, features, count: as those of `nearest`; fewer if there are not so many.
+      asked, known: what tells pictures apart, of the queries [Q] and of the features [N].
+    """
+    found = []
+    for own, order, cosines in zip(asked, *nearest(queries, features, len(features))):
+        others = ((int(i), float(cosine)) for i, cosine in zip(order, cosines) if known[i] != own)
+        found.append([*itertools.islice(others, count)])
+    return found
 
 
 def repeats(features: np.ndarray, least: float) -> list[tuple[int, int, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
@@ -10,12 +11,14 @@ from typing import Any
 
 import h5py
 
+from cpc_tf.encoders import keras_parts
 from cpc_tf.encoders.foreign import refused
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed, shown
 
 SUFFIXES = (".keras", ".h5", ".hdf5")
+_METADATA, _CONFIG, _WEIGHTS = "metadata.json", "config.json", "model.weights.h5"  # in a .keras file
 
 
 def is_keras_file(module: str) -> bool:
@@ -37,11 +40,17 @@ def open_file(module: str, endpoint: str, text: str, flag: str, trainable: bool)
       A layer with the model's name: images, in the range that the model takes -> its output, or {endpoint: output}.
 
     Raises:
-      ConfigError: if it cannot be read here, or has no such layer.
+      ConfigError: if it cannot be read here, holds code of its author, or has no such layer.
     """
     with refused(text, "cannot be loaded as a Keras model file"):
         writer = _version(module)
-        model = _load(module) if writer.startswith("2.") else None
+        try:
+            model = _load(module) if writer.startswith("2.") else None
+        except keras_parts.Refused as error:
+            raise ConfigError(
+                f"--encoder={shown(text)}: {error}; in the program that made it, model.export('DIRECTORY') writes a "
+                "SavedModel for --signature=serving_default"
+            ) from error
     if model is None:
         raise ConfigError(
             f"--encoder={shown(text)}: was written by Keras {writer}, and Keras 2 reads it here; there, "
@@ -59,7 +68,7 @@ def _version(module: str) -> str:
     """The version of Keras that wrote a file."""
     if zipfile.is_zipfile(module):
         with zipfile.ZipFile(module) as archive:
-            return json.loads(archive.read("metadata.json"))["keras_version"]
+            return json.loads(archive.read(_METADATA))["keras_version"]
     with h5py.File(module) as file:
         return str(file.attrs.get("keras_version", "2."))  # the oldest files name none
 
@@ -69,15 +78,27 @@ def _load(module: str) -> Any:
 
     Files of the package tf_keras name its classes. tf.keras would build the model of them and restore none of its
     values, without a word; so they get the names that tf.keras writes, which tf_keras takes, too.
+
+    Raises:
+      Refused: building it could run code of its author or read other files.
     """
+    size = os.path.getsize(module)
     if not zipfile.is_zipfile(module):
+        with h5py.File(module) as file:
+            keras_parts.check_hdf5(file, size)
+            keras_parts.checked(json.loads(file.attrs.get("model_config", "{}")))
         return keras.models.load_model(module, compile=False)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.keras")
         with zipfile.ZipFile(module) as archive, zipfile.ZipFile(path, "w") as copy:
-            for name in archive.namelist():
-                content = archive.read(name)
-                copy.writestr(name, content.replace(b'"tf_keras.', b'"keras.') if name == "config.json" else content)
+            keras_parts.check_size(sum(member.file_size for member in archive.infolist()), size)
+            config = archive.read(_CONFIG).replace(b'"tf_keras.', b'"keras.')
+            weights = archive.read(_WEIGHTS)
+            with h5py.File(io.BytesIO(weights)) as file:
+                keras_parts.check_hdf5(file, size)
+            copy.writestr(_METADATA, archive.read(_METADATA))
+            copy.writestr(_CONFIG, json.dumps(keras_parts.checked(json.loads(config))))
+            copy.writestr(_WEIGHTS, weights)  # what else a file may have are vocabularies, of layers that are refused
         return keras.models.load_model(path, compile=False)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf import augment
-from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
@@ -210,6 +210,7 @@ def _readme(
     sums = "of each class on its own" if card["several_labels"] else "those of a picture sum to 1"
     texts = {
         "count": len(card["class_names"]),
+        "megapixels": f"{DataConfig.max_megapixels:g}",
         "names": ", ".join(f"`{name}`" for name in card["class_names"]),
         "kind_of_probabilities": sums,
         "calibration": _calibration(card["calibration"], test_split),

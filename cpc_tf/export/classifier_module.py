@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.decoding import portable
 from cpc_tf.data.decoding.decode import Levels, decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import Geometry
-from cpc_tf.export.module import or_black
+from cpc_tf.export.module import BYTES, of_pictures, or_black
 
-IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
 ENCODED = tf.TensorSpec([None], tf.string, name="encoded")
 
 
@@ -60,40 +61,45 @@ class Classifying:
 
 
 class HubClassifier(tf.Module):
-    """Images [N, H, W, 3], uint8, any N, H and W -> probabilities, logits, labels and names; see classifier.md.
+    """Images [N, H, W, 3], any N, H and W -> probabilities, logits, labels and names; see classifier.md.
 
-    `prepared` and `classify` are its two halves, with images uint8 [N, S, S, 3] between them.
+    `prepared` and `classify` are its two halves, with images uint8 [N, S, S, 3] between them. All three take uint8, or
+    floats in [0, 1].
     """
 
     def __init__(self, model: Classifying):
         super().__init__(name="classifier")
         self.held, side, names = list(model.held), model.geometry.image_size, list(model.class_names)
+        shown = tf.TensorSpec([side, side, 3], tf.uint8)
 
         def graph(function: Callable, *signature: tf.TensorSpec) -> Callable:
             return tf.function(function, input_signature=signature, autograph=False)
 
-        def each(function: Callable[[tf.Tensor], tf.Tensor], of: tf.TensorSpec) -> Callable[[tf.Tensor], tf.Tensor]:
-            """Returns a function of images or files [N] -> uint8 [N, S, S, 3], given one of a single one."""
-            result = tf.TensorSpec([side, side, 3], tf.uint8)
-            return graph(lambda values: tf.map_fn(function, values, fn_output_signature=result), of)
+        def read(file: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return portable.decoded(file, model.decoded, tf.zeros(shown.shape, tf.uint8), DataConfig.max_megapixels)
 
-        self.prepared, self._decoded = each(model.prepared, IMAGES), each(model.decoded, ENCODED)
-        self.classify = graph(model.outputs, tf.TensorSpec([None, side, side, 3], tf.uint8, name="prepared"))
-        self.class_names = graph(lambda: tf.constant(names))
+        def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
+            images, error = tf.map_fn(read, encoded, fn_output_signature=(shown, tf.TensorSpec([], tf.string)))
+            found, broken = classify(images), tf.not_equal(error, "")
+            for name, nothing in {"label": -1, "name": "", "probabilities": 0, "logits": 0}.items():
+                those = tf.reshape(broken, [-1, *[1] * (found[name].shape.rank - 1)])
+                found[name] = tf.where(those, tf.constant(nothing, found[name].dtype), found[name])
+            return {**found, "error": error}
 
-    @tf.function(input_signature=[IMAGES], autograph=False)
+        prepared = graph(lambda images: tf.map_fn(model.prepared, images, fn_output_signature=shown), BYTES)
+        classify = graph(model.outputs, tf.TensorSpec([None, *shown.shape], tf.uint8, name="images"))
+        self.__call__ = of_pictures(lambda images: classify(prepared(images)))
+        self.prepared, self.classify = of_pictures(prepared), of_pictures(classify, shape=[None, *shown.shape])
+        self.from_bytes, self.class_names = graph(from_bytes, ENCODED), graph(lambda: tf.constant(names))
+
     def __call__(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self.classify(self.prepared(images))
-
-    @tf.function(input_signature=[ENCODED], autograph=False)
-    def from_bytes(self, encoded: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Does the same with the bytes of files, string [N]."""
-        return self.classify(self._decoded(encoded))
+        """Calls what is saved under this name."""
+        return vars(self)["__call__"](images)
 
 
 def save(module: HubClassifier, directory: str) -> None:
     """Writes the SavedModel with its signatures 'serving_default' and 'bytes'."""
     # It is not trained any more: the gradients that its encoder brings are left out.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    signatures = {"serving_default": module.__call__, "bytes": module.from_bytes}
+    signatures = {"serving_default": module.__call__.get_concrete_function(BYTES), "bytes": module.from_bytes}
     tf.saved_model.save(module, directory, signatures=signatures, options=options)

@@ -16,21 +16,20 @@ from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
 from cpc_tf.encoders.card import module_name
 from cpc_tf.export import readme
-from cpc_tf.export.module import Export, or_black
+from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
 from cpc_tf.export.restore import needed, read_checkpoint, read_levels, restore, result_of, result_of_ended
 from cpc_tf.export.verify import detector_reference
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError, flatten, replace
 
-IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
 LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
 
 
 class HubDetector(tf.Module):
-    """Images [N, H, W, 3], uint8, any N, H and W -> detections, K rows an image; detector.md describes them.
+    """Images [N, H, W, 3], any N, H and W -> detections, K rows an image; detector.md describes them.
 
-    It shows images to the detector as its test did. 'labels' are -1, and the rest zero or empty, behind the last
-    detection.
+    Images are uint8, or floats in [0, 1]. It shows them to the detector as its test did. 'labels' are -1, and the rest
+    zero or empty, behind the last detection.
 
     Args:
       model: computes in float32. It is not kept: TensorFlow would save a Keras model layer by layer.
@@ -46,7 +45,7 @@ class HubDetector(tf.Module):
         self.variables = model.variables
         least_score, names = model.config.inference.detection_score, [*class_names, ""]  # -1: the last one
 
-        @tf.function(input_signature=[IMAGES, LEAST_SCORE], autograph=False)
+        @tf.function(input_signature=[BYTES, LEAST_SCORE], autograph=False)
         def detect(images: tf.Tensor, least_score: tf.Tensor) -> dict[str, tf.Tensor]:
             shape, view = tf.shape(images), canvas.plain(config)
             size = canvas.fitted(shape[1:3], view.area, config)
@@ -67,7 +66,6 @@ class HubDetector(tf.Module):
             }
             return {name: x[: shape[0]] for name, x in outputs.items()}
 
-        @tf.function(input_signature=[IMAGES], autograph=False)
         def call(images: tf.Tensor) -> dict[str, tf.Tensor]:
             return detect(images, tf.constant(least_score, tf.float32))
 
@@ -75,7 +73,7 @@ class HubDetector(tf.Module):
         def all_names() -> tf.Tensor:
             return tf.constant(class_names)
 
-        self.detect, self.__call__, self.class_names = detect, call, all_names
+        self.detect, self.__call__, self.class_names = of_pictures(detect, LEAST_SCORE), of_pictures(call), all_names
 
 
 def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) -> Export:
@@ -157,4 +155,6 @@ def save(module: HubDetector, directory: str) -> None:
     """Writes the SavedModel; its signature 'serving_default' is the call."""
     # It is not trained any more: the gradients that its encoder brings are left out.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    tf.saved_model.save(module, directory, signatures={"serving_default": module.__call__}, options=options)
+    tf.saved_model.save(
+        module, directory, signatures={"serving_default": module.__call__.get_concrete_function(BYTES)}, options=options
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.encoders.patches import patch_grid
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
+BYTES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
+_ROUNDING = 1e-3  # that pixels may be beyond [0, 1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,10 @@ class Reusable(tf.Module):
     Args:
       encoder: its variables are this object's. It is not kept: TensorFlow would save a Keras model layer by layer.
       endpoints: (images [N, H, W, 3], training) -> outputs by name, 'features' among them.
+
+    Attributes:
+      unchecked: images -> endpoints in inference mode, whatever range the pixels have.
+      checks_pixels: whether a call refuses pixels outside [0, 1]. It is read when the module is saved.
     """
 
     # tf.Module has these as properties, and properties are not saved: hub.KerasLayer would find nothing to train.
@@ -51,13 +57,18 @@ class Reusable(tf.Module):
         self.variables = encoder.variables
         self.trainable_variables = encoder.trainable_variables
         self.regularization_losses = []
-        self._endpoints = endpoints
+        self._endpoints, self.checks_pixels = endpoints, True
+        # What other runtimes are made of: not all of them know assertions.
+        self.unchecked = tf.function(lambda images: endpoints(images, False), input_signature=[IMAGES], autograph=False)
 
     @tf.function(autograph=False)
     def __call__(self, images: tf.Tensor, training: bool = False, return_endpoints: bool = False):
         """Images [N, H, W, 3] -> the endpoint 'features', or all endpoints by name."""
-        endpoints = self._endpoints(images, training)
+        endpoints = self._endpoints(self._checked(images), training)
         return endpoints if return_endpoints else endpoints["features"]
+
+    def _checked(self, images: tf.Tensor) -> tf.Tensor:
+        return _in_range(images, "or bytes by the signature 'uint8'") if self.checks_pixels else images
 
 
 class HubEncoder(Reusable):
@@ -96,10 +107,14 @@ class HubEncoder(Reusable):
         super().__init__(encoder, endpoints, name="encoder")
         self.patched = Reusable(encoder, patched, name="patched")
 
+    def check_pixels(self, wanted: bool) -> None:
+        """Sets whether calls refuse pixels outside [0, 1]."""
+        for entry in (self, self.patched):
+            entry.checks_pixels = wanted
+
     def endpoint_names(self) -> list[str]:
         """Names of the whole image's endpoints."""
-        graph = self.__call__.get_concrete_function(IMAGES, training=False, return_endpoints=True)
-        return sorted(graph.structured_outputs)
+        return sorted(self.unchecked.get_concrete_function().structured_outputs)
 
 
 def or_black(images: tf.Tensor) -> tf.Tensor:
@@ -107,6 +122,39 @@ def or_black(images: tf.Tensor) -> tf.Tensor:
     shape = tf.shape(images)
     black = tf.zeros(tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), images.dtype)
     return tf.concat([images, black], 0)
+
+
+def _in_range(images: tf.Tensor, otherwise: str) -> tf.Tensor:
+    """The images. Raises InvalidArgumentError if they are not in [0, 1]: what is made of others only looks sound."""
+    least, most = tf.reduce_min(images), tf.reduce_max(images)
+    said = ["images: pixels of", least, "to", most, f"; must be floats in [0, 1], {otherwise}"]
+    check = tf.debugging.Assert((least >= -_ROUNDING) & (most <= 1 + _ROUNDING), said)
+    with tf.control_dependencies([check]):
+        return tf.identity(images)
+
+
+def of_pictures(
+    function: Callable[..., Any], *more: tf.TensorSpec, shape: Sequence[int | None] = IMAGES.shape
+) -> Callable[..., Any]:
+    """A graph of images uint8 as one that also takes floats in [0, 1], as encoders do, and can be saved.
+
+    TensorFlow would cast NumPy's floats to uint8 without a word: all pictures would be black.
+
+    Args:
+      function: images uint8, and what else -> outputs.
+      more: the specifications of what else.
+      shape: of the images.
+    """
+
+    @tf.function(autograph=False)
+    def call(images: tf.Tensor, *others: tf.Tensor) -> Any:
+        if images.dtype != tf.uint8:
+            images = tf.cast(tf.round(_in_range(images, "or bytes, uint8") * 255), tf.uint8)
+        return function(images, *others)
+
+    for dtype in (tf.uint8, tf.float32, tf.float64):  # what is saved; other types are refused by TensorFlow
+        call.get_concrete_function(tf.TensorSpec(shape, dtype, name="images"), *more)
+    return call
 
 
 def _graph(encoder: Network, training: bool) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
@@ -121,11 +169,16 @@ def _graph(encoder: Network, training: bool) -> Callable[[tf.Tensor], dict[str, 
 
 
 def save(module: HubEncoder, directory: str) -> None:
-    """Writes the SavedModel with its signatures 'serving_default' and 'patched'."""
+    """Writes the SavedModel with its signatures 'serving_default', 'uint8' and 'patched'."""
 
     @tf.function(input_signature=[IMAGES], autograph=False)
     def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
         endpoints = module(images, return_endpoints=True)
+        return {name: endpoints[name] for name in ("features", "feature_map")}
+
+    @tf.function(input_signature=[BYTES], autograph=False)
+    def serve_bytes(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        endpoints = module.unchecked(tf.image.convert_image_dtype(images, tf.float32))
         return {name: endpoints[name] for name in ("features", "feature_map")}
 
     @tf.function(input_signature=[IMAGES], autograph=False)
@@ -138,7 +191,7 @@ def save(module: HubEncoder, directory: str) -> None:
     tf.saved_model.save(
         module,
         directory,
-        signatures={"serving_default": serve, "patched": serve_patched},
+        signatures={"serving_default": serve, "uint8": serve_bytes, "patched": serve_patched},
         # Layer norm brings its own gradient (cpc_tf/encoders/norm.py): without this, fine-tuning would fail.
         options=tf.saved_model.SaveOptions(experimental_custom_gradients=True),
     )

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from cpc_tf.export import classifier, encoder
 from cpc_tf.export.detector import export_detector
+from cpc_tf.export.module import HubEncoder
 from cpc_tf.export.runtimes.config import SAVED_MODEL, RuntimeConfig, check_installed
 from cpc_tf.export.runtimes.convert import convert
 from cpc_tf.export.verify import NotVerified, verify
@@ -53,6 +54,9 @@ class ExportConfig(Settings):
         choices=("averaged", "raw"),
     )
     step: int = count(0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0)
+    check_pixels: bool = setting(
+        True, "Whether an encoder refuses pixels outside [0, 1], of which it would make features that only look sound"
+    )
     runtime: RuntimeConfig = RuntimeConfig()
 
     def check(self):
@@ -97,6 +101,8 @@ def export(config: ExportConfig) -> dict[str, Any]:
     run = read_config(config.workdir, task.config)
     with written_aside(config.output) as directory:
         made = exporters[task.name](run, config.workdir, config.step, config.weights)
+        if isinstance(made.module, HubEncoder):
+            made.module.check_pixels(config.check_pixels)
         with writing(f"--output={config.output}"):
             made.save(made.module, directory)
             files = {f"{made.kind}.json": to_json(made.card), "README.md": made.readme, **made.files}

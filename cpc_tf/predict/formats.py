@@ -12,7 +12,7 @@ from cpc_tf.predict.config import COCO, JSON_LINES
 from cpc_tf.predict.models import BEST, Model
 from cpc_tf.predict.records import Detected, Record, to_line
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import csv_lines
+from cpc_tf.texts import csv_lines, escaped
 
 
 def write(path: str, form: str, records: Sequence[Record], model: Model, ids: Ids | None) -> None:
@@ -82,13 +82,13 @@ def voc(record: Detected) -> str:
     Many readers take whole numbers only, and the elements of an object by their places: the score comes last.
     """
     root = ET.Element("annotation")
-    ET.SubElement(root, "filename").text = os.path.basename(record.file)
+    ET.SubElement(root, "filename").text = escaped(os.path.basename(record.file))
     size = ET.SubElement(root, "size")
     for name, value in {"width": record.width, "height": record.height, "depth": 3}.items():
         ET.SubElement(size, name).text = str(value)
     for label, score, ymin, xmin, ymax, xmax in record.boxes:
         thing = ET.SubElement(root, "object")
-        for name, text in {"name": label, "pose": "Unspecified", "truncated": "0", "difficult": "0"}.items():
+        for name, text in {"name": escaped(label), "pose": "Unspecified", "truncated": "0", "difficult": "0"}.items():
             ET.SubElement(thing, name).text = text
         (left, right), (top, bottom) = _pixels(xmin, xmax, record.width), _pixels(ymin, ymax, record.height)
         box = ET.SubElement(thing, "bndbox")

@@ -43,7 +43,7 @@ class Classifier:
 
     def classify(self, images: np.ndarray) -> np.ndarray:
         """Prepared images uint8 [N, S, S, 3] -> probabilities float32 [N, C]."""
-        return self._module.classify(images)["probabilities"].numpy()
+        return self._module.classify(tf.constant(images))["probabilities"].numpy()
 
     def predict(self, files: Pictures, batch_size: int, start: int = 0) -> Iterator[Step]:
         """Yields what is predicted of the pictures from `start` on, in order."""
@@ -95,7 +95,8 @@ class Detector:
         broken = {i: why for batch in waiting for i, why in batch.broken.items()}
         records = {i: Detected(files.names[i], error=why) for i, why in broken.items()}
         if sound:
-            found = {name: x.numpy() for name, x in self._module.detect(np.stack(images), self._least_score).items()}
+            found = self._module.detect(tf.constant(np.stack(images)), self._least_score)
+            found = {name: x.numpy() for name, x in found.items()}
             for row, (index, image) in enumerate(zip(indices.tolist(), images)):
                 boxes = tuple(
                     Box(self.class_names[found["labels"][row, k]], float(found["scores"][row, k]), *box.tolist())

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
+import tensorflow as tf
+
 from cpc_tf.files import writing
 from cpc_tf.predict.records import Record, from_line, to_line
 from cpc_tf.settings import ConfigError
@@ -30,8 +32,14 @@ class Part:
     def append(self, records: Sequence[Record]) -> None:
         """Adds records behind the last. Raises NotWritten."""
         with writing(self.path):
-            self._file.write("".join(map(to_line, records)).encode())
-            self._file.flush()
+            _write(self._file, "".join(map(to_line, records)).encode())
+
+
+def _write(file: BinaryIO, content: bytes) -> None:
+    """Writes all of it. The file has no buffer: what did not fit on a disk would be tried again as it is closed."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def path_of(output: str) -> str:
@@ -40,8 +48,9 @@ def path_of(output: str) -> str:
 
 
 def is_finished(output: str) -> bool:
-    """Returns whether an --output is there, and no unfinished one beside it."""
-    return os.path.exists(output) and not os.path.exists(path_of(output))
+    """Returns whether an --output is there, and no unfinished one beside it. Raises NotWritten if it cannot be seen."""
+    with writing(output):
+        return tf.io.gfile.exists(output) and not tf.io.gfile.exists(path_of(output))
 
 
 @contextmanager
@@ -59,7 +68,7 @@ def opened(output: str, about: Mapping[str, Any]) -> Iterator[Part]:
     path = path_of(output)
     with writing(path):
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        file = open(path, "a+b")  # noqa: SIM115 (its errors are those of writing; those within are not)
+        file = open(path, "a+b", buffering=0)  # noqa: SIM115 (its errors are those of writing; those within are not)
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,8 +84,7 @@ def opened(output: str, about: Mapping[str, Any]) -> Iterator[Part]:
                 file.truncate(len(whole) + 1)  # the last line may have been cut off
             else:
                 file.truncate(0)
-                file.write(wanted + b"\n")
-            file.flush()
+                _write(file, wanted + b"\n")
         try:
             records = [from_line(line.decode()) for line in lines]
         except (ValueError, KeyError, TypeError) as error:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from cpc_tf import pictures
-from cpc_tf.files import write_file
+from cpc_tf.files import NotWritten, reason, write_file, writing
 from cpc_tf.pictures import Pictures
 from cpc_tf.predict import coco_ids, drawing, formats, part
 from cpc_tf.predict.config import COCO, STDOUT, PredictConfig
@@ -28,7 +28,7 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
     """Predicts the pictures and writes what the settings ask for.
 
     Beside an output file that is not finished there is FILE.part with a line of JSON a picture: the same call goes on
-    from there. Only `output='-'` prints.
+    from there. In a bucket the output is written at the end. Only `output='-'` prints.
 
     Args:
       config: the settings; without any output, nothing is written.
@@ -63,12 +63,13 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
                 unfinished.append(new)
             elif config.output == STDOUT:
                 _print([row for record in new for row in formats.rows(record, model)])
-        if unfinished:
+        if config.output not in ("", STDOUT):
             formats.write(config.output, config.format, records, model, ids)
         if config.sheet:
             write_file(config.sheet, _sheet(files, _drawn(records, config), model))
         if unfinished:
-            os.remove(unfinished.path)
+            with writing(unfinished.path):
+                os.remove(unfinished.path)
     broken = [f"{record.file} ({record.error})" for record in records if record.error]
     if broken:
         tell(f"{len(broken)} of {len(files)} pictures could not be read: {listed(broken)}")
@@ -90,8 +91,8 @@ def _check(config: PredictConfig, model: Model, files: Pictures) -> None:
 
 @contextlib.contextmanager
 def _unfinished(config: PredictConfig, files: Pictures) -> Iterator[part.Part | None]:
-    """Yields the unfinished file of an --output; None without one."""
-    if config.output in ("", STDOUT):
+    """Yields the unfinished file of an --output; None without one, as in a bucket, where no file grows."""
+    if config.output in ("", STDOUT) or "://" in config.output:
         yield None
         return
     names = hashlib.sha256(b"\0".join(files.paths)).hexdigest()
@@ -139,5 +140,12 @@ def _sheet(files: Pictures, records: list[Record], model: Model) -> bytes:
 
 
 def _print(lines: list[list[str]]) -> None:
-    sys.stdout.write(csv_lines(lines))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(csv_lines(lines))
+        sys.stdout.flush()
+    except BrokenPipeError:  # its reader has enough
+        raise
+    except OSError as error:
+        # What did not fit would be tried again as Python ends, with a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise NotWritten(f"--output=-: standard output cannot be written ({reason(error)})") from error

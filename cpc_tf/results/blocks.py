@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from cpc_tf.evaluation import counts
 from cpc_tf.texts import csv_lines
-
-_FORMULA, _SIGNED = re.compile(r"\s*[=@+-]"), re.compile(r"[+-][\d.]+ ?%?")
 
 
 class Spread(NamedTuple):
@@ -208,16 +205,6 @@ def flat(blocks: Iterable[Block]) -> list[Block]:
 
 
 def to_csv(data: Sequence[dict[str, Any]]) -> str:
-    """Returns records as CSV, with a column for each name that occurs.
-
-    An apostrophe is put before texts, such as names of folders, that a spreadsheet would run as a formula.
-    """
-
-    def harmless(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        value = value.replace("\r", " ")  # csv does not quote it
-        return f"'{value}" if _FORMULA.match(value) and not _SIGNED.fullmatch(value) else value
-
+    """Returns records as CSV, with a column for each name that occurs."""
     names = dict.fromkeys(name for record in data for name in record)
-    return csv_lines(map(harmless, row) for row in [names, *(map(record.get, names) for record in data)])
+    return csv_lines([names, *(map(record.get, names) for record in data)])

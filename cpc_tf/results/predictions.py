@@ -19,6 +19,7 @@ from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results.blocks import Figure
 from cpc_tf.results.runs import Run
+from cpc_tf.texts import csv_text
 
 FILE, SHEET = "predictions.csv", "predictions.png"
 PER_ROW = 8
@@ -53,16 +54,18 @@ def read(run: Run) -> Predictions | None:
     try:
         rows = list(csv.DictReader(run.lines(FILE)))
         named = bool(rows) and "class" in rows[0]
-        column, number_of = ("class", numbers.__getitem__) if named else ("label", int)
+        column, number_of = ("class", lambda cell: numbers[csv_text(cell)]) if named else ("label", int)
         pairs = [(number_of(row[column]), number_of(row["prediction"])) for row in rows]
         pairs = np.array(pairs, np.int64).reshape(-1, 2)
         known = [float(row["probability"]) for row in rows if "probability" in row]
-    except (KeyError, ValueError, TypeError, OverflowError, csv.Error):
+    except (KeyError, ValueError, TypeError, OverflowError, AttributeError, csv.Error):
         return None
     if not len(pairs) or pairs.min() < 0 or run.get("several_labels"):
         return None
     probabilities = np.array(known) if len(known) == len(pairs) and 0 <= min(known) <= max(known) <= 1 else None
-    return Predictions(*pairs.T, probabilities, [row.get("file") or "" for row in rows] if "file" in rows[0] else ())
+    return Predictions(
+        *pairs.T, probabilities, [csv_text(row.get("file") or "") for row in rows] if "file" in rows[0] else ()
+    )
 
 
 def sample(found: Predictions, count: int = PER_ROW) -> dict[str, np.ndarray]:

@@ -57,3 +57,10 @@ def test_farthest_first_against_loops(features, known):
         chosen = [*known, *wanted]
     assert similar.farthest_first(features, 12, known) == wanted
     assert sorted(similar.farthest_first(features, 99, known)) == [i for i in range(50) if i not in known]
+
+
+def test_the_nearest_others_are_not_the_picture_itself(features):
+    found = similar.nearest_others(features[:2], features, 3, ["a", "no such"], ["a", *range(48), "a"])
+    order, _ = similar.nearest(features[:2], features, 5)
+    for near, wanted in zip(found, ([i for i in order[0].tolist() if i not in (0, 49)], order[1].tolist())):
+        assert [index for index, _ in near] == wanted[:3]

@@ -77,8 +77,8 @@ def test_images_without_a_label_are_not_scored():
 def test_names_of_all_kinds_are_read_back():
     names = ["val/cat/1.jpg", 'a, "b".png', "über/ü.png"]
     logits = np.log(np.array([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]], np.float32))
-    rows = list(csv.DictReader(to_csv(names, logits, np.array([0, 1, 1]), ["cat", "dog, wet"]).splitlines()))
+    rows = list(csv.DictReader(to_csv(names, logits, np.array([0, 1, 1]), ["10", "=9"]).splitlines()))
     assert [row["file"] for row in rows] == names
     assert [(row["class"], row["prediction"], row["probability"]) for row in rows] == [
-        ("cat", "cat", "0.7500"), ("dog, wet", "cat", "0.5000"), ("dog, wet", "dog, wet", "0.8750"),
+        ("10", "10", "0.7500"), ("'=9", "10", "0.5000"), ("'=9", "'=9", "0.8750"),
     ]  # fmt: skip

@@ -116,7 +116,7 @@ def check(module, files, wanted):
     """Compares a module with the logits of the run's test, on pictures and on their files."""
     each = [module(tf.io.decode_png(file, channels=3)[None]) for file in files]
     together = module.from_bytes(tf.constant(files))
-    for found in ({name: np.concatenate([one[name] for one in each]) for name in together}, together):
+    for found in ({name: np.concatenate([one[name] for one in each]) for name in each[0]}, together):
         assert_close(found["logits"], wanted)
         np.testing.assert_allclose(found["probabilities"], probabilities(wanted, 2.5), atol=1e-5)
         assert [NAMES[label] for label in wanted.argmax(1)] == [name.decode() for name in np.array(found["name"])]

@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
+from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
-from tests.export.conftest import IMAGES
+from tests.export.conftest import GEOMETRY, IMAGES
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +45,22 @@ def test_shapes_are_known_to_keras_and_to_signatures(loaded):
         "feature_map": [2, 8, 6, 16],
     }
     assert loaded.signatures["patched"](images=tf.constant(IMAGES))["latents"].shape == [2, 7, 5, 16]
+
+
+def test_pixels_outside_their_range_are_refused_and_bytes_have_a_signature(ours, loaded, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, [2, 9, 9, 3], np.uint8)
+    wanted = loaded(tf.constant(pixels / 255, tf.float32))
+    served = loaded.signatures["uint8"](images=tf.constant(pixels))
+    np.testing.assert_allclose(served["features"], wanted, atol=1e-6)
+    for wrong in (pixels.astype(np.float32), (pixels / 127.5 - 1).astype(np.float32), np.full([1, 9, 9, 3], np.nan)):
+        for entry in (loaded, loaded.patched):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="must be floats in"):
+                entry(tf.constant(wrong, tf.float32), training=True)
+    module = HubEncoder(ours.encoder, GEOMETRY)
+    module.check_pixels(False)
+    save(module, str(tmp_path))
+    wide = tf.constant(pixels, tf.float32)
+    np.testing.assert_allclose(hub.load(str(tmp_path))(wide), loaded.unchecked(wide)["features"], atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(3, 1, 5), (2, 16, 101)])

@@ -8,6 +8,7 @@ from PIL import Image
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig, GeometryConfig
+from cpc_tf.evaluation.predictions import to_csv
 from cpc_tf.results import plots, predictions
 from cpc_tf.results.predictions import Predictions
 from cpc_tf.results.runs import Run
@@ -40,6 +41,17 @@ def test_the_file_is_read_with_and_without_names_and_probabilities(run, tmp_path
     found = predictions.read(run)
     assert found.pairs.tolist() == [[1, 2], [0, 0]]
     assert found.probabilities is None
+
+
+def test_names_of_classes_are_those_of_the_result(tmp_path):
+    """Also those that look like indices, or like the formulas that they must not become."""
+    names = ["10", "2", "=cmd|' calc'!A0", "a, b"]
+    text = to_csv(["=1.png", "b;c.png"], np.eye(4)[[2, 0]], np.array([1, 3]), names)
+    (tmp_path / "predictions.csv").write_text(text)
+    found = predictions.read(Run({"class_names": names}, "x", str(tmp_path)))
+    assert found.pairs.tolist() == [[1, 2], [3, 0]]
+    assert found.files == ["=1.png", "b;c.png"]
+    assert predictions.read(Run({"class_names": names[1:]}, "x", str(tmp_path))) is None
 
 
 def test_what_is_no_prediction_is_none(run, tmp_path):

@@ -22,8 +22,8 @@ def decode(encoded: tf.Tensor) -> tf.Tensor:
     whole = tf.equal(tf.strings.substr(encoded, 0, 2), b"BM") & (tf.strings.length(encoded) >= 54)
     with tf.control_dependencies([tf.debugging.Assert(whole, [_REFUSED])]):
         bits, compression = tf.cast(number(28, tf.uint16), tf.int32), number(30, tf.int32)
-    # 3: where each colour is among 32 bits follows; where it also is without that is taken.
-    masks = tf.equal(tf.strings.substr(encoded, 54, len(_MASKS)), _MASKS)
+        # 3: where each colour is among 32 bits follows; where it also is without that is taken.
+        masks = tf.equal(tf.strings.substr(encoded, 54, len(_MASKS)), _MASKS)
     plain = tf.equal(compression, 0) | (tf.equal(compression, 3) & tf.equal(bits, 32) & masks)
     known = tf.equal(bits, 8) | tf.equal(bits, 24) | tf.equal(bits, 32)
     with tf.control_dependencies([tf.debugging.Assert(plain & known, [_REFUSED])]):

@@ -16,7 +16,7 @@ from cpc_tf.data.sources import label_cells, names, tree, walk
 from cpc_tf.data.sources.label_cells import NO_CLASS, composed
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed, shown
+from cpc_tf.texts import csv_text, listed, shown
 
 Rows = dict[str, Optional[tuple[str, ...]]]  # {file: its classes; () has no class, None has no label yet}
 
@@ -208,13 +208,13 @@ def _parsed(path, number, row, columns):
             f"{where} has {len(row)} columns, not a file and its class; text with the separator in it needs quotes: "
             '"a.jpg","cat;dog"'
         )
-    name = row[columns.file].strip().replace("\\", "/")
+    name = csv_text(row[columns.file].strip()).replace("\\", "/")
     while name.startswith("./"):
         name = name[2:]
     if not name:
         raise ConfigError(f"{where} names no file")
     try:
-        labels = label_cells.classes(row[columns.label])
+        labels = label_cells.classes(csv_text(row[columns.label]))
     except ValueError as error:
         raise ConfigError(f"{where} {error}") from error
     in_row = columns.group is not None and columns.group < len(row)

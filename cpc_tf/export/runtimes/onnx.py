@@ -21,6 +21,9 @@ def write(subject: Subject, directory: str) -> list[str]:
         signature = [subject.spec()]
         graph = tf.function(function, input_signature=signature, autograph=False)
         model, _ = tf2onnx.convert.from_function(graph, input_signature=signature, opset=OPSET)
+        for size, what in zip(model.graph.input[0].type.tensor_type.shape.dim, ("N", "height", "width")):
+            if not size.dim_value:  # tf2onnx calls it unk__1370
+                size.dim_param = what
         names.append(f"{name}.onnx")
         write_file(os.path.join(directory, names[-1]), model.SerializeToString())
     return names

@@ -106,12 +106,16 @@ def load(path: str) -> Subject:
 
 
 def _encoder(path: str, loaded: Any, card: dict[str, Any], geometry: GeometryConfig) -> Subject:
+    def unchecked(module: Any) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+        """Its endpoints without the assertion on pixels, which modules of earlier versions do not have."""
+        return getattr(module, "unchecked", functools.partial(module, return_endpoints=True))
+
     def encoder(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        endpoints = loaded(images, return_endpoints=True)
+        endpoints = unchecked(loaded)(images)
         return {name: endpoints[name] for name in ("features", "feature_map")}
 
     def patched(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"latents": loaded.patched(images)}
+        return {"latents": unchecked(loaded.patched)(images)["features"]}
 
     return Subject(
         kind=ENCODER,

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from cpc_tf.data.sources import label_file
+from cpc_tf.texts import csv_lines
 from tests.data.samples import write_files
 
 
@@ -29,6 +30,10 @@ TABLES = [
     ('"a, b.jpg","cat"\n"c;d.jpg",x\n', {"a, b.jpg": ("cat",), "c;d.jpg": ("x",)}),
     ("1.jpg,cat;dog; cat\n2.jpg,\n", {"1.jpg": ("cat", "dog"), "2.jpg": None}),
     ('file;label\n1.jpg;"cat;dog"\n', {"1.jpg": ("cat", "dog")}),
+    (
+        csv_lines([["file", "label"], ["=1+1.jpg", "@x;-y"], ["'=2.jpg", "'a"]]),
+        {"=1+1.jpg": ("@x", "-y"), "'=2.jpg": ("'a",)},
+    ),
     ("1.jpg,cafe\u0301\n", {"1.jpg": ("caf\u00e9",)}),
     ("Image ID,group,Tags,x\n1.jpg,p1,cat,5\n2.jpg,,dog\n", {"1.jpg": ("cat",), "2.jpg": ("dog",)}),
     # Several classes as programs write them; nothing is no label yet.

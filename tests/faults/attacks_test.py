@@ -1,0 +1,135 @@
+"""Files of strangers that would run code, reach outside their folder or fill the memory, and hostile names.
+
+What has a test beside the code that it attacks is not repeated here: Keras files (encoders/keras_file_test.py), files
+for a classifier (export/classifier_module_test.py), XML with entities, links in folders, formulas (texts_test.py).
+"""
+
+import io
+import json
+import struct
+import xml.etree.ElementTree as ET
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from PIL import Image
+
+from cpc_tf import pictures
+from cpc_tf.data.sources import label_file, yolo_names
+from cpc_tf.encoders import keras_file
+from cpc_tf.keras import keras
+from cpc_tf.predict import formats
+from cpc_tf.predict.records import Box, Detected, Prediction, from_line, to_line
+from cpc_tf.results.blocks import to_csv
+from cpc_tf.settings import ConfigError
+from tests.attacks import declared_png
+from tests.data.samples import encode
+
+SIDE = 60_000
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "]]><x/>",
+    "&lt;",
+    "$(touch x)",
+    "a\u2028b",
+    "a\x01\nb",
+]
+
+
+def declared(kind):
+    """A small file that says that it has 3,600 megapixels."""
+    data = bytearray(encode(np.zeros([8, 8, 3], np.uint8), kind))
+    if kind == "PNG":
+        return declared_png(SIDE, SIDE)
+    if kind == "GIF":
+        for place in (6, data.index(b"\x2c") + 5):  # of the whole and of its frame
+            data[place : place + 4] = struct.pack("<HH", SIDE, SIDE)
+    if kind == "BMP":
+        data[18:26] = struct.pack("<ii", SIDE, SIDE)
+    if kind == "JPEG":
+        place = data.index(b"\xff\xc0") + 5
+        data[place : place + 4] = struct.pack(">HH", SIDE, SIDE)
+    if kind == "TIFF":
+        for tag in (256, 257):
+            place = data.index(struct.pack("<HHI", tag, 4, 1)) + 8
+            data[place : place + 4] = struct.pack("<I", SIDE)
+    return bytes(data)
+
+
+def test_no_format_is_decoded_that_declares_a_huge_size(tmp_path):
+    kinds = ("PNG", "GIF", "BMP", "JPEG", "TIFF")
+    for kind in kinds:
+        (tmp_path / f"{kind}.png").write_bytes(declared(kind))
+    (batch,) = pictures.batches(pictures.find(str(tmp_path)), lambda image: image, 1)
+    assert set(batch.broken.values()) == {"has 3600 megapixels, and less than 100 are decoded"}
+    assert len(batch.broken) == len(kinds)
+
+
+@pytest.mark.parametrize("name", ["../../x.jpg", "/etc/x.jpg", "a/../../x.jpg", "a//./x.jpg", "gs:/../x.jpg"])
+def test_what_is_drawn_of_a_picture_stays_in_its_folder(tmp_path, name):
+    place = (tmp_path / formats.place(str(tmp_path), name, ".jpg")).resolve()
+    assert place.is_relative_to(tmp_path)
+    assert place.name == "x.jpg"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_text_in_each_format(name):
+    box = Box(name, 0.5, 0, 0, 4, 4)
+    found = Detected(f"{name}.jpg", 9, 9, (box,))
+    root = ET.fromstring(formats.voc(found))
+    assert [each.tag for each in root] == ["filename", "size", "object"]
+    assert root.find("object/name").text == formats.escaped(name)
+    coco = json.loads(formats.coco([found], [name]))
+    assert (coco["images"][0]["file_name"], coco["categories"][0]["name"]) == (f"{name}.jpg", name)
+    record = Prediction(f"{name}.jpg", (name,), (0.5,))
+    line = to_line(record).encode()
+    assert line.count(b"\n") == 1
+    assert from_line(line.decode()) == record
+    assert to_csv([{"name": name}]).count("\n") == 2 + name.count("\n")
+
+
+@pytest.mark.parametrize("name", ["../outside.jpg", "/etc/passwd", "a/../../outside.jpg"])
+def test_a_table_names_pictures_of_its_folder_only(name):
+    assert label_file.match("x.csv", {name: ("cat",)}, ["1.jpg", "a/2.jpg"]).absent == [name]
+
+
+def test_an_archive_is_unpacked_nowhere(tmp_path, monkeypatch):
+    """Members of a .keras file with paths that lead out of it, and those that nobody asked for, are not even copied."""
+    seen = []
+
+    def look(path, compile):
+        seen.extend(zipfile.ZipFile(path).namelist())
+        raise ValueError("seen")
+
+    monkeypatch.setattr(keras.models, "load_model", look)
+    weights = io.BytesIO()
+    h5py.File(weights, "w").close()
+    with zipfile.ZipFile(tmp_path / "x.keras", "w") as archive:
+        archive.writestr("metadata.json", '{"keras_version": "2.15.0"}')
+        archive.writestr("config.json", "{}")
+        archive.writestr("model.weights.h5", weights.getvalue())
+        for name in ("../evil", "/tmp/evil", "assets/../../evil", "config.json/x"):
+            archive.writestr(name, "evil")
+    with pytest.raises(ConfigError, match=r"cannot be loaded as a Keras model file \(seen\)"):
+        keras_file.open_file(str(tmp_path / "x.keras"), "", "x", "endpoint", False)
+    assert seen == ["metadata.json", "config.json", "model.weights.h5"]
+
+
+def test_a_list_of_pictures_is_no_command(tmp_path):
+    Image.new("RGB", (4, 4)).save(tmp_path / "1.png")
+    names = ["$(touch evil).png", "; touch evil", "| touch evil", "-rf", "file:///etc/passwd", "http://127.0.0.1/x.png"]
+    (tmp_path / "list.txt").write_text("\n".join([f"{tmp_path}/1.png", *names]))
+    found = [*pictures.batches(pictures.find(f"{tmp_path}/list.txt"), lambda image: image, 1)]
+    broken = {i: why for batch in found for i, why in batch.broken.items()}
+    assert [*broken] == [1, 2, 3, 4, 5, 6]
+    assert not [*tmp_path.glob("**/evil*")]
+
+
+def test_yaml_makes_no_objects(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "train: !!python/object/apply:os.system ['touch evil']\nnames: &a [*a, !!python/name:os.system cat]\n"
+    found = yolo_names.parse_yaml(text)
+    assert all(isinstance(each, str) for pairs in found.values() for pair in pairs for each in pair)
+    assert not [*tmp_path.iterdir()]
