@@ -17,9 +17,11 @@ from PIL import Image
 
 from cpc_tf import pictures
 from cpc_tf.data.sources import label_file, yolo_names
+from cpc_tf.data.sources.label_file import Table
 from cpc_tf.encoders import keras_file
 from cpc_tf.keras import keras
 from cpc_tf.predict import formats
+from cpc_tf.predict.coco_ids import Ids
 from cpc_tf.predict.records import Box, Detected, Prediction, from_line, to_line
 from cpc_tf.results.blocks import to_csv
 from cpc_tf.settings import ConfigError
@@ -81,7 +83,7 @@ def test_a_hostile_name_is_text_in_each_format(name):
     root = ET.fromstring(formats.voc(found))
     assert [each.tag for each in root] == ["filename", "size", "object"]
     assert root.find("object/name").text == formats.escaped(name)
-    coco = json.loads(formats.coco([found], [name]))
+    coco = json.loads(formats.coco([found], Ids([1], {name: 1})))
     assert (coco["images"][0]["file_name"], coco["categories"][0]["name"]) == (f"{name}.jpg", name)
     record = Prediction(f"{name}.jpg", (name,), (0.5,))
     line = to_line(record).encode()
@@ -92,7 +94,7 @@ def test_a_hostile_name_is_text_in_each_format(name):
 
 @pytest.mark.parametrize("name", ["../outside.jpg", "/etc/passwd", "a/../../outside.jpg"])
 def test_a_table_names_pictures_of_its_folder_only(name):
-    assert label_file.match("x.csv", {name: ("cat",)}, ["1.jpg", "a/2.jpg"]).absent == [name]
+    assert label_file.match("x.csv", Table({name: ("cat",)}), ["1.jpg", "a/2.jpg"]).absent == [name]
 
 
 def test_an_archive_is_unpacked_nowhere(tmp_path, monkeypatch):
