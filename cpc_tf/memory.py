@@ -35,8 +35,7 @@ def refuse_too_large(needed: float, flag: str, what: str, remedy: str) -> None:
     free = available()
     if free is not None and needed > free:
         raise ConfigError(
-            f"{flag}: {what} needs about {needed / 1e9:.3g} GB of memory, and {free / 1e9:.3g} GB are free; {remedy}, "
-            "or try it with --memory=ignore"
+            f"{flag}: {what} needs about {needed / 1e9:.3g} GB of memory, and {free / 1e9:.3g} GB are free; {remedy}"
         )
 
 

@@ -156,7 +156,7 @@ def _begin(device_loop: Callable, iterator, config: TrainingConfig, run: Setting
         graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
     if config.memory == "check" and native.runs_on_cpu():
         parts = ", or --accumulate=2 or more," if isinstance(getattr(run, "numerics", None), AccumulatingConfig) else ""
-        remedy = f"a smaller --batch_size{parts} or smaller images need less"
+        remedy = f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
         memory.refuse_too_large(memory.estimated(graph), f"--batch_size={config.batch_size}", "a training step", remedy)
 
 
