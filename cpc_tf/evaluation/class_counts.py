@@ -49,7 +49,7 @@ def of_result(result: Mapping[str, Any]) -> list[ClassCount]:
 def lines(result: Mapping[str, Any]) -> list[str]:
     """Returns what the accuracy of all classes together does not tell, as lines of text; none if it is not known.
 
-    That is which part of each class was found, of the worst ones first, and what the largest class alone would give.
+    That is which part of each class was found, of the worst ones first, and what the largest class alone would give, if there is one.
     """
     counts = [own for own in of_result(result) if own.tested]
     if not counts:
@@ -59,9 +59,9 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     mean = sum(own.recall for own in counts) / len(counts)
     if result.get("several_labels"):
         return [f"found at a probability of 0.5: {each}{more}"]
+    said = [f"mean of the classes {100 * mean:.1f} %: {each}{more}"]
     largest = max(counts, key=lambda own: own.tested)
-    alone = largest.tested / sum(own.tested for own in counts)
-    return [
-        f"mean of the classes {100 * mean:.1f} %: {each}{more}",
-        f"always {largest.name}, the largest class: {100 * alone:.1f} %",
-    ]
+    if any(own.tested < largest.tested for own in counts):
+        alone = largest.tested / sum(own.tested for own in counts)
+        said.append(f"always {largest.name}, the largest class: {100 * alone:.1f} %")
+    return said
