@@ -183,7 +183,7 @@ def test_unlabelled_pictures_alone(pictures, tmp_path):
     assert catalog.open_source(data, "unlabelled[:50%]").num_examples == 8
     assert catalog.open_probe(data, "") is None
     said = catalog.summarized(data, [catalog.used_of("split", "train", source)])
-    assert said.split("\n")[-1] == "  not used: --dataset=folder:preset"
+    assert said.split("\n")[-1] == "  not used: --dataset=folder:preset, since --unlabelled is given"
 
 
 def test_several_labels_a_picture(pictures, tmp_path):
