@@ -186,7 +186,8 @@ def summarized(data: DataConfig, used: Sequence[summary.Used], lines: Sequence[s
         more = {"labels": data.labels, "unlabelled": data.unlabelled if data.labelled else ""}
         flags += [f"--{name}={value}" for name, value in more.items() if value]
         if data.origin != data.dataset != PicturesConfig().dataset:
-            lines.append(f"not used: --dataset={data.dataset}, since {data.flag.partition('=')[0]} is given")
+            flag = data.flag.partition("=")[0]
+            lines.append(f"not used: --dataset={data.dataset}, since {flag} is given")
     return summary.summary(" ".join(flags), used, lines)
 
 

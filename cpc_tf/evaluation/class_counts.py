@@ -49,7 +49,8 @@ def of_result(result: Mapping[str, Any]) -> list[ClassCount]:
 def lines(result: Mapping[str, Any]) -> list[str]:
     """Returns what the accuracy of all classes together does not tell, as lines of text; none if it is not known.
 
-    That is which part of each class was found, of the worst ones first, and what the largest class alone would give, if there is one.
+    That is which part of each class was found, of the worst ones first, and what the largest class alone would give, if
+    there is one.
     """
     counts = [own for own in of_result(result) if own.tested]
     if not counts:
