@@ -21,7 +21,7 @@ from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.registry import Task
 from cpc_tf.results.runs import collect
-from cpc_tf.settings import ConfigError, Settings, replace
+from cpc_tf.settings import ConfigError, Settings, kept, replace
 from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
@@ -160,7 +160,8 @@ def test_conforms(case, run_whole, tmp_path, monkeypatch):
     assert json.loads(pathlib.Path(config.workdir, "result.json").read_text()) == json.loads(json.dumps(result))
     assert result["kind"] == task.name
     assert read_task(config.workdir) is task
-    assert read_config(config.workdir, task.config) == config
+    begun = read_config(config.workdir, task.config)
+    assert begun == kept(config, begun)  # and what the run derived
     assert not (killed / "result.json").exists()
     shutil.copytree(killed, tmp_path / "resumed")
     assert without_time(task.run(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(result)
