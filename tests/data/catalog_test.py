@@ -34,8 +34,8 @@ def test_folders(tmp_path, cache):
         assert source.num_examples == 4
     with pytest.raises(ConfigError, match=r"^--train_on=train: no labels .* --dataset=voc:.*:colon; a classifier"):
         catalog.open_labelled(DataConfig(dataset=f"voc:{root}", data_dir=cache), "train", "train_on")
-    with pytest.raises(ConfigError, match="^--test_split=valid: voc:.*:colon has train"):
-        boxes(f"voc:{root}", cache, "valid", "test_split")
+    with pytest.raises(ConfigError, match="^--test_split=extra: voc:.*:colon has train"):
+        boxes(f"voc:{root}", cache, "extra", "test_split")
 
 
 def test_a_number_is_the_size_of_a_split(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def test_boxes_are_the_same_bits_and_images_alone_have_no_labels(tmp_path, cache
         source = catalog.open_detection_source(DataConfig(dataset=dataset, data_dir=cache), "train")
         assert source.class_names == ("cat", "dog", "zebra")
         found[kind] = list(source.ordered().as_numpy_iterator())
-        alone = catalog.open_source(DataConfig(dataset=dataset, data_dir=cache), "train")
+        alone = catalog.open_source(DataConfig(dataset=dataset, data_dir=cache), "train+test")
         assert alone.labels().tolist() == [-1] * (len(SIZES) + len(TAGS))
         assert not alone.class_names
     assert sum(len(example["labels"]) for example in found["voc"]) == sum(range(len(SIZES))) + 2
