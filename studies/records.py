@@ -89,8 +89,12 @@ def difference(lines: Sequence[str], commands: Sequence[Command]) -> str:
         return f"made by {' '.join(modules[0])} where this study has {' '.join(modules[1])}"
     for old, new in zip(before, now):
         config = CONFIGS.get(new[""])
-        default = {field.name: _text(field.name, field.default) for _, field in leaves(config)} if config else {}
-        names = [*new, *(() if config else old.keys() - new.keys())]
+        fields = [field for _, field in leaves(config)] if config else []
+        default = {field.name: _text(field.name, field.default) for field in fields}
+        # Where the length is given in steps, the number of epochs says nothing, and the other way round.
+        instead = {field.name: field.metadata["instead"] for field in fields if field.metadata["instead"]}
+        given = {name for name, other in instead.items() if float(new.get(other, 0))}
+        names = [name for name in [*new, *(() if config else old.keys() - new.keys())] if name not in given]
         pairs = {name: (old.get(name, default.get(name)), new.get(name)) for name in names}
         other = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
         if other:

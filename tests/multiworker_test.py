@@ -88,7 +88,12 @@ def test_two_workers_train_all_classifiers_of_a_linear_run(pictures, tmp_path):
     outputs = trained(start_workers("cpc_tf.linear", *flags, f"--workdir={tmp_path}/run"))
     assert [("results and picture:" in output) for output in outputs] == [True, False]
     table = pathlib.Path(tmp_path, "run/table.txt").read_text()
-    assert [line.split("  ")[0] for line in table.splitlines()[1:5]] == ["encoder", "random encoder", "pixels", "chance"]
+    assert [line.split("  ")[0] for line in table.splitlines()[1:5]] == [
+        "encoder",
+        "random encoder",
+        "pixels",
+        "chance",
+    ]
     linear(cli.parse(LinearConfig, [*flags, "--strategy=single", "--nobaselines", f"--workdir={tmp_path}/one"]))
     results = (json.loads((tmp_path / run / "result.json").read_text()) for run in ("one", "run"))
     one, two = ({name: result[name] for name in ("top1", "loss")} for result in results)

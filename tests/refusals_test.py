@@ -261,7 +261,7 @@ TABLE = [
     ),
     ("predict", "--model=/nowhere --pictures=PICTURES --output=-", "^--model=/nowhere: there is no such directory"),
     ("predict", "--model=EMPTY --pictures=PICTURES --output=-", "^--model=EMPTY: has no classifier.json or"),
-    ("predict", "--model=MODULE --pictures=PICTURES --output=-", "^--model=MODULE: holds an encoder, .*cpc_tf.embed"),
+    ("predict", "--model=MODULE --pictures=PICTURES --output=-", "^--model=MODULE: holds an encoder, .*cpc-tf embed"),
     ("embed", "--encoder=MODULE --pictures=PICTURES --output=x.txt", "^--output=x.txt: must end with"),
     ("embed", f"{EMBED} --encoder=pixels", "^--encoder=pixels: name a TF-Hub module"),
     ("embed", f"{EMBED} --pictures=EMPTY/none", "^--pictures=EMPTY/none: there is no"),

@@ -49,7 +49,7 @@ def test_its_conversions_are_of_this_module_and_compute_the_same(layer):
     found = {path.parent: json.loads(path.read_text()) for path in MODULE.parent.glob("*/runtime.json")}
     assert {each["format"] for each in found.values()} == {"tflite", "onnx", "keras3"}
     for folder, values in found.items():
-        assert values["card"] == card
+        assert {"levels": None, **values["card"]} == card  # the conversions were made before cards had levels
         assert {name: (folder / name).stat().st_size for name in values["bytes"]} == values["bytes"]
         assert values["similarity"] > 0.98
     images = np.random.default_rng(0).uniform(size=[1, 128, 128, 3]).astype(np.float32)

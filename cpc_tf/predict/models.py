@@ -127,7 +127,7 @@ def open_model(directory: str, least_score: float = 0.5) -> Model:
     if kind == "encoder":
         raise ConfigError(
             f"{where}: holds an encoder, which has no classes; cpc-tf embed gives its features, and a run of "
-            "cpc_tf.linear or efficient on it a classifier to export"
+            "cpc-tf linear or efficient on it a classifier to export"
         )
     if kind is None:
         raise ConfigError(f"{where}: has no classifier.json or detector.json; export a run with cpc-tf export")

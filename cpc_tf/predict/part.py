@@ -95,8 +95,10 @@ def opened(output: str, about: Mapping[str, Any]) -> Iterator[Part]:
 def _check(path: str, output: str, head: bytes, about: Mapping[str, Any]) -> None:
     try:
         known = json.loads(head)
-        different = [name for name, value in about.items() if known[name] != value]
-    except (ValueError, KeyError, TypeError) as error:
+        different = [
+            name for name, value in about.items() if known.get(name, value) != value
+        ]  # an earlier version has not all
+    except (ValueError, AttributeError) as error:
         raise ConfigError(f"{path}: is damaged; remove it to begin again") from error
     if different:
         raise ConfigError(

@@ -105,9 +105,10 @@ def drawn(seed):
 
 
 def small(command, data_dir):
-    """The words of a command after `python -m`, with what makes it small."""
-    python, m, module, *words = shlex.split(command)
-    assert (python, m) == ("python", "-m"), command
+    """The module of a command `cpc-tf NAME` and its flags, with what makes it small."""
+    program, name, *words = shlex.split(command)
+    assert program == "cpc-tf", command
+    module = f"cpc_tf.{name}"
     more = [f"--flagfile={SMALL[module]}", f"--data_dir={data_dir}"] if module in SMALL else []
     if re.search("pretrain_(rotation|instance)", command):
         more.append("--patch_size=65")  # whole images: a grid of one patch
@@ -127,7 +128,7 @@ def test_a_row_runs_from_the_page_alone(tmp_path):
     made_up.write_imagenet(tmp_path / "data")
     if KINDS[row.section] == "detect":
         made_up.write_voc(tmp_path / "data")
-    *_, run, report = lines = sorted(commands_of(row), key=lambda line: " cpc_tf.report " in line)
+    *_, run, report = lines = sorted(commands_of(row), key=lambda line: line.startswith("cpc-tf report "))
     for line in lines:
         done = processes.run("tests.paper.quick", *small(line, tmp_path / "data"), cwd=tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
