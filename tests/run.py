@@ -2,7 +2,7 @@
 
     python -m tests.run                     # everything
     python -m tests.run --fast              # without the tests that are marked slow
-    python -m tests.run training cli_test   # some folders and files
+    python -m tests.run training cli_test export/run_test   # some folders and files
 
 This process imports TensorFlow and the package once and forks, so that no folder pays for that. At the end stand the
 CPU seconds of each folder beside its budget (tests/budget.txt); more is a failure. A yardstick that runs before and
@@ -131,7 +131,7 @@ def run_forked(functions: Mapping[str, Callable[[], int]], room: str) -> Iterato
         while waiting or running:
             while waiting and len(running) < CORES:
                 name, function = waiting.pop(0)
-                log = pathlib.Path(room, f"{name}.log")
+                log = pathlib.Path(room, f"{name.replace('/', '_')}.log")
                 sys.stdout.flush()
                 if pid := os.fork():
                     running[pid] = name, log
