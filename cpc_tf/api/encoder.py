@@ -40,7 +40,7 @@ class Encoder:
 
     Attributes:
       path: the directory.
-      card: the content of encoder.json: geometry and training; None for a module of others.
+      card: the content of encoder.json: geometry and training; None for a third-party module.
 
     Raises:
       ConfigError: there is no such module.
@@ -57,7 +57,7 @@ class Encoder:
     def features(self, pictures: Images) -> np.ndarray:
         """Returns one vector a picture: the mean of the features of its patches.
 
-        Of a module of others it is the output for the whole picture.
+        Of a third-party module it is the output for the whole picture.
 
         Returns:
           float32 [N, D].
@@ -89,10 +89,10 @@ class Encoder:
           float32 [N, R, C, D], R from top to bottom, C from left to right.
 
         Raises:
-          ConfigError: as `features`, or it is a module of others, which has no patches.
+          ConfigError: as `features`, or it is a third-party module, which has no patches.
         """
         if self._encoder.latents is None:
-            raise ConfigError(f"{self.path}: a module of others, which has no patches; features() has its output")
+            raise ConfigError(f"{self.path}: a third-party module, which has no patches; features() has its output")
         return self._encoded(pictures, self._encoder._replace(encode=self._encoder.latents))[1]
 
     def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:

@@ -19,7 +19,7 @@ class EmbedConfig(Settings):
     pictures: str = setting("", f"Pictures to encode: {PICTURES} for such a list on standard input")
     output: str = setting("", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none")
     batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
-    image_size: int = side(224, "Side of the pictures for a module of others; ours come with their own sizes")
+    image_size: int = side(224, "Side of the pictures for a third-party module; ours come with their own sizes")
     map: str = setting("", "PNG to draw with similar pictures near each other; empty: none")
     map_method: str = setting(
         "pca",

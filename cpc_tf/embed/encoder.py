@@ -26,7 +26,7 @@ class Encoder(NamedTuple):
     Attributes:
       prepare: image uint8 [H, W, 3] -> uint8 [S, S, 3].
       encode: uint8 [N, S, S, 3] -> features float32 [N, D].
-      latents: the same -> float32 [N, R, C, D], whose mean the features are; None for a module of others.
+      latents: the same -> float32 [N, R, C, D], whose mean the features are; None for a third-party module.
       least_side: the shorter side of an image that `prepare` needs, px.
       what: what the features are, for people.
       levels: the values that become 0 and 255 in pictures of more than 8 bits; None: the range of the pictures'.

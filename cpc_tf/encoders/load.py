@@ -168,7 +168,7 @@ def _card(name: EncoderName, signature: str = "") -> EncoderCard | None:
     else:
         card = find_card(name.module) if name.module else None
     if signature and (card or name.is_new):
-        raise ConfigError(f"--signature={signature}: is for modules of others, not for --encoder={shown(name.text)}")
+        raise ConfigError(f"--signature={signature}: is for third-party modules, not for --encoder={shown(name.text)}")
     if card and name.pixels:
         raise ConfigError(f"--encoder={shown(name.text)}: is one of ours, which takes [0, 1]; leave out {name.pixels}:")
     return card

@@ -162,7 +162,7 @@ class LoadedEncoder(keras.layers.Layer):
 
     def map_shape(self, side: int) -> tf.TensorShape:
         """Returns the shape [None, H, W, D] of the maps of images of this side, px; traces the encoder."""
-        one = tf.TensorSpec([1, side, side, 3])  # modules of others may know their sizes for a known batch alone
+        one = tf.TensorSpec([1, side, side, 3])  # third-party modules may know their sizes for a known batch alone
         maps = tf.function(self, autograph=False).get_concrete_function(one).structured_outputs
         return tf.TensorShape([None, *maps.shape[1:]])
 

@@ -95,10 +95,10 @@ def opened(output: str, about: Mapping[str, Any]) -> Iterator[Part]:
 def _check(path: str, output: str, head: bytes, about: Mapping[str, Any]) -> None:
     try:
         known = json.loads(head)
-        different = [
-            name for name, value in about.items() if known.get(name, value) != value
-        ]  # an earlier version has not all
-    except (ValueError, AttributeError) as error:
+        # What is None here may be missing in a file of an earlier version.
+        found = {name: known.get(name) if value is None else known[name] for name, value in about.items()}
+        different = [name for name, value in about.items() if found[name] != value]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path}: is damaged; remove it to begin again") from error
     if different:
         raise ConfigError(

@@ -23,7 +23,7 @@ class Weights:
 
     Args:
       strategy: of the run.
-      variables: that are trained. Statistics are none: modules of others have them from each replica's images.
+      variables: that are trained. Statistics are none: third-party modules have them from each replica's images.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]):

@@ -1,4 +1,4 @@
-"""One module of ours, written once for all tests of encoders; modules of others; SavedModels that are loaded once."""
+"""One module of ours, written once for all tests of encoders; third-party modules; SavedModels that are loaded once."""
 
 import functools
 
@@ -40,7 +40,7 @@ def ours(tmp_path_factory):
 
 
 def write_theirs(path, call, images=(None, None, None, 3)):
-    """Writes a module of others, which does this with images of this shape; returns the function."""
+    """Writes a third-party module, which does this with images of this shape; returns the function."""
     module = tf.Module()
     module.__call__ = tf.function(call, input_signature=[tf.TensorSpec(images, tf.float32)], autograph=False)
     tf.saved_model.save(module, str(path))

@@ -26,7 +26,7 @@ def maps_of(name, endpoint="feature_map", **options):
 
 
 def means(images):
-    """What a module of others may compute: the mean colour of each 4x4 pixels."""
+    """What a third-party module may compute: the mean colour of each 4x4 pixels."""
     return tf.nn.avg_pool2d(images, 4, 4, "SAME")
 
 

@@ -86,7 +86,7 @@ REFUSED = [  # encoder, signature, output, what is said, and whether it shall be
     ("0..1:{}/net.h5", "", "stack2", "--endpoint=stack2: .* has layers .*: pooled, conv2_relu, conv2_bn, conv2, conv1"),
     ("0..1:{}/reference.npz.h5", "", "", "cannot be loaded as a Keras model file"),
     ("0..1:{}/nothing.keras", "", "", "cannot be loaded as a Keras model file"),
-    ("random", "encode", "", "--signature=encode: is for modules of others, not for --encoder=random"),
+    ("random", "encode", "", "--signature=encode: is for third-party modules, not for --encoder=random"),
 ]
 
 

@@ -41,7 +41,7 @@ LINEAR = ["--batch_size=3", "--strategy=single", "--test_split=val"]
 
 
 class Theirs(tf.Module):
-    """A module of others whose features come out of a table, which is no variable."""
+    """A third-party module whose features come out of a table, which is no variable."""
 
     def __init__(self):
         super().__init__()
@@ -160,7 +160,7 @@ def probed(root):
 
 @pytest.fixture(scope="module")
 def exported(root):
-    """(directory, what the export returned) of a classifier on a module of others, checked in a fresh process."""
+    """(directory, what the export returned) of a classifier on a third-party module, checked in a fresh process."""
     path, _ = few_labels(root, "theirs", FINE_TUNED)
     (root / "theirs").rename(root / "moved")
     try:

@@ -22,7 +22,7 @@ def trained(**settings):
 
 
 def test_our_module_has_both_baselines_and_a_baseline_has_none(tmp_path):
-    """A module of others has no untrained copy: that is refused before it is trained on."""
+    """A third-party module has no untrained copy: that is refused before it is trained on."""
     with pytest.raises(ConfigError, match="--nobaselines"):
         trained(encoder=str(tmp_path))
     assert trained(encoder=str(tmp_path), baselines=False) == [(str(tmp_path), "runs/linear")]

@@ -52,5 +52,6 @@ def content(path: str, last: int | None = None) -> bytes:
             return file.read()
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(
-            f"{path}: cannot be read now ({reason(error)}); the same command tries again; take away what stays so"
+            f"{path}: cannot be read ({reason(error)}); run the same command again, and remove the file if that does "
+            "not help"
         ) from error

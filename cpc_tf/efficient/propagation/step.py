@@ -38,7 +38,7 @@ class Propagation:
         """Returns the weighted loss, a float32 scalar, and the metrics with `metric_names`.
 
         Batch norm uses the statistics of each call's pictures; its running ones are those of pictures with labels, but
-        for modules of others, which change theirs in each call.
+        for third-party modules, which change theirs in each call.
 
         Args:
           rows: the pictures with labels that these are beside.

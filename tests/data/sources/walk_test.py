@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_brok
     (root / names[0]).rename(root / "aside")  # between listing and check
     data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
     said = refused(check.usable, data, str(root), names, names, data.flag)
-    assert re.search(f"^{root}/{names[0]}: cannot be read now .*o such file.*; the same command tries again", said)
+    assert re.search(f"^{root}/{names[0]}: cannot be read .*o such file.*; run the same command again", said)
     assert not os.path.exists(cache)
 
 
