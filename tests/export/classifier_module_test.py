@@ -20,6 +20,10 @@ def encoded(kind, **options):
     return stream.getvalue()
 
 
+def deep_png():
+    return tf.io.encode_png(PIXELS[0].astype(np.uint16) * 16).numpy()  # of 12 bits
+
+
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
     return tf.saved_model.load(write_classifier(tmp_path_factory.mktemp("model")))
@@ -44,6 +48,7 @@ def test_a_file_that_cannot_be_decoded_has_a_reason_and_the_others_their_predict
         encoded("BMP"): "",
         declared_png(10_000, 10_000): "has 100 megapixels, and less than 100 are decoded",
         declared_png(2**31 - 1, 1): "has 2147 megapixels, and less than 100 are decoded",
+        deep_png(): "has 16 bits, and the model knows no range of their values: scale them to 8 bits",
         bytes(wide): "has 4294 megapixels, and less than 100 are decoded",
     }
     found = {name: x.numpy() for name, x in module.from_bytes([*why]).items()}
