@@ -58,7 +58,7 @@ def usable(
       names: files of a split, relative to the folder.
       everything: the files of all splits, sorted: those of more than 8 bits are decoded alike.
       flag: the flags that name the folder, with their values, for messages.
-      sizes: if given, gets {file: (height, width, EXIF's orientation) as stored, int64 [3]} of what is decoded now;
+      sizes: if given, gets {file: (height, width, EXIF's orientation) as stored, int32 [3]} of what is decoded now;
         of files whose outcome was remembered, nothing.
 
     Raises:
@@ -118,9 +118,7 @@ def _check(root, names, max_megapixels, sizes=None):
         kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge]) & (decoded >= 0)
         if sizes is None:
             return kinds
-        return tf.concat(
-            [tf.cast(kinds, tf.int64), tf.cast([*tf.unstack(about.size), orientation(encoded)], tf.int64)], 0
-        )
+        return tf.concat([tf.cast(kinds, tf.int32), about.size, [orientation(encoded)]], 0)
 
     found = {}
     progress = Progress(len(names))

@@ -85,7 +85,7 @@ def _placed(format, root, files, annotations, raw, owner, seen):
     """
 
     known = seen if all(name in seen for name in files) else _sizes(root, files)
-    heights, widths, tags = np.stack([known[name] for name in files]).astype(np.int32).T
+    heights, widths, tags = np.stack([known[name] for name in files]).T
     stored = np.stack([heights, widths], 1)
     shown = np.where(tags[:, None] >= 5, stored[:, ::-1], stored)
     given = np.array([a.size for a in annotations])
