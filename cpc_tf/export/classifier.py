@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from cpc_tf import augment
 from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
+from cpc_tf.data.decoding.decode import UPPER_BITS
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
@@ -134,12 +135,11 @@ def _refuse_another(encoder: LoadedEncoder, result: dict[str, Any], workdir: str
 
 def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> dict[str, Any]:
     """What a run found out about its classifier and its pictures, as `Classifying` takes it."""
-    levels = result.get("levels")
+    levels = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
     calibration = result.get("calibration") or {"temperature": 1.0}
     return {
         "temperature": calibration["temperature"],
         "levels": tuple(levels) if levels else None,
-        "upper_bits": run.data.sixteen_bit == FULL,
         "several_labels": bool(result.get("several_labels")),
     }
 

@@ -28,9 +28,8 @@ class Classifying:
       class_names: C names, in the order of the logits.
       temperature: what logits are divided by before they become probabilities.
       several_labels: whether the probabilities of the classes are independent of each other.
-      levels: how files of more than 8 bits are decoded, see `decode`.
-      upper_bits: whether without levels the upper 8 of 16 bits are kept, as in a run with --sixteen_bit=full. Else
-        files of 16 bits have an error: Python would look at the range of all pictures together.
+      levels: how files of more than 8 bits are decoded, see `decode`. None: a file alone does not tell, so it has an
+        error; Python looks at the range of all pictures together.
     """
 
     logits: Callable[[tf.Tensor], tf.Tensor]
@@ -40,7 +39,6 @@ class Classifying:
     temperature: float = 1.0
     several_labels: bool = False
     levels: Levels | None = None
-    upper_bits: bool = False
 
     def prepared(self, image: tf.Tensor) -> tf.Tensor:
         """Shows a picture as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
@@ -79,8 +77,8 @@ class HubClassifier(tf.Module):
             return tf.function(function, input_signature=signature, autograph=False)
 
         def read(file: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            blank, sixteen_bit = tf.zeros(shown.shape, tf.uint8), bool(model.levels) or model.upper_bits
-            return portable.decoded(file, model.decoded, blank, DataConfig.max_megapixels, sixteen_bit)
+            blank, deep = tf.zeros(shown.shape, tf.uint8), bool(model.levels)
+            return portable.decoded(file, model.decoded, blank, DataConfig.max_megapixels, deep)
 
         def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
             images, error = tf.map_fn(read, encoded, fn_output_signature=(shown, tf.TensorSpec([], tf.string)))

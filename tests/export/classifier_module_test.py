@@ -7,6 +7,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from cpc_tf.data.decoding.decode import decode
+from cpc_tf.export import classifier
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.settings import replace
 from tests.attacks import declared_png
 from tests.predict.models import write_classifier
 
@@ -76,3 +80,12 @@ def test_floats_are_seen_as_bytes_are(module, call):
             function(wrong)
     with pytest.raises(ValueError, match="Could not find matching concrete function"):
         function(images.astype(np.int32))
+
+
+def test_a_run_on_the_upper_8_bits_keeps_them():
+    """Exactly, as levels, which `predict` reads from the card, too."""
+    image = np.arange(2**16, dtype=np.uint16).reshape(256, 256, 1).repeat(3, -1)
+    run = replace(LinearConfig(), sixteen_bit="full", augment="none")
+    levels = classifier._measured({}, run)["levels"]
+    np.testing.assert_array_equal(decode(tf.io.encode_png(image), levels=levels), image // 256)
+    assert classifier._measured({}, replace(run, sixteen_bit="range"))["levels"] is None

@@ -84,8 +84,8 @@ def _placed(format, root, files, annotations, raw, owner, seen):
     `owner` is the image of each box.
     """
 
-    known = seen if all(name in seen for name in files) else _sizes(root, files)
-    heights, widths, tags = np.stack([known[name] for name in files]).T
+    sizes = seen if all(name in seen for name in files) else _sizes(root, files)
+    heights, widths, tags = np.stack([sizes[name] for name in files]).T
     stored = np.stack([heights, widths], 1)
     shown = np.where(tags[:, None] >= 5, stored[:, ::-1], stored)
     given = np.array([a.size for a in annotations])
