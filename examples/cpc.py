@@ -3,8 +3,7 @@
     python examples/cpc.py my_pictures
 
 `cpc-tf pretrain` trains the same and adds what a long run needs: schedules, averages, several devices, checkpoints that
-resume exactly, a nearest-neighbour probe, an export. This file is for whoever wants to see the parts, or to put them into
-a loop of his own.
+resume exactly, a nearest-neighbour probe, an export. Read this file to see the parts, or to use them in your own loop.
 """
 
 import sys

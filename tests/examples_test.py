@@ -1,4 +1,4 @@
-"""The example that shows the package's parts: it starts where InfoNCE starts, and ends with a vector for each picture."""
+"""The example of the package's parts: its loss begins where InfoNCE begins, and each picture gets a vector."""
 
 import importlib.util
 import math

@@ -22,8 +22,9 @@ BOUNDS = {
 
 def sources(*folders):
     """{dotted name: text} of the modules below these folders."""
-    paths = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
-    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path.read_text() for path in paths}
+    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    names = (".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths)
+    return {name: path.read_text() for name, path in zip(names, paths)}
 
 
 def imported_at_once(tree):
