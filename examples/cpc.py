@@ -14,7 +14,8 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
 from cpc_tf.keras import keras
 from cpc_tf.objectives.cpc import CPC, CPCConfig
 
