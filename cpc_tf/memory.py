@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -68,46 +68,47 @@ def _lines(path: pathlib.Path) -> list[str]:
 def estimated(graph: tf.Graph) -> float:
     """Returns the bytes that computing a graph takes at most at one time, without its variables."""
     definition = graph.as_graph_def(add_shapes=True)
-    functions = {each.signature.name: each.node_def for each in definition.library.function}
+    functions = {each.signature.name: each for each in definition.library.function}
     peaks: dict[str, float] = {}
 
     def of_function(name: str) -> float:
         if name not in peaks:
             peaks[name] = 0.0  # one that calls itself ends here
-            peaks[name] = _peak(functions.get(name, ()), of_function)
+            if name in functions:
+                peaks[name] = _peak(functions[name].node_def, functions[name].ret.values(), of_function)
         return peaks[name]
 
-    return _peak(definition.node, of_function)
+    return _peak(definition.node, (), of_function)
 
 
-def _peak(nodes: Iterable[tf.compat.v1.NodeDef], of_function) -> float:
-    """Returns the most memory of nodes in their order."""
-    nodes, root, last = list(nodes), {}, {}
+def _peak(nodes: Sequence[tf.compat.v1.NodeDef], returned: Iterable[str], of_function: Callable) -> float:
+    """Returns the most memory of nodes in their order; what is returned stays to the end."""
+    views: dict[tuple[str, int], str] = {}  # an output -> the node whose memory it shows
+    last: dict[str, int] = {}  # a node -> the last one that reads it
     for number, node in enumerate(nodes):
-        inputs = list(_inputs(node))
-        root[node.name] = root.get(inputs[0], inputs[0]) if node.op in _VIEWS and inputs else node.name
-        for name in (node.name, *inputs):
-            last[root.get(name, name)] = number
+        sources = [views.get(_output(name), _output(name)[0]) for name in node.input if not name.startswith("^")]
+        last.update(dict.fromkeys([node.name, *sources], number))
+        if node.op in _VIEWS:
+            views.update(((node.name, index), source) for index, source in enumerate(sources))
+    last.update(dict.fromkeys((views.get(_output(name), _output(name)[0]) for name in returned), len(nodes)))
     ending: dict[int, list[str]] = {}
     for name, number in last.items():
         ending.setdefault(number, []).append(name)
     live, now, peak = {}, 0.0, 0.0
     for number, node in enumerate(nodes):
-        size = 0.0 if node.op in _NO_MEMORY | _VIEWS else _size(node)
-        inside = max((of_function(name) for name in _called(node)), default=0.0)
+        live[node.name] = size = 0.0 if node.op in _NO_MEMORY | _VIEWS else _size(node)
         freed = sum(live.pop(name, 0.0) for name in ending.get(number, ()))
-        before = now - min(freed, size) if node.op in _IN_PLACE else now
-        peak = max(peak, before + size + inside)
+        reused = min(freed, size) if node.op in _IN_PLACE else 0.0
+        # A function's outputs are made inside.
+        peak = max(peak, now - reused + max([size, *map(of_function, _called(node))]))
         now += size - freed
-        live[node.name] = size
-        if number in ending and node.name in ending[number]:  # nobody reads it
-            now -= live.pop(node.name)
     return peak
 
 
-def _inputs(node: tf.compat.v1.NodeDef) -> Iterator[str]:
-    """Yields the names of the nodes whose outputs a node reads."""
-    return (name.partition(":")[0] for name in node.input if not name.startswith("^"))
+def _output(name: str) -> tuple[str, int]:
+    """Returns the node and the number of an output: 'node', 'node:number', or 'node:output:number' in functions."""
+    node, *_, number = f"{name}:0".split(":") if ":" not in name else name.split(":")
+    return node, int(number)
 
 
 def _called(node: tf.compat.v1.NodeDef) -> Iterator[str]:
