@@ -136,8 +136,8 @@ def _output(name: str, named: dict[str, NodeDef]) -> _Output:
     number = int(number)
     if not kind or node not in named:
         return node, number
-    made = named[node].attr
-    for each in op_def_registry.get(named[node].op).output_arg:
+    made, definition = named[node].attr, op_def_registry.get(named[node].op)
+    for each in definition.output_arg if definition else ():
         if each.name == kind[0]:
             break
         several = len(made[each.type_list_attr].list.type) if each.type_list_attr else 1
