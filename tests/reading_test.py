@@ -12,11 +12,11 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 STARTS = ("cpc_tf.pretrain.run", "cpc_tf.linear.run")
 BOUNDS = {
-    "files imported by pretrain.run and linear.run": 122,
-    "lines imported by pretrain.run and linear.run": 14_300,
-    "private helpers of a module used once": 201,
-    "lines of cpc_tf and export": 25_960,
-    "lines of tests": 24_515,
+    "files imported by pretrain.run and linear.run": 142,
+    "lines imported by pretrain.run and linear.run": 16_600,
+    "private helpers of a module used once": 256,
+    "lines of cpc_tf and export": 29_800,
+    "lines of tests": 23_900,
 }
 
 
