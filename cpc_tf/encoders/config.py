@@ -11,7 +11,9 @@ from cpc_tf.settings import Settings, setting
 class EncoderConfig(Settings):
     """The network that turns a patch, or a whole image, into latents. A family of networks may refuse an option."""
 
-    encoder: str = setting("resnet161", "Architecture of the encoder", source="Sec. 4.1", choices=tuple(NETWORKS))
+    encoder: str = setting(
+        "resnet161", "Architecture of the encoder", source="Sec. 4.1", choices=tuple(NETWORKS), compared=False
+    )
     norm: str = setting(
         "layer", "Normalization inside the encoder", source="Sec. 4.1", choices=("layer", "channel", "batch", "none")
     )

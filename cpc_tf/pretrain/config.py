@@ -63,7 +63,7 @@ class PretrainConfig(Settings):
 
     workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
     initial_encoder: str = setting(
-        "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True
+        "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True, compared=False
     )
     data: PretrainPicturesConfig = PretrainPicturesConfig()
     geometry: GeometryConfig = GeometryConfig()

@@ -5,15 +5,15 @@ import os
 
 import pytest
 
-from cpc_tf.results import runs as results
-from cpc_tf.results.runs import Run, collect, dataset_id, dataset_titles, run_id
+from cpc_tf.report import runs as results
+from cpc_tf.report.page import REPORTS
+from cpc_tf.report.runs import Run, collect, run_id
 from cpc_tf.settings import ConfigError
-from cpc_tf.tasks import TASKS
-from tests.results import samples
+from tests.report import samples
 
 
 def found_in(folder):
-    return collect(str(folder), TASKS)
+    return collect(str(folder), REPORTS)
 
 
 def test_finds_runs_and_lists(tmp_path):
@@ -83,6 +83,7 @@ WRONG = {
     "identity is missing": {"identity": None},
     "identity is {": {"identity": {"trained_by": "cpc", "architecture": 3}},
     "settings": {"settings": [1]},
+    "map_chance": {"map_chance": "x"},
 }
 
 
@@ -113,23 +114,3 @@ def test_metrics_survive_anything(tmp_path):
     )
     assert run.metrics() == [{"step": 1, "loss": 2}]
     assert run.metrics("no such phase") == []
-
-
-def test_datasets_of_one_page_have_names_that_tell_them_apart():
-    birds, cells = ["folder:/birds/images", "folder:/cars/images"], ["folder:/x/cells", "voc:/x/cells"]
-    for alike in (birds, cells, ["folder:gs://a/images", "folder:gs://b/images"], ["folder:/x/photos", "photos"]):
-        assert dataset_titles(alike) == {name: name for name in alike}
-    short = {"photos": "photos", "photos/15200": "photos", "folder:/data/sets/birds/": "birds", "voc/2007": "voc/2007",
-             "folder:/fruit/train": "fruit", "cifar10": "cifar10", "folder:": "folder:", "": ""}  # fmt: skip
-    assert dataset_titles(short) == short
-
-
-def test_a_folder_has_one_name_however_it_is_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "birds/images").mkdir(parents=True)
-    os.symlink(tmp_path / "birds", tmp_path / "link")
-    written = ("birds/images", "birds/images/", "./birds/../birds/images", "~/birds/images", f"{tmp_path}/birds/images",
-               "link/images")  # fmt: skip
-    assert len({dataset_id(f"folder:{path}") for path in written}) == 1
-    assert {*dataset_titles([f"folder:{path}" for path in written]).values()} == {"images"}

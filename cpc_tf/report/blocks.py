@@ -1,4 +1,4 @@
-"""What tasks contribute to the report: values, tables, figures, findings."""
+"""What the page is made of: values, tables, figures and findings, each also as plain data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from cpc_tf.evaluation import counts
-from cpc_tf.texts import csv_lines
+
+# Subjects to which several tasks contribute, and the one with which the page begins.
+MODEL = ("use", "The model, and what to do with it")
+FEATURES = ("features", "What the encoder saw, and what it finds similar")
+TRAINING = ("training", "Training")
 
 
 class Spread(NamedTuple):
@@ -29,6 +33,12 @@ class Spread(NamedTuple):
         return f"{counts.percent(self.mean, self.tested)} ({self.interval})"
 
 
+def spread(values: Iterable[float], tested: int = 0) -> Spread | None:
+    """Returns the spread of some values, shares of so many pictures if that is known; None if there are none."""
+    values = list(values)
+    return Spread(sum(values) / len(values), min(values), max(values), len(values), tested) if values else None
+
+
 class Gain(NamedTuple):
     """`factor` times as many labels; `bound`: 'more than' or 'less than' where the baseline was not measured, or ''."""
 
@@ -41,7 +51,7 @@ class Gain(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a table, name first. `source`: 'measured', 'paper', 'gain' or 'aside'; `group`: the heading above."""
+    """A row of a table, name first. `source`: 'measured', 'gain' or 'aside'; `group`: the heading above."""
 
     values: Sequence[Any]
     source: str = "measured"
@@ -49,14 +59,13 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table. `name` is that of its CSV file; `paper`: which of the paper's figures some of its rows are."""
+    """A table; see `table`. `name` is that of its CSV file."""
 
     name: str
     title: str
     columns: Sequence[str]
     rows: Sequence[Row]
     note: str = ""
-    paper: str = ""
 
     @property
     def words(self) -> set[int]:
@@ -65,22 +74,13 @@ class Table(NamedTuple):
         return {i for i, value in cells if isinstance(value, str) and value[:1].isalpha()}
 
     @property
-    def own(self) -> Table:
-        """The table without the paper's rows, and without the columns that only they fill."""
-        rows = [row for row in self.rows if row.source != "paper"]
-        measured = [row for row in rows if row.source != "aside"] or rows
-        kept = [i for i in range(len(self.columns)) if not i or any(row.values[i] is not None for row in measured)]
-        shown = [row._replace(values=[row.values[i] for i in kept]) for row in rows]
-        return self._replace(columns=[self.columns[i] for i in kept], rows=shown)
-
-    @property
     def data(self) -> list[dict[str, Any]]:
         """One record for each row, unrounded; each field of a spread or a gain is a column. Spreads are in percent."""
         records = []
         for values, source, group in self.rows:
             records.append({"source": source, "group": group})
             for column, value in zip(self.columns, values):
-                records[-1] |= {_column(column, name): field for name, field in _fields(value).items()}
+                records[-1] |= {_heading(column, name): field for name, field in _fields(value).items()}
         return records
 
 
@@ -129,32 +129,22 @@ class Part(NamedTuple):
     findings: Sequence[Finding] = ()
 
 
-# Subjects to which several tasks contribute, and the one with which the page begins.
-MODEL = ("use", "The model, and what to do with it")
-FEATURES = ("features", "What the encoder saw, and what it finds similar")
-TRAINING = ("training", "Training")
+def table(name: str, title: str, columns: Sequence[str], rows: Sequence[Row], note: str = "") -> Table:
+    """Returns a table without the columns that no measured row fills."""
+    measured = [row for row in rows if row.source != "aside"] or rows
+    kept = [i for i in range(len(columns)) if not i or any(row.values[i] is not None for row in measured)]
+    rows = [row._replace(values=[row.values[i] for i in kept]) for row in rows]
+    return Table(name, title, [columns[i] for i in kept], rows, note)
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    """Returns a cell as columns of a CSV file: {'': its value, name: further fields}."""
-    if isinstance(value, Spread):
-        mean, low, high = (round(100 * x, 4) for x in value[:3])
-        of = {"tested": value.tested} if value.tested else {}
-        return {"": mean, "low": low, "high": high, "runs": value.runs, **of}
-    return {"": round(value.factor, 6), "bound": value.bound} if isinstance(value, Gain) else {"": value}
+def folded(blocks: Sequence[Block], title: str) -> list[Block]:
+    """Returns the first block, and the others behind a line."""
+    return [*blocks[:1], *([Details(f"{len(blocks) - 1} more: {title}", blocks[1:])] if blocks[1:] else [])]
 
 
-def _column(title: str, field: str) -> str:
-    """Returns the heading of a field of a cell: 'Top-1, %', 'Top-1 low, %', and 'Top-1 runs', which is no percent."""
-    if not field:
-        return title
-    return f"{title.removesuffix(', %')} {field}" + title.endswith(", %") * (field in ("low", "high")) * ", %"
-
-
-def spread(values: Iterable[float], tested: int = 0) -> Spread | None:
-    """Returns the spread of some values, shares of so many pictures if that is known; None if there are none."""
-    values = list(values)
-    return Spread(sum(values) / len(values), min(values), max(values), len(values), tested) if values else None
+def flat(blocks: Iterable[Block]) -> list[Block]:
+    """Returns all blocks, including those behind details."""
+    return [b for block in blocks for b in (block, *(flat(block.blocks) if isinstance(block, Details) else ()))]
 
 
 def text(value: Any) -> str:
@@ -185,26 +175,17 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.3g} %"
 
 
-def paper_rows(groups: Mapping[str, Sequence[tuple]], suffix: str = "") -> list[Row]:
-    """Returns the rows of one of the paper's tables under their headings; floats among the values are percent."""
-    return [
-        Row([spread([x / 100]) if isinstance(x, float) else x for x in line], "paper", group + suffix)
-        for group, lines in groups.items()
-        for line in lines
-    ]
+def _fields(value: Any) -> dict[str, Any]:
+    """Returns a cell as columns of a CSV file: {'': its value, name: further fields}."""
+    if isinstance(value, Spread):
+        mean, low, high = (round(100 * x, 4) for x in value[:3])
+        of = {"tested": value.tested} if value.tested else {}
+        return {"": mean, "low": low, "high": high, "runs": value.runs, **of}
+    return {"": round(value.factor, 6), "bound": value.bound} if isinstance(value, Gain) else {"": value}
 
 
-def folded(blocks: Sequence[Block], title: str) -> list[Block]:
-    """Returns the first block, and the others behind a line."""
-    return [*blocks[:1], *([Details(f"{len(blocks) - 1} more: {title}", blocks[1:])] if blocks[1:] else [])]
-
-
-def flat(blocks: Iterable[Block]) -> list[Block]:
-    """Returns all blocks, including those behind details."""
-    return [b for block in blocks for b in (block, *(flat(block.blocks) if isinstance(block, Details) else ()))]
-
-
-def to_csv(data: Sequence[dict[str, Any]]) -> str:
-    """Returns records as CSV, with a column for each name that occurs."""
-    names = dict.fromkeys(name for record in data for name in record)
-    return csv_lines([names, *(map(record.get, names) for record in data)])
+def _heading(title: str, field: str) -> str:
+    """Returns the heading of a field of a cell: 'Top-1, %', 'Top-1 low, %', and 'Top-1 runs', which is no percent."""
+    if not field:
+        return title
+    return f"{title.removesuffix(', %')} {field}" + title.endswith(", %") * (field in ("low", "high")) * ", %"

@@ -7,24 +7,27 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf.data.sources import names
 from cpc_tf.encoders.card import Identity
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.class_counts import ClassCount
+from cpc_tf.report.datasets import dataset_name
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
-PATHS = ("folder", "voc", "coco", "yolo")  # --dataset=KIND:PATH
 
 
 def is_number(value: Any) -> bool:
     """Returns whether it is a finite number of a usable size."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30  # NaN: false
+
+
+def _all(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(x, kind) for x in values)
 
 
 def _is_identity(value: Any) -> bool:
@@ -33,42 +36,32 @@ def _is_identity(value: Any) -> bool:
     return bool(known) and _all(str, list(known.values())) and all(x is None or is_number(x) for x in numbers)
 
 
-def _all(kind: type, values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(x, kind) for x in values)
-
-
 def _is_counts(value: Any) -> bool:
-    fields = {*ClassCount._fields[1:]}
-    sound = isinstance(value, dict) and _all(dict, [*value.values()])
-    return sound and all(
-        own.keys() == fields and all(type(x) is int and x >= 0 for x in own.values()) for own in value.values()
+    return isinstance(value, dict) and all(
+        isinstance(own, dict)
+        and own.keys() == {*ClassCount._fields[1:]}
+        and all(type(x) is int and x >= 0 for x in own.values())
+        for own in value.values()
     )
 
 
-# The kinds of values that the tasks' required and optional fields name.
-CHECKS = {
-    "a text": lambda value: isinstance(value, str),
-    "a number": is_number,
-    "a positive number": lambda value: is_number(value) and value > 0,
-    "a positive integer": lambda value: is_number(value) and isinstance(value, int) and value > 0,
-    "a fraction from 0 to 1": lambda value: is_number(value) and 0 <= value <= 1,
-    "a list of texts": lambda value: _all(str, value),
-    "a list of records": lambda value: _all(dict, value),
-    "records by name": lambda value: isinstance(value, dict) and _all(dict, list(value.values())),
-    "an identity": _is_identity,
-    "counts by class": _is_counts,
-}
-REQUIRED = ("dataset", "encoder", "identity")
-# Fields of any task's records; a TASK lists those of its own.
-FIELDS = {
-    **dict.fromkeys(("dataset", "encoder", "backbone", "run"), "a text"),
-    **dict.fromkeys(("steps", "wall_seconds", "seed"), "a number"),
-    **dict.fromkeys(("num_classes", "num_train_labels", "tested"), "a positive integer"),
-    "classes": "counts by class",
-    **dict.fromkeys(("class_mean", "largest_class"), "a fraction from 0 to 1"),
-    **{"label_fraction": "a positive number", "class_names": "a list of texts", "identity": "an identity"},
-    "settings": "a list of texts",
-}
+# What fields of a record must be, whoever wrote it: (names, kind of value, whether a value is of it).
+FIELDS = [
+    ("dataset encoder backbone run propagation", "a text", lambda x: isinstance(x, str)),
+    ("step steps most_steps wall_seconds seed", "a number", is_number),
+    ("top1 top5 map map_chance micro_f1 map11 map_all class_mean largest_class", "a fraction from 0 to 1",
+     lambda x: is_number(x) and 0 <= x <= 1),
+    ("label_fraction", "a positive number", lambda x: is_number(x) and x > 0),
+    ("num_classes num_train_labels tested images test_images test_boxes", "a positive integer",
+     lambda x: is_number(x) and isinstance(x, int) and x > 0),
+    ("class_names settings", "a list of texts", lambda x: _all(str, x)),
+    ("search", "a list of records", lambda x: _all(dict, x)),
+    ("phases", "records by name", lambda x: isinstance(x, dict) and _all(dict, [*x.values()])),
+    ("classes", "counts by class", _is_counts),
+    ("identity", "an identity", _is_identity),
+]  # fmt: skip
+KINDS = {name: (kind, is_one) for names, kind, is_one in FIELDS for name in names.split()}
+REQUIRED = ("dataset", "encoder", "identity")  # of every record; a report module's NEEDS are those of its own
 
 
 class Run(collections.UserDict):
@@ -88,6 +81,16 @@ class Run(collections.UserDict):
         self.place, self.directory = place, directory
         self.dataset_title = dataset_name(str(self.get("dataset", "")))
 
+    @property
+    def identity(self) -> Identity:
+        """What the result says of its encoder."""
+        return Identity.from_json(self["identity"])
+
+    @property
+    def fraction(self) -> float:
+        """The fraction of the labels, rounded so that equal ones compare equal."""
+        return float(f"{self.get('label_fraction', 1.0):.4g}")
+
     def read(self, name: str) -> bytes:
         """Returns the content of a file of the run; b'' if it cannot be read."""
         try:
@@ -95,55 +98,25 @@ class Run(collections.UserDict):
         except (tf.errors.OpError, OSError):
             return b""
 
-    def lines(self, name: str) -> list[str]:
-        """Returns the lines of a text file of the run."""
-        return self.read(name).decode("utf-8", "replace").splitlines()
+    def text(self, name: str) -> str:
+        """Returns the content of a text file of the run."""
+        return self.read(name).decode("utf-8", "replace")
+
+    def png(self, name: str) -> bytes:
+        """Returns a picture of the run; b'' if it has none."""
+        content = self.read(name)
+        return content if content[1:4] == b"PNG" else b""
 
     def metrics(self, phase: str = "") -> list[dict[str, float]]:
         """Returns the records of a phase's metrics.jsonl that have a step, with their finite numbers."""
         records = []
-        for line in self.lines(os.path.join(phase, "metrics.jsonl")):
+        for line in self.text(os.path.join(phase, "metrics.jsonl")).splitlines():
             try:
-                record = from_json(line)
+                record = _from_json(line)
             except ValueError:
                 continue  # a last line that a kill cut short
             records.append({n: x for n, x in record.items() if is_number(x)} if isinstance(record, dict) else {})
         return [record for record in records if "step" in record]
-
-
-def dataset_name(dataset: str) -> str:
-    """Returns a short name: 'photos' for 'photos/15200', that of a folder (see `of_folder`), others unchanged."""
-    kind, _, path = dataset.partition(":")
-    if kind in PATHS:
-        return names.of_folder(path) or dataset
-    return "photos" if dataset.startswith("photos/") else dataset
-
-
-def dataset_id(dataset: str) -> str:
-    """Returns a unique name: a folder's whole path; 'photos' for all 'photos/N', which have the same labels."""
-    kind, _, path = dataset.partition(":")
-    if kind not in PATHS or not path:
-        return dataset_name(dataset)
-    return f"{kind}:{path.rstrip('/') if '://' in path else os.path.realpath(os.path.expanduser(path))}"
-
-
-def dataset_titles(datasets: Iterable[str]) -> dict[str, str]:
-    """Returns {--dataset: unique name}: the short name, or the unique one if several have the short one."""
-    ids = {dataset: dataset_id(dataset) for dataset in datasets}
-    short = [dataset_name(each) for each in {*ids.values()}]
-    return {d: dataset_name(each) if short.count(dataset_name(each)) == 1 else each for d, each in ids.items()}
-
-
-def from_json(text: str) -> Any:
-    """Parses JSON, with '?' for characters that cannot be encoded.
-
-    Raises:
-      ValueError: it is not JSON, is nested too deeply, or has a number of thousands of digits.
-    """
-    try:
-        return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
-    except RecursionError as error:
-        raise ValueError("it nests too deep") from error
 
 
 def run_id(directory: str) -> str:
@@ -152,10 +125,10 @@ def run_id(directory: str) -> str:
     return hashlib.sha256(flags).hexdigest()[:16] if flags else ""
 
 
-def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
+def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
     """Returns all results below a directory, and a line for each file that could not be read; follows no links.
 
-    `tasks`: kind of result -> its Task.
+    `reports`: kind of result -> the module of its report, which has the names of the fields that it needs as NEEDS.
 
     Raises:
       ConfigError: if there is no such directory, or no result in it.
@@ -167,7 +140,7 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
         place = os.path.relpath(path, runs_dir).encode("utf-8", "replace").decode()
         own = os.path.basename(path) == "result.json"
         try:
-            content = from_json(_read(path).decode("utf-8-sig", "replace"))
+            content = _from_json(_read(path).decode("utf-8-sig", "replace"))
         except (ValueError, OSError, tf.errors.OpError) as error:
             problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
             continue
@@ -175,7 +148,7 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
         if not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
             found = {f"{place}, record {index}": record for index, record in enumerate(content)}
         for at, record in found.items():
-            if fault := _fault(record, tasks):
+            if fault := _fault(record, reports):
                 problems.append(f"{at}: {fault}")
             else:
                 runs.append(Run(record, os.path.dirname(at) or ".", os.path.dirname(path)) if own else Run(record, at))
@@ -185,16 +158,16 @@ def collect(runs_dir: str, tasks: Mapping[str, Any]) -> tuple[list[Run], list[st
     return _without_copies(runs), problems
 
 
-def _fault(record: Any, tasks: Mapping[str, Any]) -> str:
+def _fault(record: Any, reports: Mapping[str, Any]) -> str:
     """Returns why a record cannot be shown, or ''."""
     kind = record.get("kind") if isinstance(record, dict) else None
-    if not isinstance(kind, str) or kind not in tasks:
-        return f"kind {kind!r} is not known here (known: {', '.join(tasks)})"
-    task, several = tasks[kind], record.get("several_labels") is True
-    required = (several and task.required_of_several) or task.required
-    for name, wanted in {**FIELDS, **task.optional, **required}.items():
-        value = record.get(name)
-        if name in {*record, *REQUIRED, *required} and not CHECKS[wanted](value):
+    if not isinstance(kind, str) or kind not in reports:
+        return f"kind {kind!r} is not known here (known: {', '.join(reports)})"
+    several = record.get("several_labels") is True  # have another main score
+    needed = [*REQUIRED, *("map" if several and name == "top1" else name for name in reports[kind].NEEDS)]
+    for name in dict.fromkeys([*needed, *(name for name in record if name in KINDS)]):
+        (wanted, is_one), value = KINDS[name], record.get(name)
+        if not is_one(value):
             return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
     return ""
 
@@ -213,6 +186,18 @@ def _json_files(folder: str) -> Iterator[str]:
     for here, folders, files in tf.io.gfile.walk(folder) if "://" in folder else os.walk(folder):  # follows no links
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (os.path.join(here, name) for name in sorted(files) if name.endswith(".json"))
+
+
+def _from_json(text: str) -> Any:
+    """Parses JSON, with '?' for characters that cannot be encoded.
+
+    Raises:
+      ValueError: it is not JSON, is nested too deeply, or has a number of thousands of digits.
+    """
+    try:
+        return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("it nests too deep") from error
 
 
 def _read(path: str) -> bytes:
