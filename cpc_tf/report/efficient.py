@@ -96,7 +96,7 @@ class Curves(NamedTuple):
 
 def label_curves(runs: Sequence[Run]) -> Curves:
     """Returns the curves of one dataset; the methods with the most fractions are compared."""
-    found = [method.by("fraction") for method in methods(runs)]
+    found = [method.by(lambda run: run.fraction) for method in methods(runs)]
     alone = [curve for curve in found if not method_of(curve).propagation]  # from labels alone, as in the paper
     ours = [curve for curve in alone if method_of(curve).pretrained]
     pixels = [curve for curve in alone if method_of(curve).trained_by == "pixels"]

@@ -75,7 +75,8 @@ def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
 
 def several_labels(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
     """Returns the part of the page about a task's runs with several labels a picture, if there are any."""
-    points = [point for method in methods(runs) for point in method.by("num_train_labels").values()]
+    by_labels = [method.by(lambda run: run.get("num_train_labels", 0)) for method in methods(runs)]
+    points = [point for method in by_labels for point in method.values()]
     if not points:
         return []
     metrics = (*SEVERAL_METRICS, "map_chance")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from cpc_tf.encoders.card import LABELS, PIXELS, UNKNOWN, UNTRAINED
@@ -53,11 +53,11 @@ class Method(NamedTuple):
         tested = min(map(label_kinds.tested, known), default=0) if metric in SHARES else 0
         return spread((run[metric] for run in known), tested)
 
-    def by(self, key: str) -> dict[float, Method]:
-        """Returns {value: the method with its runs of this value} of an attribute or a field of runs, in order."""
+    def by(self, key: Callable[[Run], float]) -> dict[float, Method]:
+        """Returns {value of the key: the method with the runs that have it}, in increasing order."""
         found: dict[float, list[Run]] = {}
         for run in self.runs:
-            found.setdefault(run.fraction if key == "fraction" else run.get(key, 0), []).append(run)
+            found.setdefault(key(run), []).append(run)
         return {value: self._replace(runs=found[value]) for value in sorted(found)}
 
 
@@ -102,19 +102,16 @@ def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
         known: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
         for name, value in (item for _, settings in own for item in settings.items()):
             known[name][value] += 1
-        usual = {name: _usual(name, values) for name, values in sorted(known.items()) if len(values) > 1}
+        usual = {}
+        for name, values in sorted(known.items()):
+            if len(values) > 1:
+                (most, count), (_, next_count) = values.most_common(2)
+                usual[name] = (most if count > next_count else None) if name else max(values)
         for run, settings in own:
             other = {name: settings[name] for name in usual if settings.get(name, usual[name]) != usual[name]}
             said = (f"{name}={value}" if name else f"{value:,} steps" for name, value in other.items())
             found.setdefault(", ".join(said), []).append(run)
     return found
-
-
-def _usual(name: str, values: collections.Counter) -> object:
-    if not name:
-        return max(values)
-    (most, count), (_, next_count) = values.most_common(2)
-    return most if count > next_count else None
 
 
 def _settings(run: Run) -> dict[str, object]:

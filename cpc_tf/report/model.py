@@ -81,11 +81,8 @@ def _quality(run: Run) -> list[tuple[str, str]]:
 def _classes(run: Run) -> list[Block]:
     """Returns a table of the classes, those that were found least first."""
     found = [own for own in class_counts.of_result(run) if own.tested or own.predicted]
-    rows = [
-        Row([own.name, own.tested, own.right, own.predicted, *(x if x is None else 100 * x for x in shares)])
-        for own in found
-        for shares in [(own.recall, own.precision)]
-    ]
+    shares = [(own.recall and 100 * own.recall, own.precision and 100 * own.precision) for own in found]
+    rows = [Row([own.name, own.tested, own.right, own.predicted, *both]) for own, both in zip(found, shares)]
     columns = ["Class", "Test images", "Found", "Predicted", "Recall, %", "Precision, %"]
     title = "The classes, those that are found least first"
     note = "Recall: found, of its images. Precision: found, of its predictions."
@@ -138,17 +135,14 @@ def _commands(run: Run) -> list[tuple[str, str]]:
     predict = _python("predict", f"--model={where}", new, "--output=predictions.csv")
     embed = _python("embed", f"--encoder={encoder}", new, "--output=features.npz", "--map=map.png")
     what = "boxes" if run["kind"] == "detect" else "a label and its probability"
+    # `embed` takes a module that is called, not one of its signatures.
+    signatures = [line for line in run.text("run.flags").splitlines() if line.startswith("--signature=")]
+    can_embed = encoder not in (PIXELS, NEW) and signatures in ([], ["--signature="])
     return [
         ("Put everything that a prediction takes into one model", export),
         (f"Predict {what} for each picture of a folder", predict),
-        *([("Features of the pictures, and a map of them", embed)] if _can_embed(run) else []),
+        *([("Features of the pictures, and a map of them", embed)] if can_embed else []),
     ]
-
-
-def _can_embed(run: Run) -> bool:
-    """Whether `embed` takes the encoder: a module that is called, not one of its signatures."""
-    named = [line for line in run.text("run.flags").splitlines() if line.startswith("--signature=")]
-    return run["encoder"] not in (PIXELS, NEW) and named in ([], ["--signature="])
 
 
 def _encoder_alone(run: Run) -> list[Block]:

@@ -75,7 +75,8 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     """Returns the curves of a run with the healthy ranges, as far as its flags tell them; none of a single record."""
     objective = run.identity.trained_by
     titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
-    records = [_measured(record) for record in run.metrics()]
+    # A speed of 0 stands for "not measured": the first of a session.
+    records = [{k: x for k, x in _in_percent(r).items() if x or k != "images_per_second"} for r in run.metrics()]
     known = [key for key in titles if key == "loss" or any(key in record for record in records)]
     shown = {titles[key]: [line(name, records, key, objective)] for key in known}
     levels = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
@@ -88,11 +89,6 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
     return Curves(shown, 3, levels=levels, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
-
-
-def _measured(record: dict[str, float]) -> dict[str, float]:
-    """Returns a record in percent, without a speed of 0, which stands for "not measured": the first of a session."""
-    return {key: value for key, value in _in_percent(record).items() if value or key != "images_per_second"}
 
 
 def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ FIELDS = [
 ]  # fmt: skip
 KINDS = {name: (kind, is_one) for names, kind, is_one in FIELDS for name in names.split()}
 REQUIRED = ("dataset", "encoder", "identity")  # of every record; a report module's NEEDS are those of its own
+ANY = "a value", lambda x: x is not None
 
 
 class Run(collections.UserDict):
@@ -166,7 +167,7 @@ def _fault(record: Any, reports: Mapping[str, Any]) -> str:
     several = record.get("several_labels") is True  # have another main score
     needed = [*REQUIRED, *("map" if several and name == "top1" else name for name in reports[kind].NEEDS)]
     for name in dict.fromkeys([*needed, *(name for name in record if name in KINDS)]):
-        (wanted, is_one), value = KINDS[name], record.get(name)
+        (wanted, is_one), value = KINDS.get(name, ANY), record.get(name)
         if not is_one(value):
             return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
     return ""

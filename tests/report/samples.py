@@ -126,6 +126,7 @@ def odd_kinds(folder):
     for place, seed in (("moths/0", 0), ("moths/1", 1), ("other/0", 0)):
         write(folder / place, pretrain(seed=seed, dataset="moths", effective_rank=float("nan")))
         (folder / place / "patches.png").write_bytes(PNG + place.encode())
+    write(folder / "short", linear(top1=0.5, steps=10, num_classes=5, dataset="imagenet2012"))  # few classes: no top-5
     write(folder / "uda", efficient("pixels", 0.1, 0.45, propagation="uda"))
     study = [linear(policy="none"), pretrain(seed=4, dataset="study")]  # records without directories
     (folder / "study.json").write_text(json.dumps(study))
