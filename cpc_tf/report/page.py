@@ -20,10 +20,9 @@ from cpc_tf.files import remove_leftovers, write_file
 from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.report.blocks import Block, Figure, Finding, Table, flat, text
 from cpc_tf.report.config import ReportConfig
-from cpc_tf.report.datasets import dataset_id, dataset_name, dataset_titles
 from cpc_tf.report.methods import BASELINES
 from cpc_tf.report.model import model
-from cpc_tf.report.runs import Run, collect
+from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_titles
 from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 from cpc_tf.texts import csv_records
