@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from cpc_tf.encoders.card import LABELS, PIXELS, UNKNOWN, UNTRAINED
+from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.report.blocks import Spread, spread
 from cpc_tf.report.runs import Run, is_number
 from cpc_tf.settings import uncompared
