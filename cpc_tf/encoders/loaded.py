@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,10 +17,12 @@ from cpc_tf.encoders.patches import encode_grid, patch_grid, pixel_grid
 from cpc_tf.encoders.pixels import RANGES, UNIT
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import shown
 
 # Kinds of encoders beside PIXELS. Those that end with a colon are prefixes of the value.
 MODULE, NEW, COPY, GRAPH = "module", "random", "random:", "graph:"
 _OF_RANGES = {f"{name}:": name for name in RANGES}
+_KERAS_FILES = (".keras", ".h5", ".hdf5")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class EncoderName:
 
     @classmethod
     def parse(cls, text: str) -> EncoderName:
-        """Parses a value of --encoder. Raises ConfigError if it is empty."""
+        """Parses a value of --encoder. Raises ConfigError if it is empty or a Keras file: building one can run code."""
         if text in (PIXELS, NEW):
             return cls(text, text)
         before = next((prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), "")
@@ -52,6 +53,11 @@ class EncoderName:
         if not module:
             example = f"--encoder={text}runs/photos/small/hub"
             raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. {example}")
+        if module.endswith(_KERAS_FILES):
+            raise ConfigError(
+                f"--encoder={shown(text)}: Keras files are not read; in the program that made it, "
+                "model.export('DIRECTORY') writes a SavedModel: --encoder=DIRECTORY --signature=serving_default"
+            )
         return cls(text, kind, module, _OF_RANGES.get(before, ""))
 
     @property
@@ -133,7 +139,7 @@ class LoadedEncoder(keras.layers.Layer):
         new = name.kind in (NEW, COPY)
         return Identity(
             trained_by=PIXELS if name.kind == PIXELS else UNTRAINED if new else UNKNOWN,
-            architecture=card.encoder.encoder if card else backbone if name.is_new else _own_name(self.encoder),
+            architecture=card.encoder.encoder if card else backbone if name.is_new else "",
             seed=seed if new else None,
             parameters=counted or None,
             module=module_name(name.module),
@@ -194,20 +200,10 @@ class LoadedEncoder(keras.layers.Layer):
     @property
     def held(self) -> list[tf.Variable | tf.Module]:
         """What a SavedModel that calls it must hold. A SavedModel of others may have tables, too."""
-        saved_model = _saved_model(self.encoder)
+        saved_model = getattr(self.encoder, "resolved_object", None)  # of a layer that calls one
         return list(self.variables) if saved_model is None else [saved_model]
 
     def saved(self) -> tf.train.Checkpoint:
         """Its variables, under their names in the checkpoints of runs on few labels."""
         network = isinstance(self.encoder, Network)
         return tf.train.Checkpoint(layer=tf.train.Checkpoint(encoder=self.encoder) if network else self.encoder)
-
-
-def _saved_model(encoder: keras.layers.Layer | None) -> Any:
-    """The SavedModel of others that a layer calls, if it calls one."""
-    return getattr(encoder, "resolved_object", None)
-
-
-def _own_name(encoder: keras.layers.Layer) -> str:
-    """The name that others gave a Keras model; SavedModels keep none."""
-    return encoder.name if _saved_model(encoder) is None else ""

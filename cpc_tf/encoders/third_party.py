@@ -1,4 +1,4 @@
-"""Opens encoders that others made: SavedModels, by their call or a signature, TF1-format modules and Keras files."""
+"""Opens encoders that others made: SavedModels, by their call or a signature, and modules of TF1 format."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import tensorflow as tf
 import tensorflow_hub as hub
 from absl import logging
 
-from cpc_tf.encoders import keras_file
 from cpc_tf.encoders.foreign import LATENTS, refused, trace
 from cpc_tf.encoders.loaded import EncoderName
-from cpc_tf.encoders.pixels import RANGES, UNIT
+from cpc_tf.encoders.pixels import UNIT
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed, shown
@@ -38,15 +37,6 @@ def open_encoder(
       ConfigError: if there is no such module, signature or layer, or it takes other images.
     """
     text = name.text
-    if keras_file.is_keras_file(name.module):
-        if signature:
-            raise ConfigError(f"--signature={signature}: --encoder={shown(text)} is a Keras file, which has none")
-        if not name.pixels:
-            raise ConfigError(
-                f"--encoder={shown(text)}: Keras files take pixels in different ranges; name that of this one, one of "
-                f"{', '.join(RANGES)}: e.g. --encoder=-1..1:{shown(name.module)}"
-            )
-        return keras_file.open_file(name.module, endpoint, text, flag, trainable)
     module = _load(name.module, text)
     if signature or is_tf1_hub(module):
         layer = Signature(module, signature or "default", text, side, name.pixels)

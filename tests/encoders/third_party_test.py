@@ -21,14 +21,12 @@ from tests import samples
 
 pytestmark = pytest.mark.slow
 SCRIPT = pathlib.Path(__file__).parent / "third_party/write.py"
-# Encoder with {} for its folder, signature, output, side of the images, and the author's values of that output.
+# Encoder with {} for its folder, signature, output, and the author's values of that output.
 ENCODERS = [
-    ("-1..1:{}/call", "", "", 16, "call/"),
-    ("0..255:{}/bytes", "embed", "map", 16, "bytes/map"),
-    ("-1..1:{}/tf1", "encode", "bn_crelu_feat", 16, "tf1/bn_crelu_feat"),
-    ("-1..1:{}/net.h5", "", "", 32, "net.h5/"),
-    ("-1..1:{}/net.h5", "", "conv1_relu", 32, "net.h5/conv1_relu"),
-    ("-1..1:{}/net.keras", "", "", 32, "net.keras/"),
+    ("-1..1:{}/call", "", "", "call/"),
+    ("0..255:{}/bytes", "embed", "map", "bytes/map"),
+    ("-1..1:{}/tf1", "encode", "bn_crelu_feat", "tf1/bn_crelu_feat"),
+    ("-1..1:{}/keras", "serving_default", "output_0", "keras/"),
 ]
 
 
@@ -45,19 +43,18 @@ def pictures(tmp_path_factory):
     return samples.write_pictures(tmp_path_factory.mktemp("pictures") / "pictures", {"train": 4, "val": 2}, side=32)
 
 
-def images(written, side):
-    found = np.load(written / "reference.npz")["images"]
-    return tf.image.convert_image_dtype(np.repeat(np.repeat(found, side // 16, 1), side // 16, 2), tf.float32)
+def images(written):
+    return tf.image.convert_image_dtype(np.load(written / "reference.npz")["images"], tf.float32)
 
 
 @pytest.mark.usefixtures("loaded_once")
-@pytest.mark.parametrize(("encoder", "signature", "output", "side", "wanted"), ENCODERS)
-def test_outputs_are_those_that_the_author_computes(written, encoder, signature, output, side, wanted):
-    text, seen = encoder.format(written), images(written, side)
+@pytest.mark.parametrize(("encoder", "signature", "output", "wanted"), ENCODERS)
+def test_outputs_are_those_that_the_author_computes(written, encoder, signature, output, wanted):
+    text, seen = encoder.format(written), images(written)
     wanted = np.load(written / "reference.npz")[wanted]
-    maps = load_feature_maps(text, output, side, backbone="tiny", signature=signature)(seen)
+    maps = load_feature_maps(text, output, 16, backbone="tiny", signature=signature)(seen)
     np.testing.assert_allclose(np.reshape(maps, wanted.shape), wanted, rtol=1e-4, atol=1e-4)
-    frozen = load_patch_encoder(text, patch_size=side, signature=signature, endpoint=output)
+    frozen = load_patch_encoder(text, patch_size=16, signature=signature, endpoint=output)
     pooled = wanted.mean((1, 2)) if wanted.ndim == 4 else wanted
     np.testing.assert_allclose(frozen.vectors(seen), pooled, rtol=1e-4, atol=1e-4)
     assert frozen.trainable_variables == []
@@ -81,18 +78,12 @@ REFUSED = [  # encoder, signature, output, what is said, and whether it shall be
     ("0..255:{}/bytes", "embed", "vector", MODE.format("signature"), True),
     ("-1..1:{}/tf1", "encode", "feature_map", "has the feature maps or vectors avepool_feat, bn_crelu_feat, def"),
     ("-1..1:{}/tf1", "encode", "avepool_feat", MODE.format("module of TF1 format"), True),
-    ("{}/net.h5", "", "", "name that of this one, one of 0..1, -1..1, 0..255, torch, caffe: e.g. --encoder=-1"),
-    ("0..1:{}/net.h5", "x", "", "--signature=x: .* is a Keras file, which has none"),
-    ("0..1:{}/net.h5", "", "stack2", "--endpoint=stack2: .* has layers .*: pooled, conv2_relu, conv2_bn, conv2, conv1"),
-    ("0..1:{}/reference.npz.h5", "", "", "cannot be loaded as a Keras model file"),
-    ("0..1:{}/nothing.keras", "", "", "cannot be loaded as a Keras model file"),
     ("random", "encode", "", "--signature=encode: is for third-party modules, not for --encoder=random"),
 ]
 
 
 @pytest.mark.usefixtures("loaded_once")
 def test_what_cannot_be_is_said_in_one_line(written):
-    (written / "reference.npz.h5").write_bytes((written / "reference.npz").read_bytes())
     for encoder, signature, output, said, *trained in REFUSED:
         more = {"frozen_by": "x"} if trained else {}
         with pytest.raises(ConfigError, match=said) as error:
@@ -100,18 +91,6 @@ def test_what_cannot_be_is_said_in_one_line(written):
         assert "\n" not in str(error.value)
     with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
         load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
-
-
-def test_a_keras_file_of_tf_dot_keras_is_read_or_says_who_wrote_it(written):
-    """`net.keras` is of the package tf_keras, this one of tf.keras."""
-    text = f"-1..1:{written}/own.keras"
-    if tf.__version__ >= "2.16":  # whose tf.keras is Keras 3
-        with pytest.raises(ConfigError, match=r"was written by Keras 3\..*, and Keras 2 reads it here; there, model"):
-            load_feature_maps(text, "", 32, backbone="tiny")
-        return
-    wanted = np.load(written / "reference.npz")["own.keras/"]
-    maps = load_feature_maps(text, "", 32, backbone="tiny")(images(written, 32))
-    np.testing.assert_allclose(maps[:, 0, 0], wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("loaded_once")
@@ -122,16 +101,15 @@ def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
     assert f"is given pixels in [0, 1]; name its range if it is another, as --encoder=-1..1:{written}" in caplog.text
 
 
-@pytest.mark.parametrize(("encoder", "architecture"), [("call", ""), ("net.h5", "small_net")])
-def test_training_reaches_kernels_and_statistics_and_the_prefix_is_no_part_of_the_name(written, encoder, architecture):
-    maps = load_feature_maps(f"-1..1:{written}/{encoder}", "", 32, backbone="tiny", frozen_by="x")
+def test_training_reaches_kernels_and_statistics_and_the_prefix_is_no_part_of_the_name(written):
+    maps = load_feature_maps(f"-1..1:{written}/call", "", 16, backbone="tiny", frozen_by="x")
     before = [variable.numpy() for variable in maps.non_trainable_variables]
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(maps(images(written, 32), training=True) ** 2)
+        loss = tf.reduce_sum(maps(images(written), training=True) ** 2)
     assert all(np.any(gradient) for gradient in tape.gradient(loss, maps.trainable_variables))
     assert all(np.any(old != new.numpy()) for old, new in zip(before, maps.non_trainable_variables))
     identity = maps.identity
-    assert (identity.trained_by, identity.architecture, identity.module) == ("unknown", architecture, encoder)
+    assert (identity.trained_by, identity.architecture, identity.module) == ("unknown", "", "call")
 
 
 @pytest.mark.parametrize("task", ["linear", "efficient"])
