@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
-from cpc_tf.encoders.card import PIXELS, find_card
-from cpc_tf.encoders.loaded import EncoderName
+from cpc_tf.encoders.card import PIXELS, EncoderName, find_card
 from cpc_tf.settings import derived
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
 

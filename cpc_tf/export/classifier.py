@@ -14,8 +14,7 @@ from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, Identity
-from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.patches import patch_grid
 from cpc_tf.evaluation import class_counts, label_kinds
 from cpc_tf.export import readme

@@ -13,11 +13,10 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.card import PIXELS, EncoderCard, Training, module_name
-from cpc_tf.encoders.foreign import LATENTS
-from cpc_tf.encoders.load import load_feature_maps, with_values
-from cpc_tf.encoders.loaded import EncoderName, LoadedEncoder
+from cpc_tf.encoders.card import PIXELS, EncoderCard, EncoderName, Training, module_name
+from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps, with_values
 from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.third_party import LATENTS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, HubEncoder, save

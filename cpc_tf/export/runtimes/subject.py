@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views import geometry as geo
-from cpc_tf.encoders import foreign
+from cpc_tf.encoders import third_party
 from cpc_tf.encoders.card import find_card, module_name
 from cpc_tf.export.runtimes.check_runtime import outputs_of, shown
 from cpc_tf.files import read_json
@@ -100,7 +100,7 @@ def load(path: str) -> Subject:
     card = None if is_classifier else find_card(path)
     if not (is_classifier or card):
         raise ConfigError(f"--module={path}: has no encoder.json or classifier.json; `cpc-tf export` writes one")
-    with foreign.refused(path, "cannot be loaded as a SavedModel"):
+    with third_party.refused(path, "cannot be loaded as a SavedModel"):
         loaded = tf.saved_model.load(path)
     return _classifier(path, loaded) if is_classifier else _encoder(path, loaded, card.to_json(), card.geometry)
 
