@@ -15,11 +15,8 @@ from cpc_tf.encoders.card import (
     COPY,
     GRAPH,
     NEW,
-    PIXELS,
     RANGES,
     UNIT,
-    UNKNOWN,
-    UNTRAINED,
     EncoderCard,
     EncoderName,
     Identity,
@@ -27,8 +24,8 @@ from cpc_tf.encoders.card import (
     find_card,
     module_name,
 )
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED, EncoderConfig
+from cpc_tf.encoders.network import Network, make_encoder
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.encoders.patches import encode_grid, patch_grid, pixel_grid
@@ -288,7 +285,7 @@ def load_feature_maps(
                 text,
             )
     else:
-        encoder.check(replace(encoder.config, recompute=recompute))
+        replace(encoder.config, recompute=recompute)  # refuses what is not an option of the network
         if recompute and encoder.config.norm == "batch" and update_statistics:
             raise ConfigError(
                 f"--recompute: with the batch norm of --encoder={shown(text)} a step would average the statistics of "
@@ -334,7 +331,7 @@ def _network(
 ) -> Network | None:
     """A network, new or with the values of our module; None if the SavedModel itself is used."""
     if name.kind in (PIXELS, NEW):
-        options = NETWORKS[backbone].FROM_LABELS if name.kind == PIXELS else {}
+        options = NETWORKS[backbone].from_labels if name.kind == PIXELS else {}
         options = options if norm == "auto" else {**options, "norm": norm}
         return make_encoder(EncoderConfig(encoder=backbone, **options), precision)
     if name.kind == COPY:

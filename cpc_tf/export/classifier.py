@@ -14,9 +14,9 @@ import tensorflow as tf
 from PIL import ExifTags, Image
 
 from cpc_tf import augment
-from cpc_tf.data.config import DataConfig, GeometryConfig
+from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
 from cpc_tf.data.decoding import portable
-from cpc_tf.data.decoding.decode import Levels, decode
+from cpc_tf.data.decoding.decode import UPPER_BITS, Levels, decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
@@ -64,7 +64,8 @@ class Classifying:
       class_names: C names, in the order of the logits.
       temperature: what logits are divided by before they become probabilities.
       several_labels: whether the probabilities of the classes are independent of each other.
-      levels: how files of more than 8 bits are decoded, see `decode`.
+      levels: how files of more than 8 bits are decoded, see `decode`. None: a file alone does not tell, so it has an
+        error; Python looks at the range of all pictures together.
     """
 
     logits: Callable[[tf.Tensor], tf.Tensor]
@@ -112,7 +113,8 @@ class HubClassifier(tf.Module):
             return tf.function(function, input_signature=signature, autograph=False)
 
         def read(file: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return portable.decoded(file, model.decoded, tf.zeros(shown.shape, tf.uint8), DataConfig.max_megapixels)
+            blank, deep = tf.zeros(shown.shape, tf.uint8), bool(model.levels)
+            return portable.decoded(file, model.decoded, blank, DataConfig.max_megapixels, deep)
 
         def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
             images, error = tf.map_fn(read, encoded, fn_output_signature=(shown, tf.TensorSpec([], tf.string)))
@@ -192,7 +194,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         held=[*encoder.held, *classifier.variables],
         geometry=geometry,
         class_names=names,
-        **_measured(result),
+        **_measured(result, run),
     )
     return _export(model, result, run, run, workdir, step, result["steps"])
 
@@ -229,7 +231,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         held=[*maps.held, *classifier.variables],
         geometry=chosen.images,
         class_names=names,
-        **_measured(result),
+        **_measured(result, run),
     )
     return _export(model, result, run, chosen, workdir, step, result["phases"][phase]["steps"], phase)
 
@@ -254,9 +256,9 @@ def _refuse_another(encoder: LoadedEncoder, result: dict[str, Any], workdir: str
         )
 
 
-def _measured(result: dict[str, Any]) -> dict[str, Any]:
+def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> dict[str, Any]:
     """What a run found out about its classifier and its pictures, as `Classifying` takes it."""
-    levels = result.get("levels")
+    levels = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
     calibration = result.get("calibration") or {"temperature": 1.0}
     return {
         "temperature": calibration["temperature"],

@@ -16,6 +16,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import EncoderCard, EncoderName, Training, module_name
 from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps, with_values
 from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.export.module import Export, HubEncoder, encoder_reference, save
 from cpc_tf.export.restore import (
@@ -181,7 +182,7 @@ def _export(encoder: Network, geometry: GeometryConfig, training: Training, work
         read_levels(workdir),
     )
     module = HubEncoder(encoder, geometry)
-    options = [name for name in type(encoder).OPTIONS if name != "recompute"]
+    options = [name for name in NETWORKS[encoder.config.encoder].options if name != "recompute"]
     endpoints = [name for name in module.endpoint_names() if name not in ("feature_map", "features")]
     return Export(
         kind="encoder",

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
 from cpc_tf.export import check, module, verify
 from cpc_tf.export.verify import NotVerified, Reference
 from tests.export.conftest import GEOMETRY, IMAGES

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+from cpc_tf.export.config import KERAS3, ONNX, TFLITE, RuntimeConfig
 from cpc_tf.export.restore import render, versions
 from cpc_tf.export.runtimes import formats, subject
-from cpc_tf.export.runtimes.formats import KERAS3, ONNX, TFLITE, RuntimeConfig
 from cpc_tf.export.runtimes.subject import ENCODER, Subject
 from cpc_tf.export.verify import NotVerified, computed, difference
 from cpc_tf.files import to_json, write_file

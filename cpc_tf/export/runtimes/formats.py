@@ -1,8 +1,7 @@
-"""Other formats than the SavedModel: their settings, and what writes a module as TFLite, ONNX or Keras 3."""
+"""Other formats than the SavedModel: writes a module as TFLite, ONNX or Keras 3."""
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import os
 import tempfile
@@ -17,12 +16,12 @@ from cpc_tf.encoders.card import EncoderCard
 from cpc_tf.encoders.conv import Conv
 from cpc_tf.encoders.load import saved_values, with_values
 from cpc_tf.encoders.networks.resnet import Bottleneck, ResNet
+from cpc_tf.export.config import KERAS3, ONNX, TFLITE
 from cpc_tf.export.runtimes.subject import ENCODER, Subject
 from cpc_tf.files import write_file
 from cpc_tf.keras import keras as keras2
-from cpc_tf.settings import ConfigError, Settings, setting
+from cpc_tf.settings import ConfigError
 
-SAVED_MODEL, TFLITE, ONNX, KERAS3 = "savedmodel", "tflite", "onnx", "keras3"
 OPSET = 17  # of ONNX, of 2022: other runtimes and converters know it
 # Kept in float32 with int8: layer norm takes a difference of sums, for which 8 bits are too few. Nearly all of the
 # weights and of the work are convolutions and matrix products.
@@ -31,56 +30,6 @@ _FLOAT_OPERATIONS = (
     *("PAD", "GATHER", "TRANSPOSE", "SOFTMAX", "LOGISTIC"),
 )
 Layer = keras2.layers.Layer
-
-
-@dataclasses.dataclass(frozen=True)
-class RuntimeConfig(Settings):
-    """What to make of a module, and of which module."""
-
-    format: str = setting(
-        SAVED_MODEL,
-        "What to write: a 'savedmodel' for TensorFlow, or one image a call for phones ('tflite'), images of any size "
-        "for ONNX Runtime and others ('onnx'), or a trainable model of Keras 3 ('keras3', of an encoder alone)",
-        choices=(SAVED_MODEL, TFLITE, ONNX, KERAS3),
-    )
-    module: str = setting(
-        "", "Module of `cpc-tf export` to convert to another --format, instead of a --workdir", path=True
-    )
-    quantize: str = setting(
-        "none",
-        "What --format=tflite keeps in 8 bits, which makes a quarter of the size: 'none'; 'weights' alone; 'int8', "
-        "convolutions and matrix products with their inputs and outputs, for processors that want that",
-        choices=("none", "weights", "int8"),
-    )
-    representative: str = setting(
-        "", "Folder of pictures, of which 100 are used to choose the ranges of --quantize=int8", path=True
-    )
-    labelled: str = setting(
-        "",
-        "Folder of pictures, one subfolder per class, on which accuracy is measured before and after the conversion; "
-        "of more, 1,000 are used",
-        path=True,
-    )
-
-    def check_together(self) -> None:
-        """Raises ConfigError if settings contradict each other; each for itself may have any of its values."""
-        if self.quantize != "none" and self.format != TFLITE:
-            raise ConfigError(
-                f"--quantize={self.quantize}: not with --format={self.format}; it goes with --format=tflite"
-            )
-        if self.quantize == "int8" and not self.representative:
-            raise ConfigError(
-                "--quantize=int8: needs --representative=FOLDER, about 100 pictures such as the model will see"
-            )
-        if self.quantize != "int8" and self.representative:
-            raise ConfigError(f"--representative={self.representative}: only --quantize=int8 uses it; leave it out")
-        if self.format == SAVED_MODEL and self.labelled:
-            raise ConfigError(f"--labelled={self.labelled}: not used with --format=savedmodel; leave it out")
-        if self.format == SAVED_MODEL and self.module:
-            raise ConfigError(
-                f"--module={self.module}: is a SavedModel already; choose --format=tflite, --format=onnx or "
-                "--format=keras3"
-            )
 
 
 def check_installed(format: str) -> None:
