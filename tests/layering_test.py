@@ -53,7 +53,7 @@ ALLOWED = {
     "report": SHARED | {"results", "tasks"},
     "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
     "feed": BASE | {"augment", "training"},
-    "launch": {"cli", "settings", "tasks", "termination", "texts"},
+    "launch": {"cli", "settings", "tasks", "texts"},
     "api": SHARED | {"pictures", "tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
 }
 BINARY = set(ALLOWED) - {"export"}
