@@ -18,20 +18,22 @@ POD = {"accelerator_type": "v3-32", "spot": True, "queue": True, "project": "min
 FLAGS = {"create_flags": "--network='my net'", "ssh_flags": "--internal-ip"}
 
 
+@pytest.mark.parametrize("settings", [{}, {**POD, **FLAGS}])
+def test_a_script_is_one_of_bash(settings, cloud):
+    text = cloud.fill(**settings)
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", "-s", "bash", "-"], input=text, text=True, check=True)
+
+
 @pytest.mark.parametrize(("name", "settings"), [
-    ("one_host.sh", {}),
-    ("pod.sh", {**POD, **FLAGS}),
-    ("tpu.yaml", {"format": "skypilot", "spot": True}),
-    ("gpus.yaml", {"format": "skypilot", "zone": "", "accelerator_type": "A100:8"}),
+    ("tpu", {"spot": True}),
+    ("gpus", {"zone": "", "accelerator_type": "A100:8"}),
 ])  # fmt: skip
-def test_what_is_printed(name, settings, cloud):
-    text = cloud.fill(**{"poll": 30, **settings})
-    if name.endswith(".sh"):
-        subprocess.run(["bash", "-n"], input=text, text=True, check=True)
-        if shutil.which("shellcheck"):
-            subprocess.run(["shellcheck", "-s", "bash", "-"], input=text, text=True, check=True)
+def test_a_task_for_skypilot(name, settings, cloud):
+    text = cloud.fill(format="skypilot", **settings)
     shortened = re.sub(r"(?s)(\.(?:flags|txt) << 'END'\n).*?\n( *)END\n", r"\1\2...\n\2END\n", text)
-    path = pathlib.Path(__file__).parent / "filled" / name
+    path = pathlib.Path(__file__).parent / f"{name}.yaml"
     assert shortened.replace(f"{cloud.root}/code", "CODE") == path.read_text()
 
 
@@ -55,7 +57,7 @@ def test_a_run_goes_to_a_tpu_and_back(cloud):
 def test_a_pod_gets_the_code_and_an_input_server_on_all_hosts_and_trains_on_the_first(cloud):
     told = "echo $TPU_NAME $CPC_TF_FEED $CPC_TF_FEED_SECRET $(stat -c %a feed.secret run.flags ../cpc_tf.tar.gz .)"
     cloud.train(f"{told}; cat run.flags > $FAKE_GCLOUD/flags; {RESULT}")
-    ended = cloud.launch(**POD)
+    ended = cloud.launch(**POD, **FLAGS)
     assert ended.log == "cpc :8480 feed.secret 600 600 600 700\n", ended.told
     assert (cloud.root / "pip").read_text().count("cloud-tpu-client\n") == 4
     flags = (cloud.root / "flags").read_text().splitlines()
@@ -137,7 +139,7 @@ def test_a_training_that_cannot_go_on_ends_the_launch_with_its_message_and_statu
     ({"create": [f"refuse {QUOTA}"]}, {}, "no TPU yet: .*Quota limit.*\n.*refuses it for good"),
     ({"queue_create": [f"refuse {DENIED}"]}, {"queue": True}, "no TPU yet: .*PERMISSION_DENIED"),
     ({"describe": [f"refuse {DENIED}"]}, {}, "gcloud cannot ask for the TPU: .*PERMISSION_DENIED"),
-    ({"queue_describe": ["ok", "ok", "state FAILED"]}, {"queue": True}, "the request failed; gcloud compute tpus queue"),
+    ({"queue_describe": ["ok", "ok", "state FAILED"]}, {"queue": True}, "the request failed; gcloud compute tpus"),
     ({"install": ["refuse No matching distribution"] * 5}, {}, "'install' failed 5 times on the TPU, as above"),
     ({"fetch": ["refuse"]}, {}, "could not be copied: it is in gs://bucket/runs/x/pretrain"),
     ({}, {"accelerator_type": "v3-16"}, "no C.. compiler found\n(?s:.*)'start' failed 5 times on the TPU"),
