@@ -24,7 +24,7 @@ COMMANDS = {
     "embed": ("cpc_tf.embed", "write the features of pictures; map them, find neighbours and duplicates"),
     "report": ("cpc_tf.report", "put all results below a folder on one page"),
     "launch": ("cpc_tf.launch", "train on a Cloud TPU: create it, follow the training, delete it"),
-    "feed": ("cpc_tf.feed", "read and augment pictures for trainings on other machines"),
+    "feed": ("cpc_tf.feed", "read and augment the pictures of a training on another machine: an input server"),
     "show": ("cpc_tf.show_patches", "draw the patches that an encoder sees"),
 }
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.

@@ -1,10 +1,9 @@
-"""Settings of a feed."""
+"""Settings of an input server."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from cpc_tf.feed.ports import PORTS
 from cpc_tf.settings import Settings, setting
 
 
@@ -18,7 +17,7 @@ class FeedConfig(Settings):
     )
     port: int = setting(
         8480,
-        f"Port that trainings connect to; the {PORTS} next ones are those of TensorFlow; 0: a free one",
+        "Port that trainings connect to; the two next ones are those of TensorFlow; 0: a free one",
         minimum=0,
-        maximum=2**16 - 1 - PORTS,
+        maximum=2**16 - 3,
     )
