@@ -1,4 +1,12 @@
-"""Settings of a launch: on what a training runs, and where."""
+"""Trains on a Cloud TPU and brings the result, by a shell script of `gcloud` that it fills and runs.
+
+    cpc-tf launch --zone=europe-west4-a --accelerator_type=v3-8 --spot -- pretrain \\
+      --preset=imagenet/pretrain_resnet50 --data_dir=gs://my-bucket/data --workdir=gs://my-bucket/runs/in/r50/pretrain
+
+What follows `--` is a command of cpc-tf. --dry_run prints the script, --script=FILE writes it, and --format=skypilot
+makes a task of SkyPilot in its place. The exit status is that of the training, or 7 if the TPU could not be deleted.
+The same command goes on with a TPU and a run that are there; docs/tpu.md tells more.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +29,11 @@ class LaunchConfig(Settings):
     """The settings of `cpc-tf launch` before the `--`."""
 
     name: str = setting("", "Name of the TPU; empty: one made of --workdir, so that the same run finds it again")
-    zone: str = setting("", "Zone of the TPU, e.g. europe-west4-a; the bucket is best in its region")
+    zone: str = setting(
+        "",
+        "Zone of the TPU, e.g. europe-west4-a; the bucket is best in its region",
+        needed="the zone of the TPU, e.g. --zone=europe-west4-a",
+    )
     accelerator_type: str = setting(
         "v3-8",
         "Kind and size of the TPU, e.g. v3-8, v4-32, v5litepod-16; with --format=skypilot also GPUs, e.g. A100:8",
@@ -68,6 +80,10 @@ class LaunchConfig(Settings):
                 shlex.split(getattr(self, name))
             except ValueError as error:
                 raise ConfigError(f"--{name}={shown(getattr(self, name))}: {error}") from error
+
+    def check_complete(self) -> None:
+        if self.format == "gcloud":  # SkyPilot finds a zone
+            super().check_complete()
 
     @property
     def is_tpu(self) -> bool:

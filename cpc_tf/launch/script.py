@@ -14,13 +14,18 @@ import sys
 import jinja2
 
 from cpc_tf.launch.config import LaunchConfig
-from cpc_tf.launch.training import Training
+from cpc_tf.launch.training import Training, read
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 
 FEED_PORT = 8480  # of the input server on each host of a pod
 _TEMPLATES = {"gcloud": "tpu.sh.jinja", "skypilot": "skypilot.yaml.jinja"}
 _PACKAGE = pathlib.Path(__file__).parent.parent
+
+
+def main(config: LaunchConfig, *words: str) -> None:
+    """The command `cpc-tf launch`; `words` are those after the `--`."""
+    launch(config, read(config, words))
 
 
 def launch(config: LaunchConfig, training: Training) -> None:
