@@ -54,7 +54,7 @@ ALLOWED = {
     "report": SHARED | {"drawing", "tasks", "pretrain", "linear", "efficient", "detect"},
     "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
     "feed": BASE | {"augment", "training"},
-    "launch": {"cli", "commands", "settings", "termination", "texts"},
+    "launch": {"cli", "commands", "settings", "texts"},
     "api": SHARED | {"pictures", "tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
 }
 BINARY = set(ALLOWED) - {"export"}
