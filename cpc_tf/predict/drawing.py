@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.font_manager import FontProperties, findfont
 from PIL import Image, ImageDraw, ImageFont
 
-from cpc_tf.predict.records import Box, Detected, Record
+from cpc_tf.predict.model import Box, Detected, Record
 from cpc_tf.results import glyphs, plots
 
 MOST = 60  # pictures on a sheet
