@@ -191,7 +191,7 @@ def predict(
     opened = model if isinstance(model, Model) else None
     own = {"model": opened.path, "least_score": opened.least_score} if opened else {"model": model}
     config = settings_of(PredictConfig, None, {**own, "pictures": _named(pictures), **settings})
-    return predict_run.predict(config, _tell(verbose), opened, pictures)
+    return predict_run.predict(config, _tell(verbose), opened, None if config.pictures else pictures)
 
 
 def embed(
@@ -228,7 +228,7 @@ def embed(
     config = settings_of(EmbedConfig, None, {"encoder": path, "pictures": _named(pictures), **own, **settings})
     if any(getattr(config, name) != value for name, value in own.items()):
         opened = None  # it is another one with these settings
-    return embed_run.embed(config, _tell(verbose), opened, pictures)
+    return embed_run.embed(config, _tell(verbose), opened, None if config.pictures else pictures)
 
 
 def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any]) -> Any:
