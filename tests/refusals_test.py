@@ -46,6 +46,8 @@ TABLE = [
     ("pretrain", ["--workdir=a\nb"], r"^--workdir=a\\nb: must be text without control characters"),
     ("linear", "--workdir=runs/[a]", r"^--workdir=runs/\[a\]: must be a path without"),
     ("linear", "--encoder=random:a?b", r"^--encoder=random:a\?b: must be a path without"),
+    ("linear", "--encoder=-1..1:net.h5 --dataset=photos", r"net.h5: Keras files are not read; .* model\.export\('DIR"),
+    ("efficient", "--encoder=a/net.keras --dataset=photos", "^--encoder=a/net.keras: Keras files are not read"),
     ("export", "--output=a\\b", r"^--output=a\\b: must be a path without"),
     ("pretrain", "--keep_checkpoints=9", "^--keep_checkpoints=9: not configurable from the command line, where it is"),
     ("detect", "--norestore_kernel_norms", "^--restore_kernel_norms=False: not configurable from the command line"),

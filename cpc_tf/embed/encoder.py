@@ -15,9 +15,8 @@ from cpc_tf.augment.config import knows_no_colour
 from cpc_tf.data.decoding.decode import Levels
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.embed import similar
-from cpc_tf.encoders.card import EncoderCard, find_card
-from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.loaded import COPY, GRAPH, MODULE, EncoderName, LoadedEncoder
+from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderCard, EncoderName, find_card
+from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.patches import patch_grid
 from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.pictures import Batch, Images, Pictures
