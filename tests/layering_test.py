@@ -11,7 +11,7 @@ from tests.binaries import ROOT
 
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
 BASE = {
-    *"cache callables cli devices files keras memory native".split(),
+    *"cache cli devices files keras memory native".split(),
     *"presets progress registry settings termination texts xla".split(),
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
@@ -21,7 +21,6 @@ ALLOWED = {
     "program": {"cli", "commands", "presets", "settings", "texts"},
     "commands": set(),  # names of what it imports when a command runs
     "notices": set(),
-    "callables": set(),
     "texts": set(),
     "settings": {"termination", "texts"},
     "keras": set(),

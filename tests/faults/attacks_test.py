@@ -20,8 +20,8 @@ from cpc_tf.drawing import predictions
 from cpc_tf.evaluation.predictions import from_csv
 from cpc_tf.evaluation.predictions import to_csv as predictions_csv
 from cpc_tf.predict import formats
-from cpc_tf.predict.coco_ids import Ids
-from cpc_tf.predict.records import Box, Detected, Prediction, from_line, to_line
+from cpc_tf.predict.formats import Ids
+from cpc_tf.predict.model import Box, Detected, Prediction
 from cpc_tf.report import page
 from cpc_tf.report.runs import collect
 from cpc_tf.texts import csv_records
@@ -88,9 +88,9 @@ def test_a_hostile_name_is_text_in_each_format(name):
     coco = json.loads(formats.coco([found], Ids([1], {name: 1})))
     assert (coco["images"][0]["file_name"], coco["categories"][0]["name"]) == (f"{name}.jpg", name)
     record = Prediction(f"{name}.jpg", (name,), (0.5,))
-    line = to_line(record).encode()
+    line = formats.to_line(record).encode()
     assert line.count(b"\n") == 1
-    assert from_line(line.decode()) == record
+    assert json.loads(line)["labels"] == [name]
     assert csv_records([{"name": name}]).count("\n") == 2 + name.count("\n")
 
 
