@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import dataclasses
 import functools
@@ -12,7 +13,7 @@ import io
 import math
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from cpc_tf import termination, texts
 
@@ -55,7 +56,6 @@ def setting(
     free_on_resume: bool = False,
     derived: bool = False,
     instead: str = "",
-    flag: bool = True,
     needed: str = "",
 ) -> Any:
     """Returns a dataclass field with the properties of its flag.
@@ -74,13 +74,11 @@ def setting(
       free_on_resume: whether it may change when a run is resumed.
       derived: whether the default stands for a value that the run derives from its encoder or its data.
       instead: name of another derived setting that says the same in its own way; if one is given, none is derived.
-      flag: False for a setting that only code can change. Flag files, such as run.flags, may still hold its default.
       needed: what to name, if a command cannot run without: "a directory for the run, e.g. --workdir=runs/first".
     """
     return dataclasses.field(default=default, metadata={**locals(), "choices": tuple(choices)})
 
 
-constant = functools.partial(setting, flag=False)
 # Ranges that many settings have.
 fraction = functools.partial(setting, minimum=0, maximum=1)  # a probability, a fraction
 side = functools.partial(setting, unit="px", minimum=1, maximum=10_000)
@@ -93,7 +91,12 @@ rate = functools.partial(setting, above=0, maximum=LARGEST)
 
 
 class Settings:
-    """Base of every settings dataclass: checks each field's range, then calls `check()`, which may span several."""
+    """Base of every settings dataclass: checks each field's range, then calls `check()`, which may span several.
+
+    A field is a flag. A number that no run changes is an attribute of the class without a type, and no field.
+    """
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ()  # of a command: nested settings that are no flags of it, at their defaults
 
     def __init_subclass__(cls):
         # With `from __future__ import annotations` types are strings; a flag needs the type itself.
@@ -122,32 +125,46 @@ class Settings:
 
 
 def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
-    """Yields (owning dataclass, field) of every setting, nested ones included."""
-    for field in dataclasses.fields(config_class):
-        if dataclasses.is_dataclass(field.type):
-            yield from leaves(field.type)
-        else:
-            yield config_class, field
+    """Yields (owning dataclass, field) of every setting that is not hidden, nested ones included.
+
+    A nested object has the defaults of its own: with `geometry: GeometryConfig = GeometryConfig(mirror=True)` that of
+    `mirror` is True.
+    """
+
+    def inside(owner: type, defaults: Settings | None) -> Iterator[tuple[type, dataclasses.Field]]:
+        for field in dataclasses.fields(owner):
+            default = getattr(defaults, field.name) if defaults else field.default
+            if dataclasses.is_dataclass(field.type):
+                yield from inside(field.type, default)
+            elif field.name not in config_class.HIDDEN:
+                own = copy.copy(field)
+                own.default = default
+                yield owner, own
+
+    return inside(config_class, None)
 
 
 def flatten(config: Settings) -> dict[str, Any]:
-    """Returns {name: value} of a settings object, nested ones included."""
+    """Returns {name: value} of a settings object, nested ones included and hidden ones not."""
     values = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         values.update(flatten(value) if dataclasses.is_dataclass(value) else {field.name: value})
-    return values
+    return {name: value for name, value in values.items() if name not in config.HIDDEN}
 
 
-def unflatten(config_class: type, values: dict[str, Any]) -> Any:
-    """Returns the settings object with these values; the inverse of `flatten`."""
-    arguments = {}
-    for field in dataclasses.fields(config_class):
-        if dataclasses.is_dataclass(field.type):
-            arguments[field.name] = unflatten(field.type, values)
-        elif field.name in values:
-            arguments[field.name] = values[field.name]
-    return config_class(**arguments)
+def unflatten(config_class: type, values: Mapping[str, Any]) -> Any:
+    """Returns the settings object with these values, else with the defaults; the inverse of `flatten`."""
+
+    def filled(kind: type, defaults: Settings | None) -> Any:
+        arguments = {}
+        for field in dataclasses.fields(kind):
+            default = getattr(defaults, field.name) if defaults else field.default
+            nested = dataclasses.is_dataclass(field.type)
+            arguments[field.name] = filled(field.type, default) if nested else values.get(field.name, default)
+        return kind(**arguments)
+
+    return filled(config_class, None)
 
 
 def replace(config: Any, **values: Any) -> Any:
@@ -159,7 +176,7 @@ def replace(config: Any, **values: Any) -> Any:
 
 
 def to_flagfile(config: Settings) -> str:
-    """Returns a flag file of all settings, flags or not: later changes of defaults do not change a recorded run."""
+    """Returns a flag file of all settings: later changes of defaults do not change a recorded run."""
     values = flatten(config).items()
     return "".join(f"--{name}={str(value).lower() if isinstance(value, bool) else value}\n" for name, value in values)
 

@@ -86,7 +86,7 @@ def tiny_flags(root, task):
 def settings(root, case, workdir):
     task, more = CASES[case]
     lines = [*tiny_flags(root, task), *LENGTH, f"--data_dir={root}/cache", *more, f"--workdir={workdir}"]
-    return cli.parse(task.config, lines, recorded=True)  # settings that are no flags among them
+    return cli.parse(task.config, lines)  # settings that are no flags among them
 
 
 def weights(workdir):

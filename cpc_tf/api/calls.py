@@ -42,7 +42,7 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
             value = joined_names([*map(_text, value)])
         if value is not None:
             words.append(f"--{name}={_text(value)}")
-    return cli.parse(config_class, words, recorded=True)
+    return cli.parse(config_class, words)
 
 
 def _text(value: Any) -> str:

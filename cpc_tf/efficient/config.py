@@ -11,11 +11,11 @@ runs of its phases.
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import ImageConfig, PartlyLabelledPicturesConfig
+from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import LARGEST, MOST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
+from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, count, fraction, rate, setting
 from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
 
@@ -129,7 +129,7 @@ class SgdConfig(Settings):
         "Learning rate of SGD at the start; it falls as a cosine, or see --patience",
         source="App. C: 0.05, 0.1, 0.2",
     )
-    momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
+    momentum: float = fraction(0.9, "Momentum of SGD")
     weight_decay: float = setting(
         1e-4,
         "Weight decay of kernels that SGD trains: with --encoder=pixels all, else the classifier's",
@@ -157,8 +157,8 @@ class SgdConfig(Settings):
         minimum=0,
         maximum=1000,
     )
-    look_steps: int = constant(500, "Least steps between evaluations on held-out labels", minimum=1, maximum=MOST)
-    least_looks: int = constant(4, "Least evaluations on held-out labels in a phase", minimum=1, maximum=1000)
+    look_steps = 500  # the least between evaluations on held-out labels
+    least_looks = 4  # evaluations on held-out labels in a phase
     cached_views: int = count(
         -1,
         "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16 with few labels, fewer "
@@ -177,7 +177,7 @@ class SearchConfig(Settings):
         1, "Settings tried for the first phase, the given ones first; 1: only those", maximum=1_000_000
     )
     search_rates: str = rate(
-        "0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1", listed=float, flag=False
+        "0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1", listed=float
     )
     # Above 0, since they are drawn on the log scale.
     search_decays: str = rate(
@@ -185,21 +185,17 @@ class SearchConfig(Settings):
         "Least and largest weight decay of the search (log scale)",
         source="App. C.1",
         listed=float,
-        flag=False,
     )
-    search_dropouts: str = fraction(
-        "0,1", "Least and largest dropout of the search", source="App. C.1", listed=float, flag=False
-    )
+    search_dropouts: str = fraction("0,1", "Least and largest dropout of the search", source="App. C.1", listed=float)
     search_multiples: str = count(
         "1,2",
         "Batch sizes that the search draws from, as multiples of --batch_size",
         source="App. C.1: 16, 32 a worker",
         listed=int,
-        flag=False,
         maximum=1000,
     )
     search_encoder_rates: str = rate(
-        "", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate", listed=float, flag=False
+        "", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate", listed=float
     )
 
     def check(self):
@@ -213,6 +209,8 @@ class SearchConfig(Settings):
 class EfficientConfig(Settings):
     """All settings of `cpc-tf efficient`."""
 
+    HIDDEN = ("share_records", "accumulate")
+
     workdir: str = setting(
         "",
         "Directory of the run; a run that is in it is resumed",
@@ -220,7 +218,7 @@ class EfficientConfig(Settings):
         free_on_resume=True,
         needed="a directory for the run, e.g. --workdir=runs/first",
     )
-    data: PartlyLabelledPicturesConfig = PartlyLabelledPicturesConfig()
+    data: PicturesConfig = PicturesConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()
     augment: AugmentConfig = AugmentConfig()
@@ -232,6 +230,10 @@ class EfficientConfig(Settings):
     numerics: NumericsConfig = NumericsConfig()
 
     def check(self):
+        if self.data.unlabelled and not self.data.labelled:
+            raise ConfigError(
+                f"--unlabelled={self.data.unlabelled}: goes with a folder of pictures with labels, --labelled=FOLDER"
+            )
         if self.sgd.patience and not self.labels.held_out:
             raise ConfigError(f"--patience={self.sgd.patience}: needs held-out labels, --held_out is 0")
         chosen = f"--propagation={self.propagation.propagation}"

@@ -13,7 +13,7 @@ import dataclasses
 import re
 import shlex
 
-from cpc_tf.settings import ConfigError, Settings, constant, count, setting
+from cpc_tf.settings import ConfigError, Settings, count, setting
 from cpc_tf.texts import shown
 
 # Kind of TPU -> how many of the units in the second part of --accelerator_type are one device of TensorFlow: v2 and v3
@@ -49,7 +49,7 @@ class LaunchConfig(Settings):
     restarts: int = count(
         5, "Most restarts of a training that ends with an error within an hour of its start", minimum=0, maximum=1000
     )
-    pause: float = constant(60.0, "Seconds before such a restart", minimum=0, maximum=3600)
+    pause: float = setting(60.0, "Time before such a restart", unit="seconds", minimum=0, maximum=3600)
 
     def check(self):
         if not re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", self.name):

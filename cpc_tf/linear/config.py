@@ -10,7 +10,7 @@ import dataclasses
 
 from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import GeometryConfig, LabelledPicturesConfig
+from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
 from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
@@ -48,17 +48,6 @@ class ProbeConfig(Settings):
             raise ConfigError("--endpoint=latents: the classifier is on the patch grid already; leave it out")
 
 
-@dataclasses.dataclass(frozen=True)
-class ProbeGeometryConfig(GeometryConfig):
-    """The geometry, which --geometry_from=encoder takes from the module but for --nomirror."""
-
-    mirror: bool = setting(
-        True,
-        "Mirror half of the training images left to right; with --geometry_from=encoder only if the encoder's "
-        "pre-training did",
-    )
-
-
 AS_ENCODER = "encoder"
 
 
@@ -88,6 +77,8 @@ class ProbeAugmentConfig(AugmentConfig):
 class LinearConfig(Settings):
     """All settings of `cpc-tf linear`."""
 
+    HIDDEN = ("unlabelled", "accumulate")
+
     workdir: str = setting(
         "",
         "Directory of the run; a run that is in it is resumed",
@@ -95,8 +86,8 @@ class LinearConfig(Settings):
         free_on_resume=True,
         needed="a directory for the run, e.g. --workdir=runs/first",
     )
-    data: LabelledPicturesConfig = LabelledPicturesConfig()
-    geometry: ProbeGeometryConfig = ProbeGeometryConfig()
+    data: PicturesConfig = PicturesConfig()
+    geometry: GeometryConfig = GeometryConfig(mirror=True)
     augment: ProbeAugmentConfig = ProbeAugmentConfig()
     probe: ProbeConfig = ProbeConfig()
     training: LabelledTrainingConfig = LabelledTrainingConfig()

@@ -28,7 +28,7 @@ from cpc_tf.evaluation.replicas import on_replicas, own_images
 from cpc_tf.files import read_text, write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
-from cpc_tf.linear.config import AS_ENCODER, LinearConfig, ProbeGeometryConfig
+from cpc_tf.linear.config import AS_ENCODER, LinearConfig
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
@@ -251,7 +251,7 @@ def warn_of_geometry(config: LinearConfig) -> None:
             "training images are not mirrored, since those of the encoder's pre-training were not; "
             "--geometry_from=flags takes --mirror, and the rest, from the flags"
         )
-    for field in dataclasses.fields(ProbeGeometryConfig):
+    for field in dataclasses.fields(GeometryConfig):
         name, given, there = field.name, getattr(config.geometry, field.name), getattr(geometry, field.name)
         if name != "mirror" and given not in (field.default, there):
             logging.warning(

@@ -7,7 +7,7 @@ import pkgutil
 from typing import ClassVar
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.settings import ConfigError, Settings, constant, count, rate, setting, width
+from cpc_tf.settings import ConfigError, Settings, count, rate, setting, width
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +47,11 @@ class CPCConfig(ObjectiveSettings):
         2, "Rows that CPC skips, since their patches overlap the context", source="App. A", minimum=0, maximum=10_000
     )
     steps_to_predict: int = count(3, "Offset of the last row that CPC predicts", source="App. A", maximum=10_000)
-    target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A", flag=False)
-    emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A", flag=False)
+    target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A")
+    emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A")
     context_blocks: int = count(5, "Residual blocks of CPC's context network", source="App. A", maximum=1000)
     context_dim: int = width(256, "Width inside a block of CPC's context network", source="App. A")
-    reduction: str = constant(
+    reduction: str = setting(
         "mean", "Reduction of CPC's losses of one offset, direction and group", choices=("mean", "sum")
     )
 
@@ -80,8 +80,8 @@ class InstanceConfig(ObjectiveSettings):
     PATCHES = False
     NEGATIVES = True
 
-    temperature: float = rate(0.1, "Divisor of cosine similarities", source="Chen et al. 2020", flag=False)
-    projection_dim: int = width(128, "Dimension of what is compared", source="Chen et al. 2020", flag=False)
+    temperature: float = rate(0.1, "Divisor of cosine similarities", source="Chen et al. 2020")
+    projection_dim: int = width(128, "Dimension of what is compared", source="Chen et al. 2020")
 
 
 @dataclasses.dataclass(frozen=True)

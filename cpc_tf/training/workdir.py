@@ -23,7 +23,7 @@ from cpc_tf.texts import shown
 from cpc_tf.training import cluster, feeds
 from cpc_tf.training.agreement import about_program, about_settings, agree
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.config import AccumulatingConfig, UsualTraining, refuse_large_batch
+from cpc_tf.training.config import UsualTraining, refuse_large_batch
 from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, members, strategy_of, wants_xla
 
@@ -80,8 +80,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             yield workdir, strategy
             cluster.total(strategy, 1)  # none leaves before all are done: those that stay could not go on alone
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
-            accumulates = isinstance(getattr(config, "numerics", None), AccumulatingConfig)
-            raise OutOfMemory(reason(error), accumulates) from error
+            raise OutOfMemory(reason(error), "accumulate" in flatten(config)) from error
 
 
 def read_config(workdir: str, config_class: type) -> Any:
@@ -91,7 +90,7 @@ def read_config(workdir: str, config_class: type) -> Any:
         raise ConfigError(f"--workdir={workdir}: holds no run (no run.flags)")
     lines = read_text(path).splitlines()
     try:
-        return cli.parse(config_class, lines, recorded=True)
+        return cli.parse(config_class, lines)
     except ConfigError as error:
         raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
 

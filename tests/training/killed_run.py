@@ -37,7 +37,7 @@ def once(task: str, room: str, workdir: str) -> None:
     lines = [*conformance.tiny_flags(pathlib.Path(room), TASKS[task]), *LENGTH]
     lines += [f"--data_dir={room}/cache", f"--workdir={workdir}"]
     try:
-        TASKS[task].run(cli.parse(TASKS[task].config, lines, recorded=True))
+        TASKS[task].run(cli.parse(TASKS[task].config, lines))
     except RunEnded as error:
         print(error)
         sys.exit(error.status)
