@@ -163,7 +163,7 @@ def _is_retired(word: str, flag_values: flags.FlagValues) -> bool:
     if name in flag_values or name not in _RETIRED:
         return False
     if value != _RETIRED[name]:
-        raise ConfigError(f"--{name}={shown(value)}: is no flag here; it is always {_RETIRED[name] or 'empty'}")
+        raise ConfigError(name, shown(value), f"is no flag here; it is always {_RETIRED[name] or 'empty'}")
     return True
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import csv
 import dataclasses
@@ -36,9 +37,28 @@ class Stopped(RunEnded):
 
 
 class ConfigError(RunEnded, ValueError):
-    """A setting that cannot work. The message names the flag, its value, and what would be right."""
+    """A setting that cannot work: `ConfigError(flag, value, why)`, or a message alone if it is not of one flag.
+
+    `why` says what would be right.
+    """
 
     status = 2
+
+    def __init__(self, *words: Any):
+        *named, self.why = words
+        self.flag, self.value = named or ("", "")
+        super().__init__(f"--{self.flag}={self.value}: {self.why}" if named else self.why)
+
+
+@contextlib.contextmanager
+def renamed(flag: str, name: str) -> Iterator[None]:
+    """Lets errors about a flag name another one, whose value is read as that of the flag."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.flag != flag:
+            raise
+        raise ConfigError(name, error.value, error.why) from error
 
 
 def setting(
@@ -244,7 +264,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     else:
         wanted = _wrong_number(value, rules)
     if wanted:
-        raise ConfigError(f"--{field.name}={texts.shown(value)}: must be {wanted} (default {field.default})")
+        raise ConfigError(field.name, texts.shown(value), f"must be {wanted} (default {field.default})")
 
 
 def _wrong_number(value: float, rules: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ class AnchorConfig(Settings):
 
     def check(self):
         if not self.numbers("anchor_ratios"):
-            raise ConfigError("--anchor_ratios=: must be numbers with commas between them, at least one")
+            raise ConfigError("anchor_ratios", "", "must be numbers with commas between them, at least one")
 
 
 regions = functools.partial(count, maximum=10**7)  # per image

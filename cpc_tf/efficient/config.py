@@ -100,13 +100,13 @@ class ClassifierConfig(Settings):
 
     def check(self):
         if 0 < self.head_width < 4:
-            raise ConfigError(f"--head_width={self.head_width}: must be at least 4, or 0")
+            raise ConfigError("head_width", self.head_width, "must be at least 4, or 0")
         for backbone in self.backbones:
             if backbone not in NETWORKS:
-                raise ConfigError(f"--backbone={self.backbone}: must be of {', '.join(NETWORKS)}")
+                raise ConfigError("backbone", self.backbone, f"must be of {', '.join(NETWORKS)}")
         if len(self.backbones) > 1 and self.encoder not in ("", PIXELS):  # a preset alone names no encoder
             raise ConfigError(
-                f"--backbone={self.backbone}: several are for --encoder={PIXELS}, the supervised baseline; name one"
+                "backbone", self.backbone, f"several are for --encoder={PIXELS}, the supervised baseline; name one"
             )
 
     @property
@@ -202,7 +202,7 @@ class SearchConfig(Settings):
         for name in ("search_decays", "search_dropouts"):
             low_high = self.numbers(name)
             if len(low_high) != 2 or low_high[0] > low_high[1]:
-                raise ConfigError(f"--{name}={getattr(self, name)}: two numbers, the least and the largest")
+                raise ConfigError(name, getattr(self, name), "two numbers, the least and the largest")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,16 +232,18 @@ class EfficientConfig(Settings):
     def check(self):
         if self.data.unlabelled and not self.data.labelled:
             raise ConfigError(
-                f"--unlabelled={self.data.unlabelled}: goes with a folder of pictures with labels, --labelled=FOLDER"
+                "unlabelled", self.data.unlabelled, "goes with a folder of pictures with labels, --labelled=FOLDER"
             )
         if self.sgd.patience and not self.labels.held_out:
-            raise ConfigError(f"--patience={self.sgd.patience}: needs held-out labels, --held_out is 0")
+            raise ConfigError("patience", self.sgd.patience, "needs held-out labels, --held_out is 0")
         chosen = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
             if self.data.unlabelled:
                 raise ConfigError(
-                    f"--unlabelled={self.data.unlabelled}: a classifier learns from pictures without labels only with "
-                    "--propagation; pre-train on these with cpc-tf pretrain"
+                    "unlabelled",
+                    self.data.unlabelled,
+                    "a classifier learns from pictures without labels only with "
+                    "--propagation; pre-train on these with cpc-tf pretrain",
                 )
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:

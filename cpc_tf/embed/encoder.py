@@ -57,10 +57,10 @@ def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
     """
     name = EncoderName.parse(text)
     if name.kind not in (MODULE, COPY, GRAPH):
-        raise ConfigError(f"--encoder={text}: name a TF-Hub module; there is no network of that name to make here")
+        raise ConfigError("encoder", text, "name a TF-Hub module; there is no network of that name to make here")
     other = next((kind for kind in ("classifier", "detector") if _has(name.module, f"{kind}.json")), "")
     if other:
-        raise ConfigError(f"--encoder={text}: is a {other}; export the run's encoder for features")
+        raise ConfigError("encoder", text, f"is a {other}; export the run's encoder for features")
     card = name.card() if name.kind == COPY else find_card(name.module)
     loaded = load_patch_encoder(text, seed, card.geometry.patch_size if card else image_size)
     if card is None:

@@ -29,7 +29,7 @@ def refused(text: str, what: str) -> Iterator[None]:
         raise
     # TensorFlow documents no types: IndexError, KeyError, AttributeError, protobuf's DecodeError and others occur.
     except Exception as error:
-        raise ConfigError(f"--encoder={shown(text)}: {what} ({_last_line(error)})") from error
+        raise ConfigError("encoder", shown(text), f"{what} ({_last_line(error)})") from error
 
 
 def trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:
@@ -62,7 +62,7 @@ def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: b
     if not isinstance(outputs, dict):
         if endpoint not in _NAMELESS:
             raise ConfigError(
-                f"--{flag}={endpoint}: --encoder={text} has one output, without a name; --{flag}=feature_map is that"
+                flag, endpoint, f"--encoder={text} has one output, without a name; --{flag}=feature_map is that"
             )
         outputs = {endpoint: outputs}
     wanted, ranks = ("feature maps or vectors", (2, 4)) if vectors else ("feature maps", (4,))
@@ -70,7 +70,7 @@ def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: b
     if endpoint not in fitting:
         shape = f", but {described(outputs[endpoint])}" if endpoint in outputs else ""
         has = f"the {wanted} {', '.join(fitting)}" if fitting else f"no {wanted}"
-        raise ConfigError(f"--{flag}={endpoint}: --encoder={text} has {has}{shape}")
+        raise ConfigError(flag, endpoint, f"--encoder={text} has {has}{shape}")
 
 
 def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) -> None:
@@ -85,9 +85,9 @@ def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) ->
         features = function(tf.fill([2, side, side, 3], 0.5))
         finite = bool(tf.reduce_all(tf.math.is_finite(features)))
     if features.shape[0] != 2 or 0 in features.shape:
-        raise ConfigError(f"--encoder={shown(text)}: makes {features.shape} of images [2, {side}, {side}, 3]")
+        raise ConfigError("encoder", shown(text), f"makes {features.shape} of images [2, {side}, {side}, 3]")
     if not finite:
-        raise ConfigError(f"--encoder={shown(text)}: its features of a grey image are not finite; is it damaged?")
+        raise ConfigError("encoder", shown(text), "its features of a grey image are not finite; is it damaged?")
 
 
 def compiles(function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Variable], side: int, text: str) -> bool:

@@ -48,16 +48,20 @@ def open_file(module: str, endpoint: str, text: str, flag: str, trainable: bool)
             model = _load(module) if writer.startswith("2.") else None
         except keras_parts.Refused as error:
             raise ConfigError(
-                f"--encoder={shown(text)}: {error}; in the program that made it, model.export('DIRECTORY') writes a "
-                "SavedModel for --signature=serving_default"
+                "encoder",
+                shown(text),
+                f"{error}; in the program that made it, model.export('DIRECTORY') writes a "
+                "SavedModel for --signature=serving_default",
             ) from error
     if model is None:
         raise ConfigError(
-            f"--encoder={shown(text)}: was written by Keras {writer}, and Keras 2 reads it here; there, "
-            "model.export('DIRECTORY') writes a SavedModel for --signature=serving_default"
+            "encoder",
+            shown(text),
+            f"was written by Keras {writer}, and Keras 2 reads it here; there, "
+            "model.export('DIRECTORY') writes a SavedModel for --signature=serving_default",
         )
     if not all(isinstance(layer, keras.layers.Layer) for layer in model.layers):
-        raise ConfigError(f"--encoder={shown(text)}: has layers that are not of Keras 2, whose values would be lost")
+        raise ConfigError("encoder", shown(text), "has layers that are not of Keras 2, whose values would be lost")
     if endpoint not in ("", "feature_map"):
         model = _up_to(model, endpoint, text, flag)
     model.trainable = trainable
@@ -108,7 +112,7 @@ def _up_to(model: Any, endpoint: str, text: str, flag: str) -> Any:
     fitting = [name for name, output in found.items() if output is not None]
     if endpoint not in fitting:
         has = f"layers with feature maps or vectors: {listed(fitting[::-1])}" if fitting else "no layer to choose"
-        raise ConfigError(f"--{flag}={shown(endpoint)}: --encoder={shown(text)} has {has}")
+        raise ConfigError(flag, shown(endpoint), f"--encoder={shown(text)} has {has}")
     return keras.Model(model.inputs, {endpoint: found[endpoint]}, name=model.name)
 
 

@@ -40,11 +40,13 @@ def open_encoder(
     text = name.text
     if keras_file.is_keras_file(name.module):
         if signature:
-            raise ConfigError(f"--signature={signature}: --encoder={shown(text)} is a Keras file, which has none")
+            raise ConfigError("signature", signature, f"--encoder={shown(text)} is a Keras file, which has none")
         if not name.pixels:
             raise ConfigError(
-                f"--encoder={shown(text)}: Keras files take pixels in different ranges; name that of this one, one of "
-                f"{', '.join(RANGES)}: e.g. --encoder=-1..1:{shown(name.module)}"
+                "encoder",
+                shown(text),
+                "Keras files take pixels in different ranges; name that of this one, one of "
+                f"{', '.join(RANGES)}: e.g. --encoder=-1..1:{shown(name.module)}",
             )
         return keras_file.open_file(name.module, endpoint, text, flag, trainable)
     module = _load(name.module, text)
@@ -59,12 +61,13 @@ def open_encoder(
         return layer
     if not callable(module) and (names := _signatures(module)):
         raise ConfigError(
-            f"--encoder={shown(text)}: cannot be called with images; name one of its signatures, {listed(names)}: "
-            f"--signature={names[0]}"
+            "encoder",
+            shown(text),
+            f"cannot be called with images; name one of its signatures, {listed(names)}: --signature={names[0]}",
         )
     if endpoint == LATENTS:
         if not hasattr(module, "patched"):
-            raise ConfigError(f"--{flag}={LATENTS}: --encoder={text} is no module of ours, it has no patch grid")
+            raise ConfigError(flag, LATENTS, f"--encoder={text} is no module of ours, it has no patch grid")
         return _as_layer(module.patched, text, trainable)
     if endpoint:
         layer = _as_layer(module, text, trainable, arguments={"return_endpoints": True})
@@ -101,7 +104,7 @@ class Signature(keras.layers.Layer):
         names = _signatures(module)
         if signature not in names:
             has = f"the signatures {listed(names)}" if names else "no signatures"
-            raise ConfigError(f"--signature={shown(signature)}: --encoder={shown(text)} has {has}")
+            raise ConfigError("signature", shown(signature), f"--encoder={shown(text)} has {has}")
         inputs = module.signatures[signature].structured_input_signature[1]
         said = f"--encoder={shown(text)}: signature {signature} takes"
         # A dimension may be unknown: images of any size.

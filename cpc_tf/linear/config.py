@@ -43,9 +43,9 @@ class ProbeConfig(Settings):
 
     def check(self):
         if self.encoder == "pixels" and self.geometry_from == "encoder":
-            raise ConfigError("--encoder=pixels: has no geometry of its own; add --geometry_from=flags")
+            raise ConfigError("encoder", "pixels", "has no geometry of its own; add --geometry_from=flags")
         if self.endpoint == "latents":
-            raise ConfigError("--endpoint=latents: the classifier is on the patch grid already; leave it out")
+            raise ConfigError("endpoint", "latents", "the classifier is on the patch grid already; leave it out")
 
 
 AS_ENCODER = "encoder"
@@ -68,8 +68,10 @@ class ProbeAugmentConfig(AugmentConfig):
             super().check()
         elif self.augment_changes:
             raise ConfigError(
-                f"--augment_changes={self.augment_changes}: changes a named policy, and --augment=encoder takes all of "
-                "it from the module's encoder.json; name one, e.g. --augment=full"
+                "augment_changes",
+                self.augment_changes,
+                "changes a named policy, and --augment=encoder takes all of "
+                "it from the module's encoder.json; name one, e.g. --augment=full",
             )
 
 

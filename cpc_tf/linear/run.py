@@ -232,10 +232,10 @@ def augment_of(config: LinearConfig) -> AugmentConfig:
         return AugmentConfig(given.augment, given.augment_changes, engine)
     name, instead = config.probe.encoder, "name a policy, e.g. --augment=full, the paper's, or --augment=none"
     if name == PIXELS:
-        raise ConfigError(f"--encoder={PIXELS}: has no pre-training whose augmentation it could take; {instead}")
+        raise ConfigError("encoder", PIXELS, f"has no pre-training whose augmentation it could take; {instead}")
     training = EncoderName.parse(name).card(instead).training
     if training.augment is None:
-        raise ConfigError(f"--encoder={name}: its encoder.json does not tell the augmentation; {instead}")
+        raise ConfigError("encoder", name, f"its encoder.json does not tell the augmentation; {instead}")
     return AugmentConfig(training.augment, training.augment_changes or "", engine)
 
 

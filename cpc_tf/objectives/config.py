@@ -24,8 +24,10 @@ class ObjectiveSettings(Settings):
         # What is built on an exported module reads its geometry: here a grid of one patch, the whole image.
         if not self.PATCHES and geometry.patch_size != geometry.image_size:
             raise ConfigError(
-                f"--patch_size={geometry.patch_size}: this objective sees whole images, as a grid of one patch; use "
-                f"--patch_size={geometry.image_size}, the --image_size"
+                "patch_size",
+                geometry.patch_size,
+                "this objective sees whole images, as a grid of one patch; use "
+                f"--patch_size={geometry.image_size}, the --image_size",
             )
 
 
@@ -58,16 +60,19 @@ class CPCConfig(ObjectiveSettings):
     def check(self):
         if self.steps_to_predict <= self.steps_to_ignore:
             raise ConfigError(
-                f"--steps_to_predict={self.steps_to_predict}: nothing left to predict after "
-                f"--steps_to_ignore={self.steps_to_ignore}; use {self.steps_to_ignore + 1} or more"
+                "steps_to_predict",
+                self.steps_to_predict,
+                "nothing left to predict after "
+                f"--steps_to_ignore={self.steps_to_ignore}; use {self.steps_to_ignore + 1} or more",
             )
 
     def check_images(self, geometry: GeometryConfig) -> None:
         super().check_images(geometry)
         if geometry.grid <= self.steps_to_predict:
             raise ConfigError(
-                f"--steps_to_predict={self.steps_to_predict}: the grid has only {geometry.grid} rows; "
-                "use a smaller --patch_stride or fewer steps"
+                "steps_to_predict",
+                self.steps_to_predict,
+                f"the grid has only {geometry.grid} rows; use a smaller --patch_stride or fewer steps",
             )
 
 
@@ -95,8 +100,10 @@ class RelativePositionConfig(ObjectiveSettings):
         super().check_images(geometry)
         if geometry.grid < 3:
             raise ConfigError(
-                f"--patch_stride={geometry.patch_stride}: the grid has only {geometry.grid} rows, and a patch with "
-                "eight neighbours needs 3; use a smaller --patch_stride or --patch_size"
+                "patch_stride",
+                geometry.patch_stride,
+                f"the grid has only {geometry.grid} rows, and a patch with "
+                "eight neighbours needs 3; use a smaller --patch_stride or --patch_size",
             )
 
 

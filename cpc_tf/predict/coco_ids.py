@@ -43,9 +43,9 @@ def read(path: str, files: Sequence[str], model: Model) -> Ids:
         numbers = {_composed(each["name"]): each["id"] for each in content["categories"]}
         images = [(_path(each["file_name"]), each["id"]) for each in content["images"]]
     except (KeyError, TypeError) as error:
-        raise ConfigError(f"--coco_ids={path}: is no COCO JSON with images and categories") from error
+        raise ConfigError("coco_ids", path, "is no COCO JSON with images and categories") from error
     if absent := [name for name in model.class_names if name not in numbers]:
-        raise ConfigError(f"--coco_ids={path}: has {listed([*numbers])}, but no category {listed(absent)} of the model")
+        raise ConfigError("coco_ids", path, f"has {listed([*numbers])}, but no category {listed(absent)} of the model")
     return Ids(_image_ids(path, images, files), {name: numbers[name] for name in model.class_names})
 
 
@@ -61,11 +61,11 @@ def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str
         ("may be several of its images", [file for file, own in zip(files, found) if len(own) > 1]),
     ):
         if wrong:
-            raise ConfigError(f"--coco_ids={path}: {len(wrong)} of {len(files)} pictures {problem}: {listed(wrong)}")
+            raise ConfigError("coco_ids", path, f"{len(wrong)} of {len(files)} pictures {problem}: {listed(wrong)}")
     numbers = [own[0] for own in found]
     counts = collections.Counter(numbers)
     if twice := [file for file, own in zip(files, numbers) if counts[own] > 1]:
-        raise ConfigError(f"--coco_ids={path}: several pictures are one of its images: {listed(twice)}")
+        raise ConfigError("coco_ids", path, f"several pictures are one of its images: {listed(twice)}")
     return numbers
 
 

@@ -73,7 +73,7 @@ def opened(output: str, about: Mapping[str, Any]) -> Iterator[Part]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise ConfigError(f"--output={output}: another process is writing {path}") from error
+            raise ConfigError("output", output, f"another process is writing {path}") from error
         file.seek(0)
         whole = file.read().rpartition(b"\n")[0]
         head, *lines = whole.split(b"\n") if whole else [b""]
@@ -102,6 +102,7 @@ def _check(path: str, output: str, head: bytes, about: Mapping[str, Any]) -> Non
         raise ConfigError(f"{path}: is damaged; remove it to begin again") from error
     if different:
         raise ConfigError(
-            f"--output={output}: {path} was begun with other {' and '.join(different)}; remove it to begin again, or "
-            "choose another name"
+            "output",
+            output,
+            f"{path} was begun with other {' and '.join(different)}; remove it to begin again, or choose another name",
         )

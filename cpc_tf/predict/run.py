@@ -56,8 +56,9 @@ def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]
     tell = progress or (lambda line: None)
     if config.output not in ("", STDOUT) and part.is_finished(config.output):
         raise ConfigError(
-            f"--output={config.output}: is finished (an unfinished one has a {part.SUFFIX} beside it); remove "
-            "it or choose another name"
+            "output",
+            config.output,
+            f"is finished (an unfinished one has a {part.SUFFIX} beside it); remove it or choose another name",
         )
     files = pictures.find(config.pictures)
     model = open_model(config.model, config.least_score)
@@ -92,10 +93,10 @@ def _check(config: PredictConfig, model: Model, files: Pictures) -> None:
     """Raises ConfigError if the model cannot give what the settings ask for."""
     if not model.is_detector:
         if config.drawn:
-            raise ConfigError(f"--drawn={config.drawn}: a classifier finds no boxes; --sheet draws its predictions")
+            raise ConfigError("drawn", config.drawn, "a classifier finds no boxes; --sheet draws its predictions")
         if config.output and config.format in (COCO, ""):
             raise ConfigError(
-                f"--output={config.output}: a classifier finds no boxes; choose a file that ends with .csv or .jsonl"
+                "output", config.output, "a classifier finds no boxes; choose a file that ends with .csv or .jsonl"
             )
     if config.drawn or (config.output and not config.format):
         formats.check_places(files.names, "drawn" if config.drawn else "output")

@@ -92,7 +92,7 @@ class PretrainConfig(Settings):
         chosen.check_images(self.geometry)
         if group and not chosen.NEGATIVES:
             raise ConfigError(
-                f"--negative_images={group}: --objective={self.objective.objective} has no negatives; leave it at 0"
+                "negative_images", group, f"--objective={self.objective.objective} has no negatives; leave it at 0"
             )
         if self.encoder.recompute and self.encoder.norm == "batch":
             raise ConfigError(

@@ -176,7 +176,7 @@ def _meet(addresses: Sequence[str], index: int, wait: float) -> None:
     """
     host, _, port = addresses[0].rpartition(":")
     if not port.isdigit():
-        raise ConfigError(f"--strategy=multiworker: {shown(addresses[0])} in TF_CONFIG: must be HOST:PORT")
+        raise ConfigError("strategy", "multiworker", f"{shown(addresses[0])} in TF_CONFIG: must be HOST:PORT")
     deadline, missing = time.monotonic() + wait, [0]
     while missing and time.monotonic() < deadline:
         try:
@@ -193,8 +193,9 @@ def _meet(addresses: Sequence[str], index: int, wait: float) -> None:
     if missing:
         names = ", ".join(addresses[number] for number in missing)
         raise ConfigError(
-            f"--strategy=multiworker: waited {wait:g} seconds in vain for {names} of TF_CONFIG{why}; start the same "
-            "command on each machine"
+            "strategy",
+            "multiworker",
+            f"waited {wait:g} seconds in vain for {names} of TF_CONFIG{why}; start the same command on each machine",
         )
 
 

@@ -45,7 +45,7 @@ class TrainingConfig(Settings):
 
     def check(self):
         if not self.train_steps and not self.train_epochs:
-            raise ConfigError("--train_steps=0: give --train_steps or --train_epochs, both are 0")
+            raise ConfigError("train_steps", "0", "give --train_steps or --train_epochs, both are 0")
 
     @property
     def length(self) -> tuple[int, float]:
@@ -112,7 +112,7 @@ def refuse_large_batch(training: TrainingConfig, images: int, what: str = "pictu
     """Raises ConfigError if a step takes more images than there are to train on."""
     if training.batch_size > images:
         raise ConfigError(
-            f"--batch_size={training.batch_size}: more than the {images} {what}; --batch_size={images} or less would do"
+            "batch_size", training.batch_size, f"more than the {images} {what}; --batch_size={images} or less would do"
         )
 
 

@@ -87,12 +87,12 @@ def read_config(workdir: str, config_class: type) -> Any:
     """Returns the settings of the run in `workdir`. Raises ConfigError if there are none that can be read."""
     path = os.path.join(workdir, "run.flags")
     if not tf.io.gfile.exists(path):
-        raise ConfigError(f"--workdir={workdir}: holds no run (no run.flags)")
+        raise ConfigError("workdir", workdir, "holds no run (no run.flags)")
     lines = read_text(path).splitlines()
     try:
         return cli.parse(config_class, lines)
     except ConfigError as error:
-        raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
+        raise ConfigError("workdir", workdir, f"its run.flags are of another kind of run ({error})") from error
 
 
 class Workdir:
@@ -128,8 +128,10 @@ class Workdir:
             self._refuse_other_run(saved)
         elif Checkpoints(self.path).steps():
             raise ConfigError(
-                f"--workdir={self.path}: has checkpoints but no run.flags, which identify the run; take another "
-                "--workdir, or put its run.flags back"
+                "workdir",
+                self.path,
+                "has checkpoints but no run.flags, which identify the run; take another "
+                "--workdir, or put its run.flags back",
             )
 
     def _refuse_other_run(self, saved: Settings) -> None:
@@ -138,8 +140,10 @@ class Workdir:
             name, (now, saved) = next(iter(differ.items()))
             more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""
             raise ConfigError(
-                f"--{name}={now}: --workdir={self.path} holds a run with --{name}={saved}{more}; "
-                "take another --workdir, or the same settings to resume it"
+                name,
+                now,
+                f"--workdir={self.path} holds a run with --{name}={saved}{more}; "
+                "take another --workdir, or the same settings to resume it",
             )
 
     def file(self, name: str) -> str:
@@ -185,8 +189,10 @@ class Workdir:
         if before != levels:
             was, now = ("{:g} to {:g}".format(*pair) if pair else "the upper 8 bits" for pair in (before, levels))
             raise ConfigError(
-                f"--workdir={self.path}: the run began with {was} as the values of 16-bit pictures, and the files of "
-                f"--dataset now give {now}; put the files back as they were, or take another --workdir"
+                "workdir",
+                self.path,
+                f"the run began with {was} as the values of 16-bit pictures, and the files of "
+                f"--dataset now give {now}; put the files back as they were, or take another --workdir",
             )
 
     def usual(self, usual: UsualTraining, images: int, strategy: tf.distribute.Strategy, views: int = 0) -> Settings:
