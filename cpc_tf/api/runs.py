@@ -12,12 +12,12 @@ import tensorflow as tf
 from cpc_tf.api.calls import preset_of, running, settings_of
 from cpc_tf.api.encoder import Encoder
 from cpc_tf.api.model import Model
+from cpc_tf.commands import TASKS
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.files import read_json
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain as run_pretraining
 from cpc_tf.settings import ConfigError
-from cpc_tf.tasks import TASKS
 
 MODULE = "module"  # folder of a run's directory that holds what was exported
 Path = Union[str, os.PathLike]
@@ -129,7 +129,7 @@ def classify(
         values.update(baselines=False)
     config = settings_of(task.config, preset, {**values, **settings})
     with running(verbose):
-        result = task.run(config)
+        result = task(config)
         trained = [phase for phase in result.get("phases", {}).values() if phase["steps"]]  # the last one is exported
         step = trained[-1]["steps"] if trained else result.get("steps")
         return Model(_exported(config.workdir, "classifier.json", step))

@@ -22,6 +22,7 @@ class DataConfig(Settings):
         "Images to use: 'photos' (embedded photographs), 'photos/N' (N unlabelled crops of them), 'folder:PATH' "
         "(your own pictures), 'collages' (embedded, with boxes), 'voc:PATH', 'coco:PATH', 'yolo:PATH' (pictures with "
         "boxes in these formats), or the name of a TensorFlow Datasets builder",
+        compared=False,
     )
     data_dir: str = setting(
         "",
@@ -57,6 +58,7 @@ class DataConfig(Settings):
         unit="megapixels",
         above=0,
         maximum=1000,
+        compared=False,
     )
 
     def check(self):
@@ -84,6 +86,7 @@ class PicturesConfig(DataConfig):
         "",
         "Folder of your pictures, instead of --dataset: one subfolder for each class, or any folder with --labels. "
         "Without a folder val or test a fifth of each class is the test",
+        compared=False,
     )
     labels: str = setting(
         "",
@@ -99,6 +102,7 @@ class PicturesConfig(DataConfig):
         False,
         "Each of several hosts reads only its share of TensorFlow Datasets' records, another one in each epoch: the "
         "order then depends on the number of hosts. Of folders each host reads only what it needs anyway",
+        compared=False,
     )
     doubtful_folders: str = setting(
         ASK,

@@ -37,6 +37,7 @@ class BackboneConfig(Settings):
         "'random:MODULE': the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
         path=True,
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
+        compared=False,
     )
     backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
     backbone_endpoint: str = setting(

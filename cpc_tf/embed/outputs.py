@@ -13,10 +13,10 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 
 from cpc_tf import pictures
+from cpc_tf.drawing import plots
 from cpc_tf.embed.config import CSV, NPZ, PARQUET, EmbedConfig
 from cpc_tf.files import read_text, reason, write_file
 from cpc_tf.pictures import Pictures
-from cpc_tf.results import glyphs, plots
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, listed
 
@@ -94,7 +94,7 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
     """
 
     def named(path: str) -> str:
-        (name,) = plots.shortened(glyphs.drawable((os.path.basename(path),), "picture"), _LETTERS, ends=True)
+        (name,) = plots.shortened(plots.drawable((os.path.basename(path),), "picture"), _LETTERS, ends=True)
         return name
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:

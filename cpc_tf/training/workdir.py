@@ -17,6 +17,7 @@ from absl import logging
 
 import cpc_tf
 from cpc_tf import cli, devices
+from cpc_tf.commands import TASKS, Command
 from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, derived, flatten, kept, to_flagfile
 from cpc_tf.texts import shown
@@ -51,7 +52,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
 
     Args:
       config: all settings of the run.
-      task: the name of what is run, one of `cpc_tf.tasks.TASKS`.
+      task: the name of what is run, one of `cpc_tf.commands.TASKS`.
 
     Raises:
       ConfigError: see `Workdir`, `locked` and `strategy_of`.
@@ -83,6 +84,17 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             raise OutOfMemory(reason(error), "accumulate" in flatten(config)) from error
 
 
+def read_task(workdir: str) -> Command:
+    """Returns the task of the run in a directory. Raises ConfigError if there is no run of a known task."""
+    path = os.path.join(workdir, "run.json")
+    if not tf.io.gfile.exists(path):
+        raise ConfigError("workdir", workdir, f"holds no run of {', '.join(TASKS)}")
+    name = read_json(path).get("task")
+    if name not in [*TASKS]:  # a list, since the name may be of any type
+        raise ConfigError("workdir", workdir, f"its run.json names none of {', '.join(TASKS)}")
+    return TASKS[name]
+
+
 def read_config(workdir: str, config_class: type) -> Any:
     """Returns the settings of the run in `workdir`. Raises ConfigError if there are none that can be read."""
     path = os.path.join(workdir, "run.flags")
@@ -100,7 +112,7 @@ class Workdir:
 
     Args:
       config: all settings of the run. If the directory holds a run, those that may not change must be the same there.
-      task: the name of what is run, one of `cpc_tf.tasks.TASKS`.
+      task: the name of what is run, one of `cpc_tf.commands.TASKS`.
       chief: whether this process writes. Of several workers only one does; the others call the same methods.
 
     Attributes:

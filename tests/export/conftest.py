@@ -19,9 +19,8 @@ from cpc_tf.keras import keras
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import Pretraining, build_model
 from cpc_tf.settings import replace, to_flagfile
-from cpc_tf.tasks import read_task
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.workdir import read_config
+from cpc_tf.training.workdir import read_config, read_task
 from tests import modules, processes
 from tests.conftest import make_tiny
 

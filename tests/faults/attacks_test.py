@@ -23,8 +23,8 @@ from cpc_tf.keras import keras
 from cpc_tf.predict import formats
 from cpc_tf.predict.coco_ids import Ids
 from cpc_tf.predict.records import Box, Detected, Prediction, from_line, to_line
-from cpc_tf.results.blocks import to_csv
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import csv_records
 from tests.attacks import declared_png
 from tests.data.samples import encode
 
@@ -89,7 +89,7 @@ def test_a_hostile_name_is_text_in_each_format(name):
     line = to_line(record).encode()
     assert line.count(b"\n") == 1
     assert from_line(line.decode()) == record
-    assert to_csv([{"name": name}]).count("\n") == 2 + name.count("\n")
+    assert csv_records([{"name": name}]).count("\n") == 2 + name.count("\n")
 
 
 @pytest.mark.parametrize("name", ["../outside.jpg", "/etc/passwd", "a/../../outside.jpg"])

@@ -5,12 +5,12 @@ import tarfile
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.commands import TASKS
 from cpc_tf.launch import archive, gcloud
 from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.launch.run import launch
 from cpc_tf.launch.training import read
 from cpc_tf.settings import ConfigError
-from cpc_tf.tasks import TASKS
 from tests.launch.cloud import WORDS, config_of
 
 ZONE = ["--zone=europe-west4-a"]
