@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -21,10 +22,15 @@ class Command(NamedTuple):
         """The class of its settings."""
         return pkgutil.resolve_name(self.settings)
 
+    @property
+    def run(self) -> Callable:
+        """Its function."""
+        return pkgutil.resolve_name(self.function)
+
     def __call__(self, config: Any, *words: str) -> Any:
         """Runs it. Raises ConfigError if something that it needs is not named, and what its function raises."""
         config.check_complete()
-        return pkgutil.resolve_name(self.function)(config, *words)
+        return self.run(config, *words)
 
 
 # In the order in which a newcomer needs them.

@@ -11,16 +11,15 @@ from tests.binaries import ROOT
 
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
 BASE = {
-    *"cache callables cli commands devices files keras memory native".split(),
+    *"cache callables cli commands devices environment files keras memory native".split(),
     *"presets progress settings termination texts xla".split(),
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
-    "__init__": {"notices", "termination"},  # api when it is used
+    "__init__": set(),  # api when it is used
     "__main__": {"program"},
-    "program": {"cli", "commands", "presets", "settings", "texts"},
+    "program": {"cli", "commands", "environment", "presets", "settings", "termination", "texts"},
     "commands": set(),  # names of what it imports when a command runs
-    "notices": set(),
     "callables": set(),
     "texts": set(),
     "settings": {"termination", "texts"},
@@ -29,7 +28,8 @@ ALLOWED = {
     "memory": {"settings"},
     "xla": {"native"},
     "cache": set(),
-    "devices": set(),
+    "devices": {"environment"},
+    "environment": set(),
     "progress": set(),
     "presets": {"settings", "texts"},
     "cli": {"presets", "settings", "termination", "texts"},
