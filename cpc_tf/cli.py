@@ -35,7 +35,7 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
 
     def parse_flags(argv: Sequence[str]) -> Sequence[str]:
         try:
-            _parse(flags.FLAGS, argv)
+            _parse(config_class, flags.FLAGS, argv)
         except ConfigError as refusal:
             sys.exit(_complain(refusal))
         except SystemExit:  # the help was printed; absl's status for that is 1
@@ -75,7 +75,7 @@ def parse(config_class: type, argv: Sequence[str]) -> Any:
     flag_values = flags.FlagValues()
     flags.DEFINE_string("flagfile", "", "file of flags", flag_values=flag_values)
     define(config_class, flag_values)
-    _parse(flag_values, ["program", *argv])
+    _parse(config_class, flag_values, ["program", *argv])
     return _from_flags(config_class, flag_values)
 
 
@@ -104,7 +104,7 @@ _FILES = {
     "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
     "-flagfile": "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain",
 }
-# What files of flags of earlier versions hold that is no flag of the command any more -> the only value that it has.
+# What files of flags of earlier versions hold that is no flag of every command any more -> its value where it is none.
 _RETIRED = dict(
     word.split("=")
     for word in """
@@ -146,9 +146,9 @@ class _Flag(flags.Flag):
             ) from None
 
 
-def _parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
+def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
     """Parses a command line. Raises ConfigError."""
-    words = [word for word in _expanded(argv[1:]) if not _is_retired(word, flag_values)]
+    words = [word for word in _expanded(argv[1:]) if not _is_retired(word, config_class, flag_values)]
     try:
         strays = flag_values([argv[0], *words])[1:]
     except (flags.Error, ValueError) as error:  # ValueError: from absl's own logging flags
@@ -157,13 +157,14 @@ def _parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
         raise ConfigError(f"{shown(strays[0])}: not a flag; settings are given as --name=value, see --help")
 
 
-def _is_retired(word: str, flag_values: flags.FlagValues) -> bool:
+def _is_retired(word: str, config_class: type, flag_values: flags.FlagValues) -> bool:
     """Returns whether a word says what always holds. Raises ConfigError if it says something else."""
     name, _, value = word.removeprefix("--").partition("=")
     if name in flag_values or name not in _RETIRED:
         return False
     if value != _RETIRED[name]:
-        raise ConfigError(name, shown(value), f"is no flag here; it is always {_RETIRED[name] or 'empty'}")
+        why = config_class.HIDDEN.get(name, f"is no flag here; it is always {_RETIRED[name]}")
+        raise ConfigError(name, shown(value), why)
     return True
 
 

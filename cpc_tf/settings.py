@@ -119,7 +119,8 @@ class Settings:
     A field is a flag. A number that no run changes is an attribute of the class without a type, and no field.
     """
 
-    HIDDEN: ClassVar[tuple[str, ...]] = ()  # of a command: nested settings that are no flags of it, at their defaults
+    # Of a command: nested setting that is no flag of it and has its default -> why.
+    HIDDEN: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls):
         # With `from __future__ import annotations` types are strings; a flag needs the type itself.

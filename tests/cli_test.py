@@ -178,7 +178,7 @@ def test_files_of_flags_of_earlier_versions_are_read():
     words = ["--keep_checkpoints=3", "--unlabelled=", "--accumulate=1", "--max_megapixels=100.0", "--split_seed=0"]
     assert cli.parse(LinearConfig, words) == LinearConfig()
     assert cli.parse(PretrainConfig, ["--accumulate=2"]).numerics.accumulate == 2
-    with pytest.raises(ConfigError, match="^--accumulate=2: is no flag here; it is always 1"):
+    with pytest.raises(ConfigError, match="^--accumulate=2: the classifier's batch norm is of all images"):
         cli.parse(LinearConfig, ["--accumulate=2"])
 
 

@@ -48,7 +48,6 @@ TABLE = [
     ("linear", "--encoder=random:a?b", r"^--encoder=random:a\?b: must be a path without"),
     ("export", "--output=a\\b", r"^--output=a\\b: must be a path without"),
     ("pretrain", "--keep_checkpoints=9", "^--keep_checkpoints=9: is no flag here; it is always 3$"),
-    ("linear", "--unlabelled=a", "^--unlabelled=a: is no flag here; it is always empty$"),
     ("pretrain", "--flagfile", "^--flagfile: name a file, e.g. --flagfile=my.flags"),
     ("pretrain", "--flagfile=/", "^--flagfile=/: cannot be read"),
     ("pretrain", "--flagfile=" + "a" * 9999, "^--flagfile=aaa.*: cannot be read"),

@@ -9,6 +9,7 @@ runs of its phases.
 """
 
 import dataclasses
+from typing import ClassVar
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import ImageConfig, PicturesConfig
@@ -214,7 +215,10 @@ class SearchConfig(Settings):
 class EfficientConfig(Settings):
     """All settings of `cpc-tf efficient`."""
 
-    HIDDEN = ("share_records", "accumulate")
+    HIDDEN: ClassVar = {
+        "share_records": "labels are chosen among all records",
+        "accumulate": "the classifier's batch norm is of all images of a step",
+    }
 
     workdir: str = setting(
         "",

@@ -7,6 +7,7 @@ Leaves in its workdir result.json, table.txt and linear.png, and the baselines' 
 """
 
 import dataclasses
+from typing import ClassVar
 
 from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
@@ -82,7 +83,10 @@ class ProbeAugmentConfig(AugmentConfig):
 class LinearConfig(Settings):
     """All settings of `cpc-tf linear`."""
 
-    HIDDEN = ("unlabelled", "accumulate")
+    HIDDEN: ClassVar = {
+        "unlabelled": "a classifier learns from pictures with labels only; pre-train on these with cpc-tf pretrain",
+        "accumulate": "the classifier's batch norm is of all images of a step",
+    }
 
     workdir: str = setting(
         "",
