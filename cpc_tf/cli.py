@@ -22,7 +22,7 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
 
     A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 4
     where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 8
-    where a feed was lost. After a signal the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
+    where an input server was lost. After a signal the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
     """
     termination.watch()
     sys.modules["__main__"].__doc__ = sys.modules[config_class.__module__].__doc__  # which --help begins with

@@ -52,7 +52,7 @@ ALLOWED = {
     "report": SHARED | {"drawing", "pretrain", "linear", "efficient", "detect"},
     "export": SHARED | {"pretrain", "linear", "efficient", "detect"},
     "feed": BASE | {"augment", "training"},
-    "launch": {"cli", "commands", "settings", "termination", "texts"},
+    "launch": {"cli", "commands", "settings", "texts"},
     "api": SHARED | {"pictures", "pretrain", "linear", "efficient", "export", "embed", "predict"},
 }
 BINARY = set(ALLOWED) - {"export"}

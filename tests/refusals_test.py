@@ -257,7 +257,7 @@ TABLE = [
     ("feed", "--address=::", "^--address=::: other machines reach it"),
     ("feed", "--address=", "^--address=: other machines reach it"),
     ("feed", "--address=no.such.host.invalid", "^--address=no.such.host.invalid: no address of this machine"),
-    ("feed", "--port=65520", "^--port=65520: must be at most 65519"),
+    ("feed", "--port=65534", "^--port=65534: must be at most 65533"),
 ]
 
 
