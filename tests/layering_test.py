@@ -141,7 +141,7 @@ ONLY_IN = {
     "tensorflow.keras": "",
     "tf.keras": "keras.py",
     "tf_keras": "keras.py",
-    "keras": "keras3.py check_runtime.py",  # Keras 3: what writes a model, and what runs one apart
+    "keras": "formats.py check.py",  # Keras 3: what writes a model, and what runs one apart
 }
 
 

@@ -46,6 +46,8 @@ TABLE = [
     ("pretrain", ["--workdir=a\nb"], r"^--workdir=a\\nb: must be text without control characters"),
     ("linear", "--workdir=runs/[a]", r"^--workdir=runs/\[a\]: must be a path without"),
     ("linear", "--encoder=random:a?b", r"^--encoder=random:a\?b: must be a path without"),
+    ("linear", "--encoder=-1..1:net.h5 --dataset=photos", r"net.h5: Keras files are not read; .* model\.export\('DIR"),
+    ("efficient", "--encoder=a/net.keras --dataset=photos", "^--encoder=a/net.keras: Keras files are not read"),
     ("export", "--output=a\\b", r"^--output=a\\b: must be a path without"),
     ("pretrain", "--keep_checkpoints=9", "^--keep_checkpoints=9: is no flag here; it is always 3$"),
     ("pretrain", "--flagfile", "^--flagfile: name a file, e.g. --flagfile=my.flags"),

@@ -65,7 +65,7 @@ class DataConfig(Settings):
         kind, colon, path = self.dataset.partition(":")
         if not kind or (colon and not path):
             example = f"--dataset={kind}:PATH" if kind else "--dataset=photos or --dataset=folder:PATH"
-            raise ConfigError(f"--dataset={self.dataset}: name a {'path' if kind else 'dataset'}, e.g. {example}")
+            raise ConfigError("dataset", self.dataset, f"name a {'path' if kind else 'dataset'}, e.g. {example}")
 
     @property
     def origin(self) -> str:
@@ -115,8 +115,10 @@ class PicturesConfig(DataConfig):
         super().check()
         if not all(self.folders):
             raise ConfigError(
-                f"--unlabelled={self.unlabelled}: must be folders with single commas between them, e.g. "
-                "--unlabelled=pictures,more_pictures; a name with a comma stands in quotation marks"
+                "unlabelled",
+                self.unlabelled,
+                "must be folders with single commas between them, e.g. "
+                "--unlabelled=pictures,more_pictures; a name with a comma stands in quotation marks",
             )
 
     @property
@@ -160,20 +162,23 @@ class GeometryConfig(Settings):
     def check(self):
         if self.image_size > self.resize:
             raise ConfigError(
-                f"--image_size={self.image_size}: larger than --resize={self.resize}, nothing to crop from"
+                "image_size", self.image_size, f"larger than --resize={self.resize}, nothing to crop from"
             )
         if self.patch_size > self.image_size:
-            raise ConfigError(f"--patch_size={self.patch_size}: larger than --image_size={self.image_size}")
+            raise ConfigError("patch_size", self.patch_size, f"larger than --image_size={self.image_size}")
         left_over = (self.image_size - self.patch_size) % self.patch_stride
         if left_over:
             raise ConfigError(
-                f"--patch_stride={self.patch_stride}: the grid does not fit, {left_over} of {self.image_size} px are "
-                f"left over; --image_size={self.image_size - left_over} would fit"
+                "patch_stride",
+                self.patch_stride,
+                f"the grid does not fit, {left_over} of {self.image_size} px are "
+                f"left over; --image_size={self.image_size - left_over} would fit",
             )
         if 3 * (self.grid * self.patch_size) ** 2 > MOST:
             raise ConfigError(
-                f"--patch_stride={self.patch_stride}: the {self.grid} x {self.grid} patches of an image are more than "
-                "2 GB; use a larger --patch_stride"
+                "patch_stride",
+                self.patch_stride,
+                f"the {self.grid} x {self.grid} patches of an image are more than 2 GB; use a larger --patch_stride",
             )
 
     @property
@@ -214,7 +219,7 @@ class ImageConfig(Settings):
     def check(self):
         if 0 < self.resize < self.image_size:
             raise ConfigError(
-                f"--image_size={self.image_size}: larger than --resize={self.resize}, nothing to crop from"
+                "image_size", self.image_size, f"larger than --resize={self.resize}, nothing to crop from"
             )
 
 
@@ -250,7 +255,7 @@ class CanvasConfig(Settings):
 
     def check(self):
         if self.smallest_area > self.largest_area:
-            raise ConfigError(f"--smallest_area={self.smallest_area}: above --largest_area={self.largest_area}")
+            raise ConfigError("smallest_area", self.smallest_area, f"above --largest_area={self.largest_area}")
         if 0 < self.area_scale < _SMALLEST_SCALE:
             raise ConfigError(f"--area_scale={self.area_scale:g}: must be at least {_SMALLEST_SCALE:g}, or 0")
         for name in ("largest_area", "test_area"):

@@ -13,9 +13,8 @@ from cpc_tf import augment, pictures
 from cpc_tf.augment.config import knows_no_colour
 from cpc_tf.data.decoding.decode import Levels
 from cpc_tf.data.views import geometry as geo
-from cpc_tf.encoders.card import find_card
+from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderName, find_card
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.loaded import COPY, GRAPH, MODULE, EncoderName
 from cpc_tf.encoders.patches import patch_grid
 from cpc_tf.settings import ConfigError
 

@@ -84,15 +84,19 @@ def members() -> tuple[list[Member], int]:
     kinds = [kind for kind in ("chief", "worker") if processes.get(kind)]
     if not kinds:
         raise ConfigError(
-            f"--strategy=multiworker: the environment variable TF_CONFIG {_what_is_missing(processes)}; set it as "
-            "docs/gpu.md shows, or take another --strategy for one machine"
+            "strategy",
+            "multiworker",
+            f"the environment variable TF_CONFIG {_what_is_missing(processes)}; set it as "
+            "docs/gpu.md shows, or take another --strategy for one machine",
         )
     found = [Member(kind, index, address) for kind in kinds for index, address in enumerate(processes[kind])]
     names, own = [(member.kind, str(member.task)) for member in found], (task.get("type"), str(task.get("index", 0)))
     if own not in names:
         raise ConfigError(
-            f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
-            "'worker' of its cluster, since only these train"
+            "strategy",
+            "multiworker",
+            f"the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
+            "'worker' of its cluster, since only these train",
         )
     return found, names.index(own)
 
