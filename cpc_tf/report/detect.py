@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import FROZEN
-from cpc_tf.report import datasets
-from cpc_tf.report.blocks import Finding, Part, Row, spread, table
-from cpc_tf.report.curves import pictures
+from cpc_tf.report.blocks import Finding, Part, Row, pictures, spread, table
 from cpc_tf.report.methods import Method, methods
-from cpc_tf.report.runs import Run, is_number
+from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("map11",)
 AVERAGES = {"map11": "mAP over 11 points, %", "map_all": "mAP over all points, %"}
@@ -29,20 +27,20 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the part of the page about detectors on a dataset, if there are any."""
     if not runs:
         return []
-    found, preset = methods(runs), datasets.own_preset(dataset, "detect")
+    found, preset = methods(runs), own_preset(dataset, "detect")
     group = f"Measured on {runs[0].dataset_title}"
     rows = [Row(values, group=group) for method in found for values in _cells(method)]
     columns = ["Method", "Architecture", *AVERAGES.values(), *TESTED.values()]
     # Early stopping does not make a run a short one.
     lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]
-    short = [datasets.shorter(DetectConfig, preset, *length) for length in lengths]
+    short = [shorter(DetectConfig, preset, *length) for length in lengths]
     means = {method.title: str(method.spread("map11")) for method in found}
     shown = [
         table("table4", "Object detection", columns, rows, NOTE),
         *pictures(runs, "sheet.png", "boxes", BOXES, BOXES_ALT),
         *pictures(runs, "curves.png", "curves", CURVES, CURVES),
     ]
-    findings = [Finding("detection, mAP", means, datasets.remark(*short, *map(tested_on, runs)))]
+    findings = [Finding("detection, mAP", means, remarks(*short, *map(tested_on, runs)))]
     return [Part(40, "detection", "Detection", shown, findings)]
 
 

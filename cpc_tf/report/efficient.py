@@ -11,7 +11,6 @@ from matplotlib.figure import Figure as Canvas
 from cpc_tf.drawing import plots
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.evaluation.predictions import FILE, from_csv
-from cpc_tf.report import curves, datasets
 from cpc_tf.report.blocks import (
     TRAINING,
     Block,
@@ -19,9 +18,11 @@ from cpc_tf.report.blocks import (
     Figure,
     Finding,
     Gain,
+    Panels,
     Part,
     Row,
     Table,
+    classifier_curves,
     notes,
     percent,
     spread,
@@ -29,7 +30,7 @@ from cpc_tf.report.blocks import (
 )
 from cpc_tf.report.linear import divided, several_labels
 from cpc_tf.report.methods import Method, first_steps, methods
-from cpc_tf.report.runs import Run, is_number
+from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("num_train_labels", "label_fraction", "top1")
 METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
@@ -113,8 +114,8 @@ def doubt(point: Method) -> str:
     run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
     if any(trial.get("chosen") is True and trial.get("converged") is True for trial in run.get("search", [])):
         return ""
-    preset, steps = datasets.own_preset(run["dataset"], *names, "efficient"), first_steps(run)
-    short = datasets.shorter(EfficientConfig, preset, steps, point.labels)
+    preset, steps = own_preset(run["dataset"], *names, "efficient"), first_steps(run)
+    short = shorter(EfficientConfig, preset, steps, point.labels)
     return short or ("" if preset else UNKNOWN_LENGTH) or ("" if steps else "unknown number of steps")
 
 
@@ -130,7 +131,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     for index, curve in enumerate(found.all, 1):
         groups = {percent(f): point.runs for f, point in curve.items()}
         what = f"classifiers: {method_of(curve).title}"
-        training += curves.classifier_curves(f"training-efficient-{index}", what, groups, ordered=True)
+        training += classifier_curves(f"training-efficient-{index}", what, groups, ordered=True)
     blocks = [*figure_1(found), accuracies(found), *phases(found), *search(runs)]
     return [
         Part(10, "labels", title, blocks, findings(found)),
@@ -165,15 +166,15 @@ def findings(found: Curves) -> list[Finding]:
 def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
     values = {point.title: str(point.spread("top1")) for point in points}
     doubts = [found for found in map(doubt, points) if len(points) > 1 or found != UNKNOWN_LENGTH]
-    return Finding(f"{points[0].labels:,} labels ({percent(at)}), top-1", values, datasets.remark(*doubts, remark))
+    return Finding(f"{points[0].labels:,} labels ({percent(at)}), top-1", values, remarks(*doubts, remark))
 
 
-def against_labels(panels: Mapping[str, Sequence[plots.Line]], labels: Mapping[int, float]) -> curves.Curves:
+def against_labels(panels: Mapping[str, Sequence[plots.Line]], labels: Mapping[int, float]) -> Panels:
     """Returns panels of accuracy in percent over labels; `labels`: their number -> which part of all they are."""
     ticks = {count: f"{count:,}\n{percent(part)}" for count, part in labels.items()}
     limits = min(labels) / 1.3, max(labels) * 1.3
     axes = {"xlabel": "labels (part of all)", "xscale": "log", "xlim": limits}
-    return curves.Curves(panels, 2, axes, ticks, most=dict.fromkeys(panels, 100))
+    return Panels(panels, 2, axes, ticks, most=dict.fromkeys(panels, 100))
 
 
 def figure_1(found: Curves) -> list[Figure]:

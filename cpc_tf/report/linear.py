@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.report import datasets
-from cpc_tf.report.blocks import FEATURES, TRAINING, Finding, Part, Row, Table, notes, spread, table
-from cpc_tf.report.curves import classifier_curves, pictures
+from cpc_tf.report.blocks import (
+    FEATURES,
+    TRAINING,
+    Finding,
+    Part,
+    Row,
+    Table,
+    classifier_curves,
+    notes,
+    pictures,
+    spread,
+    table,
+)
 from cpc_tf.report.methods import BASELINES, Method, methods
-from cpc_tf.report.runs import Run
+from cpc_tf.report.runs import Run, own_preset, remarks, shorter
 
 NEEDS = ("num_classes", "top1")
 METRICS = ("top1", "top5")
@@ -61,10 +71,10 @@ def _findings(found: Sequence[Method]) -> list[Finding]:
     encoders = {frozenset(run["encoder"] for run in method.runs) for method in ours}  # of other settings the same
     best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
     run = ours[0].runs[0]
-    preset, steps = datasets.own_preset(run["dataset"], "linear"), run.get("steps", 0)
-    short = datasets.shorter(LinearConfig, preset, steps, ours[0].labels)
+    preset, steps = own_preset(run["dataset"], "linear"), run.get("steps", 0)
+    short = shorter(LinearConfig, preset, steps, ours[0].labels)
     length = "" if preset or not steps else f"{steps:,} steps"  # of pictures without a preset nothing else tells
-    return [Finding("linear classifier, top-1", values, datasets.remark(short, best, length))]
+    return [Finding("linear classifier, top-1", values, remarks(short, best, length))]
 
 
 def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:

@@ -21,10 +21,9 @@ from cpc_tf.files import remove_leftovers, write_file
 from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.report.blocks import Block, Figure, Finding, Table, flat, text
 from cpc_tf.report.config import ReportConfig
-from cpc_tf.report.datasets import dataset_id, dataset_name, dataset_titles
 from cpc_tf.report.methods import BASELINES
 from cpc_tf.report.model import model
-from cpc_tf.report.runs import Run, collect
+from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_titles
 from cpc_tf.texts import csv_records
 
 # Kind of result -> the module of its report, which has a function `report` and the fields that it needs, NEEDS.

@@ -9,8 +9,20 @@ from typing import Any
 from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health, healthy
-from cpc_tf.report.blocks import FEATURES, TRAINING, Block, Figure, Part, Row, Table, folded, table
-from cpc_tf.report.curves import Curves, line, pictures
+from cpc_tf.report.blocks import (
+    FEATURES,
+    TRAINING,
+    Block,
+    Figure,
+    Panels,
+    Part,
+    Row,
+    Table,
+    folded,
+    line,
+    pictures,
+    table,
+)
 from cpc_tf.report.methods import architecture
 from cpc_tf.report.runs import Run, is_number
 from cpc_tf.settings import ConfigError
@@ -88,7 +100,7 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
-    return Curves(shown, 3, levels=levels, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
+    return Panels(shown, 3, levels=levels, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
 
 
 def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:
