@@ -58,8 +58,8 @@ class ClassifierConfig(Settings):
         "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. One of "
         "others may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
-        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
         compared=False,
+        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     signature: str = setting(
         "", "Signature of a SavedModel of others, as 'encode', to classify on frozen; empty: its call"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -64,7 +65,7 @@ def from_csv(table: str, class_names: Sequence[str]) -> Predictions | None:
     """
     numbers = {name: number for number, name in enumerate(class_names)}
     try:
-        rows = list(csv.DictReader(table.splitlines()))
+        rows = list(csv.DictReader(io.StringIO(table, newline="")))  # a name may have a line break in it
         named = bool(rows) and "class" in rows[0]
         column, number_of = ("class", lambda cell: numbers[csv_text(cell)]) if named else ("label", int)
         pairs = [(number_of(row[column]), number_of(row["prediction"])) for row in rows]

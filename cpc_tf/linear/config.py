@@ -26,8 +26,8 @@ class ProbeConfig(Settings):
         "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others may have its range "
         "of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
-        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
         compared=False,
+        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     signature: str = setting("", "Signature of a SavedModel of others, as 'encode'; empty: its call")
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its default output")

@@ -54,11 +54,11 @@ class ChosenObjective(Settings):
         return getattr(self, self.objective)
 
 
-# ChosenObjective and the settings of every objective, each under its objective's name.
 ObjectiveConfig = dataclasses.make_dataclass(
     "ObjectiveConfig",
     [(name, settings, settings()) for name, settings in OBJECTIVES.items()],
     bases=(ChosenObjective,),
+    namespace={"__doc__": "The chosen objective, and the settings of every objective, each under its name."},
     frozen=True,
 )
 

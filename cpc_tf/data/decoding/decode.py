@@ -17,6 +17,7 @@ _BMP_MASKS = b"\0\0\xff\0\0\xff\0\0\xff\0\0\0"  # of red, green and blue
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
 Levels = tuple[float, float]
+UPPER_BITS: Levels = (127.5, 65407.5)  # of which exactly the upper 8 of 16 bits come
 
 # Traces a function once in a process for each choice of its Python arguments: tracing takes a second on a slow core,
 # and a run makes many datasets. The encoded file must be a tensor: Python bytes would be traced anew for each file.

@@ -140,10 +140,10 @@ def open_boxes(
         found = annotations.get(key, _NO_ANNOTATION)
         return found if isinstance(found, str) else None
 
-    files, keys, about = _usable(data, folder, split, asked, trouble)
-    found, sizes = objects.place(
-        folder.format, data.flag, folder.root, files.names, [annotations[key] for key in keys], folder.class_names
-    )
+    seen: dict[str, np.ndarray] = {}
+    files, keys, about = _usable(data, folder, split, asked, trouble, seen)
+    own = [annotations[key] for key in keys]
+    found, sizes = objects.place(folder.format, data.flag, folder.root, files.names, own, folder.class_names, seen)
     counts = found["labels"].row_lengths().numpy()
     if not counts.any():
         raise SplitError(split, f"no boxes in it, in --dataset={data.dataset}")
@@ -186,9 +186,16 @@ def _is_of_another(folder: Annotated, key: str) -> bool:
 
 
 def _usable(
-    data: DataConfig, folder: Annotated, split: str, asked: Collection[str], trouble: Trouble
+    data: DataConfig,
+    folder: Annotated,
+    split: str,
+    asked: Collection[str],
+    trouble: Trouble,
+    sizes: dict[str, np.ndarray] | None = None,
 ) -> tuple[check.Checked, list[str], About]:
     """Returns the files of a split's images without trouble, their keys, and what to tell the user about the split.
+
+    `sizes`: see `check.usable`.
 
     Raises:
       ConfigError: no such split, no image in it, too many unusable images.
@@ -203,7 +210,7 @@ def _usable(
         remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
     check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
     key_of = {folder.images[key]: key for key in keys if not troubles[key]}
-    files = check.usable(data, folder.root, list(key_of), sorted(folder.images.values()), data.flag)
+    files = check.usable(data, folder.root, list(key_of), sorted(folder.images.values()), data.flag, sizes)
     # Nothing is said of other lists, which may share its images.
     counts = {} if folder.lists else {name: len(own) for name, own in found.splits.items()}
     about = About("+".join(piece.text for piece in pieces), counts, found.notes)

@@ -12,7 +12,7 @@ from absl import logging
 
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decoding import signatures
-from cpc_tf.data.decoding.decode import Levels, decode, header
+from cpc_tf.data.decoding.decode import Levels, decode, header, orientation
 from cpc_tf.data.sources import check_cache, levels, look
 from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import ConfigError
@@ -40,7 +40,14 @@ class Checked(NamedTuple):
     levels: Levels | None
 
 
-def usable(data: DataConfig, root: str, names: list[str], everything: list[str], flag: str) -> Checked:
+def usable(
+    data: DataConfig,
+    root: str,
+    names: list[str],
+    everything: list[str],
+    flag: str,
+    sizes: dict[str, np.ndarray] | None = None,
+) -> Checked:
     """Returns the files that can be decoded and are not huge; a warning names the others.
 
     The outcome is remembered: a second start is instant, and a folder that has changed is checked again.
@@ -51,6 +58,8 @@ def usable(data: DataConfig, root: str, names: list[str], everything: list[str],
       names: files of a split, relative to the folder.
       everything: the files of all splits, sorted: those of more than 8 bits are decoded alike.
       flag: the flags that name the folder, with their values, for messages.
+      sizes: if given, gets {file: (height, width, EXIF's orientation) as stored, int32 [3]} of what is decoded now;
+        of files whose outcome was remembered, nothing.
 
     Raises:
       ConfigError: more than 1 % are broken, or huge.
@@ -58,7 +67,7 @@ def usable(data: DataConfig, root: str, names: list[str], everything: list[str],
     stats, limit = check_cache.stats(root, names), data.max_megapixels
     example = {"broken": [], "huge": [], "deep": 0, "several": 0}
     found = check_cache.remembered(
-        data.data_dir, root, names, stats, f"{_RULES} {limit}", example, lambda: _check(root, names, limit)
+        data.data_dir, root, names, stats, f"{_RULES} {limit}", example, lambda: _check(root, names, limit, sizes)
     )
     broken = found["broken"]
     described = [f"{name} ({signatures.describe(f'{root}/{name}')})" for name in broken[:_DESCRIBED]]
@@ -98,22 +107,26 @@ def leave_out(
         logging.warning("%s and %s; %s: %s", message, done, remedy, listed(bad))
 
 
-def _check(root, names, max_megapixels):
-    """Returns the broken files, the huge ones, and how many others are deep, or have several frames."""
+def _check(root, names, max_megapixels, sizes=None):
+    """Returns the broken files, the huge ones, and how many others are deep, or have several frames; see `usable`."""
 
     def try_decode(encoded):
         about = header(encoded)
         huge = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64)
         decoded = tf.cond(huge, lambda: tf.zeros([], tf.int64), lambda: tf.size(decode(encoded), tf.int64))
         # Depends on the pixels, or the decoding would be optimized away.
-        kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge])
-        return kinds & (decoded >= 0)
+        kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge]) & (decoded >= 0)
+        if sizes is None:
+            return kinds
+        return tf.concat([tf.cast(kinds, tf.int32), about.size, [orientation(encoded)]], 0)
 
     found = {}
     progress = Progress(len(names))
     with waiting_for(f"checking the images in {root}", progress):
         for number, kinds in look.at_files(root, names, try_decode):
-            found[number] = kinds
+            found[number] = kinds[:3]
+            if sizes is not None:
+                sizes[names[number]] = kinds[3:]
             progress.update(len(found))
     _, deep, several = np.reshape([*found.values()], [-1, 3]).sum(0).tolist()
     return {

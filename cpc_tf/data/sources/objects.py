@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data import boxes as box
-from cpc_tf.data.decoding.decode import header, orientation, shown_size
+from cpc_tf.data.decoding.decode import header, orientation
 from cpc_tf.data.sources import check
 from cpc_tf.data.sources.annotation import Annotation, Format
 from cpc_tf.data.sources.boxes_layout import warn
@@ -26,6 +27,7 @@ def place(
     files: Sequence[str],
     annotations: Sequence[Annotation],
     class_names: Sequence[str],
+    seen: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> tuple[dict[str, tf.RaggedTensor], np.ndarray]:
     """Returns the sound boxes of images, and the sizes of the images.
 
@@ -36,6 +38,7 @@ def place(
       files: the images, relative to it.
       annotations: of each image.
       class_names: of the labels.
+      seen: the sizes of images that were just decoded, see `check.usable`: these are not read again.
 
     Returns:
       `boxes`, `labels` and `difficult` of each image, ragged in the number of objects, see `DetectionSource`; and the
@@ -56,7 +59,7 @@ def place(
     if format.in_pixels and numbered.any() and raw[numbered].max() <= 1:
         problem = f"{format.name}'s boxes are in pixels, not in parts of the image"
         raise ConfigError(f"{root}: no number of a box is above 1; {problem}")
-    boxes, sound, beyond, sizes = _placed(format, root, files, annotations, raw, owner)
+    boxes, sound, beyond, sizes = _placed(format, root, files, annotations, raw, owner, seen)
     repair = f"repair or remove them; in {format.name}'s format {format.mistaken}"
     for bad, problem, remedy, done in (
         (~numbered, f"have {format.incomplete}", "repair or remove them", "are left out"),
@@ -75,24 +78,16 @@ def place(
     return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}, sizes
 
 
-def _placed(format, root, files, annotations, raw, owner):
+def _placed(format, root, files, annotations, raw, owner, seen):
     """Returns the boxes in the decoded images, whether each is sound, and reaches beyond its image; the images' sizes.
 
     `owner` is the image of each box.
     """
 
-    def geometry(name):
-        encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
-        stored, tag = header(encoded).size, orientation(encoded)
-        return shown_size(stored, tag), stored, tag
-
-    images = tf.data.Dataset.from_tensor_slices(files)
-    images = images.map(geometry, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    try:
-        # (height, width) as decoded and as stored, int32 [images, 2], and EXIF's orientation, int32 [images].
-        shown, stored, tags = (np.stack(values) for values in zip(*read_once(images).as_numpy_iterator()))
-    except tf.errors.OpError as error:
-        raise ConfigError(f"{root}: changed while it was read: {reason(error)}") from error
+    sizes = seen if all(name in seen for name in files) else _sizes(root, files)
+    heights, widths, tags = np.stack([sizes[name] for name in files]).T
+    stored = np.stack([heights, widths], 1)
+    shown = np.where(tags[:, None] >= 5, stored[:, ::-1], stored)
     given = np.array([a.size for a in annotations])
     known, as_shown, as_stored = (given > 0).all(1), (given == shown).all(1), (given == stored).all(1)
     as_stored &= ~as_shown
@@ -107,6 +102,21 @@ def _placed(format, root, files, annotations, raw, owner):
     boxes = box.turn(boxes, stored[owner], np.where(as_stored, tags, 1)[owner])
     beyond = _reach_beyond(raw if format.in_pixels else raw * np.tile(size, 2), size)
     return boxes.numpy(), sound.numpy(), beyond, shown
+
+
+def _sizes(root, files):
+    """Returns {file: (height, width, EXIF's orientation) as stored}, from the headers."""
+
+    def look(name):
+        encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
+        return tf.concat([header(encoded).size, [orientation(encoded)]], 0)
+
+    images = tf.data.Dataset.from_tensor_slices(files)
+    images = images.map(look, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    try:
+        return dict(zip(files, read_once(images).as_numpy_iterator()))
+    except tf.errors.OpError as error:
+        raise ConfigError(f"{root}: changed while it was read: {reason(error)}") from error
 
 
 def _reach_beyond(boxes, size):

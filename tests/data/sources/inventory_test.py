@@ -7,6 +7,7 @@ import pytest
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import PicturesConfig
+from cpc_tf.data.sources import objects
 from cpc_tf.data.sources.named import image_names
 from cpc_tf.data.sources.tfds_source import TfdsSource
 from cpc_tf.detect.scoring import objects_of_classes
@@ -44,8 +45,12 @@ def test_another_box_marks_its_image_alone_and_another_class_none(tmp_path, monk
         found = source.inventory()
         return source, found["digest"], {name: mark for name, (_, mark) in found["files"].items()}
 
+    looks = []
+    monkeypatch.setattr(objects, "_sizes", lambda *all, look=objects._sizes: looks.append(all) or look(*all))
     source, digest, marks = opened()
+    assert not looks, "what was decoded is not read again for its size"
     assert opened()[1] == digest
+    assert len(looks) == 1
     assert len(marks) == 4
     # Names and objects are known without reading a file.
     monkeypatch.setattr(source, "ordered", None)
