@@ -13,8 +13,8 @@ from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.export import run
 from cpc_tf.export.classifier import Classifying, HubClassifier, save
-from cpc_tf.export.config import RuntimeConfig
-from cpc_tf.export.run import ExportConfig, export
+from cpc_tf.export.config import ExportConfig, RuntimeConfig
+from cpc_tf.export.run import export
 from cpc_tf.export.runtimes import convert, formats, subject
 from cpc_tf.export.runtimes.formats import check_installed
 from cpc_tf.export.runtimes.subject import Subject

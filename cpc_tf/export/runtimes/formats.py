@@ -1,4 +1,4 @@
-"""Other formats than the SavedModel: what writes a module as TFLite, ONNX or Keras 3."""
+"""Other formats than the SavedModel: writes a module as TFLite, ONNX or Keras 3."""
 
 from __future__ import annotations
 
