@@ -54,7 +54,8 @@ class DataConfig(Settings):
     )
     max_megapixels: float = setting(
         100.0,
-        "Size from which on an image in a folder is left out, by its header alone: a small file can fill the memory",
+        "Size from which on an image in a folder is left out, by its header alone: a small file can fill the memory; "
+        "predict and exported models have 100",
         unit="megapixels",
         above=0,
         maximum=1000,

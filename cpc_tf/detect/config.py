@@ -10,6 +10,7 @@ the files of every run.
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 from cpc_tf.data.config import CanvasConfig, DataConfig
 from cpc_tf.encoders.networks import NETWORKS
@@ -205,6 +206,10 @@ class ScoringConfig(Settings):
 @dataclasses.dataclass(frozen=True)
 class DetectConfig(Settings):
     """All settings of `cpc-tf detect`."""
+
+    HIDDEN: ClassVar = {
+        "parts": "only pre-training encodes parts of a batch side by side",
+    }
 
     workdir: str = setting(
         "",

@@ -217,6 +217,7 @@ class EfficientConfig(Settings):
     HIDDEN: ClassVar = {
         "share_records": "labels are chosen among all records",
         "accumulate": "the classifier's batch norm is of all images of a step",
+        "parts": "only pre-training encodes parts of a batch side by side",
     }
 
     workdir: str = setting(

@@ -86,6 +86,7 @@ class LinearConfig(Settings):
     HIDDEN: ClassVar = {
         "unlabelled": "a classifier learns from pictures with labels only; pre-train on these with cpc-tf pretrain",
         "accumulate": "the classifier's batch norm is of all images of a step",
+        "parts": "only pre-training encodes parts of a batch side by side",
     }
 
     workdir: str = setting(
