@@ -79,7 +79,7 @@ def start(folder: pathlib.Path, name: str, more: Sequence[str], began: float, wh
     `began`: time at which this process was started.
     """
     from cpc_tf import cli
-    from cpc_tf.tasks import TASKS
+    from cpc_tf.commands import TASKS
     from cpc_tf.training import loop
 
     task, *words = STARTS[name].split()
@@ -100,7 +100,7 @@ def start(folder: pathlib.Path, name: str, more: Sequence[str], began: float, wh
                 _end(found)
 
     loop.Progress = Progress
-    TASKS[task].run(cli.parse(TASKS[task].config, words))
+    TASKS[task](cli.parse(TASKS[task].config, words))
     _end({**found, **_used()})
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import cli, presets
+from cpc_tf.commands import TASKS
 from cpc_tf.embed import run as embed_run
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder
@@ -31,7 +32,6 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain as run_pretraining
 from cpc_tf.progress import silent
 from cpc_tf.settings import ConfigError, Stopped, joined_names, leaves, replace, unflatten
-from cpc_tf.tasks import TASKS
 
 MODULE = "module"  # folder of a run's directory that holds what was exported
 Path = Union[str, os.PathLike]
@@ -258,7 +258,7 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
             given[name] = cli.value_of(fields[name], value)
     if preset is None:
         return unflatten(config_class, given)
-    return replace(cli.parse(config_class, [f"--preset={preset}"], recorded=True), **given)
+    return replace(cli.parse(config_class, [f"--preset={preset}"]), **given)
 
 
 def _text(value: Any) -> str:

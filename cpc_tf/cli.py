@@ -36,7 +36,7 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
 
     def parse_flags(argv: Sequence[str]) -> Sequence[str]:
         try:
-            _parse(flags.FLAGS, argv)
+            _parse(config_class, flags.FLAGS, argv)
         except ConfigError as refusal:
             sys.exit(_complain(refusal))
         except SystemExit:  # the help was printed; absl's status for that is 1
@@ -62,24 +62,22 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
     app.run(main, flags_parser=parse_flags)
 
 
-def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> Any:
+def parse(config_class: type, argv: Sequence[str]) -> Any:
     """Returns the settings object of a command line.
 
     Args:
       config_class: a settings class.
       argv: words of the command line without the program's name, or lines of a flag file; --preset and
         --flagfile are allowed.
-      recorded: whether they are the run.flags of a run, where settings that are not flags may have any value.
 
     Raises:
-      ConfigError: a flag is unknown or has no value of its type, a setting cannot work, or a setting that is not a flag
-        is not at its default.
+      ConfigError: a flag is unknown or has no value of its type, or a setting cannot work.
     """
     flag_values = flags.FlagValues()
     flags.DEFINE_string("flagfile", "", "file of flags", flag_values=flag_values)
     define(config_class, flag_values)
-    _parse(flag_values, ["program", *argv])
-    return _from_flags(config_class, flag_values, recorded)
+    _parse(config_class, flag_values, ["program", *argv])
+    return _from_flags(config_class, flag_values)
 
 
 def value_of(field: dataclasses.Field, value: Any) -> Any:
@@ -93,20 +91,13 @@ def value_of(field: dataclasses.Field, value: Any) -> Any:
 
 
 def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc_tf") -> None:
-    """Defines one flag per setting, with its type, default, unit, source and choices.
-
-    Settings that are not flags are parsed, too, but --help does not show them.
-    """
+    """Defines one flag per setting, with its type, default, unit, source and choices."""
     for _, field in leaves(config_class):
         rules = field.metadata
         help = rules["help"] + "".join(f" [{detail}]" for detail in (rules["unit"], rules["source"]) if detail)
         if rules["choices"]:
             help += " <" + "|".join(map(str, rules["choices"])) + ">"
-        flag = _Flag(field.name, field.type, field.default, help)
-        if rules["flag"]:
-            flags.DEFINE_flag(flag, flag_values, module)
-        else:
-            flag_values[field.name] = flag
+        flags.DEFINE_flag(_Flag(field.name, field.type, field.default, help), flag_values, module)
 
 
 _KINDS = {
@@ -124,6 +115,18 @@ _FILES = {
     "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
     "-flagfile": "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain",
 }
+# What files of flags of earlier versions hold that is no flag of every command any more -> its value where it is none.
+_RETIRED = dict(
+    word.split("=")
+    for word in """
+    accumulate=1 backbone_statistics=false crop_stretch=1.3333333333333333 detection_iou=0.5 detection_nms_iou=0.5
+    doubtful_folders=ask entropy_weight=1.0 keep_checkpoints=3 least_looks=4 look_steps=500 looks=10 parts=2
+    patience=4 pseudo_begin=0.1 pseudo_end=0.6 pseudo_weight=3.0 region_points=2 region_positive_iou=0.5
+    restore_kernel_norms=true rpn_negative_iou=0.3 rpn_nms_iou=0.7 rpn_positive_fraction=0.5 rpn_positive_iou=0.7
+    share_records=false smallest_box=2.0 split_seed=0 uda_confidence=0.5 uda_temperature=0.4 uda_weight=1.0
+    unlabelled= vat_probe=0.01 vat_radius=0.035 vat_weight=1.0
+    """.split()
+)
 _LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
 
 
@@ -154,9 +157,9 @@ class _Flag(flags.Flag):
             ) from None
 
 
-def _parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
+def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
     """Parses a command line. Raises ConfigError."""
-    words = _expanded(argv[1:])
+    words = [word for word in _expanded(argv[1:]) if not _is_retired(word, config_class, flag_values)]
     try:
         strays = flag_values([argv[0], *words])[1:]
     except (flags.Error, ValueError) as error:  # ValueError: from absl's own logging flags
@@ -165,18 +168,20 @@ def _parse(flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
         raise ConfigError(f"{shown(strays[0])}: not a flag; settings are given as --name=value, see --help")
 
 
-def _from_flags(config_class: type, flag_values: flags.FlagValues, recorded: bool = False) -> Any:
+def _is_retired(word: str, config_class: type, flag_values: flags.FlagValues) -> bool:
+    """Returns whether a word says what always holds. Raises ConfigError if it says something else."""
+    name, _, value = word.removeprefix("--").partition("=")
+    if name in flag_values or name not in _RETIRED:
+        return False
+    if value != _RETIRED[name]:
+        why = config_class.HIDDEN.get(name, f"is no flag here; it is always {_RETIRED[name]}")
+        raise ConfigError(name, shown(value), why)
+    return True
+
+
+def _from_flags(config_class: type, flag_values: flags.FlagValues) -> Any:
     """Returns the settings object with the values of parsed flags. Raises ConfigError."""
-    values = {field.name: flag_values[field.name].value for _, field in leaves(config_class)}
-    config = unflatten(config_class, values)  # refuses by itself what makes no sense, and says why
-    for owner, field in leaves(config_class):
-        value = values[field.name]
-        if not (recorded or field.metadata["flag"]) and value != field.default:
-            raise ConfigError(
-                f"--{field.name}={shown(value)}: not configurable from the command line, where it is always "
-                f"{field.default}; code can set it ({owner.__module__}.{owner.__name__})"
-            )
-    return config
+    return unflatten(config_class, {field.name: flag_values[field.name].value for _, field in leaves(config_class)})
 
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
 class Command(NamedTuple):
-    """A command of `cpc-tf`."""
+    """A command of `cpc-tf`, and a module of `python -m cpc_tf.NAME`."""
 
+    name: str
     what: str  # what it does, in the help of `cpc-tf`
     settings: str  # 'module:class', free of TensorFlow; the module's docstring is the beginning of `--help`
     function: str  # 'module:function', which gets the settings
@@ -20,74 +22,90 @@ class Command(NamedTuple):
         """The class of its settings."""
         return pkgutil.resolve_name(self.settings)
 
+    @property
+    def run(self) -> Callable:
+        """Its function."""
+        return pkgutil.resolve_name(self.function)
+
     def __call__(self, config: Any, *words: str) -> Any:
         """Runs it. Raises ConfigError if something that it needs is not named, and what its function raises."""
         config.check_complete()
-        return pkgutil.resolve_name(self.function)(config, *words)
+        return self.run(config, *words)
 
 
 # In the order in which a newcomer needs them.
-COMMANDS = {
-    "pretrain": Command(
+_COMMANDS = (
+    Command(
+        "pretrain",
         "learn an encoder from pictures without labels",
         "cpc_tf.pretrain.config:PretrainConfig",
         "cpc_tf.pretrain.run:pretrain",
         trains=True,
     ),
-    "linear": Command(
+    Command(
+        "linear",
         "train a linear classifier on a frozen encoder, and measure it",
         "cpc_tf.linear.config:LinearConfig",
         "cpc_tf.linear.run:linear",
         trains=True,
     ),
-    "efficient": Command(
+    Command(
+        "efficient",
         "train a classifier on few labels, and fine-tune the encoder",
         "cpc_tf.efficient.config:EfficientConfig",
         "cpc_tf.efficient.run:efficient",
         trains=True,
     ),
-    "detect": Command(
+    Command(
+        "detect",
         "train a detector on pictures with boxes",
         "cpc_tf.detect.config:DetectConfig",
         "cpc_tf.detect.run:detect",
         trains=True,
     ),
-    "export": Command(
+    Command(
+        "export",
         "write the encoder, classifier or detector of a run as a SavedModel",
         "cpc_tf.export.config:ExportConfig",
         "cpc_tf.export.run:main",
     ),
-    "predict": Command(
+    Command(
+        "predict",
         "say what is on new pictures, with an exported classifier or detector",
         "cpc_tf.predict.config:PredictConfig",
         "cpc_tf.predict.run:main",
     ),
-    "embed": Command(
+    Command(
+        "embed",
         "write the features of pictures; map them, find neighbours and duplicates",
         "cpc_tf.embed.config:EmbedConfig",
         "cpc_tf.embed.run:main",
     ),
-    "report": Command(
+    Command(
+        "report",
         "put all results below a folder on one page",
         "cpc_tf.report.config:ReportConfig",
         "cpc_tf.report.page:main",
     ),
-    "launch": Command(
+    Command(
+        "launch",
         "train on a Cloud TPU: create it, follow the training, delete it",
         "cpc_tf.launch.config:LaunchConfig",
         "cpc_tf.launch.script:main",
         takes_words=True,
     ),
-    "feed": Command(
+    Command(
+        "feed",
         "read and augment the pictures of a training on another machine: an input server",
         "cpc_tf.feed.config:FeedConfig",
         "cpc_tf.feed.serve:serve",
     ),
-    "show": Command(
+    Command(
+        "show",
         "draw the patches that an encoder sees",
         "cpc_tf.pretrain.show:ShowConfig",
         "cpc_tf.pretrain.show:show",
     ),
-}
-# The commands that train.
-TASKS = [name for name, command in COMMANDS.items() if command.trains]
+)
+COMMANDS = {command.name: command for command in _COMMANDS}
+TASKS = {name: command for name, command in COMMANDS.items() if command.trains}

@@ -14,6 +14,8 @@ import sys
 
 import tensorflow as tf
 
+from cpc_tf import environment
+
 SIZE = 1024  # of the matrices that a GPU is tried with
 _CPUINFO = "/proc/cpuinfo"
 
@@ -145,4 +147,5 @@ def _processor_flags() -> list[str]:
 
 
 if __name__ == "__main__":
+    environment.prepare()
     main()

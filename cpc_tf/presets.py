@@ -37,7 +37,7 @@ def path(name: str) -> str:
     inside = [other for other in known if other.startswith(f"{name}/")]
     near = inside or difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise ConfigError(f"--preset={shown(name)}: no such preset; {hint}`cpc-tf presets` lists them")
+    raise ConfigError("preset", shown(name), f"no such preset; {hint}`cpc-tf presets` lists them")
 
 
 def read(name: str) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import faulthandler
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import cpc_tf
-from cpc_tf import cli, presets
+from cpc_tf import cli, environment, presets, termination
 from cpc_tf.commands import COMMANDS
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, Settings
 from cpc_tf.texts import shown
 
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
@@ -32,6 +34,10 @@ Commands:
 
 def main(command: str = "") -> int:
     """Runs the command line of this process, of `cpc-tf` or of a command alone, and returns its exit status."""
+    termination.watch()  # a signal ends it from here on, also during the imports that follow
+    if sys.platform == "win32":
+        print(f"error: {cpc_tf.WINDOWS}", file=sys.stderr)
+        return ConfigError.status
     return run([command, *sys.argv[1:]] if command else sys.argv[1:])
 
 
@@ -74,7 +80,44 @@ def _start(name: str, words: Sequence[str]) -> NoReturn:
     command = COMMANDS[name]
     end = words.index("--") if command.takes_words and "--" in words else len(words)
     sys.argv = [f"cpc-tf {name}", *words[:end]]
-    cli.run(command.config, lambda config: command(config, *words[end + 1 :]))
+
+    def function(config: Settings) -> None:
+        config.check_complete()
+        environment.prepare()
+        quietly(lambda: command.run)
+        command(config, *words[end + 1 :])
+
+    cli.run(command.config, function)
+
+
+def quietly(load: Callable[[], Any]) -> None:
+    """Calls what imports TensorFlow with stderr put aside: from 2.16 on it writes notices at any TF_CPP_MIN_LOG_LEVEL.
+
+    They are shown if that is set to another level than 3. If `load` fails, what was written there is printed. If it
+    aborts, as on a CPU without the needed instructions, a traceback is.
+    """
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") != "3":
+        return load()
+    try:
+        stderr, notices = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115 closed below
+    except OSError:  # no stderr, or a full disk
+        return load()
+    traces = not faulthandler.is_enabled()
+    if traces:
+        faulthandler.enable(stderr)
+    os.dup2(notices.fileno(), 2)
+    try:
+        load()
+    except BaseException:
+        notices.seek(0)
+        os.write(stderr, notices.read())
+        raise
+    finally:
+        os.dup2(stderr, 2)
+        if traces:
+            faulthandler.disable()
+        os.close(stderr)
+        notices.close()
 
 
 def _listed() -> str:

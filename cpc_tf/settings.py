@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import csv
 import dataclasses
 import functools
@@ -12,7 +14,7 @@ import io
 import math
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from cpc_tf import termination, texts
 
@@ -40,9 +42,28 @@ class Stopped(RunEnded):
 
 
 class ConfigError(RunEnded, ValueError):
-    """A setting that cannot work. The message names the flag, its value, and what would be right."""
+    """A setting that cannot work: `ConfigError(flag, value, why)`, or a message alone if it is not of one flag.
+
+    `why` says what would be right.
+    """
 
     status = 2
+
+    def __init__(self, *words: Any):
+        *named, self.why = words
+        self.flag, self.value = named or ("", "")
+        super().__init__(f"--{self.flag}={self.value}: {self.why}" if named else self.why)
+
+
+@contextlib.contextmanager
+def renamed(flag: str, name: str) -> Iterator[None]:
+    """Lets errors about a flag name another one, whose value is read as that of the flag."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.flag != flag:
+            raise
+        raise ConfigError(name, error.value, error.why) from error
 
 
 def setting(
@@ -61,7 +82,6 @@ def setting(
     compared: bool = True,
     derived: bool = False,
     instead: str = "",
-    flag: bool = True,
     needed: str = "",
 ) -> Any:
     """Returns a dataclass field with the properties of its flag.
@@ -82,13 +102,11 @@ def setting(
         a seed, a place, what a result says of its data and its encoder.
       derived: whether the default stands for a value that the run derives from its encoder or its data.
       instead: name of another derived setting that says the same in its own way; if one is given, none is derived.
-      flag: False for a setting that only code can change. Flag files, such as run.flags, may still hold its default.
       needed: what to name, if a command cannot run without: "a directory for the run, e.g. --workdir=runs/first".
     """
     return dataclasses.field(default=default, metadata={**locals(), "choices": tuple(choices)})
 
 
-constant = functools.partial(setting, flag=False)
 # Ranges that many settings have.
 fraction = functools.partial(setting, minimum=0, maximum=1)  # a probability, a fraction
 side = functools.partial(setting, unit="px", minimum=1, maximum=10_000)
@@ -101,7 +119,13 @@ rate = functools.partial(setting, above=0, maximum=LARGEST)
 
 
 class Settings:
-    """Base of every settings dataclass: checks each field's range, then calls `check()`, which may span several."""
+    """Base of every settings dataclass: checks each field's range, then calls `check()`, which may span several.
+
+    A field is a flag. A number that no run changes is an attribute of the class without a type, and no field.
+    """
+
+    # Of a command: nested setting that is no flag of it and has its default -> why.
+    HIDDEN: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls):
         # With `from __future__ import annotations` types are strings; a flag needs the type itself.
@@ -130,32 +154,46 @@ class Settings:
 
 
 def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
-    """Yields (owning dataclass, field) of every setting, nested ones included."""
-    for field in dataclasses.fields(config_class):
-        if dataclasses.is_dataclass(field.type):
-            yield from leaves(field.type)
-        else:
-            yield config_class, field
+    """Yields (owning dataclass, field) of every setting that is not hidden, nested ones included.
+
+    A nested object has the defaults of its own: with `geometry: GeometryConfig = GeometryConfig(mirror=True)` that of
+    `mirror` is True.
+    """
+
+    def inside(owner: type, defaults: Settings | None) -> Iterator[tuple[type, dataclasses.Field]]:
+        for field in dataclasses.fields(owner):
+            default = getattr(defaults, field.name) if defaults else field.default
+            if dataclasses.is_dataclass(field.type):
+                yield from inside(field.type, default)
+            elif field.name not in config_class.HIDDEN:
+                own = copy.copy(field)
+                own.default = default
+                yield owner, own
+
+    return inside(config_class, None)
 
 
 def flatten(config: Settings) -> dict[str, Any]:
-    """Returns {name: value} of a settings object, nested ones included."""
+    """Returns {name: value} of a settings object, nested ones included and hidden ones not."""
     values = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         values.update(flatten(value) if dataclasses.is_dataclass(value) else {field.name: value})
-    return values
+    return {name: value for name, value in values.items() if name not in config.HIDDEN}
 
 
-def unflatten(config_class: type, values: dict[str, Any]) -> Any:
-    """Returns the settings object with these values; the inverse of `flatten`."""
-    arguments = {}
-    for field in dataclasses.fields(config_class):
-        if dataclasses.is_dataclass(field.type):
-            arguments[field.name] = unflatten(field.type, values)
-        elif field.name in values:
-            arguments[field.name] = values[field.name]
-    return config_class(**arguments)
+def unflatten(config_class: type, values: Mapping[str, Any]) -> Any:
+    """Returns the settings object with these values, else with the defaults; the inverse of `flatten`."""
+
+    def filled(kind: type, defaults: Settings | None) -> Any:
+        arguments = {}
+        for field in dataclasses.fields(kind):
+            default = getattr(defaults, field.name) if defaults else field.default
+            nested = dataclasses.is_dataclass(field.type)
+            arguments[field.name] = filled(field.type, default) if nested else values.get(field.name, default)
+        return kind(**arguments)
+
+    return filled(config_class, None)
 
 
 def replace(config: Any, **values: Any) -> Any:
@@ -167,7 +205,7 @@ def replace(config: Any, **values: Any) -> Any:
 
 
 def to_flagfile(config: Settings) -> str:
-    """Returns a flag file of all settings, flags or not: later changes of defaults do not change a recorded run."""
+    """Returns a flag file of all settings: later changes of defaults do not change a recorded run."""
     values = flatten(config).items()
     return "".join(f"--{name}={str(value).lower() if isinstance(value, bool) else value}\n" for name, value in values)
 
@@ -244,7 +282,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     else:
         wanted = _wrong_number(value, rules)
     if wanted:
-        raise ConfigError(f"--{field.name}={texts.shown(value)}: must be {wanted} (default {field.default})")
+        raise ConfigError(field.name, texts.shown(value), f"must be {wanted} (default {field.default})")
 
 
 def _wrong_number(value: float, rules: Mapping[str, Any]) -> str:

@@ -1,0 +1,3 @@
+from cpc_tf import environment
+
+environment.prepare()

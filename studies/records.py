@@ -11,13 +11,13 @@ import shlex
 from collections.abc import Sequence
 
 from cpc_tf import cli
+from cpc_tf.commands import TASKS
 from cpc_tf.export.run import ExportConfig
 from cpc_tf.files import write_file
 from cpc_tf.settings import flatten, leaves
-from cpc_tf.tasks import TASKS
 
 FOLDER = pathlib.Path(__file__).parent
-CONFIGS = {"export": ExportConfig, **{task.module: task.config for task in TASKS.values()}}
+CONFIGS = {"export": ExportConfig, **{f"cpc_tf.{name}": task.config for name, task in TASKS.items()}}
 # Flags that name a place. Of the first ones the last part of the path is compared, the others do not count.
 NAMED = ("dataset", "pictures", "encoder", "initial_encoder")
 PLACES = ("module", "workdir", "output", "data_dir")

@@ -8,7 +8,7 @@ import pytest
 from absl import flags
 
 from cpc_tf import cli
-from cpc_tf.export.run import ExportConfig
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import ConfigError, Settings, changed_flags, flatten, leaves, replace, setting, to_flagfile
@@ -47,7 +47,7 @@ SHOWN = {
 
 @dataclasses.dataclass(frozen=True)
 class AllTypes(Settings):
-    """A setting of each type with values that are hard to write, and two settings that are not flags."""
+    """A setting of each type with values that are hard to write."""
 
     yes: bool = setting(True, "a truth")
     no: bool = setting(False, "another")
@@ -58,8 +58,7 @@ class AllTypes(Settings):
     nothing: str = setting("", "no text")
     kind: str = setting("x", "one of two", choices=("x", "y"))
     directions: int = setting(4, "one of three", choices=(1, 2, 4))
-    border: int = setting(2, "how wide", flag=False)
-    thick: bool = setting(True, "how thick", flag=False)
+    border: int = setting(2, "how wide")
 
 
 def changed(field):
@@ -89,10 +88,10 @@ def test_every_setting_comes_back(config_class, tmp_path):
         except ConfigError:  # other settings would have to change with it
             continue
         kept += 1
-        text, recorded = to_flagfile(config), not field.metadata["flag"]
+        text = to_flagfile(config)
         (tmp_path / "x.flags").write_text(text)
-        again = cli.parse(config_class, [f"--flagfile={tmp_path}/x.flags"], recorded)
-        assert again == config == cli.parse(config_class, text.splitlines(), recorded), field.name
+        again = cli.parse(config_class, [f"--flagfile={tmp_path}/x.flags"])
+        assert again == config == cli.parse(config_class, text.splitlines()), field.name
         assert type(flatten(again)[field.name]) is field.type
     assert kept >= len(fields) - 6
 
@@ -103,7 +102,6 @@ def test_every_setting_comes_back(config_class, tmp_path):
     (["--count=3", "--flagfile=FILE"], "count", 2),
     (["--no"], "no", True),
     (["--no", "--nono"], "no", False),
-    (["--border=2", "--thick"], "border", 2),
 ])  # fmt: skip
 def test_later_flags_win(words, name, value, tmp_path):
     path = tmp_path / "x.flags"
@@ -146,13 +144,11 @@ def test_changed_flags():
 
 
 @pytest.mark.parametrize("config_class", SHOWN)
-def test_help_shows_the_flags_alone_with_their_units(config_class):
+def test_help_shows_flags_with_their_units(config_class):
     flag_values = flags.FlagValues()
     cli.define(config_class, flag_values)
     text = " ".join(flag_values.get_help().split())
     assert [word for word in SHOWN[config_class] if word not in text] == []
-    constants = [field.name for _, field in leaves(config_class) if not field.metadata["flag"]]
-    assert [name for name in constants if f"--{name}:" in text or f"--[no]{name}:" in text] == []
 
 
 @pytest.mark.parametrize(("words", "status", "printed", "error"), [
@@ -175,3 +171,18 @@ def test_the_help_of_a_real_binary():
     assert shown.stdout.startswith("Pre-trains an encoder")
     assert [word for word in SHOWN[PretrainConfig] if word not in " ".join(shown.stdout.split())] == []
     assert not shown.stderr
+
+
+def test_files_of_flags_of_earlier_versions_are_read():
+    """Which hold what is no flag any more, in some commands or in all."""
+    words = ["--keep_checkpoints=3", "--unlabelled=", "--accumulate=1", "--max_megapixels=100.0", "--split_seed=0"]
+    assert cli.parse(LinearConfig, words) == LinearConfig()
+    assert cli.parse(PretrainConfig, ["--accumulate=2"]).numerics.accumulate == 2
+    with pytest.raises(ConfigError, match="^--accumulate=2: the classifier's batch norm is of all images"):
+        cli.parse(LinearConfig, ["--accumulate=2"])
+
+
+def test_a_command_has_its_own_defaults_of_shared_settings():
+    assert cli.parse(LinearConfig, []).geometry.mirror is not cli.parse(PretrainConfig, []).geometry.mirror
+    assert to_flagfile(LinearConfig()).count("--mirror=true\n") == 1
+    assert replace(LinearConfig(), batch_size=8).geometry.mirror

@@ -15,17 +15,16 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.commands import TASKS, Command
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.networks import architectures
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.objectives.config import OBJECTIVES
-from cpc_tf.registry import Task
 from cpc_tf.report.page import REPORTS
 from cpc_tf.report.runs import collect
 from cpc_tf.settings import ConfigError, Settings, kept, replace
-from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.workdir import read_config
+from cpc_tf.training.workdir import read_config, read_task
 from tests import modules, samples
 from tests.evaluation import traffic
 
@@ -87,7 +86,7 @@ def tiny_flags(root, task):
 def settings(root, case, workdir):
     task, more = CASES[case]
     lines = [*tiny_flags(root, task), *LENGTH, f"--data_dir={root}/cache", *more, f"--workdir={workdir}"]
-    return cli.parse(task.config, lines, recorded=True)  # settings that are no flags among them
+    return cli.parse(task.config, lines)  # settings that are no flags among them
 
 
 def weights(workdir):
@@ -126,7 +125,7 @@ def difference(ours, theirs):
 class Whole(NamedTuple):
     """A run from start to end on one device."""
 
-    task: Task
+    task: Command
     config: Settings
     result: dict[str, Any]
     killed: pathlib.Path  # what would be left, had it been killed after its first checkpoint
@@ -150,7 +149,7 @@ def run_whole(root, tmp_path_factory):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Checkpoints, "save", saving)
-            return Whole(task, config, task.run(config), saved[0], saved[-2])
+            return Whole(task, config, task(config), saved[0], saved[-2])
 
     return run
 
@@ -165,7 +164,7 @@ def test_conforms(case, run_whole, tmp_path, monkeypatch):
     assert begun == kept(config, begun)  # and what the run derived
     assert not (killed / "result.json").exists()
     shutil.copytree(killed, tmp_path / "resumed")
-    assert without_time(task.run(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(result)
+    assert without_time(task(replace(config, workdir=str(tmp_path / "resumed")))) == without_time(result)
     resumed, undisturbed = weights(tmp_path / "resumed"), weights(config.workdir)
     assert resumed.keys() == undisturbed.keys()
     for name, value in undisturbed.items():
@@ -207,13 +206,13 @@ def test_a_run_keeps_its_data_and_a_finished_one_is_not_tested_again(
     finished = replace(config, workdir=f"{config.workdir}/", steps_per_loop=2)
     if task.name != "pretrain":  # whose result is that of its last step
         monkeypatch.setattr("cpc_tf.training.loop.train", None)
-        assert json.loads(json.dumps(task.run(finished))) == json.loads(json.dumps(result))
+        assert json.loads(json.dumps(task(finished))) == json.loads(json.dumps(result))
         assert "already finished" in capsys.readouterr().out
     a_picture_more()
     shutil.copytree(killed, tmp_path / "killed")
     for left, state in ((finished.workdir, "a finished run, which"), (tmp_path / "killed", "a run that")):
         with pytest.raises(ConfigError, match=f"holds {state} began .*: 1 file was added: .*more.png; put"):
-            task.run(replace(config, workdir=str(left)))
+            task(replace(config, workdir=str(left)))
 
 
 @pytest.mark.parametrize("case", [*OF_TASKS, "efficient-uda"])
@@ -226,7 +225,7 @@ def test_resumed_on_two_devices_it_gives_the_answer_of_one(case, run_whole, tmp_
     config = replace(whole.config, **({"test_batch_size": 1} if whole.task.name == "detect" else {}))
     shutil.copytree(whole.later, tmp_path / "two")
     with traffic.watched() as seen:
-        result = whole.task.run(replace(config, workdir=str(tmp_path / "two")))
+        result = whole.task(replace(config, workdir=str(tmp_path / "two")))
     assert {"GatherV2"} <= seen.between_batches() <= HANDED_OUT
     for graph in seen.graphs:
         assert traffic.largest_constant(graph) <= CONSTANTS.get(whole.task.name, 16)

@@ -11,7 +11,6 @@ import signal
 import sys
 import tempfile
 
-import cpc_tf  # isort: skip  # noqa: F401 before TensorFlow, which it sets up
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework.config import disable_op_determinism  # public is only the way to enable it

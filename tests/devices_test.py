@@ -1,19 +1,17 @@
 """The line that names the devices of a run, and the warning of a GPU that is not used. The GPUs are made up."""
 
 import os
+import platform
 import re
-import subprocess
-import sys
 import types
 
 import pytest
 import tensorflow as tf
 
-from cpc_tf import devices
+from cpc_tf import devices, environment
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import unflatten
 from cpc_tf.training.workdir import open_run
-from tests.binaries import ROOT
 
 
 @pytest.fixture
@@ -131,14 +129,14 @@ def test_the_set_up_tries_each_gpu_or_says_what_to_do(machine, monkeypatch, caps
         devices.main()
 
 
-def test_our_processes_set_up_tensorflow(tmp_path):
-    """And the processes that they start, unless someone sets it otherwise: a GPU's memory as needed, oneDNN on x86."""
-    (tmp_path / "tensorflow.py").write_text("")
+@pytest.mark.parametrize(("before", "after"), [((None, None), ("true", "1")), (("false", "0"), ("false", "0"))])
+def test_tensorflow_is_set_up_unless_someone_has(before, after, monkeypatch):
+    """A GPU's memory as needed, oneDNN on x86."""
     names = ("TF_FORCE_GPU_ALLOW_GROWTH", "TF_ENABLE_ONEDNN_OPTS")
-    code = f"import cpc_tf, os; print(*map(os.environ.get, {names}))"
-    environment = {name: value for name, value in os.environ.items() if name not in names}
-    for values in (("true", "1"), ("false", "0")):
-        changed = dict(zip(names, values)) if values[1] == "0" else {}
-        environment = {**environment, "PYTHONPATH": f"{tmp_path}:{ROOT}", **changed}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-        assert done.stdout.split() == list(values)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    for name, value in zip(names, before):
+        monkeypatch.setenv(name, value or "")
+        if not value:
+            monkeypatch.delenv(name)
+    environment.prepare()
+    assert tuple(map(os.environ.get, names)) == after

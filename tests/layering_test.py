@@ -11,16 +11,15 @@ from tests.binaries import ROOT
 
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
 BASE = {
-    *"cache cli devices files keras memory native".split(),
-    *"presets progress registry settings termination texts xla".split(),
+    *"cache cli commands devices environment files keras memory native".split(),
+    *"presets progress settings termination texts xla".split(),
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
-    "__init__": {"notices", "termination"},  # api when it is used
+    "__init__": {"environment"},  # api when it is used
     "__main__": {"program"},
-    "program": {"cli", "commands", "presets", "settings", "texts"},
+    "program": {"cli", "commands", "environment", "presets", "settings", "termination", "texts"},
     "commands": set(),  # names of what it imports when a command runs
-    "notices": set(),
     "texts": set(),
     "settings": {"termination", "texts"},
     "keras": set(),
@@ -28,14 +27,13 @@ ALLOWED = {
     "memory": {"settings"},
     "xla": {"native"},
     "cache": set(),
-    "devices": set(),
+    "devices": {"environment"},
+    "environment": set(),
     "progress": set(),
     "presets": {"settings", "texts"},
     "cli": {"presets", "settings", "termination", "texts"},
     "files": {"settings", "texts"},
     "termination": set(),
-    "registry": set(),
-    "tasks": BASE | {"training"},
     "augment": BASE,
     "data": BASE | {"augment"},
     "encoders": BASE | {"data"},
@@ -50,11 +48,11 @@ ALLOWED = {
     "detect": SHARED | {"drawing"},
     "embed": SHARED | {"pictures", "drawing"},
     "predict": SHARED | {"pictures", "drawing"},
-    "report": SHARED | {"drawing", "tasks", "pretrain", "linear", "efficient", "detect"},
-    "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
+    "report": SHARED | {"drawing", "pretrain", "linear", "efficient", "detect"},
+    "export": SHARED | {"pretrain", "linear", "efficient", "detect"},
     "feed": BASE | {"augment", "training"},
     "launch": {"cli", "commands", "settings", "texts"},
-    "api": SHARED | {"pictures", "tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
+    "api": SHARED | {"pictures", "pretrain", "linear", "efficient", "export", "embed", "predict"},
 }
 BINARY = set(ALLOWED) - {"export"}
 

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from cpc_tf import cli, presets
+from cpc_tf.commands import TASKS
 from cpc_tf.encoders.networks.resnet import ARCHITECTURES
-from cpc_tf.export.run import ExportConfig
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import flatten, to_flagfile
-from cpc_tf.tasks import TASKS
 from tests.binaries import ROOT
 
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("flags/*/*") if path.is_file())
@@ -56,7 +56,7 @@ DETECT = flags("""
     --rpn_train_proposals=2000 --rpn_test_proposals=1000 --region_samples=512 --batch_size=16
     --train_steps=0 --train_epochs=36.0 --frozen_epochs=24.0 --held_out=0.1 --learning_rate=0.02
     --encoder_rate_factor=0.1 --rate_drops=0.75,0.9167 --momentum=0.9 --weight_decay=0.0001
-    --warmup_steps=100 --detection_iou=0.5
+    --warmup_steps=100
 """)
 # The module of tfhub.dev/deepmind/bigbigan-revnet50x4/1: its signature, its output of most dimensions, its images.
 BIGBIGAN = flags("--signature=encode --endpoint=bn_crelu_feat --image_size=256")

@@ -1,6 +1,7 @@
 """The program `cpc-tf`: its screen of help, presets by name, words that are not commands, a quick start."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -106,13 +107,61 @@ print(heavy())
     assert done.stdout.partition("\nforked\n")[2] == "[]\n", done.stdout[-3000:] + done.stderr
 
 
-@pytest.mark.parametrize(("name", "status", "kind"), [("cpc-tf.exe", 2, "error"), ("mine.py", 1, "ImportError")])
-def test_windows_is_refused_in_a_sentence(name, status, kind):
-    code = f"import sys; sys.platform, sys.argv = 'win32', ['{name}']; import cpc_tf"
+def test_the_import_changes_nothing_in_the_process():
+    state = "dict(os.environ), [*sys.meta_path], signal.getsignal(2), signal.getsignal(15)"
+    code = f"import os, signal, sys; before = {state}; import cpc_tf; assert ({state}) == before"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error"),
+    [
+        ("from cpc_tf import program; sys.exit(program.main('report'))", 2, "error: "),
+        ("import cpc_tf; cpc_tf.pretrain('x')", 1, "ImportError: "),
+    ],
+)
+def test_windows_is_refused_in_a_sentence(code, status, error):
+    code = f"import sys; sys.platform = 'win32'; {code}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == status
-    assert done.stderr.splitlines()[-1].startswith(f"{kind}: cpc_tf runs on Linux and macOS; on Windows use it inside")
-    assert ("Traceback" in done.stderr) is (kind == "ImportError")
+    *before, last = done.stderr.splitlines()
+    assert last.startswith(f"{error}cpc_tf runs on Linux and macOS; on Windows use it inside")
+    assert bool(before) is (status == 1)
+
+
+NOISY = """
+import os, sys
+os.write(2, b"a notice of the library")
+"""
+IMPORT = "from cpc_tf import program; program.quietly(lambda: __import__('tensorflow'))"
+
+
+@pytest.mark.parametrize(
+    ("library", "code", "level", "shown", "hidden"),
+    [
+        (NOISY, IMPORT, "3", [], ["a notice"]),
+        (NOISY, IMPORT, "0", ["a notice"], []),
+        (NOISY + "raise ImportError('no such library')", IMPORT, "3", ["a notice", "no such library"], []),
+        ("import os\nos.abort()", IMPORT, "3", ["Fatal Python error: Aborted", "tensorflow.py"], []),
+        (NOISY, f"{IMPORT}; import sys; print('our own line', file=sys.stderr)", "3", ["our own line"], ["a notice"]),
+        ("", f"import os; os.close(2); {IMPORT}; os.write(1, b'imported')", "3", ["imported"], []),
+    ],
+)
+def test_notices_of_tensorflow_are_hidden_unless_it_fails(tmp_path, library, code, level, shown, hidden):
+    (tmp_path / "tensorflow.py").write_text(library)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "TF_CPP_MIN_LOG_LEVEL": level}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    written = done.stdout + done.stderr
+    assert all(text in written for text in shown)
+    assert not any(text in written for text in hidden)
+
+
+@pytest.mark.slow
+def test_tensorflow_itself_is_quiet(tmp_path):
+    words = ["report", f"--runs={tmp_path}", f"--output={tmp_path}/report"]
+    done = subprocess.run([sys.executable, "-m", "cpc_tf", *words], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == done.stderr.count("error: ") == 1
 
 
 @pytest.mark.slow

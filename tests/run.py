@@ -106,7 +106,7 @@ def all_parts() -> list[str]:
 
 def import_everything() -> None:
     """Imports what tests import. No operation of TensorFlow may run: it would not run in a fork."""
-    import cpc_tf  # before TensorFlow, which it sets up
+    import cpc_tf
 
     for name in THIRD_PARTY:
         importlib.import_module(name)

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from typing import ClassVar
 
 import pytest
 
@@ -35,11 +36,13 @@ class Inner(Settings):
 
     width: int = setting(4, "How wide", unit="px", source="Sec. 4.1", minimum=1, maximum=8)
     kinds: str = setting("a|b", "Which <kinds>")
-    hidden: bool = setting(False, "Only code sets it", flag=False)
+    hidden: bool = setting(False, "What another command has")
 
 
 @dataclasses.dataclass(frozen=True)
 class Outer(Settings):
+    HIDDEN: ClassVar = {"hidden": "it has none"}
+
     rates: str = setting("", "Some rates", listed=float, above=0, maximum=1e38)
     loud: bool = setting(True, "Whether it is loud")
     inner: Inner = Inner()
@@ -47,7 +50,7 @@ class Outer(Settings):
 
 
 def test_the_flag_reference_says_what_settings_say():
-    assert [line for line in flags.page("cpc_tf.look", Outer).splitlines() if line[:4] in ("| `-", "## I", "How ")] == [
+    assert [line for line in flags.page("look", Outer).splitlines() if line[:4] in ("| `-", "## I", "How ")] == [
         "| `--rates` | none | numbers with commas between, above 0 | Some rates |",
         "| `--loud` | `true` | true, false | Whether it is loud |",
         "| `--kind` | `round` | `round`, `square` | Which form |",

@@ -110,11 +110,11 @@ def test_a_main_thread_in_c_holds_up_no_end(function, numbers, status):
     assert seconds < 5
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="Python 3.9 does not say what it was started with")
 def test_a_program_ends_while_it_imports_tensorflow(tmp_path):
     # Stderr is put aside at that moment.
     (tmp_path / "tensorflow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    command = [sys.executable, "-m", "cpc_tf.pretrain", "--help"]
+    command = [sys.executable, "-m", "cpc_tf.pretrain", f"--workdir={tmp_path}/run"]
     found = ended(command, signal.SIGINT, env={**os.environ, "PYTHONPATH": path})
-    assert found[:2] == (130, "stopped by SIGINT\n")
+    assert found[0] == 130
+    assert found[1].startswith("stopped by SIGINT: ")

@@ -26,8 +26,7 @@ def page(name: str, config_class: type) -> str:
     ]
     groups: dict[type, list] = {}
     for owner, field in leaves(config_class):
-        if field.metadata["flag"]:
-            groups.setdefault(owner, []).append(field)
+        groups.setdefault(owner, []).append(field)
     for owner, fields in groups.items():
         lines += ["", f"## {owner.__name__}", "", (owner.__doc__ or "").strip().splitlines()[0], ""]
         lines += ["| flag | default | range | what |", "|---|---|---|---|", *map(row, fields)]

@@ -46,8 +46,10 @@ class AugmentConfig(Settings):
             )
         if self.augment_engine == "native" and self._not_native:
             raise ConfigError(
-                f"--augment_engine=native: has no {self._not_native[0]}, which --augment={self.augment} uses; "
-                "--augment_engine=auto takes the reference engine"
+                "augment_engine",
+                "native",
+                f"has no {self._not_native[0]}, which --augment={self.augment} uses; "
+                "--augment_engine=auto takes the reference engine",
             )
 
     @property

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 
-from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, parted_names, setting, side
+from cpc_tf.settings import MOST, ConfigError, Settings, count, fraction, parted_names, setting, side
 
 # What becomes of values of more than 8 bits: see `levels`.
 RANGE, FULL = "range", "full"
@@ -38,15 +38,13 @@ class DataConfig(Settings):
         "What the folders at the top of --dataset=folder:PATH are; auto: splits if they have usual names of splits",
         choices=("auto", "splits", "classes"),
     )
-    doubtful_folders: str = constant(ASK, "What becomes of class folders that may be none", choices=(ASK,))
-    split_seed: int = constant(
-        0, "Seed of slices of folders and of the test part of --labelled", minimum=0, maximum=2**32 - 1
-    )
-    shuffle_window: int = constant(
-        16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, maximum=MOST
-    )
-    share_records: bool = constant(
-        False, "A flag only in PretrainPicturesConfig and LabelledPicturesConfig", compared=False
+    doubtful_folders = ASK  # see PicturesConfig, as for the next one
+    share_records = False
+    split_seed = 0  # of slices of folders and of the test part of --labelled
+    shuffle_window: int = count(
+        16384,
+        "Examples of TensorFlow Datasets that are shuffled together; folders are shuffled as a whole",
+        unit="images",
     )
     sixteen_bit: str = setting(
         RANGE,
@@ -54,9 +52,10 @@ class DataConfig(Settings):
         "'full' (0 to 65535 does, that is, the upper 8 bits are used)",
         choices=(RANGE, FULL),
     )
-    max_megapixels: float = constant(
+    max_megapixels: float = setting(
         100.0,
-        "Size from which on an image in a folder is left out, by its header alone: a small file can fill the memory",
+        "Size from which on an image in a folder is left out, by its header alone: a small file can fill the memory; "
+        "predict and exported models have 100",
         unit="megapixels",
         above=0,
         maximum=1000,
@@ -67,7 +66,7 @@ class DataConfig(Settings):
         kind, colon, path = self.dataset.partition(":")
         if not kind or (colon and not path):
             example = f"--dataset={kind}:PATH" if kind else "--dataset=photos or --dataset=folder:PATH"
-            raise ConfigError(f"--dataset={self.dataset}: name a {'path' if kind else 'dataset'}, e.g. {example}")
+            raise ConfigError("dataset", self.dataset, f"name a {'path' if kind else 'dataset'}, e.g. {example}")
 
     @property
     def origin(self) -> str:
@@ -96,7 +95,15 @@ class PicturesConfig(DataConfig):
         "label yet. Pictures with the same text in a column named group are on one side of whatever is drawn",
     )
     unlabelled: str = setting(
-        "", "Folders of pictures to pre-train on, with commas between them, beside those of --labelled"
+        "",
+        "Folders of pictures without labels, with commas between them, beside those of --labelled: to pre-train on, or "
+        "for --propagation",
+    )
+    share_records: bool = setting(
+        False,
+        "Each of several hosts reads only its share of TensorFlow Datasets' records, another one in each epoch: the "
+        "order then depends on the number of hosts. Of folders each host reads only what it needs anyway",
+        compared=False,
     )
     doubtful_folders: str = setting(
         ASK,
@@ -109,8 +116,10 @@ class PicturesConfig(DataConfig):
         super().check()
         if not all(self.folders):
             raise ConfigError(
-                f"--unlabelled={self.unlabelled}: must be folders with single commas between them, e.g. "
-                "--unlabelled=pictures,more_pictures; a name with a comma stands in quotation marks"
+                "unlabelled",
+                self.unlabelled,
+                "must be folders with single commas between them, e.g. "
+                "--unlabelled=pictures,more_pictures; a name with a comma stands in quotation marks",
             )
 
     @property
@@ -128,54 +137,6 @@ class PicturesConfig(DataConfig):
         if self.labelled:
             return f"--labelled={self.labelled}"
         return f"--unlabelled={self.unlabelled}" if self.unlabelled else super().flag
-
-
-def _share_records() -> bool:
-    return setting(
-        False,
-        "Each of several hosts reads only its share of TensorFlow Datasets' records, another one in each epoch: the "
-        "order then depends on the number of hosts. Of folders each host reads only what it needs anyway",
-        compared=False,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainPicturesConfig(PicturesConfig):
-    """Where the images of pre-training come from."""
-
-    share_records: bool = _share_records()
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelledPicturesConfig(PicturesConfig):
-    """Where the images of a classifier come from."""
-
-    share_records: bool = _share_records()
-    unlabelled: str = constant("", "Pictures without labels are for pre-training: cpc-tf pretrain")
-
-    def check(self):
-        super().check()
-        if self.unlabelled:
-            raise ConfigError(
-                f"--unlabelled={self.unlabelled}: a classifier learns from pictures with labels only; pre-train on "
-                "these with cpc-tf pretrain"
-            )
-
-
-@dataclasses.dataclass(frozen=True)
-class PartlyLabelledPicturesConfig(PicturesConfig):
-    """Where the images of a classifier come from that may learn from pictures without labels, too."""
-
-    unlabelled: str = setting(
-        "", "Folders of pictures for --propagation, with commas between them, beside those of --labelled"
-    )
-
-    def check(self):
-        super().check()
-        if self.unlabelled and not self.labelled:
-            raise ConfigError(
-                f"--unlabelled={self.unlabelled}: goes with a folder of pictures with labels, --labelled=FOLDER"
-            )
 
 
 def _mode(what: str) -> str:
@@ -202,20 +163,23 @@ class GeometryConfig(Settings):
     def check(self):
         if self.image_size > self.resize:
             raise ConfigError(
-                f"--image_size={self.image_size}: larger than --resize={self.resize}, nothing to crop from"
+                "image_size", self.image_size, f"larger than --resize={self.resize}, nothing to crop from"
             )
         if self.patch_size > self.image_size:
-            raise ConfigError(f"--patch_size={self.patch_size}: larger than --image_size={self.image_size}")
+            raise ConfigError("patch_size", self.patch_size, f"larger than --image_size={self.image_size}")
         left_over = (self.image_size - self.patch_size) % self.patch_stride
         if left_over:
             raise ConfigError(
-                f"--patch_stride={self.patch_stride}: the grid does not fit, {left_over} of {self.image_size} px are "
-                f"left over; --image_size={self.image_size - left_over} would fit"
+                "patch_stride",
+                self.patch_stride,
+                f"the grid does not fit, {left_over} of {self.image_size} px are "
+                f"left over; --image_size={self.image_size - left_over} would fit",
             )
         if 3 * (self.grid * self.patch_size) ** 2 > MOST:
             raise ConfigError(
-                f"--patch_stride={self.patch_stride}: the {self.grid} x {self.grid} patches of an image are more than "
-                "2 GB; use a larger --patch_stride"
+                "patch_stride",
+                self.patch_stride,
+                f"the {self.grid} x {self.grid} patches of an image are more than 2 GB; use a larger --patch_stride",
             )
 
     @property
@@ -249,19 +213,19 @@ class ImageConfig(Settings):
         minimum=1e-4,  # of a huge image still some pixels
         maximum=1,
     )
-    crop_stretch: float = constant(4 / 3, "Largest aspect ratio of a training crop", minimum=1, maximum=100)
+    crop_stretch = 4 / 3  # the largest aspect ratio of a training crop
     mirror: bool = setting(True, "Mirror half of the training images left to right")
     resize_mode: str = _mode("test images; training crops are of the images themselves")
 
     def check(self):
         if 0 < self.resize < self.image_size:
             raise ConfigError(
-                f"--image_size={self.image_size}: larger than --resize={self.resize}, nothing to crop from"
+                "image_size", self.image_size, f"larger than --resize={self.resize}, nothing to crop from"
             )
 
 
 _SMALLEST_SCALE = 1e-4
-area = functools.partial(constant, unit="px", minimum=1, maximum=10_000**2)
+area = functools.partial(count, unit="px", maximum=10_000**2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,16 +249,14 @@ class CanvasConfig(Settings):
     canvas_colour_drop: float = fraction(
         0.5, "Probability that a training image keeps one of three colour channels", source="Doersch 2015"
     )
-    smallest_box: float = constant(
-        2.0, "Shortest side, after resizing, of a box to learn", unit="px", minimum=0, maximum=10_000
-    )
+    smallest_box = 2.0  # px: the shortest side, after resizing, of a box to learn
     max_boxes: int = count(
         100, "Most boxes of a training image that are learned; of more, the largest", maximum=100_000
     )
 
     def check(self):
         if self.smallest_area > self.largest_area:
-            raise ConfigError(f"smallest_area={self.smallest_area}: above largest_area={self.largest_area}")
+            raise ConfigError("smallest_area", self.smallest_area, f"above --largest_area={self.largest_area}")
         if 0 < self.area_scale < _SMALLEST_SCALE:
             raise ConfigError(f"--area_scale={self.area_scale:g}: must be at least {_SMALLEST_SCALE:g}, or 0")
         for name in ("largest_area", "test_area"):

@@ -10,22 +10,22 @@ the files of every run.
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 from cpc_tf.data.config import CanvasConfig, DataConfig
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import (
     LARGEST,
-    MOST,
     WIDEST,
     ConfigError,
     Settings,
-    constant,
     count,
+    fraction,
     rate,
     setting,
     width,
 )
-from cpc_tf.training.config import AccumulatingConfig, LabelledTrainingConfig
+from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +49,8 @@ class BackboneConfig(Settings):
         "Normalization of --backbone_endpoint; block order 'pre' leaves 'stack1', 'stack2', ... without one",
         choices=("none", "layer", "channel"),
     )
-    restore_kernel_norms: bool = constant(True, "Scale grown kernels before a norm back to their norm when drawn")
-    backbone_statistics: bool = constant(False, "Update the statistics of the encoder's batch norm")
+    restore_kernel_norms = True  # grown kernels before a norm are scaled back to their norm when drawn
+    backbone_statistics = False  # the statistics of the encoder's batch norm are not updated
     recompute: bool = setting(
         False, "Recompute the encoder's activations in the backward pass: less memory, a third more time"
     )
@@ -69,13 +69,13 @@ class AnchorConfig(Settings):
         maximum=10_000,
         derived=True,
     )
-    anchor_ratios: str = constant(
+    anchor_ratios: str = setting(
         "0.5,1,2", "Aspect ratios of the anchors, height over width", listed=float, minimum=0.001, maximum=1000
     )
 
     def check(self):
         if not self.numbers("anchor_ratios"):
-            raise ConfigError("--anchor_ratios=: must be numbers with commas between them, at least one")
+            raise ConfigError("anchor_ratios", "", "must be numbers with commas between them, at least one")
 
 
 regions = functools.partial(count, maximum=10**7)  # per image
@@ -87,10 +87,10 @@ class RpnConfig(Settings):
 
     rpn_width: int = width(1024, "Width of the region proposal network")
     rpn_samples: int = regions(256, "Anchors of an image in the loss of the region proposal network")
-    rpn_positive_fraction: float = constant(0.5, "Largest part of sampled anchors on objects", minimum=0, maximum=1)
-    rpn_positive_iou: float = constant(0.7, "Overlap from which an anchor is positive", above=0, maximum=1)
-    rpn_negative_iou: float = constant(0.3, "Overlap below which an anchor is background", minimum=0, maximum=1)
-    rpn_nms_iou: float = constant(0.7, "Overlap from which one proposal suppresses another", above=0, maximum=1)
+    rpn_positive_fraction = 0.5  # the largest part of sampled anchors on objects
+    rpn_positive_iou = 0.7  # overlap from which an anchor is positive
+    rpn_negative_iou = 0.3  # overlap below which an anchor is background
+    rpn_nms_iou = 0.7  # overlap from which one proposal suppresses another
     rpn_train_candidates: int = regions(12000, "Best anchors before the suppression of proposals in training")
     rpn_train_proposals: int = regions(2000, "Most proposals after their suppression in training")
     rpn_test_candidates: int = regions(6000, "Best anchors before the suppression of proposals in the test")
@@ -102,14 +102,14 @@ class HeadConfig(Settings):
     """The head that classifies each region and corrects its box."""
 
     region_samples: int = regions(512, "Regions of an image in the loss of the region head")
-    region_positive_fraction: float = constant(0.25, "Largest part of sampled regions on objects", minimum=0, maximum=1)
-    region_positive_iou: float = constant(0.5, "Overlap from which a region is positive", above=0, maximum=1)
-    region_reduce: int = constant(
+    region_positive_fraction: float = fraction(0.25, "Largest part of sampled regions on objects")
+    region_positive_iou = 0.5  # overlap from which a region is positive
+    region_reduce: int = setting(
         1024, "Width that wider feature maps are reduced to; 0: off", minimum=0, maximum=WIDEST
     )
     region_pool: int = count(14, "Side of the grid that a region is pooled to", unit="cells", maximum=1000)
-    region_points: int = constant(2, "Sampling points per bin and axis", minimum=1, maximum=100)
-    region_chunk: int = constant(128, "Regions pooled at a time, for memory; 0: all", minimum=0, maximum=MOST)
+    region_points = 2  # sampling points per bin and axis
+    region_chunk: int = count(128, "Regions pooled at a time: fewer need less memory; 0: all", minimum=0)
     region_head: str = setting(
         "residual",
         "Head of a region. 'residual': blocks and a mean; 'mlp': linear layers; 'encoder': the encoder's own stacks "
@@ -118,17 +118,19 @@ class HeadConfig(Settings):
     )
     region_blocks: int = setting(3, "Number of blocks or layers of the region head", minimum=0, maximum=1000)
     region_width: int = width(2048, "Width of the blocks or layers of the region head")
-    region_bottleneck: int = constant(512, "Width inside a block of the region head", minimum=1, maximum=WIDEST)
-    region_stride: int = constant(2, "Stride of the first block of the region head", minimum=1, maximum=1000)
-    region_norm: str = constant("layer", "Normalization inside a block", choices=("layer", "channel", "batch", "none"))
+    region_bottleneck: int = width(512, "Width inside a block of the region head")
+    region_stride: int = count(2, "Stride of the first block of the region head", maximum=1000)
+    region_norm: str = setting(
+        "layer", "Normalization inside a block of the region head", choices=("layer", "channel", "batch", "none")
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class InferenceConfig(Settings):
     """Which boxes become detections."""
 
-    detection_score: float = constant(0.05, "Least probability of a detection", minimum=0, maximum=1)
-    detection_nms_iou: float = constant(0.5, "Overlap at which detections of a class suppress", above=0, maximum=1)
+    detection_score: float = fraction(0.05, "Least probability of a detection")
+    detection_nms_iou = 0.5  # overlap at which detections of a class suppress
     detections: int = regions(100, "Most detections of an image")
 
 
@@ -157,11 +159,11 @@ class DetectorSgdConfig(Settings):
         minimum=0,
         maximum=LARGEST,
     )
-    momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
-    weight_decay: float = constant(1e-4, "Factor on half the squared norm of the kernels", minimum=0, maximum=LARGEST)
+    momentum: float = fraction(0.9, "Momentum of SGD")
+    weight_decay: float = setting(1e-4, "Factor on half the squared norm of the kernels", minimum=0, maximum=LARGEST)
     clip_norm: float = setting(0.0, "Largest global norm of the gradient; 0: no clipping", minimum=0, maximum=LARGEST)
     warmup_steps: int = count(100, "Length of the linear warm-up of the learning rates", unit="steps", minimum=0)
-    rate_drops: str = constant(
+    rate_drops: str = setting(
         "0.75,0.9167",
         "Parts of a phase after which learning rates fall to a tenth; empty: never",
         source="C4: 18k and 22k of 24k steps",
@@ -188,8 +190,8 @@ class PhasesConfig(Settings):
         minimum=0,
         maximum=0.9,
     )
-    looks: int = constant(10, "Tests on held-out images in the second phase", minimum=1, maximum=10_000)
-    patience: int = constant(4, "Tests after the best one that end the choice of a length", minimum=1, maximum=10_000)
+    looks = 10  # tests on held-out images in the second phase
+    patience = 4  # tests after the best one that end the choice of a length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,12 +200,16 @@ class ScoringConfig(Settings):
 
     test_split: str = setting("test", "Part of the dataset that the detector is tested on at the end")
     test_batch_size: int = count(4, "Images per device and step in the test", maximum=2**20, free_on_resume=True)
-    detection_iou: float = constant(0.5, "Overlap from which a detection is a true positive", above=0, maximum=1)
+    detection_iou = 0.5  # overlap from which a detection is a true positive
 
 
 @dataclasses.dataclass(frozen=True)
 class DetectConfig(Settings):
     """All settings of `cpc-tf detect`."""
+
+    HIDDEN: ClassVar = {
+        "parts": "only pre-training encodes parts of a batch side by side",
+    }
 
     workdir: str = setting(
         "",
@@ -222,4 +228,4 @@ class DetectConfig(Settings):
     phases: PhasesConfig = PhasesConfig()
     scoring: ScoringConfig = ScoringConfig()
     training: LabelledTrainingConfig = LabelledTrainingConfig()
-    numerics: AccumulatingConfig = AccumulatingConfig()
+    numerics: NumericsConfig = NumericsConfig()

@@ -47,8 +47,10 @@ def lengths(config: DetectConfig, images: int) -> Lengths:
     total, first = training.steps(images), math.ceil(epochs * images / training.batch_size)
     if first >= total:
         raise ConfigError(
-            f"--frozen_epochs={epochs}: {first} steps of {images} images are the whole run, which has {total}; a "
-            "second phase needs a longer --train_epochs or --train_steps"
+            "frozen_epochs",
+            epochs,
+            f"{first} steps of {images} images are the whole run, which has {total}; a "
+            "second phase needs a longer --train_epochs or --train_steps",
         )
     return Lengths(first, total - first)
 
@@ -76,9 +78,11 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
     parts = [Named(source, some) for some in (shuffled[count:], shuffled[:count]) if some]
     if len(parts) < 2 or not all(scoring.objects_of_classes(part)[0].any() for part in parts):
         raise ConfigError(
-            f"--held_out={part}: of {len(names)} training images it makes {len(names) - count} to train on and "
+            "held_out",
+            part,
+            f"of {len(names)} training images it makes {len(names) - count} to train on and "
             f"{count} to choose the length of the second phase on, and one of the two has no object; hold out "
-            "another part, or none by --held_out=0"
+            "another part, or none by --held_out=0",
         )
     return Parts(*parts)
 

@@ -178,7 +178,7 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
     counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
     for (flag, split), found in zip(splits.items(), counts):
         if not found[0].any():
-            raise ConfigError(f"--{flag}={split}: no object there in --dataset={data.dataset} but difficult ones")
+            raise ConfigError(flag, split, f"no object there in --dataset={data.dataset} but difficult ones")
     both = _in_both(*sources)
     sources, counts, lines = _with_the_same_classes(config, sources, counts)
     (easy, difficult), (test_easy, _) = counts
@@ -208,7 +208,7 @@ def _with_the_same_classes(config, sources, counts):
         {split: [name for name, n in zip(names, found.sum(0)) if n] for split, found in zip(splits, counts)}
     )
     if matched.trouble:
-        raise ConfigError(f"--dataset={config.data.dataset}: {matched.trouble}")
+        raise ConfigError("dataset", config.data.dataset, matched.trouble)
     if not matched.lines:
         return sources, counts, []
     new = (*matched.class_names, *(name for name in names if name not in matched.number_of))

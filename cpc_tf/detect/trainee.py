@@ -38,7 +38,9 @@ def build_detector(
     backbone = config.detector.backbone
     if backbone.encoder == PIXELS:
         raise ConfigError(
-            "--encoder=pixels: a detector needs an encoder; --encoder=random trains a new --backbone from the pixels on"
+            "encoder",
+            "pixels",
+            "a detector needs an encoder; --encoder=random trains a new --backbone from the pixels on",
         )
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
@@ -73,8 +75,10 @@ def _build(config: DetectConfig, num_classes: int, xla: bool) -> FasterRCNN:
         side = getattr(config.canvas, name)
         if side % model.stride:
             raise ConfigError(
-                f"--{name}={side}: not a multiple of {model.stride}, the stride of --backbone_endpoint="
-                f"{backbone.backbone_endpoint}; {side + -side % model.stride} would do"
+                name,
+                side,
+                f"not a multiple of {model.stride}, the stride of --backbone_endpoint="
+                f"{backbone.backbone_endpoint}; {side + -side % model.stride} would do",
             )
     return model
 
@@ -85,9 +89,11 @@ def _rest(config: DetectConfig, features: LoadedEncoder) -> Rest:
     rest = encoder.after(backbone.backbone_endpoint) if isinstance(encoder, Network) else None
     if not rest:
         raise ConfigError(
-            f"--region_head=encoder: nothing is known to follow --backbone_endpoint={backbone.backbone_endpoint} in "
+            "region_head",
+            "encoder",
+            f"nothing is known to follow --backbone_endpoint={backbone.backbone_endpoint} in "
             f"--encoder={backbone.encoder}; it must be a stack of a module of ours with another behind it, e.g. stack3 "
-            "of a ResNet-152"
+            "of a ResNet-152",
         )
     # Its batch norm does as that of the rest of the encoder.
     return lambda x, training: rest(x, training and backbone.backbone_statistics)

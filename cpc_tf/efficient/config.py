@@ -9,13 +9,14 @@ runs of its phases.
 """
 
 import dataclasses
+from typing import ClassVar
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import ImageConfig, PartlyLabelledPicturesConfig
+from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import LARGEST, MOST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
+from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, count, fraction, rate, setting
 from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
 
@@ -104,13 +105,13 @@ class ClassifierConfig(Settings):
 
     def check(self):
         if 0 < self.head_width < 4:
-            raise ConfigError(f"--head_width={self.head_width}: must be at least 4, or 0")
+            raise ConfigError("head_width", self.head_width, "must be at least 4, or 0")
         for backbone in self.backbones:
             if backbone not in NETWORKS:
-                raise ConfigError(f"--backbone={self.backbone}: must be of {', '.join(NETWORKS)}")
+                raise ConfigError("backbone", self.backbone, f"must be of {', '.join(NETWORKS)}")
         if len(self.backbones) > 1 and self.encoder not in ("", PIXELS):  # a preset alone names no encoder
             raise ConfigError(
-                f"--backbone={self.backbone}: several are for --encoder={PIXELS}, the supervised baseline; name one"
+                "backbone", self.backbone, f"several are for --encoder={PIXELS}, the supervised baseline; name one"
             )
 
     @property
@@ -133,7 +134,7 @@ class SgdConfig(Settings):
         "Learning rate of SGD at the start; it falls as a cosine, or see --patience",
         source="App. C: 0.05, 0.1, 0.2",
     )
-    momentum: float = constant(0.9, "Momentum of SGD", minimum=0, maximum=1)
+    momentum: float = fraction(0.9, "Momentum of SGD")
     weight_decay: float = setting(
         1e-4,
         "Weight decay of kernels that SGD trains: with --encoder=pixels all, else the classifier's",
@@ -161,8 +162,8 @@ class SgdConfig(Settings):
         minimum=0,
         maximum=1000,
     )
-    look_steps: int = constant(500, "Least steps between evaluations on held-out labels", minimum=1, maximum=MOST)
-    least_looks: int = constant(4, "Least evaluations on held-out labels in a phase", minimum=1, maximum=1000)
+    look_steps = 500  # the least between evaluations on held-out labels
+    least_looks = 4  # evaluations on held-out labels in a phase
     cached_views: int = count(
         -1,
         "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16 with few labels, fewer "
@@ -181,7 +182,7 @@ class SearchConfig(Settings):
         1, "Settings tried for the first phase, the given ones first; 1: only those", maximum=1_000_000
     )
     search_rates: str = rate(
-        "0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1", listed=float, flag=False
+        "0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1", listed=float
     )
     # Above 0, since they are drawn on the log scale.
     search_decays: str = rate(
@@ -189,33 +190,35 @@ class SearchConfig(Settings):
         "Least and largest weight decay of the search (log scale)",
         source="App. C.1",
         listed=float,
-        flag=False,
     )
-    search_dropouts: str = fraction(
-        "0,1", "Least and largest dropout of the search", source="App. C.1", listed=float, flag=False
-    )
+    search_dropouts: str = fraction("0,1", "Least and largest dropout of the search", source="App. C.1", listed=float)
     search_multiples: str = count(
         "1,2",
         "Batch sizes that the search draws from, as multiples of --batch_size",
         source="App. C.1: 16, 32 a worker",
         listed=int,
-        flag=False,
         maximum=1000,
     )
     search_encoder_rates: str = rate(
-        "", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate", listed=float, flag=False
+        "", "Encoder rates that are tried for fine-tuning; empty: only --encoder_rate", listed=float
     )
 
     def check(self):
         for name in ("search_decays", "search_dropouts"):
             low_high = self.numbers(name)
             if len(low_high) != 2 or low_high[0] > low_high[1]:
-                raise ConfigError(f"--{name}={getattr(self, name)}: two numbers, the least and the largest")
+                raise ConfigError(name, getattr(self, name), "two numbers, the least and the largest")
 
 
 @dataclasses.dataclass(frozen=True)
 class EfficientConfig(Settings):
     """All settings of `cpc-tf efficient`."""
+
+    HIDDEN: ClassVar = {
+        "share_records": "labels are chosen among all records",
+        "accumulate": "the classifier's batch norm is of all images of a step",
+        "parts": "only pre-training encodes parts of a batch side by side",
+    }
 
     workdir: str = setting(
         "",
@@ -224,7 +227,7 @@ class EfficientConfig(Settings):
         free_on_resume=True,
         needed="a directory for the run, e.g. --workdir=runs/first",
     )
-    data: PartlyLabelledPicturesConfig = PartlyLabelledPicturesConfig()
+    data: PicturesConfig = PicturesConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()
     augment: AugmentConfig = AugmentConfig()
@@ -236,14 +239,20 @@ class EfficientConfig(Settings):
     numerics: NumericsConfig = NumericsConfig()
 
     def check(self):
+        if self.data.unlabelled and not self.data.labelled:
+            raise ConfigError(
+                "unlabelled", self.data.unlabelled, "goes with a folder of pictures with labels, --labelled=FOLDER"
+            )
         if self.sgd.patience and not self.labels.held_out:
-            raise ConfigError(f"--patience={self.sgd.patience}: needs held-out labels, --held_out is 0")
+            raise ConfigError("patience", self.sgd.patience, "needs held-out labels, --held_out is 0")
         chosen = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
             if self.data.unlabelled:
                 raise ConfigError(
-                    f"--unlabelled={self.data.unlabelled}: a classifier learns from pictures without labels only with "
-                    "--propagation; pre-train on these with cpc-tf pretrain"
+                    "unlabelled",
+                    self.data.unlabelled,
+                    "a classifier learns from pictures without labels only with "
+                    "--propagation; pre-train on these with cpc-tf pretrain",
                 )
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:

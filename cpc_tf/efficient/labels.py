@@ -83,7 +83,7 @@ def _refuse_unseen(labels: np.ndarray, class_names: tuple[str, ...], seen: np.nd
         if not found:
             flag = "labels_per_class" if config.labels_per_class else "label_fraction"
             value = getattr(config, flag)
-            raise ConfigError(f"--{flag}={value}: leaves none of the {have:g} labels of class {name}; say more")
+            raise ConfigError(flag, value, f"leaves none of the {have:g} labels of class {name}; say more")
 
 
 def _count(name: str, have: int, config: LabelsConfig) -> int:
@@ -94,11 +94,13 @@ def _count(name: str, have: int, config: LabelsConfig) -> int:
     count = per_class or _part(have, config)
     if not count:
         raise ConfigError(
-            f"--label_fraction={fraction}: leaves none of the {have} labels of class {name}; the least that gives "
-            f"one is {math.ceil(5e5 / have) / 1e6:g}, or say --labels_per_class=1"
+            "label_fraction",
+            fraction,
+            f"leaves none of the {have} labels of class {name}; the least that gives "
+            f"one is {math.ceil(5e5 / have) / 1e6:g}, or say --labels_per_class=1",
         )
     if count > have:
-        raise ConfigError(f"--labels_per_class={per_class}: class {name} has only {have}")
+        raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
     return count
 
 

@@ -82,7 +82,7 @@ def open_data(config: EfficientConfig) -> Data:
     if propagated == NONE:
         return Data(source, test_source, None, summary)
     if source.several_labels:
-        raise ConfigError(f"--propagation={propagated}: needs pictures with one label each; these have several")
+        raise ConfigError("propagation", propagated, "needs pictures with one label each; these have several")
     unlabelled = catalog.open_unlabelled(config.data, source)
     told = f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used"
     return Data(source, test_source, unlabelled, f"{summary}\n{told}")

@@ -62,6 +62,6 @@ class EmbedConfig(Settings):
 
     def check(self):
         if self.output and not self.output.lower().endswith(FORMATS):
-            raise ConfigError(f"--output={self.output}: must end with {', '.join(FORMATS)}")
+            raise ConfigError("output", self.output, f"must end with {', '.join(FORMATS)}")
         if self.pictures == self.neighbours == "-":
-            raise ConfigError("--neighbours=-: standard input is the list of --pictures already; name files")
+            raise ConfigError("neighbours", "-", "standard input is the list of --pictures already; name files")

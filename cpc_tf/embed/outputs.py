@@ -35,13 +35,15 @@ def check(config: EmbedConfig) -> None:
             import pyarrow.parquet  # noqa: F401 one that was built for another NumPy is found, but fails here
         except ImportError as error:
             raise ConfigError(
-                f"--output={config.output}: Parquet needs the package pyarrow (pip install pyarrow): {reason(error)}; "
-                f"{NPZ} and {CSV} do not"
+                "output",
+                config.output,
+                f"Parquet needs the package pyarrow (pip install pyarrow): {reason(error)}; {NPZ} and {CSV} do not",
             ) from error
     if config.to_label and _is_filled_in(config.to_label_output):
         raise ConfigError(
-            f"--to_label_output={config.to_label_output}: is there, and not an empty table; choose another name "
-            "(and name this one by --labels if it has labels)"
+            "to_label_output",
+            config.to_label_output,
+            "is there, and not an empty table; choose another name (and name this one by --labels if it has labels)",
         )
 
 

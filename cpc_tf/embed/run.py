@@ -74,7 +74,7 @@ def embed(
     tell(f"features: {encoder.what}")
     kept, features, broken = _encode(encoder, found, config.batch_size, tell)
     if not kept:
-        raise ConfigError(f"--pictures={config.pictures}: none can be read: {outputs.reasons(broken)}")
+        raise ConfigError("pictures", config.pictures, f"none can be read: {outputs.reasons(broken)}")
     if broken:
         tell(f"{len(broken)} of {len(found)} pictures are left out: {outputs.reasons(broken)}")
     sound = found.take(kept)
@@ -102,7 +102,7 @@ def _labels(path: str, names: list[str]) -> dict[str, tuple[str, ...]]:
     matched = label_file.match(path, label_file.read(path), names)
     if not matched.of:
         raise ConfigError(
-            f"--labels={path}: none of its files is a picture of --pictures, e.g. {listed(matched.absent)}"
+            "labels", path, f"none of its files is a picture of --pictures, e.g. {listed(matched.absent)}"
         )
     known = {name: [text for text in own or () if not names_of.is_nothing(text)] for name, own in matched.of.items()}
     return {name: tuple(own) for name, own in known.items() if own or matched.of[name] == ()}
@@ -137,7 +137,7 @@ def _write_neighbours(
     asked = queries.take(range(min(len(queries), outputs.QUERIES)))
     _, own, broken = _encode(encoder, asked, config.batch_size, lambda _: None, levels)
     if broken:
-        raise ConfigError(f"--neighbours={config.neighbours}: cannot be read: {outputs.reasons(broken)}")
+        raise ConfigError("neighbours", config.neighbours, f"cannot be read: {outputs.reasons(broken)}")
     centre = features.mean(0)
     sides = normalized(own, centre), normalized(features, centre)
     near = similar.nearest_others(*sides, outputs.NEAREST, asked.places, files.places)

@@ -225,11 +225,11 @@ def find_card(module: str) -> EncoderCard | None:
         with tf.io.gfile.GFile(path) as file:
             return EncoderCard.from_json(json.loads(file.read()))
     except tf.errors.OpError as error:
-        raise ConfigError(f"--encoder={shown(module)}: its {FILE} cannot be read ({error.message})") from error
+        raise ConfigError("encoder", shown(module), f"its {FILE} cannot be read ({error.message})") from error
     # JSONDecodeError, UnicodeDecodeError and ConfigError are ValueErrors; too many brackets raise RecursionError.
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"--encoder={shown(module)}: its {FILE} is damaged: {' '.join(str(error).split())}; export the module again"
+            "encoder", shown(module), f"its {FILE} is damaged: {' '.join(str(error).split())}; export the module again"
         ) from error
 
 
@@ -237,10 +237,10 @@ def read_card(module: str, otherwise: str = "") -> EncoderCard:
     """The card of one of our modules. Raises ConfigError, which ends with `otherwise`, if it has none."""
     card = find_card(module)
     if card is None and "://" not in module and not tf.io.gfile.exists(module):
-        raise ConfigError(f"--encoder={module}: there is no such directory")
+        raise ConfigError("encoder", module, "there is no such directory")
     if card is None:
         reason = f"no {FILE} in it, so `cpc-tf export` did not write this module"
-        raise ConfigError(f"--encoder={module}: {reason}" + (f"; {otherwise}" if otherwise else ""))
+        raise ConfigError("encoder", module, reason + (f"; {otherwise}" if otherwise else ""))
     return card
 
 
@@ -314,8 +314,10 @@ class EncoderName:
             raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. {example}")
         if module.endswith(_KERAS_FILES):
             raise ConfigError(
-                f"--encoder={shown(text)}: Keras files are not read; in the program that made it, "
-                "model.export('DIRECTORY') writes a SavedModel: --encoder=DIRECTORY --signature=serving_default"
+                "encoder",
+                shown(text),
+                "Keras files are not read; in the program that made it, "
+                "model.export('DIRECTORY') writes a SavedModel: --encoder=DIRECTORY --signature=serving_default",
             )
         return cls(text, kind, module, _OF_RANGES.get(before, ""))
 

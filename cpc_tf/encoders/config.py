@@ -36,7 +36,7 @@ class EncoderConfig(Settings):
             value = getattr(self, field.name)
             if field.name not in ("encoder", *entry.options) and value != field.default:
                 raise ConfigError(
-                    f"--{field.name}={value}: not an option of --encoder={self.encoder}; leave it at {field.default}"
+                    field.name, value, f"not an option of --encoder={self.encoder}; leave it at {field.default}"
                 )
         if self.output_stack > entry.stacks:
-            raise ConfigError(f"--output_stack={self.output_stack}: --encoder={self.encoder} has {entry.stacks} stacks")
+            raise ConfigError("output_stack", self.output_stack, f"--encoder={self.encoder} has {entry.stacks} stacks")

@@ -200,7 +200,7 @@ def load_patch_encoder(
     name = EncoderName.parse(text)
     if name.kind == NEW:
         raise ConfigError(
-            f"--encoder={text}: there is no --backbone here; --encoder=random:MODULE is the untrained copy of a module"
+            "encoder", text, "there is no --backbone here; --encoder=random:MODULE is the untrained copy of a module"
         )
     keras.utils.set_random_seed(seed)
     card = _card(name, signature)
@@ -218,8 +218,10 @@ def load_patch_encoder(
     if not third_party.fits(default, (2, 4)):
         has = f"outputs named {', '.join(map(str, outputs))}" if default is None else third_party.described(default)
         raise ConfigError(
-            f"--encoder={shown(text)}: gives {has}; what is needed is one output, or one named 'default' or by "
-            "--endpoint, of vectors or feature maps"
+            "encoder",
+            shown(text),
+            f"gives {has}; what is needed is one output, or one named 'default' or by "
+            "--endpoint, of vectors or feature maps",
         )
     if not name.is_new:
         third_party.try_out(loaded.vectors, patch_size, text)
@@ -299,8 +301,9 @@ def load_feature_maps(
         third_party.try_out(loaded.call, image_size, text)
     if frozen_by and not encoder.trainable_variables:
         raise ConfigError(
-            f"--encoder={shown(text)}: cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; "
-            f"train on it as it is ({frozen_by})"
+            "encoder",
+            shown(text),
+            f"cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; train on it as it is ({frozen_by})",
         )
     if xla and not isinstance(encoder, Network):
         train = functools.partial(loaded, training=True)
@@ -320,9 +323,9 @@ def _card(name: EncoderName, signature: str = "") -> EncoderCard | None:
     else:
         card = find_card(name.module) if name.module else None
     if signature and (card or name.is_new):
-        raise ConfigError(f"--signature={signature}: is for third-party modules, not for --encoder={shown(name.text)}")
+        raise ConfigError("signature", signature, f"is for third-party modules, not for --encoder={shown(name.text)}")
     if card and name.pixels:
-        raise ConfigError(f"--encoder={shown(name.text)}: is one of ours, which takes [0, 1]; leave out {name.pixels}:")
+        raise ConfigError("encoder", shown(name.text), f"is one of ours, which takes [0, 1]; leave out {name.pixels}:")
     return card
 
 
@@ -367,8 +370,10 @@ def take_values(network: Network, values: Sequence[np.ndarray | tf.Variable], te
     """
     if [(v.shape, v.dtype) for v in network.variables] != [(v.shape, v.dtype) for v in values]:
         raise ConfigError(
-            f"--encoder={shown(text)}: its encoder.json is of another network: {len(network.variables)} variables "
-            f"there, {len(values)} in the module, or other shapes"
+            "encoder",
+            shown(text),
+            f"its encoder.json is of another network: {len(network.variables)} variables "
+            f"there, {len(values)} in the module, or other shapes",
         )
     for variable, value in zip(network.variables, values):
         variable.assign(value)

@@ -56,12 +56,13 @@ def open_encoder(
         return layer
     if not callable(module) and (names := _signatures(module)):
         raise ConfigError(
-            f"--encoder={shown(text)}: cannot be called with images; name one of its signatures, {listed(names)}: "
-            f"--signature={names[0]}"
+            "encoder",
+            shown(text),
+            f"cannot be called with images; name one of its signatures, {listed(names)}: --signature={names[0]}",
         )
     if endpoint == LATENTS:
         if not hasattr(module, "patched"):
-            raise ConfigError(f"--{flag}={LATENTS}: --encoder={text} is no module of ours, it has no patch grid")
+            raise ConfigError(flag, LATENTS, f"--encoder={text} is no module of ours, it has no patch grid")
         return _as_layer(module.patched, text, trainable)
     if endpoint:
         layer = _as_layer(module, text, trainable, arguments={"return_endpoints": True})
@@ -98,7 +99,7 @@ class Signature(keras.layers.Layer):
         names = _signatures(module)
         if signature not in names:
             has = f"the signatures {listed(names)}" if names else "no signatures"
-            raise ConfigError(f"--signature={shown(signature)}: --encoder={shown(text)} has {has}")
+            raise ConfigError("signature", shown(signature), f"--encoder={shown(text)} has {has}")
         inputs = module.signatures[signature].structured_input_signature[1]
         said = f"--encoder={shown(text)}: signature {signature} takes"
         # A dimension may be unknown: images of any size.
@@ -148,7 +149,7 @@ def refused(text: str, what: str) -> Iterator[None]:
     except Exception as error:
         lines = str(error).partition("Call arguments received")[0].strip().splitlines()  # which Keras appends
         why = lines[-1].strip() if lines else type(error).__name__
-        raise ConfigError(f"--encoder={shown(text)}: {what} ({why})") from error
+        raise ConfigError("encoder", shown(text), f"{what} ({why})") from error
 
 
 def trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:
@@ -181,7 +182,7 @@ def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: b
     if not isinstance(outputs, dict):
         if endpoint not in _NAMELESS:
             raise ConfigError(
-                f"--{flag}={endpoint}: --encoder={text} has one output, without a name; --{flag}=feature_map is that"
+                flag, endpoint, f"--encoder={text} has one output, without a name; --{flag}=feature_map is that"
             )
         outputs = {endpoint: outputs}
     wanted, ranks = ("feature maps or vectors", (2, 4)) if vectors else ("feature maps", (4,))
@@ -189,7 +190,7 @@ def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: b
     if endpoint not in fitting:
         shape = f", but {described(outputs[endpoint])}" if endpoint in outputs else ""
         has = f"the {wanted} {', '.join(fitting)}" if fitting else f"no {wanted}"
-        raise ConfigError(f"--{flag}={endpoint}: --encoder={text} has {has}{shape}")
+        raise ConfigError(flag, endpoint, f"--encoder={text} has {has}{shape}")
 
 
 def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) -> None:
@@ -204,9 +205,9 @@ def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) ->
         features = function(tf.fill([2, side, side, 3], 0.5))
         finite = bool(tf.reduce_all(tf.math.is_finite(features)))
     if features.shape[0] != 2 or 0 in features.shape:
-        raise ConfigError(f"--encoder={shown(text)}: makes {features.shape} of images [2, {side}, {side}, 3]")
+        raise ConfigError("encoder", shown(text), f"makes {features.shape} of images [2, {side}, {side}, 3]")
     if not finite:
-        raise ConfigError(f"--encoder={shown(text)}: its features of a grey image are not finite; is it damaged?")
+        raise ConfigError("encoder", shown(text), "its features of a grey image are not finite; is it damaged?")
 
 
 def compiles(function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Variable], side: int, text: str) -> bool:

@@ -14,9 +14,9 @@ import tensorflow as tf
 from PIL import ExifTags, Image
 
 from cpc_tf import augment
-from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
+from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.data.decoding import portable
-from cpc_tf.data.decoding.decode import UPPER_BITS, Levels, decode
+from cpc_tf.data.decoding.decode import Levels, decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
@@ -194,7 +194,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         held=[*encoder.held, *classifier.variables],
         geometry=geometry,
         class_names=names,
-        **_measured(result, run),
+        **_measured(result),
     )
     return _export(model, result, run, run, workdir, step, result["steps"])
 
@@ -231,7 +231,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         held=[*maps.held, *classifier.variables],
         geometry=chosen.images,
         class_names=names,
-        **_measured(result, run),
+        **_measured(result),
     )
     return _export(model, result, run, chosen, workdir, step, result["phases"][phase]["steps"], phase)
 
@@ -239,8 +239,10 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
 def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
     if not result.get("class_names"):
         raise ConfigError(
-            f"--workdir={workdir}: its result.json has no names of classes, an earlier version wrote it; the same "
-            "command again tests the classifier again and adds them"
+            "workdir",
+            workdir,
+            "its result.json has no names of classes, an earlier version wrote it; the same "
+            "command again tests the classifier again and adds them",
         )
     return result["class_names"]
 
@@ -251,14 +253,15 @@ def _refuse_another(encoder: LoadedEncoder, result: dict[str, Any], workdir: str
     if now != then:
         was, found = (f"of {x.steps} steps on {x.dataset}" if x.steps else x.trained_by for x in (then, now))
         raise ConfigError(
-            f"--workdir={workdir}: learned on an encoder {was}, and --encoder={encoder.text} is now one {found}; bring "
-            "it back"
+            "workdir",
+            workdir,
+            f"learned on an encoder {was}, and --encoder={encoder.text} is now one {found}; bring it back",
         )
 
 
-def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> dict[str, Any]:
+def _measured(result: dict[str, Any]) -> dict[str, Any]:
     """What a run found out about its classifier and its pictures, as `Classifying` takes it."""
-    levels = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
+    levels = result.get("levels")
     calibration = result.get("calibration") or {"temperature": 1.0}
     return {
         "temperature": calibration["temperature"],

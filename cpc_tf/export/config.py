@@ -50,20 +50,21 @@ class RuntimeConfig(Settings):
         """Raises ConfigError if settings contradict each other; each for itself may have any of its values."""
         if self.quantize != "none" and self.format != TFLITE:
             raise ConfigError(
-                f"--quantize={self.quantize}: not with --format={self.format}; it goes with --format=tflite"
+                "quantize", self.quantize, f"not with --format={self.format}; it goes with --format=tflite"
             )
         if self.quantize == "int8" and not self.representative:
             raise ConfigError(
-                "--quantize=int8: needs --representative=FOLDER, about 100 pictures such as the model will see"
+                "quantize", "int8", "needs --representative=FOLDER, about 100 pictures such as the model will see"
             )
         if self.quantize != "int8" and self.representative:
-            raise ConfigError(f"--representative={self.representative}: only --quantize=int8 uses it; leave it out")
+            raise ConfigError("representative", self.representative, "only --quantize=int8 uses it; leave it out")
         if self.format == SAVED_MODEL and self.labelled:
-            raise ConfigError(f"--labelled={self.labelled}: not used with --format=savedmodel; leave it out")
+            raise ConfigError("labelled", self.labelled, "not used with --format=savedmodel; leave it out")
         if self.format == SAVED_MODEL and self.module:
             raise ConfigError(
-                f"--module={self.module}: is a SavedModel already; choose --format=tflite, --format=onnx or "
-                "--format=keras3"
+                "module",
+                self.module,
+                "is a SavedModel already; choose --format=tflite, --format=onnx or --format=keras3",
             )
 
 
@@ -99,7 +100,7 @@ class ExportConfig(Settings):
     def check(self):
         self.runtime.check_together()
         if self.workdir and self.runtime.module:
-            raise ConfigError(f"--module={self.runtime.module}: not with --workdir={self.workdir}; name one of the two")
+            raise ConfigError("module", self.runtime.module, f"not with --workdir={self.workdir}; name one of the two")
 
     def check_complete(self):
         if not self.workdir and not self.runtime.module:

@@ -116,7 +116,7 @@ def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -
     name = run.classifier.encoder
     reason = "0 steps of fine-tuning did best" if run.sgd.finetune_steps else "--finetune_steps=0"
     way_out = "there is nothing to export" if EncoderName.parse(name).is_new else f"use --encoder={name} itself"
-    raise ConfigError(f"--workdir={workdir}: its encoder never changed ({reason}); {way_out}")
+    raise ConfigError("workdir", workdir, f"its encoder never changed ({reason}); {way_out}")
 
 
 def original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
@@ -142,7 +142,7 @@ def restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:
             restore(path, average=tf.train.Checkpoint(averages=maps.trainable_variables))
     except (AssertionError, ValueError) as error:
         raise ConfigError(
-            f"--encoder={maps.text}: no longer what {path} was trained from: other variables; bring it back"
+            "encoder", maps.text, f"no longer what {path} was trained from: other variables; bring it back"
         ) from error
 
 

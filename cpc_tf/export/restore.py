@@ -26,15 +26,15 @@ def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int
     checkpoints = Checkpoints(workdir)
     steps = checkpoints.steps()
     if not steps:
-        raise ConfigError(f"--workdir={workdir}: has no checkpoint; let the run get to its first one")
+        raise ConfigError("workdir", workdir, "has no checkpoint; let the run get to its first one")
     if step and step not in steps:
         there = ", ".join(map(str, steps))
-        raise ConfigError(f"--step={step}: no such checkpoint in --workdir={workdir}; there are {there}")
+        raise ConfigError("step", step, f"no such checkpoint in --workdir={workdir}; there are {there}")
     candidates = [step] if step else steps[::-1]
     found = checkpoints.read_first(candidates, lambda step: read(checkpoints.path(step)))
     if found is None:
         tried = ", ".join(map(str, sorted(candidates)))
-        raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {tried}")
+        raise ConfigError("workdir", workdir, f"no checkpoint that can be read among {tried}")
     return found
 
 
@@ -49,7 +49,7 @@ def needed(workdir: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"--workdir={workdir}: the module that this run began with is needed: {error}") from error
+        raise ConfigError("workdir", workdir, f"the module that this run began with is needed: {error}") from error
 
 
 def result_of(workdir: str) -> dict[str, Any]:
@@ -63,8 +63,9 @@ def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
     result = result_of(workdir)
     if not result:
         raise ConfigError(
-            f"--workdir={workdir}: has no result.json; let `cpc-tf {task}` end, and name its --workdir, not "
-            "the directory of a phase in it"
+            "workdir",
+            workdir,
+            f"has no result.json; let `cpc-tf {task}` end, and name its --workdir, not the directory of a phase in it",
         )
     return result
 

@@ -20,8 +20,7 @@ from cpc_tf.export.runtimes.formats import check_installed
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, flatten, replace
-from cpc_tf.tasks import read_task
-from cpc_tf.training.workdir import read_config
+from cpc_tf.training.workdir import read_config, read_task
 
 # Part -> task -> (settings of the run, its directory, step, weights) -> what to write.
 EXPORTERS = {
@@ -64,8 +63,10 @@ def export(config: ExportConfig) -> dict[str, Any]:
     task, exporters = read_task(config.workdir), EXPORTERS[config.part]
     if task.name not in exporters:
         raise ConfigError(
-            f"--part={config.part}: --workdir={config.workdir} holds a run of {task.module}, which has none of its own "
-            "to export; leave --part out"
+            "part",
+            config.part,
+            f"--workdir={config.workdir} holds a run of cpc-tf {task.name}, which has none "
+            "of its own to export; leave --part out",
         )
     run = read_config(config.workdir, task.config)
     with written_aside(config.output) as directory:
@@ -102,7 +103,7 @@ def written_aside(output: str) -> Iterator[str]:
     """
     output = output.rstrip("/")
     if tf.io.gfile.exists(output):
-        raise ConfigError(f"--output={output}: exists already; remove it or choose another name")
+        raise ConfigError("output", output, "exists already; remove it or choose another name")
     folder, name = os.path.split(output)
     remove_leftovers(folder or ".", re.escape(name) + r"\.\d+\.tmp")
     aside = f"{output}.{os.getpid()}.tmp"

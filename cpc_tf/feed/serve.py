@@ -66,12 +66,14 @@ def listen(address: str, port: int, secret: bytes) -> socket.socket:
     try:
         infos = socket.getaddrinfo(address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise ConfigError(f"--address={shown(address)}: no address of this machine ({reason(error)})") from error
+        raise ConfigError("address", shown(address), f"no address of this machine ({reason(error)})") from error
     family, *_, place = infos[0]
     if not (secret or ipaddress.ip_address(place[0].partition("%")[0]).is_loopback):
         raise ConfigError(
-            f"--address={shown(address)}: other machines reach it, and an input server reads and writes files for "
-            f"whoever may use it: it needs a secret. {feeds.HOW}, for the server and for the training"
+            "address",
+            shown(address),
+            "other machines reach it, and an input server reads and writes files for "
+            f"whoever may use it: it needs a secret. {feeds.HOW}, for the server and for the training",
         )
     try:
         both = place[0] == "::" and socket.has_dualstack_ipv6()

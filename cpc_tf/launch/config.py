@@ -59,9 +59,9 @@ class LaunchConfig(Settings):
 
     def check(self):
         if self.name and not re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", self.name):
-            raise ConfigError(f"--name={shown(self.name)}: must be small letters, digits and '-', a letter first")
+            raise ConfigError("name", shown(self.name), "must be small letters, digits and '-', a letter first")
         if self.zone and not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+-[a-z]+", self.zone):
-            raise ConfigError(f"--zone={shown(self.zone)}: must be a zone, e.g. europe-west4-a")
+            raise ConfigError("zone", shown(self.zone), "must be a zone, e.g. europe-west4-a")
         flag = f"--accelerator_type={shown(self.accelerator_type)}"
         if self.format == "skypilot" and self.is_tpu and self.is_pod:
             raise ConfigError(f"{flag}: has several hosts, for which only --format=gcloud starts what they need")
@@ -73,13 +73,13 @@ class LaunchConfig(Settings):
             )
         if not re.search(r"tf-2\.15\.\d+", self.image):
             raise ConfigError(
-                f"--version={shown(self.version)}: must be an image with TensorFlow 2.15, e.g. tpu-vm-tf-2.15.0-pjrt"
+                "version", shown(self.version), "must be an image with TensorFlow 2.15, e.g. tpu-vm-tf-2.15.0-pjrt"
             )
         for name in ("create_flags", "ssh_flags"):
             try:
                 shlex.split(getattr(self, name))
             except ValueError as error:
-                raise ConfigError(f"--{name}={shown(getattr(self, name))}: {error}") from error
+                raise ConfigError(name, shown(getattr(self, name)), f"{error}") from error
 
     def check_complete(self) -> None:
         if self.format == "gcloud":  # SkyPilot finds a zone

@@ -43,7 +43,7 @@ def launch(config: LaunchConfig, training: Training) -> None:
         try:
             pathlib.Path(config.script).write_text(text)
         except OSError as error:
-            raise ConfigError(f"--script={shown(config.script)}: cannot be written ({error.strerror})") from error
+            raise ConfigError("script", shown(config.script), f"cannot be written ({error.strerror})") from error
     elif config.dry_run or config.format != "gcloud":
         print(text, end="")
     elif shutil.which("gcloud"):

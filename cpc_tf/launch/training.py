@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from cpc_tf import cli
-from cpc_tf.commands import COMMANDS, TASKS
+from cpc_tf.commands import TASKS
 from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.settings import ConfigError, Settings, flatten, leaves, replace, to_flagfile
 from cpc_tf.texts import shown
@@ -52,23 +52,27 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
     if not words or words[0] not in TASKS:
         what = f"{shown(words[0])}: cannot be launched" if words else "nothing to train"
         raise ConfigError(f"{what}; put one of {', '.join(TASKS)} after the flags of launch, e.g. {_EXAMPLE}")
-    settings = cli.parse(COMMANDS[words[0]].config, words[1:])
+    settings = cli.parse(TASKS[words[0]].config, words[1:])
     inside = re.fullmatch(r"gs://[^/]+/+(.+)", settings.workdir.rstrip("/"))
     if not inside:
         raise ConfigError(
-            f"--workdir={shown(settings.workdir)}: must be a folder in a bucket, since the disk of the machine is "
-            f"lost with it, e.g. {_EXAMPLE}"
+            "workdir",
+            shown(settings.workdir),
+            f"must be a folder in a bucket, since the disk of the machine is lost with it, e.g. {_EXAMPLE}",
         )
     if {"", ".", ".."} & {*inside[1].split("/")}:
         raise ConfigError(
-            f"--workdir={shown(settings.workdir)}: must be without '.', '..' and double slashes: the result comes to "
-            "this path below the folder that you are in"
+            "workdir",
+            shown(settings.workdir),
+            "must be without '.', '..' and double slashes: the result comes to "
+            "this path below the folder that you are in",
         )
     _refuse_local_paths(settings)
     if settings.training.batch_size % config.devices:
         raise ConfigError(
-            f"--batch_size={settings.training.batch_size}: cannot be divided among the {config.devices} devices of "
-            f"--accelerator_type={config.accelerator_type}"
+            "batch_size",
+            settings.training.batch_size,
+            f"cannot be divided among the {config.devices} devices of --accelerator_type={config.accelerator_type}",
         )
     name = config.name or f"cpc-{hashlib.sha256(settings.workdir.rstrip('/').encode()).hexdigest()[:10]}"
     if config.is_tpu:
@@ -84,8 +88,10 @@ def _refuse_local_paths(settings: Settings) -> None:
         value = values[field.name]
         if isinstance(value, str) and _is_here(value, field.metadata["path"]):
             raise ConfigError(
-                f"--{field.name}={shown(value)}: lies on this machine, which the other one does not see; copy it into "
-                "the bucket with `gcloud storage cp -r` and name it there"
+                field.name,
+                shown(value),
+                "lies on this machine, which the other one does not see; copy it into "
+                "the bucket with `gcloud storage cp -r` and name it there",
             )
 
 

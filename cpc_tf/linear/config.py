@@ -7,10 +7,11 @@ Leaves in its workdir result.json, table.txt and linear.png, and the baselines' 
 """
 
 import dataclasses
+from typing import ClassVar
 
 from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import GeometryConfig, LabelledPicturesConfig
+from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
 from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
 
@@ -46,20 +47,9 @@ class ProbeConfig(Settings):
 
     def check(self):
         if self.encoder == "pixels" and self.geometry_from == "encoder":
-            raise ConfigError("--encoder=pixels: has no geometry of its own; add --geometry_from=flags")
+            raise ConfigError("encoder", "pixels", "has no geometry of its own; add --geometry_from=flags")
         if self.endpoint == "latents":
-            raise ConfigError("--endpoint=latents: the classifier is on the patch grid already; leave it out")
-
-
-@dataclasses.dataclass(frozen=True)
-class ProbeGeometryConfig(GeometryConfig):
-    """The geometry, which --geometry_from=encoder takes from the module but for --nomirror."""
-
-    mirror: bool = setting(
-        True,
-        "Mirror half of the training images left to right; with --geometry_from=encoder only if the encoder's "
-        "pre-training did",
-    )
+            raise ConfigError("endpoint", "latents", "the classifier is on the patch grid already; leave it out")
 
 
 AS_ENCODER = "encoder"
@@ -82,14 +72,22 @@ class ProbeAugmentConfig(AugmentConfig):
             super().check()
         elif self.augment_changes:
             raise ConfigError(
-                f"--augment_changes={self.augment_changes}: changes a named policy, and --augment=encoder takes all of "
-                "it from the module's encoder.json; name one, e.g. --augment=full"
+                "augment_changes",
+                self.augment_changes,
+                "changes a named policy, and --augment=encoder takes all of "
+                "it from the module's encoder.json; name one, e.g. --augment=full",
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class LinearConfig(Settings):
     """All settings of `cpc-tf linear`."""
+
+    HIDDEN: ClassVar = {
+        "unlabelled": "a classifier learns from pictures with labels only; pre-train on these with cpc-tf pretrain",
+        "accumulate": "the classifier's batch norm is of all images of a step",
+        "parts": "only pre-training encodes parts of a batch side by side",
+    }
 
     workdir: str = setting(
         "",
@@ -98,8 +96,8 @@ class LinearConfig(Settings):
         free_on_resume=True,
         needed="a directory for the run, e.g. --workdir=runs/first",
     )
-    data: LabelledPicturesConfig = LabelledPicturesConfig()
-    geometry: ProbeGeometryConfig = ProbeGeometryConfig()
+    data: PicturesConfig = PicturesConfig()
+    geometry: GeometryConfig = GeometryConfig(mirror=True)
     augment: ProbeAugmentConfig = ProbeAugmentConfig()
     probe: ProbeConfig = ProbeConfig()
     training: LabelledTrainingConfig = LabelledTrainingConfig()

@@ -27,7 +27,7 @@ from cpc_tf.evaluation.replicas import on_replicas, own_images
 from cpc_tf.files import read_text, write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
-from cpc_tf.linear.config import AS_ENCODER, LinearConfig, ProbeGeometryConfig
+from cpc_tf.linear.config import AS_ENCODER, LinearConfig
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.config import UsualTraining
@@ -239,10 +239,10 @@ def augment_of(config: LinearConfig) -> AugmentConfig:
         return AugmentConfig(given.augment, given.augment_changes, engine)
     name, instead = config.probe.encoder, "name a policy, e.g. --augment=full, the paper's, or --augment=none"
     if name == PIXELS:
-        raise ConfigError(f"--encoder={PIXELS}: has no pre-training whose augmentation it could take; {instead}")
+        raise ConfigError("encoder", PIXELS, f"has no pre-training whose augmentation it could take; {instead}")
     training = EncoderName.parse(name).card(instead).training
     if training.augment is None:
-        raise ConfigError(f"--encoder={name}: its encoder.json does not tell the augmentation; {instead}")
+        raise ConfigError("encoder", name, f"its encoder.json does not tell the augmentation; {instead}")
     return AugmentConfig(training.augment, training.augment_changes or "", engine)
 
 
@@ -258,7 +258,7 @@ def warn_of_geometry(config: LinearConfig) -> None:
             "training images are not mirrored, since those of the encoder's pre-training were not; "
             "--geometry_from=flags takes --mirror, and the rest, from the flags"
         )
-    for field in dataclasses.fields(ProbeGeometryConfig):
+    for field in dataclasses.fields(GeometryConfig):
         name, given, there = field.name, getattr(config.geometry, field.name), getattr(geometry, field.name)
         if name != "mirror" and given not in (field.default, there):
             logging.warning(

@@ -72,8 +72,10 @@ class Objective(keras.Model, abc.ABC):
         found = getattr(cls, "OF_WHOLE_BATCH", None)
         if not isinstance(found, str):
             raise ConfigError(
-                f"--objective={cls.NAME}: its class {cls.__name__} must say what the loss computes from all images of "
-                'a batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see docs/extending.md'
+                "objective",
+                cls.NAME,
+                f"its class {cls.__name__} must say what the loss computes from all images of "
+                'a batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see docs/extending.md',
             )
         return found
 

@@ -7,7 +7,7 @@ import pkgutil
 from typing import ClassVar
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.settings import ConfigError, Settings, constant, count, rate, setting, width
+from cpc_tf.settings import ConfigError, Settings, count, rate, setting, width
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +24,10 @@ class ObjectiveSettings(Settings):
         # What is built on an exported module reads its geometry: here a grid of one patch, the whole image.
         if not self.PATCHES and geometry.patch_size != geometry.image_size:
             raise ConfigError(
-                f"--patch_size={geometry.patch_size}: this objective sees whole images, as a grid of one patch; use "
-                f"--patch_size={geometry.image_size}, the --image_size"
+                "patch_size",
+                geometry.patch_size,
+                "this objective sees whole images, as a grid of one patch; use "
+                f"--patch_size={geometry.image_size}, the --image_size",
             )
 
 
@@ -47,27 +49,30 @@ class CPCConfig(ObjectiveSettings):
         2, "Rows that CPC skips, since their patches overlap the context", source="App. A", minimum=0, maximum=10_000
     )
     steps_to_predict: int = count(3, "Offset of the last row that CPC predicts", source="App. A", maximum=10_000)
-    target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A", flag=False)
-    emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A", flag=False)
+    target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A")
+    emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A")
     context_blocks: int = count(5, "Residual blocks of CPC's context network", source="App. A", maximum=1000)
     context_dim: int = width(256, "Width inside a block of CPC's context network", source="App. A")
-    reduction: str = constant(
+    reduction: str = setting(
         "mean", "Reduction of CPC's losses of one offset, direction and group", choices=("mean", "sum")
     )
 
     def check(self):
         if self.steps_to_predict <= self.steps_to_ignore:
             raise ConfigError(
-                f"--steps_to_predict={self.steps_to_predict}: nothing left to predict after "
-                f"--steps_to_ignore={self.steps_to_ignore}; use {self.steps_to_ignore + 1} or more"
+                "steps_to_predict",
+                self.steps_to_predict,
+                "nothing left to predict after "
+                f"--steps_to_ignore={self.steps_to_ignore}; use {self.steps_to_ignore + 1} or more",
             )
 
     def check_images(self, geometry: GeometryConfig) -> None:
         super().check_images(geometry)
         if geometry.grid <= self.steps_to_predict:
             raise ConfigError(
-                f"--steps_to_predict={self.steps_to_predict}: the grid has only {geometry.grid} rows; "
-                "use a smaller --patch_stride or fewer steps"
+                "steps_to_predict",
+                self.steps_to_predict,
+                f"the grid has only {geometry.grid} rows; use a smaller --patch_stride or fewer steps",
             )
 
 
@@ -80,8 +85,8 @@ class InstanceConfig(ObjectiveSettings):
     PATCHES = False
     NEGATIVES = True
 
-    temperature: float = rate(0.1, "Divisor of cosine similarities", source="Chen et al. 2020", flag=False)
-    projection_dim: int = width(128, "Dimension of what is compared", source="Chen et al. 2020", flag=False)
+    temperature: float = rate(0.1, "Divisor of cosine similarities", source="Chen et al. 2020")
+    projection_dim: int = width(128, "Dimension of what is compared", source="Chen et al. 2020")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,8 +100,10 @@ class RelativePositionConfig(ObjectiveSettings):
         super().check_images(geometry)
         if geometry.grid < 3:
             raise ConfigError(
-                f"--patch_stride={geometry.patch_stride}: the grid has only {geometry.grid} rows, and a patch with "
-                "eight neighbours needs 3; use a smaller --patch_stride or --patch_size"
+                "patch_stride",
+                geometry.patch_stride,
+                f"the grid has only {geometry.grid} rows, and a patch with "
+                "eight neighbours needs 3; use a smaller --patch_stride or --patch_size",
             )
 
 

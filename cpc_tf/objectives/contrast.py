@@ -43,13 +43,17 @@ def check_groups(group: int, batch_size: int, replicas: int) -> None:
     if batch_size % group:
         fitting = [n for n in range(1, batch_size + 1) if batch_size % n == 0]
         raise ConfigError(
-            f"--negative_images={group}: --batch_size={batch_size} cannot be divided into groups of so many; "
-            f"{', '.join(map(str, fitting))} would do"
+            "negative_images",
+            group,
+            f"--batch_size={batch_size} cannot be divided into groups of so many; "
+            f"{', '.join(map(str, fitting))} would do",
         )
     if rows % group and group % rows:
         raise ConfigError(
-            f"--negative_images={group}: each of {replicas} replicas has {rows} images of --batch_size={batch_size}, "
-            f"and neither number divides the other; --batch_size={group * replicas} would do"
+            "negative_images",
+            group,
+            f"each of {replicas} replicas has {rows} images of --batch_size={batch_size}, "
+            f"and neither number divides the other; --batch_size={group * replicas} would do",
         )
 
 

@@ -54,10 +54,10 @@ class PredictConfig(Settings):
     def check(self):
         if self.output and self.format not in (CSV, JSON_LINES, COCO, STDOUT, ""):
             raise ConfigError(
-                f"--output={self.output}: must end with {CSV}, {JSON_LINES} or {COCO}, or be a folder or -"
+                "output", self.output, f"must end with {CSV}, {JSON_LINES} or {COCO}, or be a folder or -"
             )
         if self.coco_ids and self.format != COCO:
-            raise ConfigError(f"--coco_ids={self.coco_ids}: goes with --output=FILE{COCO}, not --output={self.output}")
+            raise ConfigError("coco_ids", self.coco_ids, f"goes with --output=FILE{COCO}, not --output={self.output}")
 
     def check_complete(self):
         super().check_complete()

@@ -9,11 +9,11 @@ encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, r
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data.config import GeometryConfig, PretrainPicturesConfig
+from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, model_class
 from cpc_tf.settings import ConfigError, Settings, count, setting
-from cpc_tf.training.config import AccumulatingConfig, OptimizerConfig, TrainingConfig
+from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig
 
 DRAWS = 4  # augmented draws of an image on the sheet of patches
 
@@ -77,14 +77,14 @@ class PretrainConfig(Settings):
     initial_encoder: str = setting(
         "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True, compared=False
     )
-    data: PretrainPicturesConfig = PretrainPicturesConfig()
+    data: PicturesConfig = PicturesConfig()
     geometry: GeometryConfig = GeometryConfig()
     augment: AugmentConfig = AugmentConfig()
     encoder: EncoderConfig = EncoderConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
-    numerics: AccumulatingConfig = AccumulatingConfig()
+    numerics: NumericsConfig = NumericsConfig()
     monitor: MonitorConfig = MonitorConfig()
 
     def check(self):
@@ -92,7 +92,7 @@ class PretrainConfig(Settings):
         chosen.check_images(self.geometry)
         if group and not chosen.NEGATIVES:
             raise ConfigError(
-                f"--negative_images={group}: --objective={self.objective.objective} has no negatives; leave it at 0"
+                "negative_images", group, f"--objective={self.objective.objective} has no negatives; leave it at 0"
             )
         if self.encoder.recompute and self.encoder.norm == "batch":
             raise ConfigError(

@@ -54,7 +54,7 @@ def whole_image(config: PretrainConfig, source: Source, picture: int) -> np.ndar
       ConfigError: if the source has no such image.
     """
     if picture >= source.num_examples:
-        raise ConfigError(f"--picture={picture}: the split holds {source.num_examples} pictures, from 0")
+        raise ConfigError("picture", picture, f"the split holds {source.num_examples} pictures, from 0")
     batches = pipeline.plain_images(source, _uncropped(config), 1).skip(picture).take(1)
     return next(batches.as_numpy_iterator())["image"][0]
 

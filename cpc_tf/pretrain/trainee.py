@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -20,7 +18,7 @@ from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.objectives.contrast import Contrastive, check_groups
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, renamed
 from cpc_tf.training.optimizer import adam, warm_up
 from cpc_tf.training.trainee import Rows, Trainee, in_parts, specs_of
 
@@ -133,8 +131,10 @@ def _refuse_replicas(kind: type[Objective], model: Objective, strategy: tf.distr
         of_each = "batch norm's statistics (Keras' layer does not exchange them, that of encoders.norm.make_norm does)"
     if of_each and replicas > 1:
         raise ConfigError(
-            f"--strategy={flag}: each of the {replicas} devices would compute its own {of_each}, and train another "
-            "objective than one device does; take --strategy=single"
+            "strategy",
+            flag,
+            f"each of the {replicas} devices would compute its own {of_each}, and train another "
+            "objective than one device does; take --strategy=single",
         )
 
 
@@ -159,29 +159,21 @@ def initialize(encoder: Network, module: str) -> None:
     Raises:
       ConfigError: there is no such module, it learned from labels, or it is another network than the run's.
     """
-    with _initial_encoder_errors(module):
+    with renamed("encoder", "initial_encoder"):
         card = read_card(module)
         if card.training.trained_by not in OBJECTIVES:
-            raise ConfigError("it learned from labels, and pre-training is without; name one that did not")
+            raise ConfigError(
+                "encoder", module, "it learned from labels, and pre-training is without; name one that did not"
+            )
         for field in dataclasses.fields(EncoderConfig):
             there, here = getattr(card.encoder, field.name), getattr(encoder.config, field.name)
             if there != here and field.name != "recompute":  # changes no value
-                raise ConfigError(f"it has --{field.name}={there}, this run --{field.name}={here}")
+                raise ConfigError("encoder", module, f"it has --{field.name}={there}, this run --{field.name}={here}")
         take_values(encoder, saved_values(module, module), module)
     restore_kernel_norms(encoder)
 
 
 def read_initial_card(module: str) -> EncoderCard:
     """Returns the card of --initial_encoder. Raises ConfigError if there is none."""
-    with _initial_encoder_errors(module):
+    with renamed("encoder", "initial_encoder"):
         return read_card(module)
-
-
-@contextlib.contextmanager
-def _initial_encoder_errors(module: str) -> Iterator[None]:
-    """Renames the flag --encoder in error messages to --initial_encoder."""
-    try:
-        yield
-    except ConfigError as error:
-        reason = str(error).replace(f"--encoder={module}: ", "", 1)
-        raise ConfigError(f"--initial_encoder={module}: {reason}") from error

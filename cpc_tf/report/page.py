@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import jinja2
 
+from cpc_tf.commands import TASKS
 from cpc_tf.drawing import plots
 from cpc_tf.encoders.config import LABELS, PIXELS, UNTRAINED
 from cpc_tf.files import remove_leftovers, write_file
@@ -23,7 +24,6 @@ from cpc_tf.report.config import ReportConfig
 from cpc_tf.report.methods import BASELINES
 from cpc_tf.report.model import model
 from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_titles
-from cpc_tf.tasks import TASKS
 from cpc_tf.texts import csv_records
 
 # Kind of result -> the module of its report, which has a function `report` and the fields that it needs, NEEDS.

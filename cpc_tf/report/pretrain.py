@@ -94,7 +94,7 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     levels = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
     ranges: dict[str, float] = {}
     with contextlib.suppress(ConfigError):  # flags of another version
-        ranges = healthy(cli.parse(PretrainConfig, run.text("run.flags").splitlines(), recorded=True))
+        ranges = healthy(cli.parse(PretrainConfig, run.text("run.flags").splitlines()))
     found = _collapse(records)
     warning = f" Collapsed at step {found.step:,}: {found}." if found else ""
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."

@@ -151,7 +151,7 @@ def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[
       ConfigError: if there is no such directory, or no result in it.
     """
     if not runs_dir or not tf.io.gfile.isdir(runs_dir):
-        raise ConfigError(f"--runs={runs_dir}: no such directory; name one that holds runs, e.g. --runs=runs")
+        raise ConfigError("runs", runs_dir, "no such directory; name one that holds runs, e.g. --runs=runs")
     runs, problems = [], []
     for path in _json_files(runs_dir):
         place = os.path.relpath(path, runs_dir).encode("utf-8", "replace").decode()
@@ -171,7 +171,7 @@ def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[
                 runs.append(Run(record, os.path.dirname(at) or ".", os.path.dirname(path)) if own else Run(record, at))
     if not runs:
         unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
-        raise ConfigError(f"--runs={runs_dir}: no result.json below it{unread}; `make demo` makes the first")
+        raise ConfigError("runs", runs_dir, f"no result.json below it{unread}; `make demo` makes the first")
     return _without_copies(runs), problems
 
 

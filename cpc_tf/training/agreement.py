@@ -60,8 +60,10 @@ def agree(strategy: tf.distribute.Strategy, facts: Callable[[], Mapping[str, obj
     parts += [] if others is None else [f"{shown(others)} at the others"]
     more = f" (and in {listed(differ[1:])})" if differ[1:] else ""
     raise ConfigError(
-        f"--strategy=multiworker: the processes of TF_CONFIG differ in {differ[0]}{more}: {', '.join(parts)}; all need "
-        "the same command, code and data"
+        "strategy",
+        "multiworker",
+        f"the processes of TF_CONFIG differ in {differ[0]}{more}: {', '.join(parts)}; all need "
+        "the same command, code and data",
     )
 
 

@@ -84,15 +84,26 @@ def members() -> tuple[list[Member], int]:
     kinds = [kind for kind in ("chief", "worker") if processes.get(kind)]
     if not kinds:
         raise ConfigError(
-            f"--strategy=multiworker: the environment variable TF_CONFIG {_what_is_missing(processes)}; set it as "
-            "docs/gpu.md shows, or take another --strategy for one machine"
+            "strategy",
+            "multiworker",
+            f"the environment variable TF_CONFIG {_what_is_missing(processes)}; set it as "
+            "docs/gpu.md shows, or take another --strategy for one machine",
         )
     found = [Member(kind, index, address) for kind in kinds for index, address in enumerate(processes[kind])]
     names, own = [(member.kind, str(member.task)) for member in found], (task.get("type"), str(task.get("index", 0)))
     if own not in names:
         raise ConfigError(
-            f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
-            "'worker' of its cluster, since only these train"
+            "strategy",
+            "multiworker",
+            f"the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
+            "'worker' of its cluster, since only these train",
+        )
+    addresses = [member.address for member in found]
+    if twice := [address for address in dict.fromkeys(addresses) if addresses.count(address) > 1]:
+        raise ConfigError(
+            "strategy",
+            "multiworker",
+            f"several processes of TF_CONFIG have the address {shown(twice[0])}; give each its own",
         )
     addresses = [member.address for member in found]
     if twice := [address for address in dict.fromkeys(addresses) if addresses.count(address) > 1]:
@@ -265,7 +276,7 @@ def _meet(addresses: Sequence[str], index: int, wait: float) -> None:
     """
     host, _, port = addresses[0].rpartition(":")
     if not port.isdigit():
-        raise ConfigError(f"--strategy=multiworker: {shown(addresses[0])} in TF_CONFIG: must be HOST:PORT")
+        raise ConfigError("strategy", "multiworker", f"{shown(addresses[0])} in TF_CONFIG: must be HOST:PORT")
     deadline, missing = time.monotonic() + wait, [0]
     while missing and time.monotonic() < deadline:
         try:
@@ -282,8 +293,9 @@ def _meet(addresses: Sequence[str], index: int, wait: float) -> None:
     if missing:
         names = ", ".join(addresses[number] for number in missing)
         raise ConfigError(
-            f"--strategy=multiworker: waited {wait:g} seconds in vain for {names} of TF_CONFIG{why}; start the same "
-            "command on each machine"
+            "strategy",
+            "multiworker",
+            f"waited {wait:g} seconds in vain for {names} of TF_CONFIG{why}; start the same command on each machine",
         )
 
 

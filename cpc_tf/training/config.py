@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, rate, setting
+from cpc_tf.settings import ConfigError, Settings, count, fraction, rate, setting
 
 # float16 is for GPUs without bfloat16; its loss is scaled.
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -43,13 +43,11 @@ class TrainingConfig(Settings):
         50, "Steps that run on the device between two records", unit="steps", free_on_resume=True
     )
     checkpoint_every: int = count(1000, "Steps between checkpoints", unit="steps", free_on_resume=True)
-    keep_checkpoints: int = constant(
-        3, "Number of latest checkpoints that are kept", minimum=2, maximum=MOST, free_on_resume=True
-    )
+    keep_checkpoints = 3  # the latest ones
 
     def check(self):
         if not self.train_steps and not self.train_epochs:
-            raise ConfigError("--train_steps=0: give --train_steps or --train_epochs, both are 0")
+            raise ConfigError("train_steps", "0", "give --train_steps or --train_epochs, both are 0")
 
     @property
     def length(self) -> tuple[int, float]:
@@ -116,7 +114,7 @@ def refuse_large_batch(training: TrainingConfig, images: int, what: str = "pictu
     """Raises ConfigError if a step takes more images than there are to train on."""
     if training.batch_size > images:
         raise ConfigError(
-            f"--batch_size={training.batch_size}: more than the {images} {what}; --batch_size={images} or less would do"
+            "batch_size", training.batch_size, f"more than the {images} {what}; --batch_size={images} or less would do"
         )
 
 
@@ -128,22 +126,14 @@ class NumericsConfig(Settings):
     xla: str = setting(
         "auto", "Compile the gradient with XLA; auto: on a GPU", choices=("auto", "on", "off"), free_on_resume=True
     )
-    accumulate: int = constant(
-        1, "Parts of a step; a flag only in AccumulatingConfig", minimum=1, maximum=2**20, free_on_resume=True
-    )
-    parts: int = constant(2, "Parts of a batch that a CPU encodes side by side", minimum=1, maximum=1024)
-
-
-@dataclasses.dataclass(frozen=True)
-class AccumulatingConfig(NumericsConfig):
-    """For tasks that can accumulate gradients over parts of a batch. Trained batch norm prevents it."""
-
+    # Trained batch norm prevents it: tasks with that hide the flag.
     accumulate: int = count(
         1,
         "Parts of a replica's images whose gradients are computed one after the other before an update: less memory",
         maximum=2**20,
         free_on_resume=True,
     )
+    parts: int = count(2, "Parts of a batch that a CPU encodes side by side", maximum=1024)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,9 +143,9 @@ class OptimizerConfig(Settings):
     learning_rate: float = rate(4e-4, "Peak learning rate of Adam", source="App. A")
     schedule: str = setting("constant", "Learning rate after the warm-up", choices=("constant", "cosine"))
     warmup_steps: int = count(0, "Length of the linear warm-up of the learning rate", unit="steps", minimum=0)
-    beta1: float = fraction(0.8, "Adam's decay of the first moment", source="App. A", flag=False)
-    beta2: float = constant(0.999, "Adam's decay of the second moment", minimum=0, maximum=1)
-    epsilon: float = constant(1e-8, "Adam's epsilon", above=0, maximum=1)
+    beta1: float = fraction(0.8, "Adam's decay of the first moment", source="App. A")
+    beta2: float = fraction(0.999, "Adam's decay of the second moment")
+    epsilon: float = setting(1e-8, "Adam's epsilon", above=0, maximum=1)
     clip_norm: float = rate(0.01, "Largest global norm of the gradient", source="App. A")
     average_decay: float = fraction(
         0.9999, "Decay of the Polyak average; at first (1 + step) / (10 + step)", source="App. A"

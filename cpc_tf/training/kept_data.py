@@ -52,8 +52,10 @@ def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mappin
     if changes := differences(before, now):
         state = "holds a finished run, which began" if workdir.is_finished else "holds a run that began"
         raise ConfigError(
-            f"--workdir={workdir.path}: {state} with other data: {'; '.join(changes)}; put the data back as they were, "
-            "or take another --workdir for the data as they are now"
+            "workdir",
+            workdir.path,
+            f"{state} with other data: {'; '.join(changes)}; put the data back as they were, "
+            "or take another --workdir for the data as they are now",
         )
     if {**before, **now} != before:
         content = json.dumps({**before, **now}).encode()

@@ -43,7 +43,7 @@ def locked(directory: str) -> Iterator[None]:
                 stack.callback(_remove_if_empty, directory)
         except (OSError, tf.errors.OpError, NotWritten) as error:
             why = reason(error.__cause__ or error)
-            raise ConfigError(f"--workdir={directory}: cannot be written to ({why})") from error
+            raise ConfigError("workdir", directory, f"cannot be written to ({why})") from error
         yield
 
 
@@ -54,7 +54,7 @@ def _lock_on_disk(file: TextIO, directory: str, owner: str) -> None:
         file.seek(0)
         other = file.read(200).strip() or "another process"
         raise ConfigError(
-            f"--workdir={directory}: {other} is at work there; wait until it has ended, or take another --workdir"
+            "workdir", directory, f"{other} is at work there; wait until it has ended, or take another --workdir"
         ) from None
     except OSError as error:  # some network file systems have no locks
         logging.warning("%s: no lock can be had here (%s); do not run two processes in it", directory, error)

@@ -21,7 +21,7 @@ from cpc_tf.texts import listed
 from cpc_tf.training import cluster, feeds
 from cpc_tf.training.agreement import replica_names
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.config import AccumulatingConfig, TrainingConfig
+from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.resume import resume
 from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.workdir import Workdir
@@ -157,7 +157,7 @@ def _begin(device_loop: Callable, iterator, config: TrainingConfig, run: Setting
     with waiting_for("tracing a training step"):
         graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
     if config.memory == "check" and native.runs_on_cpu():
-        parts = ", or --accumulate=2 or more," if isinstance(getattr(run, "numerics", None), AccumulatingConfig) else ""
+        parts = ", or --accumulate=2 or more," if "accumulate" in flatten(run) else ""
         remedy = f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
         memory.refuse_too_large(memory.estimated(graph), f"--batch_size={config.batch_size}", "a training step", remedy)
 

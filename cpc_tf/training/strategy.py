@@ -48,8 +48,9 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     if training.batch_size % replicas:
         near = [str(n) for n in (batch - batch % replicas, batch - batch % replicas + replicas) if n]
         raise ConfigError(
-            f"--batch_size={batch}: cannot be divided among the {replicas} replicas of --strategy={name}; "
-            f"{' or '.join(near)} can"
+            "batch_size",
+            batch,
+            f"cannot be divided among the {replicas} replicas of --strategy={name}; {' or '.join(near)} can",
         )
     return strategy
 

@@ -39,13 +39,15 @@ def rows_of(strategy: tf.distribute.Strategy, batch_size: int, numerics: Numeric
     """Returns how many images of a batch a replica has. Raises ConfigError if they or their parts would be unequal."""
     replicas, parts = strategy.num_replicas_in_sync, numerics.accumulate
     if batch_size % replicas:
-        raise ConfigError(f"--batch_size={batch_size}: not a multiple of the {replicas} replicas of --strategy")
+        raise ConfigError("batch_size", batch_size, f"not a multiple of the {replicas} replicas of --strategy")
     rows = batch_size // replicas
     if rows % parts:
         fitting = [n for n in range(1, rows + 1) if rows % n == 0]
         raise ConfigError(
-            f"--accumulate={parts}: the {rows} images that a device has of --batch_size={batch_size} cannot "
-            f"be divided into so many parts; {', '.join(map(str, fitting))} would do"
+            "accumulate",
+            parts,
+            f"the {rows} images that a device has of --batch_size={batch_size} cannot "
+            f"be divided into so many parts; {', '.join(map(str, fitting))} would do",
         )
     return rows
 
@@ -121,8 +123,9 @@ class Trainee(tf.Module, abc.ABC):
         self.checkpoint = tf.train.Checkpoint(step=self.step, **optimizers, **saved)
         if of_whole_batch and self.numerics.accumulate > 1:
             raise ConfigError(
-                f"--accumulate={self.numerics.accumulate}: {of_whole_batch} are of all images of a step, which "
-                "cannot be computed part by part; leave it out"
+                "accumulate",
+                self.numerics.accumulate,
+                f"{of_whole_batch} are of all images of a step, which cannot be computed part by part; leave it out",
             )
         self.compile_gradients(self._accumulated, exchanges=bool(of_whole_batch))
         if self.exchanges and self._xla:

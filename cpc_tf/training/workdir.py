@@ -17,13 +17,14 @@ from absl import logging
 
 import cpc_tf
 from cpc_tf import cli, devices
+from cpc_tf.commands import TASKS, Command
 from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, derived, flatten, kept, to_flagfile
 from cpc_tf.texts import shown
 from cpc_tf.training import cluster, feeds
 from cpc_tf.training.agreement import about_program, about_settings, agree
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.config import AccumulatingConfig, UsualTraining, refuse_large_batch
+from cpc_tf.training.config import UsualTraining, refuse_large_batch
 from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
@@ -51,7 +52,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
 
     Args:
       config: all settings of the run.
-      task: the name of what is run, one of `cpc_tf.tasks.TASKS`.
+      task: the name of what is run, one of `cpc_tf.commands.TASKS`.
 
     Raises:
       ConfigError: see `Workdir`, `locked` and `strategy_of`.
@@ -80,20 +81,30 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             yield workdir, strategy
             cluster.total(strategy, 1)  # none leaves before all are done: those that stay could not go on alone
         except (MemoryError, tf.errors.ResourceExhaustedError) as error:
-            accumulates = isinstance(getattr(config, "numerics", None), AccumulatingConfig)
-            raise OutOfMemory(reason(error), accumulates) from error
+            raise OutOfMemory(reason(error), "accumulate" in flatten(config)) from error
+
+
+def read_task(workdir: str) -> Command:
+    """Returns the task of the run in a directory. Raises ConfigError if there is no run of a known task."""
+    path = os.path.join(workdir, "run.json")
+    if not tf.io.gfile.exists(path):
+        raise ConfigError("workdir", workdir, f"holds no run of {', '.join(TASKS)}")
+    name = read_json(path).get("task")
+    if name not in [*TASKS]:  # a list, since the name may be of any type
+        raise ConfigError("workdir", workdir, f"its run.json names none of {', '.join(TASKS)}")
+    return TASKS[name]
 
 
 def read_config(workdir: str, config_class: type) -> Any:
     """Returns the settings of the run in `workdir`. Raises ConfigError if there are none that can be read."""
     path = os.path.join(workdir, "run.flags")
     if not tf.io.gfile.exists(path):
-        raise ConfigError(f"--workdir={workdir}: holds no run (no run.flags)")
+        raise ConfigError("workdir", workdir, "holds no run (no run.flags)")
     lines = read_text(path).splitlines()
     try:
-        return cli.parse(config_class, lines, recorded=True)
+        return cli.parse(config_class, lines)
     except ConfigError as error:
-        raise ConfigError(f"--workdir={workdir}: its run.flags are of another kind of run ({error})") from error
+        raise ConfigError("workdir", workdir, f"its run.flags are of another kind of run ({error})") from error
 
 
 class Workdir:
@@ -101,7 +112,7 @@ class Workdir:
 
     Args:
       config: all settings of the run. If the directory holds a run, those that may not change must be the same there.
-      task: the name of what is run, one of `cpc_tf.tasks.TASKS`.
+      task: the name of what is run, one of `cpc_tf.commands.TASKS`.
       chief: whether this process writes. Of several workers only one does; the others call the same methods.
 
     Attributes:
@@ -129,8 +140,10 @@ class Workdir:
             self._refuse_other_run(saved)
         elif Checkpoints(self.path).steps():
             raise ConfigError(
-                f"--workdir={self.path}: has checkpoints but no run.flags, which identify the run; take another "
-                "--workdir, or put its run.flags back"
+                "workdir",
+                self.path,
+                "has checkpoints but no run.flags, which identify the run; take another "
+                "--workdir, or put its run.flags back",
             )
 
     def _refuse_other_run(self, saved: Settings) -> None:
@@ -139,8 +152,10 @@ class Workdir:
             name, (now, saved) = next(iter(differ.items()))
             more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""
             raise ConfigError(
-                f"--{name}={now}: --workdir={self.path} holds a run with --{name}={saved}{more}; "
-                "take another --workdir, or the same settings to resume it"
+                name,
+                now,
+                f"--workdir={self.path} holds a run with --{name}={saved}{more}; "
+                "take another --workdir, or the same settings to resume it",
             )
 
     def file(self, name: str) -> str:
@@ -186,8 +201,10 @@ class Workdir:
         if before != levels:
             was, now = ("{:g} to {:g}".format(*pair) if pair else "the upper 8 bits" for pair in (before, levels))
             raise ConfigError(
-                f"--workdir={self.path}: the run began with {was} as the values of 16-bit pictures, and the files of "
-                f"--dataset now give {now}; put the files back as they were, or take another --workdir"
+                "workdir",
+                self.path,
+                f"the run began with {was} as the values of 16-bit pictures, and the files of "
+                f"--dataset now give {now}; put the files back as they were, or take another --workdir",
             )
 
     def usual(self, usual: UsualTraining, images: int, strategy: tf.distribute.Strategy, views: int = 0) -> Settings:

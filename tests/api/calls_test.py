@@ -29,7 +29,7 @@ def test_keywords_are_settings_over_a_preset(tmp_path):
     found = flatten(api.settings_of(PretrainConfig, "photos/pretrain", values))
     assert found["workdir"] == str(tmp_path)
     assert (found["batch_size"], found["mirror"], found["learning_rate"]) == (7, False, 0.1 + 0.2)
-    assert (found["seed"], found["parts"]) == (0, 1)  # of the preset; a constant
+    assert (found["seed"], found["parts"]) == (0, 1)  # of the preset
     assert found["dataset"] == "photos/15200"
     assert api.preset_of("photos", "pretrain") == "photos/pretrain"
     assert api.preset_of("voc/detect", "pretrain") == "voc/detect"

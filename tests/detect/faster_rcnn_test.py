@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cpc_tf.detect.config import HeadConfig
 from cpc_tf.detect.trainee import build_detector
 from cpc_tf.settings import replace
 from tests.detect.samples import ORDINARY, SIDE, SMALL, batch, make_tiny, small_detector, training_step
@@ -84,7 +85,8 @@ def test_compiled_inference_equals_uncompiled(model):
 def test_the_encoders_own_stack_is_the_head(monkeypatch):
     """Of a region that is the whole map, pooled cell by cell, it makes the encoder's own features."""
     make_tiny(monkeypatch)
-    head = {"region_head": "encoder", "region_pool": 8, "region_points": 1, "region_reduce": 6}
+    monkeypatch.setattr(HeadConfig, "region_points", 1)
+    head = {"region_head": "encoder", "region_pool": 8, "region_reduce": 6}
     config = replace(SMALL, encoder="random", backbone_endpoint="stack1", backbone_norm="layer", **head)
     model = build_detector(config, 3)
     images = tf.random.stateless_uniform([2, 32, 32, 3], [1, 2])

@@ -135,7 +135,7 @@ def test_the_first_phase_keeps_the_encoder_and_the_second_begins_with_it(tmp_pat
     flags += "--backbone=tiny --batch_size=4 --train_steps=4 --frozen_epochs=1 --held_out=0.3".split()
     flags += "--encoder_rate_factor=0 --strategy=single --steps_per_loop=1".split()
     flags += [f"--data_dir={tmp_path}/cache", f"--workdir={tmp_path}/run"]
-    config = cli.parse(DetectConfig, flags, recorded=True)
+    config = cli.parse(DetectConfig, flags)
     result, given = detect(config), build_detector(config, 2).encoder_variables
     first, second = (checkpoint(tmp_path / "run/search" / phase) for phase in ("frozen", "fine-tuned"))
     kept = [value for name, value in first.items() if "backbone/encoder" in name]

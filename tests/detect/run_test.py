@@ -31,7 +31,7 @@ def learned(tmp_path_factory):
     flags = [f"--dataset=voc:{samples.write_boxes(folder / 'boxes')}", f"--data_dir={folder}/data"]
     with pytest.MonkeyPatch.context() as patch:
         make_tiny(patch)
-        config = cli.parse(DetectConfig, [*FLAGS, *flags, f"--workdir={folder}/detect"], recorded=True)
+        config = cli.parse(DetectConfig, [*FLAGS, *flags, f"--workdir={folder}/detect"])
         return folder / "detect", detect(config)
 
 

@@ -24,7 +24,6 @@ SMALL = cli.parse(
     --region_positive_fraction=0.5 --region_reduce=8 --region_pool=4 --region_blocks=1 --region_width=16
     --region_bottleneck=8 --region_stride=1 --detections=12 --batch_size=2 --learning_rate=0.01 --rate_batch=0
     --warmup_steps=0 --rate_drops= --train_steps=10""".split(),
-    recorded=True,
 )
 TINY = replace(SMALL.detector, region_reduce=6, region_chunk=5, backbone_norm="layer")
 

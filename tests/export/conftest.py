@@ -14,8 +14,7 @@ from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import verify
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
-from cpc_tf.tasks import read_task
-from cpc_tf.training.workdir import read_config
+from cpc_tf.training.workdir import read_config, read_task
 from tests import modules, processes
 from tests.conftest import make_tiny
 from tests.data.samples import open_folder

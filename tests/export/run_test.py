@@ -167,7 +167,7 @@ def test_what_cannot_be_written_is_refused_first(of_linear, tmp_path):
     ):
         with pytest.raises(error, match=message):
             run.export(ExportConfig(workdir=of_linear, output=output))
-    with pytest.raises(ConfigError, match="--part=encoder: --workdir=.* holds a run of cpc_tf.linear, which"):
+    with pytest.raises(ConfigError, match="--part=encoder: --workdir=.* holds a run of cpc-tf linear, which"):
         run.export(ExportConfig(workdir=of_linear, output=str(tmp_path / "hub"), part="encoder"))
     assert sorted(os.listdir(tmp_path)) == ["precious", "run"]
     assert (tmp_path / "precious").read_text() == "mine"

@@ -10,13 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.commands import TASKS
 from cpc_tf.drawing import plots
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
 from cpc_tf.report.page import REPORTS, files
 from cpc_tf.report.runs import collect
-from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.workdir import Workdir, read_config
+from cpc_tf.training.workdir import Workdir, read_config, read_task
 from tests import modules, samples
 from tests.faults.targets import Target, accepted, damaged
 from tests.report import samples as results

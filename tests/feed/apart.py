@@ -8,7 +8,6 @@ import functools
 import json
 import sys
 
-import cpc_tf  # isort: skip  # noqa: F401 before TensorFlow, which it sets up
 import tensorflow as tf
 
 from cpc_tf import cli

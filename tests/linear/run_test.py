@@ -106,7 +106,7 @@ def test_nomirror_counts_whatever_the_card_says_and_what_it_contradicts_is_named
     config = cli.parse(LinearConfig, [f"--encoder={tmp_path}", f"--workdir={tmp_path}/run", *flags])
     # Of all classifiers, and when run.flags are replayed.
     assert {geometry_of(settings).mirror for settings in classifiers(config).values()} == {mirror}
-    assert cli.parse(LinearConfig, to_flagfile(config).splitlines(), recorded=True) == config
+    assert cli.parse(LinearConfig, to_flagfile(config).splitlines()) == config
     warn_of_geometry(config)
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == bool(message)

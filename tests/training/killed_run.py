@@ -21,8 +21,8 @@ import pytest
 from absl import app, flags
 
 from cpc_tf import cli
+from cpc_tf.commands import TASKS
 from cpc_tf.settings import ConfigError, RunEnded
-from cpc_tf.tasks import TASKS
 from tests import conformance_test as conformance
 from tests import processes
 from tests.conformance_test import weights
@@ -37,7 +37,7 @@ def once(task: str, room: str, workdir: str) -> None:
     lines = [*conformance.tiny_flags(pathlib.Path(room), TASKS[task]), *LENGTH]
     lines += [f"--data_dir={room}/cache", f"--workdir={workdir}"]
     try:
-        TASKS[task].run(cli.parse(TASKS[task].config, lines, recorded=True))
+        TASKS[task](cli.parse(TASKS[task].config, lines))
     except RunEnded as error:
         print(error)
         sys.exit(error.status)

@@ -16,7 +16,7 @@ from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import workdir as workdirs
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import UsualTraining
-from cpc_tf.training.workdir import OutOfMemory, Workdir, open_run, read_config
+from cpc_tf.training.workdir import OutOfMemory, Workdir, open_run, read_config, read_task
 
 
 @pytest.fixture
@@ -242,3 +242,12 @@ def test_a_run_keeps_its_levels(config, levels, others, why):
     workdir.begin(0)
     workdir.keep_levels(levels)
     refused(lambda: workdir.keep_levels(others), why)
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", "{}", '{"task": "cooking"}', '{"task": ["linear"]}'])
+def test_no_run_of_a_known_task_is_one_line(content, tmp_path):
+    if content:
+        (tmp_path / "run.json").write_text(content)
+    (tmp_path / "run.flags").write_text("--recipe=soup\n")
+    with pytest.raises(ConfigError, match=r"holds no run of .*linear|run.json(: is damaged| names none of .*linear)"):
+        read_task(str(tmp_path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from cpc_tf.settings import ConfigError, Settings, constant, setting
+from cpc_tf.settings import Settings, count, setting
 
 NONE = "none"
 
@@ -23,34 +23,23 @@ class PropagationConfig(Settings):
         "(Miyato et al. 2018); 'uda': the same prediction for an augmented picture (Xie et al. 2019)",
         choices=(NONE, "pseudo_labels", "vat", "uda"),
     )
-    unlabelled_ratio: int = constant(
+    unlabelled_ratio: int = count(
         1,
         "Pictures without labels in a step for each one with a label. Ours; Xie et al. 2019 have 30 on ImageNet",
-        minimum=1,
         maximum=1024,
     )
 
-    pseudo_weight: float = constant(3.0, "Final weight of pseudo-labels", source="Lee 2013", minimum=0, maximum=1000)
-    # Lee 2013 counts epochs: 100 and 600.
-    pseudo_begin: float = constant(0.1, "Part of the training after which their weight rises", minimum=0, maximum=1)
-    pseudo_end: float = constant(0.6, "Part of the training after which it is final", minimum=0, maximum=1)
+    # Lee 2013: the final weight of pseudo-labels; the parts of the training after which it rises and is final. He
+    # counts epochs: 100 and 600.
+    pseudo_weight, pseudo_begin, pseudo_end = 3.0, 0.1, 0.6
 
-    vat_weight: float = constant(1.0, "Weight of the divergence", source="Miyato et al. 2018", minimum=0, maximum=1000)
-    entropy_weight: float = constant(1.0, "Weight of the entropy", source="Miyato et al. 2018", minimum=0, maximum=1000)
-    # As root mean squares over the values of a picture, which have a range of 1, whatever its size. Their 8 for
-    # whitened pictures of 32 px is 0.14 for a standard deviation of 1; pictures here have about 0.25.
-    vat_radius: float = constant(0.035, "Size of the disturbance of a picture", above=0, maximum=1)
-    # Theirs, 1e-6 as a norm, is lost in the rounding of float32.
-    vat_probe: float = constant(0.01, "Size of the disturbance that the direction is found with", above=0, maximum=1)
+    vat_weight, entropy_weight = 1.0, 1.0  # of the divergence and of the entropy (Miyato et al. 2018)
+    # Size of the disturbance of a picture: as root mean squares over the values of a picture, which have a range of 1,
+    # whatever its size. Their 8 for whitened pictures of 32 px is 0.14 for a standard deviation of 1; pictures here
+    # have about 0.25.
+    vat_radius = 0.035
+    vat_probe = 0.01  # the one that the direction is found with; theirs, 1e-6 as a norm, is lost in float32's rounding
 
-    uda_weight: float = constant(1.0, "Weight of consistency", source="Xie et al. 2019", minimum=0, maximum=1000)
-    uda_temperature: float = constant(
-        0.4, "Divisor of the logits that are learned", source="Xie et al. 2019", above=0, maximum=100
-    )
-    uda_confidence: float = constant(
-        0.5, "Probability from which on a prediction is learned", source="Xie et al. 2019", minimum=0, maximum=1
-    )
-
-    def check(self):
-        if self.pseudo_begin >= self.pseudo_end:
-            raise ConfigError(f"pseudo_begin={self.pseudo_begin}: must be below pseudo_end={self.pseudo_end}")
+    # Xie et al. 2019: weight of consistency, divisor of the logits that are learned, probability from which on a
+    # prediction is learned.
+    uda_weight, uda_temperature, uda_confidence = 1.0, 0.4, 0.5

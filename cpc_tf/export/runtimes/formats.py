@@ -37,14 +37,18 @@ def check_installed(format: str) -> None:
     missing = [name for name in ("tf2onnx", "onnxruntime") if format == ONNX and not importlib.util.find_spec(name)]
     if missing:
         raise ConfigError(
-            f"--format=onnx: needs {' and '.join(missing)}, which this environment does not have; install cpc_tf with "
-            'its extra for ONNX: pip install "cpc_tf[classic-onnx]" or "cpc_tf[current-onnx]"'
+            "format",
+            "onnx",
+            f"needs {' and '.join(missing)}, which this environment does not have; install cpc_tf with "
+            'its extra for ONNX: pip install "cpc_tf[classic-onnx]" or "cpc_tf[current-onnx]"',
         )
     # TensorFlow with Keras 3 has Keras 2 in another package.
     if format == KERAS3 and not keras2.__name__.startswith("tf_keras"):
         raise ConfigError(
-            "--format=keras3: needs Keras 3, which comes with TensorFlow 2.16 and later; set up the current "
-            "environment: make setup ENVIRONMENT=current"
+            "format",
+            "keras3",
+            "needs Keras 3, which comes with TensorFlow 2.16 and later; set up the current "
+            "environment: make setup ENVIRONMENT=current",
         )
 
 
@@ -127,13 +131,15 @@ def _write_keras3(subject: Subject, directory: str) -> str:
     """A model made of Keras' own layers: `keras.saving.load_model` needs nothing of ours."""
     if subject.kind != ENCODER:
         raise ConfigError(
-            f"--format=keras3: {subject.name} is a {subject.kind}, and only encoders are made models of Keras 3; "
-            "use --part=encoder if the run trained one, else --format=onnx or tflite"
+            "format",
+            "keras3",
+            f"{subject.name} is a {subject.kind}, and only encoders are made models of Keras 3; "
+            "use --part=encoder if the run trained one, else --format=onnx or tflite",
         )
     card = EncoderCard.from_json(subject.card)
     network = with_values(card.encoder, saved_values(subject.path, subject.path), subject.path)
     if not isinstance(network, ResNet):
-        raise ConfigError(f"--format=keras3: only ResNets are made models of Keras 3, not {card.encoder.encoder}")
+        raise ConfigError("format", "keras3", f"only ResNets are made models of Keras 3, not {card.encoder.encoder}")
     name = f"{subject.kind}.keras"
     keras3_model(network).save(os.path.join(directory, name))
     return name

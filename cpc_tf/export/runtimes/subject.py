@@ -96,16 +96,18 @@ def load(path: str) -> Subject:
       ConfigError: there is none, or it cannot be converted.
     """
     if not tf.io.gfile.isdir(path):
-        raise ConfigError(f"--module={path}: there is no such directory")
+        raise ConfigError("module", path, "there is no such directory")
     if tf.io.gfile.exists(os.path.join(path, "detector.json")):
         raise ConfigError(
-            f"--module={path}: is a detector, which can be exported with --format=savedmodel alone: the other runtimes "
-            "have no operation that resizes its images by the mean of areas, and none that cuts out its boxes"
+            "module",
+            path,
+            "is a detector, which can be exported with --format=savedmodel alone: the other runtimes "
+            "have no operation that resizes its images by the mean of areas, and none that cuts out its boxes",
         )
     is_classifier = tf.io.gfile.exists(os.path.join(path, "classifier.json"))
     card = None if is_classifier else find_card(path)
     if not (is_classifier or card):
-        raise ConfigError(f"--module={path}: has no encoder.json or classifier.json; `cpc-tf export` writes one")
+        raise ConfigError("module", path, "has no encoder.json or classifier.json; `cpc-tf export` writes one")
     with third_party.refused(path, "cannot be loaded as a SavedModel"):
         loaded = tf.saved_model.load(path)
     return _classifier(path, loaded) if is_classifier else _encoder(path, loaded, card.to_json(), card.geometry)
@@ -184,7 +186,7 @@ def labelled(subject: Subject, folder: str) -> tuple[np.ndarray, np.ndarray]:
         picture.
     """
     if subject.card.get("several_labels"):
-        raise ConfigError(f"--labelled={folder}: {subject.name} gives several labels a picture, class folders one")
+        raise ConfigError("labelled", folder, f"{subject.name} gives several labels a picture, class folders one")
     data = DataConfig(dataset=f"folder:{folder}")
     with _naming("labelled"):
         try:
@@ -197,8 +199,10 @@ def labelled(subject: Subject, folder: str) -> tuple[np.ndarray, np.ndarray]:
     unknown = [name for name in source.class_names if name not in subject.class_names]
     if unknown:
         raise ConfigError(
-            f"--labelled={folder}: has a folder {unknown[0]}, which is no class of {subject.name}; its classes are "
-            f"{', '.join(subject.class_names)}"
+            "labelled",
+            folder,
+            f"has a folder {unknown[0]}, which is no class of {subject.name}; its classes are "
+            f"{', '.join(subject.class_names)}",
         )
     return images, np.array([subject.class_names.index(name) for name in source.class_names])[labels]
 

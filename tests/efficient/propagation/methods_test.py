@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.efficient.propagation import METHODS, pseudo_labels, uda, vat
+from cpc_tf.efficient.propagation import pseudo_labels, uda, vat
 from cpc_tf.efficient.propagation.base import Unlabelled
 from cpc_tf.efficient.propagation.config import PropagationConfig
-from cpc_tf.settings import replace
 
 RANDOM = np.random.default_rng(0)
 COUNT, SIDE, CLASSES = 5, 2, 3
@@ -130,7 +129,11 @@ def test_uda():
     np.testing.assert_allclose(slope, gradient(wanted, KERNEL), atol=1e-4)
 
 
-def test_weights_are_factors():
-    for name, weights in (("pseudo_labels", ["pseudo_weight"]), ("vat", ["vat_weight", "entropy_weight"])):
-        doubled = replace(CONFIG, **{weight: 2 * getattr(CONFIG, weight) for weight in weights})
-        assert found(METHODS[name], doubled)[0] == pytest.approx(2 * found(METHODS[name])[0])
+@pytest.mark.parametrize(
+    ("method", "weights"), [(pseudo_labels, ["pseudo_weight"]), (vat, ["vat_weight", "entropy_weight"])]
+)
+def test_weights_are_factors(method, weights, monkeypatch):
+    loss, *_ = found(method)
+    for weight in weights:
+        monkeypatch.setattr(PropagationConfig, weight, 2 * getattr(CONFIG, weight))
+    assert found(method)[0] == pytest.approx(2 * loss)

@@ -7,6 +7,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.propagation.config import PropagationConfig
 from cpc_tf.efficient.run import prepare
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import Rows
@@ -31,12 +32,13 @@ def make(method, norm="none", **settings):
 
 
 @pytest.mark.parametrize("method", UNLABELLED)
-def test_the_loss_is_the_mean_of_those_of_its_parts(method):
+def test_the_loss_is_the_mean_of_those_of_its_parts(method, monkeypatch):
     """With dropout, VAT's noise, and several pictures without labels beside each one with a label.
 
     Whole steps of two replicas are those of tests/conformance_test.py.
     """
-    trainee = make(method, pseudo_begin=0.0)
+    monkeypatch.setattr(PropagationConfig, "pseudo_begin", 0.0)
+    trainee = make(method)
 
     def losses(start, end):
         rows, given = START._replace(first=tf.constant(start)), (IMAGES, LABELS, UNLABELLED[method])
