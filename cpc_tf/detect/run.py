@@ -19,11 +19,12 @@ from cpc_tf.data.sources.source import DetectionSource
 from cpc_tf.detect import pictures, scoring, shown
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
-from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
+from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, build_detector
 from cpc_tf.files import read_text, to_json
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.kept_data import keep_data
+from cpc_tf.training.phases import FINE_TUNED, FROZEN
 from cpc_tf.training.workdir import Workdir, open_run
 
 # As bccd/detect_128px, a few hundred pictures.

@@ -22,10 +22,11 @@ from cpc_tf.settings import replace
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.optimizer import Schedule
+from cpc_tf.training.phases import FINE_TUNED, FROZEN
 from cpc_tf.training.trainee import Rows, Trainee
 
-# Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.
-SUPERVISED, FROZEN, FINE_TUNED = "supervised", "frozen", "fine-tuned"
+# A phase: everything by SGD. The others are FROZEN, the classifier by SGD, and FINE_TUNED, the encoder by Adam, too.
+SUPERVISED = "supervised"
 ENCODED = 128  # images that a replica encodes at a time without training
 
 

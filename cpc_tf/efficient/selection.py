@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
+from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase, folder
-from cpc_tf.efficient.plateau import Length
-from cpc_tf.evaluation import label_kinds
+from cpc_tf.efficient.phases import Phases, fine_tuning, first_phase
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
+from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, choose, held_out, in_folder
 
 # Fields of a trial that diverged, in place of its scores.
 DIVERGED = {"steps": 0, "diverged": True}
@@ -46,24 +45,23 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
         return as_given(config)  # only for the temperature it would take as long again
     records, divergence = [], None
     for number, settings in enumerate(tried):
-        trial = replace(folder(config, "search", phase, str(number)), **settings)
+        trial = replace(in_folder(config, SEARCH, phase, str(number)), **settings)
         try:
-            found = _converged(trial, phases) if config.sgd.patience else _trained(trial, phases)
+            scores = _scores(trial, phases)
         except loop.Diverged as error:
-            divergence, found = error.with_traceback(None), DIVERGED  # whose frames hold a network
-        records.append({"phase": phase, **settings, **found, "chosen": False})
+            divergence, scores = error.with_traceback(None), DIVERGED  # whose frames hold a network
+        records.append({"phase": phase, **settings, **scores, "chosen": False})
         _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1], phases)
     if divergence and all(record.get("diverged") for record in records):
         raise divergence
-    chosen = best(records)
-    records[chosen]["chosen"] = True
+    chosen = choose(records, phases.inputs.score)
     length = Length(records[chosen]["steps"], records[chosen]["drop_step"]) if config.sgd.patience else None
     selection = Selection(records, replace(config, **tried[chosen]), length)
     if not fine_tuning(config):
         return selection
-    # Found lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
-    names = ["search", phase, str(chosen), *(["best"] if length else [])]
-    return _with_length(selection, folder(selection.config, *names), phases)
+    # Chosen lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
+    names = [SEARCH, phase, str(chosen), *(["best"] if length else [])]
+    return _with_length(selection, in_folder(selection.config, *names), phases)
 
 
 def as_given(config: EfficientConfig) -> Selection:
@@ -71,17 +69,13 @@ def as_given(config: EfficientConfig) -> Selection:
     return Selection([], replace(config, **trials(config)[0]))
 
 
-def _trained(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
-    """Returns what a trial of the given length found."""
+def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
+    """Trains the first phase of a trial, of the given length or until its score stays; returns what it reached."""
+    if trial.sgd.patience:
+        reached = phases.converge(trial)
+        return {**held_out(reached.best), **reached.length._asdict(), "converged": reached.ended}
     trainee = phases.first(trial, "fit")
     return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
-
-
-def _converged(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
-    """Returns what a trial found that trains until the held-out score stays; see `plateau`."""
-    found = phases.converge(trial)
-    scores = {name: value for name, value in found.best.items() if name.startswith("held_out_")}
-    return {**scores, **found.length._asdict(), "converged": found.ended}
 
 
 def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
@@ -92,21 +86,17 @@ def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -
     none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
     records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
     for rate in rates:
-        tuned = replace(folder(config, "search", FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
+        tuned = replace(in_folder(config, SEARCH, FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
+        trial = {"phase": FINE_TUNED, "encoder_rate": rate}
         start.classifier.set_weights(weights)
         try:
-            _, looks = phases.fine_tune(tuned, start, "fit", config.sgd.finetune_steps, evaluated=True)
+            _, steps = phases.fine_tune(tuned, start, "fit", config.sgd.finetune_steps, evaluated=True)
+            evaluated = [step for step in steps if phases.inputs.score in step]
+            records += [{**trial, **held_out(step), "steps": step["step"], "chosen": False} for step in evaluated]
         except loop.Diverged:
-            looks = []
-            records.append({"phase": FINE_TUNED, "encoder_rate": rate, **DIVERGED, "chosen": False})
-        for record in looks:
-            if "held_out_loss" in record:
-                found = {name: value for name, value in record.items() if name.startswith("held_out_")}
-                found = {**found, "steps": record["step"], "chosen": False}
-                records.append({"phase": FINE_TUNED, "encoder_rate": rate, **found})
+            records.append({**trial, **DIVERGED, "chosen": False})
         _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1], phases)
-    chosen = records[best(records)]
-    chosen["chosen"] = True
+    chosen = records[choose(records, phases.inputs.score)]
     tuned = replace(config, encoder_rate=chosen["encoder_rate"] or rates[0])
     return Selection([*selection.records, *records], tuned, selection.length, chosen["steps"])
 
@@ -139,13 +129,6 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
             }
         )
     return tried
-
-
-def best(records: list[dict[str, Any]]) -> int:
-    """Returns the index of the highest held-out top-1 or mAP; among equals, of the lowest 'held_out_loss'."""
-    ended = [i for i, record in enumerate(records) if not record.get("diverged")]
-    main = f"held_out_{label_kinds.of('held_out_map' in records[ended[0]]).main}"
-    return min(ended, key=lambda i: (-records[i][main], records[i]["held_out_loss"]))
 
 
 def _report(title: str, record: dict[str, Any], phases: Phases) -> None:

@@ -10,14 +10,14 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.efficient import phases, selection
+from cpc_tf.efficient import selection
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.plateau import plateau
 from cpc_tf.efficient.run import PARTS, efficient, prepare
 from cpc_tf.evaluation import scores
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
+from cpc_tf.training.phases import in_folder, plateau
 from tests import modules
 
 pytestmark = pytest.mark.slow
@@ -156,10 +156,10 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
     assert start["held_out_loss"] == pytest.approx(frozen["held_out_loss"], abs=1e-5)
     # It was killed after the rate had dropped, which is saved nowhere but in these evaluations.
     killed = tmp_path / "killed/search/frozen/0"
-    state = plateau(metrics(killed), "held_out_top1", patience=1)
+    state = plateau(metrics(killed), "held_out_top1", patience=1, drops=True)
     assert state.drop_step > 0
     assert not state.ended
-    made.converge(phases.folder(replace(settings, workdir=str(tmp_path / "killed")), "search", "frozen", "0"))
+    made.converge(in_folder(replace(settings, workdir=str(tmp_path / "killed")), "search", "frozen", "0"))
     assert [*map(without_time, metrics(killed))] == [*map(without_time, whole)]
 
 
