@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
-from cpc_tf.efficient.propagation.config import NONE
-from cpc_tf.efficient.propagation.step import Propagation
+from cpc_tf.efficient.config import NONE, ClassifierConfig, EfficientConfig
+from cpc_tf.efficient.propagation import Propagation
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
