@@ -15,8 +15,7 @@ from matplotlib.patches import Rectangle
 
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.sources.source import DetectionSource
-from cpc_tf.detect.average_precision import Found, Judged, judge
-from cpc_tf.detect.scoring import Scene, Scores
+from cpc_tf.detect.scoring import Found, Judged, Scene, Scores, judge
 from cpc_tf.results import glyphs, plots
 
 SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and would hide the image.

@@ -4,9 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.detect.average_precision import Found, Truth
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.scoring import Found, Truth
 from cpc_tf.detect.targets import Draws
 from cpc_tf.detect.trainee import WHOLE, DetectorTraining, build_detector
 from cpc_tf.encoders.networks import architectures

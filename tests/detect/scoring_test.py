@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.detect import scoring
+from cpc_tf.detect.boxes import Detections
 from cpc_tf.detect.scoring import Scene
-from cpc_tf.detect.suppression import Detections
 from cpc_tf.training.strategy import make_strategy
 from tests.data.samples import RECTANGLES, Images, encode, rectangle
 from tests.detect.samples import found, truth
