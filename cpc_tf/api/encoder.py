@@ -15,7 +15,7 @@ from cpc_tf.embed import encoder as embedder
 from cpc_tf.embed import run, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.encoders.card import EncoderCard, find_card
-from cpc_tf.evaluation.neighbours import normalized
+from cpc_tf.evaluation.scores import normalized
 from cpc_tf.settings import ConfigError
 
 _BATCH = 64  # pictures

@@ -123,7 +123,7 @@ class Classification(Trainee):
         config: EfficientConfig,
         train_steps: int,
         strategy: tf.distribute.Strategy,
-        kind: LabelKind = label_kinds.ONE,
+        kind: LabelKind = label_kinds.SINGLE_LABEL,
         cosine: bool = True,
         drop_step: int = 0,
     ):

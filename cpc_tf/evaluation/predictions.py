@@ -16,7 +16,7 @@ def to_csv(
     logits: np.ndarray,
     labels: np.ndarray,
     class_names: Sequence[str],
-    kind: LabelKind = label_kinds.ONE,
+    kind: LabelKind = label_kinds.SINGLE_LABEL,
 ) -> str:
     """Returns the table: file, its class, the predicted class, probability of the prediction.
 

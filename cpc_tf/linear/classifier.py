@@ -46,7 +46,7 @@ class LinearTraining(Trainee):
         latent_shape: tuple[int, int, int],
         num_classes: int,
         strategy: tf.distribute.Strategy,
-        kind: LabelKind = label_kinds.ONE,
+        kind: LabelKind = label_kinds.SINGLE_LABEL,
     ):
         self.kind, self.metric_names = kind, kind.metric_names
         super().__init__(strategy, config.training.batch_size, config.numerics)

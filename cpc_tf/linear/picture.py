@@ -20,8 +20,8 @@ from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.loaded import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset
-from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.scores import normalized
 from cpc_tf.results import glyphs, plots
 from cpc_tf.results import map as embedding_map
 

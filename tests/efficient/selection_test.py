@@ -54,7 +54,7 @@ class Scripted:
     def __init__(self):
         self.classifier = types.SimpleNamespace(get_weights=lambda: self.weights, set_weights=self.assign)
         self.weights = None
-        self.inputs = types.SimpleNamespace(kind=label_kinds.ONE, held_out=16, score="held_out_top1")
+        self.inputs = types.SimpleNamespace(kind=label_kinds.SINGLE_LABEL, held_out=16, score="held_out_top1")
 
     def assign(self, weights):
         self.weights = weights

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
 from cpc_tf.export.runtimes import pictures
 from cpc_tf.export.runtimes.config import KERAS3, TFLITE, RuntimeConfig
 from cpc_tf.export.runtimes.subject import ENCODER, Subject

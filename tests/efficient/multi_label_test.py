@@ -12,7 +12,6 @@ from cpc_tf import cli
 from cpc_tf.data import catalog
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient, prepare
-from cpc_tf.evaluation import several_labels
 from cpc_tf.settings import ConfigError, replace
 from tests import samples
 from tests.efficient.run_test import FLAGS
@@ -50,7 +49,7 @@ def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monke
     assert 2 * right / (2 * right + wrong) == pytest.approx(result["micro_f1"])
 
     with monkeypatch.context() as patch:
-        patch.setattr(several_labels, "score", None)  # the test labels are used once
+        patch.setattr(scores, "multi_label_score", None)  # the test labels are used once
         assert efficient(config) == json.loads(json.dumps(result))
 
 
