@@ -51,7 +51,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     with open_run(config, "detect") as (workdir, strategy):
         data = open_pair(config)
         keep_data(workdir, strategy, {"split": data[0], "test_split": data[1]})
-        result = workdir.result(lambda found: "map11" in found and tf.io.gfile.exists(workdir.file("table.txt")))
+        result = workdir.result(lambda saved: "map11" in saved and tf.io.gfile.exists(workdir.file("table.txt")))
         if result is None:
             result = _run(workdir, strategy, *data)
         else:
@@ -137,9 +137,9 @@ def _train(
         phases.second(source, length, steps)
         tested = phases.test(test_source)
     results[FINE_TUNED] = {**tested.scores.means, "steps": steps}
-    for phase, found in results.items():
+    for phase, scores in results.items():
         count = test_source.num_examples
-        print(f"{phase:12} mAP {100 * found['map11']:.1f} % over 11 points ({count} pictures)", flush=True)
+        print(f"{phase:12} mAP {100 * scores['map11']:.1f} % over 11 points ({count} pictures)", flush=True)
     of_all = {"steps": length.first + steps, "most_steps": length.first + length.second}
     return tested, {"phases": results, "search": search, **of_all}
 
@@ -186,18 +186,18 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
     splits = {"split": data.split, "test_split": config.scoring.test_split}
     sources = catalog.open_detection_sources(data, splits, config.negatives_without_xml)
     counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
-    for (flag, split), found in zip(splits.items(), counts):
-        if not found[0].any():
+    for (flag, split), count in zip(splits.items(), counts):
+        if not count[0].any():
             raise ConfigError(f"--{flag}={split}: no object there in --dataset={data.dataset} but difficult ones")
     both = _in_both(*sources)
     sources, counts, lines = _with_the_same_classes(config, sources, counts)
     (easy, difficult), (test_easy, _) = counts
     # Difficult objects are learned from, but need not be found.
-    of_class = [dict(zip(sources[0].class_names, found.tolist())) for found in (easy + difficult, test_easy)]
+    of_class = [dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)]
     lines += both + classes.compare(*of_class, *splits.values(), "objects")
     used = [
-        summary.Used(flag, split, source.about, source.num_examples, found, "objects")
-        for (flag, split), source, found in zip(splits.items(), sources, of_class)
+        summary.Used(flag, split, source.about, source.num_examples, objects, "objects")
+        for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
     return *sources, int(easy.sum()), int(test_easy.sum()), summary.summary(data.flag, used, lines)
 
@@ -215,7 +215,7 @@ def _with_the_same_classes(config, sources, counts):
     names = sources[0].class_names
     splits = (config.data.split, config.scoring.test_split)
     matched = classes.match(
-        {split: [name for name, n in zip(names, found.sum(0)) if n] for split, found in zip(splits, counts)}
+        {split: [name for name, n in zip(names, count.sum(0)) if n] for split, count in zip(splits, counts)}
     )
     if matched.trouble:
         raise ConfigError(f"--dataset={config.data.dataset}: {matched.trouble}")
@@ -227,7 +227,7 @@ def _with_the_same_classes(config, sources, counts):
     merged = numbers[:, None] == np.arange(len(new))  # [old, new]
     return (
         [_renamed(source, numbers, new) for source in sources],
-        [found @ merged for found in counts],
+        [count @ merged for count in counts],
         [*matched.lines],
     )
 

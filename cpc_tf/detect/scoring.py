@@ -40,7 +40,7 @@ class Truth(NamedTuple):
     difficult: np.ndarray  # [M], bool
 
 
-class Found(NamedTuple):
+class Detected(NamedTuple):
     """The N detections of an image, in any order."""
 
     boxes: np.ndarray  # [N, 4]
@@ -69,12 +69,12 @@ class Curve(NamedTuple):
         return np.maximum.accumulate(self.precision[::-1])[::-1]
 
 
-def judge(truth: Truth, found: Found, iou: float = 0.5) -> Judged:
+def judge(truth: Truth, detected: Detected, iou: float = 0.5) -> Judged:
     """Judges the detections of an image; a right one overlaps an object of its class by at least `iou`."""
-    overlaps = bx.iou(tf.constant(found.boxes, tf.float64), tf.constant(truth.boxes, tf.float64)).numpy()  # [N, M]
-    overlaps = np.where(found.labels[:, None] == truth.labels, overlaps, -1)
-    right, taken = np.zeros(len(found.labels), int), np.zeros(len(truth.labels), bool)
-    for i in np.argsort(-found.scores, kind="stable") if len(taken) else ():
+    overlaps = bx.iou(tf.constant(detected.boxes, tf.float64), tf.constant(truth.boxes, tf.float64)).numpy()  # [N, M]
+    overlaps = np.where(detected.labels[:, None] == truth.labels, overlaps, -1)
+    right, taken = np.zeros(len(detected.labels), int), np.zeros(len(truth.labels), bool)
+    for i in np.argsort(-detected.scores, kind="stable") if len(taken) else ():
         nearest = np.argmax(overlaps[i])
         if overlaps[i, nearest] >= iou:
             right[i] = -1 if truth.difficult[nearest] else not taken[nearest]
@@ -82,19 +82,21 @@ def judge(truth: Truth, found: Found, iou: float = 0.5) -> Judged:
     return Judged(right, taken)
 
 
-def precision_recall(truths: Sequence[Truth], found: Sequence[Found], classes: int, iou: float = 0.5) -> list[Curve]:
+def precision_recall(
+    truths: Sequence[Truth], detections: Sequence[Detected], classes: int, iou: float = 0.5
+) -> list[Curve]:
     """Returns the curve of each class over some images; `iou` as in `judge`."""
     objects = np.concatenate([np.zeros(0, int), *(truth.labels[~truth.difficult] for truth in truths)])
-    scores = np.concatenate([np.zeros(0), *(detected.scores for detected in found)])
-    labels = np.concatenate([np.zeros(0, int), *(detected.labels for detected in found)])
-    right = np.concatenate([np.zeros(0, int), *(judge(*pair, iou).right for pair in zip(truths, found))])
+    scores = np.concatenate([np.zeros(0), *(image.scores for image in detections)])
+    labels = np.concatenate([np.zeros(0, int), *(image.labels for image in detections)])
+    right = np.concatenate([np.zeros(0, int), *(judge(*pair, iou).right for pair in zip(truths, detections))])
     curves = []
     for label in range(classes):
-        (own,) = np.nonzero((labels == label) & (right >= 0))
-        own = own[np.argsort(-scores[own], kind="stable")]
-        hits, count = np.cumsum(right[own]), int(np.sum(objects == label))
+        (order,) = np.nonzero((labels == label) & (right >= 0))
+        order = order[np.argsort(-scores[order], kind="stable")]
+        hits, count = np.cumsum(right[order]), int(np.sum(objects == label))
         recall = hits / count if count else np.full(len(hits), np.nan)
-        curves.append(Curve(scores[own], recall, hits / np.arange(1, len(hits) + 1), count))
+        curves.append(Curve(scores[order], recall, hits / np.arange(1, len(hits) + 1), count))
     return curves
 
 
@@ -113,8 +115,8 @@ def average_precision(curve: Curve, eleven_points: bool = False) -> float:
 
 def mean_average_precision(values: Sequence[float]) -> float:
     """Returns the mean over the classes that have an object to find; nan if none has."""
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")
 
 
 class Scene(NamedTuple):
@@ -122,7 +124,7 @@ class Scene(NamedTuple):
 
     name: str  # as in VOC's result files
     truth: Truth
-    found: Found  # best first
+    detected: Detected  # best first
 
 
 class Scores(NamedTuple):
@@ -143,20 +145,20 @@ class Scores(NamedTuple):
     def result(self, class_names: Sequence[str]) -> dict[str, object]:
         """Returns the `means`, and 'ap11' and 'ap_all' of each class that has an object to find."""
 
-        def known(values: Sequence[float]) -> dict[str, float]:
+        def by_name(values: Sequence[float]) -> dict[str, float]:
             return {name: value for name, value in zip(class_names, values) if not np.isnan(value)}
 
         return {
             **self.means,
-            "ap11": known(self.eleven),
-            "ap_all": known(self.every),
+            "ap11": by_name(self.eleven),
+            "ap_all": by_name(self.every),
         }
 
 
 def objects_of_classes(source: DetectionSource) -> np.ndarray:
     """Counts the objects of each class in a split: int64 [2, classes], ordinary ones and difficult ones."""
-    counts, found = np.zeros([2, len(source.class_names)], np.int64), source.objects
-    np.add.at(counts, (found.difficult.astype(int), found.labels), 1)
+    counts, objects = np.zeros([2, len(source.class_names)], np.int64), source.objects
+    np.add.at(counts, (objects.difficult.astype(int), objects.labels), 1)
     return counts
 
 
@@ -180,8 +182,8 @@ def finder(
 
     def find(source: DetectionSource) -> list[Scene]:
         progress, scenes = Progress(source.num_examples), []
-        own, rows = own_images(strategy, batch_size), batch_size * strategy.num_replicas_in_sync
-        for batch in detection_pipeline.plain_batches(source, canvas, rows, own):
+        select, rows = own_images(strategy, batch_size), batch_size * strategy.num_replicas_in_sync
+        for batch in detection_pipeline.plain_batches(source, canvas, rows, select):
             detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
             before = len(scenes)
             scenes += _scenes({name: values.numpy() for name, values in batch.items()}, detections)
@@ -201,13 +203,13 @@ def _scenes(batch: dict[str, np.ndarray], detections: Detections) -> Iterator[Sc
         yield Scene(
             name.decode(),
             Truth(batch["boxes"][i][real], batch["labels"][i][real], batch["difficult"][i][real]),
-            Found(boxes, detections.scores[i, :count], detections.labels[i, :count]),
+            Detected(boxes, detections.scores[i, :count], detections.labels[i, :count]),
         )
 
 
 def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:
     """Returns average precisions; a detection must overlap an object by at least `iou` to find it."""
-    curves = precision_recall([scene.truth for scene in scenes], [scene.found for scene in scenes], classes, iou)
+    curves = precision_recall([scene.truth for scene in scenes], [scene.detected for scene in scenes], classes, iou)
     return Scores(curves, *([average_precision(curve, eleven) for curve in curves] for eleven in (True, False)))
 
 
@@ -245,14 +247,14 @@ def result_files(scenes: Sequence[Scene], class_names: Sequence[str], split: str
 
     lines = [[] for _ in class_names]
     for scene in scenes:
-        for (y1, x1, y2, x2), confidence, label in zip(*scene.found):
+        for (y1, x1, y2, x2), confidence, label in zip(*scene.detected):
             # All digits of the score: ties made by rounding would change the average precision.
             lines[label].append(f"{scene.name} {confidence:.9g} {x1 + 1:.3f} {y1 + 1:.3f} {x2:.3f} {y2:.3f}\n")
     names = [f"comp4_det_{plain(split)}_{plain(name)}" for name in class_names]
     for index, name in enumerate(names):
         if names.index(name) < index:  # two classes whose names differ only in replaced characters
             names[index] = f"{name}_{index}"
-    return {f"{name}.txt": "".join(own) for name, own in zip(names, lines)}
+    return {f"{name}.txt": "".join(text) for name, text in zip(names, lines)}
 
 
 def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, split: str) -> str:
@@ -262,11 +264,11 @@ def to_json(scenes: Sequence[Scene], class_names: Sequence[str], dataset: str, s
     image is {'name', 'boxes', 'scores', 'labels', 'truth': {'boxes', 'labels', 'difficult'}}.
     """
 
-    def to_dict(objects: Found | Truth) -> dict[str, list]:
+    def to_dict(objects: Detected | Truth) -> dict[str, list]:
         lists = {name: values.tolist() for name, values in objects._asdict().items()}
         return {**lists, "boxes": np.round(objects.boxes.astype(float), 3).tolist()}
 
-    images = [{"name": scene.name, **to_dict(scene.found), "truth": to_dict(scene.truth)} for scene in scenes]
+    images = [{"name": scene.name, **to_dict(scene.detected), "truth": to_dict(scene.truth)} for scene in scenes]
     for image in images:
         image["scores"] = [float(f"{confidence:.9g}") for confidence in image["scores"]]
     head = json.dumps({"dataset": dataset, "split": split, "class_names": list(class_names)})

@@ -43,7 +43,7 @@ def choose_labels(
     one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a class has only one.
     The examples of a group are held out together.
 
-    With several labels an example counts for one of its classes, see `rarest`; a class with too few of its own gives
+    A multi-label example counts for one of its classes, see `rarest`; a class with too few of its own gives
     all of them, and one with a single label holds out none.
 
     Args:
@@ -54,33 +54,33 @@ def choose_labels(
     Raises:
       ConfigError: a class would get no label, or has too few.
     """
-    several = labels.ndim == 2
-    strata, titles = (rarest(labels), (*class_names, "no class")) if several else (labels, class_names)
+    multi_label = labels.ndim == 2
+    strata, titles = (rarest(labels), (*class_names, "no class")) if multi_label else (labels, class_names)
     chosen = []
     for number, name in enumerate(titles):
         shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
-        count = _part(len(shuffled), config) if several else _count(name, len(shuffled), config)
+        count = _part(len(shuffled), config) if multi_label else _count(name, len(shuffled), config)
         chosen.append(shuffled[:count])
-    if several:
+    if multi_label:
         _refuse_unseen(labels, class_names, np.concatenate(chosen), config)
     fraction = sum(map(len, chosen)) / len(labels) if config.labels_per_class else config.label_fraction
     group_of = np.arange(len(labels)) if group_of is None else group_of
     held = np.array(
         sorted(groups.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out))
     )
-    every = _sorted(chosen)
+    every = np.sort(np.concatenate(chosen))
     fit, held = every[~np.isin(every, held)], every[np.isin(every, held)]
-    if not config.held_out or not (any if several else all)(np.isin(own, held).any() for own in chosen):
+    if not config.held_out or not (any if multi_label else all)(np.isin(indices, held).any() for indices in chosen):
         return Labels(every, None, None, fraction)
     return Labels(every, fit, held, fraction)
 
 
 def _refuse_unseen(labels: np.ndarray, class_names: tuple[str, ...], seen: np.ndarray, config: LabelsConfig) -> None:
     """Raises ConfigError if a class has no example among those that are chosen."""
-    for name, have, found in zip(class_names, labels.sum(0), labels[seen].sum(0)):
+    for name, have, chosen in zip(class_names, labels.sum(0), labels[seen].sum(0)):
         if not have:
             raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
-        if not found:
+        if not chosen:
             flag = "labels_per_class" if config.labels_per_class else "label_fraction"
             value = getattr(config, flag)
             raise ConfigError(f"--{flag}={value}: leaves none of the {have:g} labels of class {name}; say more")
@@ -106,7 +106,3 @@ def _part(have: int, config: LabelsConfig) -> int:
     """How many labels of so many are used: exact, so that 0.29 of 100 is 29; half a label more is one more."""
     part = int(Fraction(str(config.label_fraction)) * have + Fraction(1, 2))
     return min(config.labels_per_class, have) if config.labels_per_class else part
-
-
-def _sorted(of_classes: list[np.ndarray]) -> np.ndarray:
-    return np.sort(np.concatenate(of_classes))

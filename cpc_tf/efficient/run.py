@@ -58,9 +58,9 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
 
 def _is_whole(result: dict[str, Any]) -> bool:
     phases = result.get("phases")
-    accuracies = phases.values() if isinstance(phases, dict) and phases else [None]
+    scores = phases.values() if isinstance(phases, dict) and phases else [None]
     wanted = label_kinds.of_result(result).main
-    return all(isinstance(found, dict) and wanted in found for found in accuracies)
+    return all(isinstance(phase, dict) and wanted in phase for phase in scores)
 
 
 class Data(NamedTuple):
@@ -171,14 +171,14 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
 def _draw(phases: Phases, workdir: Workdir) -> None:
     """Draws what was predicted of test images, and a map of them by the features of the encoder, if there is one."""
     test_source, config = phases.inputs.sources[1], workdir.config
-    shown = None
+    sample = None
     if config.classifier.encoder != PIXELS:
         with fetching(test_source):  # several workers encode together
-            shown = phases.inputs.sample("test", embedding_map.SAMPLE)
+            sample = phases.inputs.sample("test", embedding_map.SAMPLE)
     if workdir.chief:
         sheet.write_sheet(workdir.path, test_source, config.images)
-        if shown:
-            images, (features, labels) = shown
+        if sample:
+            images, (features, labels) = sample
             embedding_map.write(workdir.path, features, images, labels, phases.inputs.class_names)
 
 

@@ -22,7 +22,7 @@ class Selection(NamedTuple):
 
     records: list[dict[str, Any]]  # of all trials; empty if there was nothing to choose
     config: EfficientConfig  # the run's settings with the best of these
-    length: Length | None = None  # of the first phase, if it was found; None: as given
+    length: Length | None = None  # of the first phase, if it was chosen; None: as given
     finetune_steps: int = 0  # length of fine-tuning; 0 if there is none, or if none was best
 
     @property

@@ -51,9 +51,9 @@ class LabelKind(abc.ABC):
 
     def titled(self, result: Mapping[str, Any], phase: str = "") -> list[tuple[str, str]]:
         """Returns (title, value) of the scores of a result.json, or of one of its phases, as people read them."""
-        found = telling(result)
-        found = {"tested": tested(result), **(found["phases"][phase] if phase else found)}
-        return [(title, self.value(name, found)) for name, title in self.score_names.items() if name in found]
+        scores = telling(result)
+        scores = {"tested": tested(result), **(scores["phases"][phase] if phase else scores)}
+        return [(title, self.value(name, scores)) for name, title in self.score_names.items() if name in scores]
 
     def described(self, result: Mapping[str, Any], phase: str = "") -> str:
         """Returns the same as one text."""
@@ -87,8 +87,8 @@ class SingleLabel(LabelKind):
 
     def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
         shares = probabilities(logits).max(1)
-        found = zip(labels, logits.argmax(1), shares)
-        return [(class_names[own], class_names[guess], f"{share:.4f}") for own, guess, share in found]
+        pictures = zip(labels, logits.argmax(1), shares)
+        return [(class_names[label], class_names[guess], f"{share:.4f}") for label, guess, share in pictures]
 
     def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
         truth, guesses = (values[:, None] == np.arange(len(class_names)) for values in (labels, logits.argmax(1)))
@@ -111,8 +111,8 @@ class MultiLabel(LabelKind):
         return scores.multi_label_score(logits, labels)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        own = logits.reshape(-1, 1)  # of each pair of picture and class, whose choice is between no and yes
-        return np.concatenate([np.zeros_like(own), own], 1), labels.reshape(-1).astype(np.int64)
+        pairs = logits.reshape(-1, 1)  # of each pair of picture and class, whose choice is between no and yes
+        return np.concatenate([np.zeros_like(pairs), pairs], 1), labels.reshape(-1).astype(np.int64)
 
     def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
         shares = probabilities(self.choices(logits, labels)[0])[:, 1].reshape(logits.shape)
@@ -122,8 +122,8 @@ class MultiLabel(LabelKind):
             return ";".join(class_names[number] for number in np.flatnonzero(which))
 
         return [
-            (named(own), named(guess), ";".join(f"{p:.4f}" for p in share[guess]))
-            for own, guess, share in zip(labels, predicted, shares)
+            (named(label), named(guess), ";".join(f"{p:.4f}" for p in share[guess]))
+            for label, guess, share in zip(labels, predicted, shares)
         ]
 
     def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:

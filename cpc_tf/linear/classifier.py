@@ -74,5 +74,5 @@ class LinearTraining(Trainee):
     def test(self, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
         """Returns logits [N, classes] and labels of finite batches of {'patches' or 'latents', 'label'}."""
         logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self.rows)
-        found = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
-        return tuple(np.concatenate(parts) for parts in zip(*found))
+        tested = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
+        return tuple(np.concatenate(parts) for parts in zip(*tested))
