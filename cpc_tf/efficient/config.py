@@ -31,9 +31,13 @@ class LabelsConfig(Settings):
         source="Sec. 4.2",
         above=0,
         maximum=1,
+        compared=False,
     )
     labels_per_class: int = count(
-        0, "Labels of each class to use, instead of --label_fraction; 0: --label_fraction decides", minimum=0
+        0,
+        "Labels of each class to use, instead of --label_fraction; 0: --label_fraction decides",
+        minimum=0,
+        compared=False,
     )
     held_out: float = setting(
         0.2,
@@ -55,6 +59,7 @@ class ClassifierConfig(Settings):
         "others, or a Keras file (.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also "
         "'0..255:', 'torch:', 'caffe:'",
         path=True,
+        compared=False,
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     signature: str = setting(

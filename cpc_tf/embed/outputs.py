@@ -13,10 +13,10 @@ import tensorflow as tf
 from matplotlib.figure import Figure
 
 from cpc_tf import pictures
+from cpc_tf.drawing import plots
 from cpc_tf.embed.config import CSV, NPZ, PARQUET, EmbedConfig
 from cpc_tf.files import read_text, reason, write_file
 from cpc_tf.pictures import Pictures
-from cpc_tf.results import glyphs, plots
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, listed
 
@@ -92,7 +92,7 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
     """
 
     paths = list(dict.fromkeys([*(row[1] for row in rows), *(files.names[i] for row in rows for i, _ in row[2])]))
-    drawable = glyphs.drawable(tuple(map(os.path.basename, paths)), "picture")
+    drawable = plots.drawable(tuple(map(os.path.basename, paths)), "picture")
     named = dict(zip(paths, plots.shortened(drawable, _LETTERS, ends=True)))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:

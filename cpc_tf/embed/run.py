@@ -13,6 +13,7 @@ import numpy as np
 from cpc_tf import pictures
 from cpc_tf.data.sources import label_file
 from cpc_tf.data.sources import names as names_of
+from cpc_tf.drawing import map as embedding_map
 from cpc_tf.embed import outputs, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder, open_encoder
@@ -20,7 +21,6 @@ from cpc_tf.evaluation.scores import normalized
 from cpc_tf.files import write_file
 from cpc_tf.pictures import Pictures
 from cpc_tf.progress import Progress
-from cpc_tf.results import map as embedding_map
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 

@@ -13,13 +13,13 @@ import tensorflow as tf
 from cpc_tf import pictures
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.views import geometry as geo
+from cpc_tf.drawing import plots
 from cpc_tf.embed import outputs
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import open_encoder
 from cpc_tf.embed.run import embed
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.results import plots
 from cpc_tf.settings import ConfigError
 from tests.conftest import make_tiny
 from tests.encoders.conftest import write_theirs

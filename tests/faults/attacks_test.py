@@ -19,21 +19,21 @@ from PIL import Image
 from cpc_tf import pictures
 from cpc_tf.data.sources import label_file, yolo_names
 from cpc_tf.data.sources.label_file import Table
+from cpc_tf.drawing import predictions
 from cpc_tf.encoders import keras_file
+from cpc_tf.evaluation.predictions import from_csv
 from cpc_tf.evaluation.predictions import to_csv as predictions_csv
 from cpc_tf.keras import keras
 from cpc_tf.predict import formats
 from cpc_tf.predict.coco_ids import Ids
 from cpc_tf.predict.records import Box, Detected, Prediction, from_line, to_line
 from cpc_tf.report import page
-from cpc_tf.results import predictions
-from cpc_tf.results.blocks import to_csv
-from cpc_tf.results.runs import Run, collect
+from cpc_tf.report.runs import collect
 from cpc_tf.settings import ConfigError
-from cpc_tf.tasks import TASKS
+from cpc_tf.texts import csv_records
 from tests.attacks import declared_png
 from tests.data.samples import encode
-from tests.results import samples
+from tests.report import samples
 
 pytestmark = pytest.mark.drawn
 SIDE = 60_000
@@ -97,7 +97,7 @@ def test_a_hostile_name_is_text_in_each_format(name):
     line = to_line(record).encode()
     assert line.count(b"\n") == 1
     assert from_line(line.decode()) == record
-    assert to_csv([{"name": name}]).count("\n") == 2 + name.count("\n")
+    assert csv_records([{"name": name}]).count("\n") == 2 + name.count("\n")
 
 
 @pytest.mark.slow
@@ -109,10 +109,9 @@ def test_hostile_names_are_text_on_the_page_and_on_the_sheet(tmp_path):
     assert not [line for line in table.splitlines() if line.startswith("=")]
     found = {"dataset": names[0], "class_names": names, "num_classes": len(names)}
     samples.write(tmp_path / "runs/<img src=x onerror=alert(1)>", samples.efficient(**found), predictions__csv=table)
-    sheet = predictions.read(Run(found, "", str(tmp_path / "runs/<img src=x onerror=alert(1)>")))
-    drawn = predictions.draw(sheet, lambda indices: np.zeros([len(indices), 8, 8, 3], np.uint8), names)
+    drawn = predictions.draw(from_csv(table, names), lambda indices: np.zeros([len(indices), 8, 8, 3], np.uint8), names)
     assert drawn.startswith(b"\x89PNG")
-    made = page.files(*collect(str(tmp_path / "runs"), TASKS), "<svg onload=alert(1)>")
+    made = page.files(*collect(str(tmp_path / "runs"), page.REPORTS), "<svg onload=alert(1)>")
     text = made["report.html"]
     assert "onerror" in text
     tags = []

@@ -9,13 +9,25 @@ from typing import Any
 from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health, healthy
-from cpc_tf.results import plots
-from cpc_tf.results.blocks import FEATURES, TRAINING, Block, Figure, Part, Row, Table, folded
-from cpc_tf.results.methods import architecture, identity
-from cpc_tf.results.plots import line, pictures
-from cpc_tf.results.runs import Run, is_number
+from cpc_tf.report.blocks import (
+    FEATURES,
+    TRAINING,
+    Block,
+    Figure,
+    Panels,
+    Part,
+    Row,
+    Table,
+    folded,
+    line,
+    pictures,
+    table,
+)
+from cpc_tf.report.methods import architecture
+from cpc_tf.report.runs import Run, is_number
 from cpc_tf.settings import ConfigError
 
+NEEDS = ()
 # What a pre-training may record -> title of the column and of the curve.
 RECORDED = {
     "loss": "training loss, nats",
@@ -64,34 +76,31 @@ def _table(named: dict[str, Run]) -> Table:
     for name, run in named.items():
         records, minutes = run.metrics(), run.get("wall_seconds", 0) / 60 or None
         health = "collapsed" if _collapse(records) else "no warning" if records else None
-        values = map(_in_percent(run).get, ("seed", "step", *RECORDED))
+        known = _in_percent({name: x for name, x in run.items() if is_number(x)})
+        values = map(known.get, ("seed", "step", *RECORDED))
         rows.append(Row([name, architecture(run["encoder"]), *values, minutes, health]))
     columns = ["Run", "Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
-    return Table("pretraining", "Pre-training runs", columns, rows, NOTE)
+    return table("pretraining", "Pre-training runs", columns, rows, NOTE)
 
 
 def _figure(name: str, run: Run, file: str) -> list[Figure]:
     """Returns the curves of a run with the healthy ranges, as far as its flags tell them; none of a single record."""
-    objective = identity(run).trained_by
+    objective = run.identity.trained_by
     titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
-    records = [_measured(record) for record in run.metrics()]
+    # A speed of 0 stands for "not measured": the first of a session.
+    records = [{k: x for k, x in _in_percent(r).items() if x or k != "images_per_second"} for r in run.metrics()]
     known = [key for key in titles if key == "loss" or any(key in record for record in records)]
     shown = {titles[key]: [line(name, records, key, objective)] for key in known}
     levels = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
     ranges: dict[str, float] = {}
     with contextlib.suppress(ConfigError):  # flags of another version
-        ranges = healthy(cli.parse(PretrainConfig, run.lines("run.flags"), recorded=True))
+        ranges = healthy(cli.parse(PretrainConfig, run.text("run.flags").splitlines(), recorded=True))
     found = _collapse(records)
     warning = f" Collapsed at step {found.step:,}: {found}." if found else ""
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
-    return plots.Curves(shown, 3, levels=levels, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
-
-
-def _measured(record: dict[str, float]) -> dict[str, float]:
-    """Returns a record in percent, without a speed of 0, which stands for "not measured": the first of a session."""
-    return {key: value for key, value in _in_percent(record).items() if value or key != "images_per_second"}
+    return Panels(shown, 3, levels=levels, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
 
 
 def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:

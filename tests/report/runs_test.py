@@ -1,19 +1,19 @@
-"""What is found below a directory: all results, nothing behind links, no crash."""
+"""What is found below a directory: all results, nothing behind links, no crash; and what datasets are called."""
 
 import json
 import os
 
 import pytest
 
-from cpc_tf.results import runs as results
-from cpc_tf.results.runs import Run, collect, dataset_id, dataset_titles, run_id
+from cpc_tf.report import runs as results
+from cpc_tf.report.page import REPORTS
+from cpc_tf.report.runs import Run, collect, dataset_id, dataset_titles, own_preset, run_id
 from cpc_tf.settings import ConfigError
-from cpc_tf.tasks import TASKS
-from tests.results import samples
+from tests.report import samples
 
 
 def found_in(folder):
-    return collect(str(folder), TASKS)
+    return collect(str(folder), REPORTS)
 
 
 def test_finds_runs_and_lists(tmp_path):
@@ -83,6 +83,7 @@ WRONG = {
     "identity is missing": {"identity": None},
     "identity is {": {"identity": {"trained_by": "cpc", "architecture": 3}},
     "settings": {"settings": [1]},
+    "map_chance": {"map_chance": "x"},
 }
 
 
@@ -113,6 +114,38 @@ def test_metrics_survive_anything(tmp_path):
     )
     assert run.metrics() == [{"step": 1, "loss": 2}]
     assert run.metrics("no such phase") == []
+
+
+PRESETS = {
+    "linear": {
+        "photos/15200": "photos/linear",
+        "imagenet2012": "imagenet/linear",
+        "imagenet2012:5.1.0": "imagenet/linear",
+        "imagenette/320px-v2": "imagenette/linear",
+        "folder:../data/imagenette-224/": "imagenette/linear",
+        # Names that only begin like another, and folders that are called like an embedded dataset.
+        "folder:vocabulary": "",
+        "folder:/x/photos": "",
+        "imagenet_resized/64x64": "",
+        "photosynthesis": "",
+        "folder:": "",
+        "": "",
+    },
+    "detect": {
+        "voc/2007": "voc/detect",
+        "voc:VOCdevkit/VOC2007": "voc/detect",
+        "voc:../bccd-voc": "bccd/detect",
+        "collages/600": "collages/detect",
+        "collages-128px": "collages/detect_128px",
+        "voc:/x/voc": "",
+        "folder:/x/collages": "",
+    },
+}
+
+
+def test_a_preset_is_that_of_the_dataset():
+    for task, known in PRESETS.items():
+        assert {dataset: own_preset(dataset, task) for dataset in known} == known
 
 
 def test_datasets_of_one_page_have_names_that_tell_them_apart():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,12 +13,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from cpc_tf.files import write_file
+from cpc_tf.drawing import plots
+from cpc_tf.files import optional_picture, write_file
 from cpc_tf.progress import waiting_for
-from cpc_tf.results import glyphs, plots
-from cpc_tf.results.blocks import Figure, to_csv
-from cpc_tf.results.runs import Run
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import csv_records
 
 PICTURE, DATA = "map.png", "map.csv"  # in the directory of a run
 PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")
@@ -130,7 +128,7 @@ def write(
       labels: int64 [N]; of images with several labels, float [N, classes], there are no colours.
       class_names: of the labels.
     """
-    with plots.optional(os.path.join(workdir, PICTURE)) as path:
+    with optional_picture(os.path.join(workdir, PICTURE)) as path:
         known = places(features, TSNE_MAP)
         small = tf.image.resize(images, [min(THUMBNAIL, images.shape[1])] * 2, "area").numpy().round().astype(np.uint8)
         single = labels if labels.ndim == 1 else None
@@ -138,21 +136,7 @@ def write(
         rows = [{"x": round(float(x), 3), "y": round(float(y), 3)} for x, y in known.where]
         if single is not None:
             rows = [{**row, "label": int(label)} for row, label in zip(rows, single)]
-        write_file(os.path.join(workdir, DATA), to_csv(rows))
-
-
-def figure(run: Run) -> list[Figure]:
-    """Returns the map of a run, with the places as data, if the run left one."""
-    png = run.read(PICTURE)
-    if png[1:4] != b"PNG":
-        return []
-    title = f"Test images by the features of the encoder ({run.place}): similar ones are near each other."
-    alt = "A map of test images by the features of the encoder: dots in the colours of classes, and thumbnails."
-    try:
-        data = list(csv.DictReader(run.lines(DATA)))
-    except csv.Error:
-        data = []
-    return [Figure("map", title, png, alt, [{name: x for name, x in row.items() if name} for row in data])]
+        write_file(os.path.join(workdir, DATA), csv_records(rows))
 
 
 def _colors(
@@ -167,7 +151,7 @@ def _colors(
     shown = sorted(present[np.argsort(-counts, kind="stable")][:_CLASSES])
     palette = theme.lines if len(shown) <= len(theme.lines) else colormaps["tab20"].colors
     own = {label: to_rgb(color) for label, color in zip(shown, palette)}
-    names = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
+    names = plots.shortened(plots.drawable(tuple(class_names), "class"))
     entries = [(names[label], color) for label, color in own.items()]
     rest = [
         name for name, any_of in (("no label", (labels < 0).any()), ("others", len(present) > len(shown))) if any_of

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import collections
+import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.objectives.config import OBJECTIVES
-from cpc_tf.results.blocks import Spread, spread
-from cpc_tf.results.runs import Run, is_number
+from cpc_tf.report.blocks import Spread, spread
+from cpc_tf.report.runs import Run, is_number
+from cpc_tf.settings import uncompared
+from cpc_tf.tasks import TASKS
 
 # In the order of tables, after the objectives.
 BASELINES = {UNKNOWN: "encoder of others", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
@@ -22,24 +24,7 @@ PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "u
 SEARCHED = "best of several networks"  # in place of the architecture if a search chose it
 SHARES = ("top1", "top5")  # metrics that are a part of the test's pictures
 COUNTS = ("num_classes", "num_train_labels", "images")  # of the training data
-LENGTH = {"train_steps", "train_epochs"}  # flags that `first_steps` stands for
-# Flags that change no result, that `Identity` stands for, or that runs of one method may differ in.
-IRRELEVANT = {
-    *("workdir", "output", "module", "data_dir", "dataset", "labelled", "encoder", "initial_encoder"),
-    *("seed", "label_fraction", "labels_per_class", *LENGTH),
-    *(
-        "baselines",
-        "strategy",
-        "tpu",
-        "deterministic",
-        "xla",
-        "augment_engine",
-        "memory",
-        "max_megapixels",
-        "test_batch_size",
-    ),
-    *("steps_per_loop", "checkpoint_every", "keep_checkpoints", "probe_every", "probe_split"),
-}
+LENGTH = {"train_steps", "train_epochs"}  # flags that the steps stand for
 
 
 class Method(NamedTuple):
@@ -56,6 +41,11 @@ class Method(NamedTuple):
         """Whether the encoder counts as learned without labels; an unknown module does."""
         return self.trained_by not in (LABELS, UNTRAINED, PIXELS)
 
+    @property
+    def labels(self) -> int:
+        """The number of labelled pictures that its first run learned from; 0 if unknown."""
+        return self.runs[0].get("num_train_labels", 0)
+
     def spread(self, metric: str) -> Spread | None:
         """Returns the spread of a metric over the runs that have it; of a share of pictures, of how many it is one."""
         known = [run for run in self.runs if metric in run]
@@ -63,10 +53,12 @@ class Method(NamedTuple):
         tested = min(map(label_kinds.tested, known), default=0) if metric in SHARES else 0
         return spread((run[metric] for run in known), tested)
 
-
-def identity(run: Run) -> Identity:
-    """Returns what a result says of its encoder."""
-    return Identity.from_json(run["identity"])
+    def by(self, key: Callable[[Run], float]) -> dict[float, Method]:
+        """Returns {value of the key: the method with the runs that have it}, in increasing order."""
+        found: dict[float, list[Run]] = {}
+        for run in self.runs:
+            found.setdefault(key(run), []).append(run)
+        return {value: self._replace(runs=found[value]) for value in sorted(found)}
 
 
 def methods(runs: Iterable[Run]) -> list[Method]:
@@ -77,11 +69,13 @@ def methods(runs: Iterable[Run]) -> list[Method]:
     """
     alike: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
-        known = identity(run)
+        known = run.identity
+        # Of a search over several networks the architecture may be another one in each run.
+        searched = any("backbone" in trial for trial in run.get("search", []))
+        network = SEARCHED if searched else architecture(known.architecture)
         began_with = known.began_with and f"from {known.began_with}"
         module = known.module if known.trained_by == UNKNOWN else ""
-        dataset = known.dataset.rpartition(":")[2]
-        encoder = known.trained_by, _network(run, known), dataset, began_with, module
+        encoder = known.trained_by, network, known.dataset.rpartition(":")[2], began_with, module
         alike.setdefault((*encoder, run.get("propagation", "")), []).append(run)
     found: dict[tuple[str, ...], list[Run]] = {}
     for key, own in alike.items():
@@ -103,12 +97,16 @@ def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
     setting is that of most runs, if there is one. A setting that a record lacks counts as usual.
     """
     found: dict[str, list[Run]] = {}
-    for at in dict.fromkeys(map(fraction, runs)):
-        own = [(run, _settings(run)) for run in runs if fraction(run) == at]
+    for at in dict.fromkeys(run.fraction for run in runs):
+        own = [(run, _settings(run)) for run in runs if run.fraction == at]
         known: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
         for name, value in (item for _, settings in own for item in settings.items()):
             known[name][value] += 1
-        usual = {name: _usual(name, values) for name, values in sorted(known.items()) if len(values) > 1}
+        usual = {}
+        for name, values in sorted(known.items()):
+            if len(values) > 1:
+                (most, count), (_, next_count) = values.most_common(2)
+                usual[name] = (most if count > next_count else None) if name else max(values)
         for run, settings in own:
             other = {name: settings[name] for name in usual if settings.get(name, usual[name]) != usual[name]}
             said = (f"{name}={value}" if name else f"{value:,} steps" for name, value in other.items())
@@ -116,33 +114,31 @@ def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return found
 
 
-def _usual(name: str, values: collections.Counter) -> object:
-    if not name:
-        return max(values)
-    (most, count), (_, next_count) = values.most_common(2)
-    return most if count > next_count else None
-
-
 def _settings(run: Run) -> dict[str, object]:
     """Returns the known settings of a run and of its encoder's pre-training, by flag; its length as ''."""
-    *before, own = run.get("settings") or [" ".join(run.lines("run.flags"))]
+    *before, own = run.get("settings") or [" ".join(run.text("run.flags").splitlines())]
     found: dict[str, object] = {name: str(run[name]) for name in COUNTS if name in run}
     for line in before:  # of pre-training, in a study's record
         module, *_ = line.split() or [""]
-        flags = _flags(line, IRRELEVANT - LENGTH)
-        found |= {f"{module.rpartition('.')[2]} {name}": value for name, value in flags.items()}
-    flags = _flags(own, IRRELEVANT - LENGTH)
-    if flags.get("patience", "0") != "0":  # the steps were found: no setting, but the most that are allowed is one
-        steps = {"encoder_steps": identity(run).steps}
-    else:
+        task = module.rpartition(".")[2]
+        found |= {f"{task} {name}": value for name, value in _flags(line, task).items()}
+    flags = _flags(own, run.get("kind", ""))
+    steps = {"encoder_steps": run.identity.steps}
+    if flags.get("patience", "0") == "0":  # else the steps were found: no setting, but the most that are allowed is one
         flags = {name: value for name, value in flags.items() if name not in LENGTH}
-        steps = {"": first_steps(run), "encoder_steps": identity(run).steps}
+        steps = {"": first_steps(run), **steps}
     return {**found, **flags, **{name: known for name, known in steps.items() if known}}
 
 
-def _flags(line: str, but: set[str]) -> dict[str, str]:
+def _flags(line: str, task: str) -> dict[str, str]:
+    """Returns the flags in which runs of a task differ that are not of one method; see `Settings`."""
     given = (word[2:].partition("=") for word in line.split() if word.startswith("--"))
-    return {name: value for name, _, value in given if name not in but}
+    return {name: value for name, _, value in given if name in LENGTH or name not in _uncompared(task)}
+
+
+@functools.cache
+def _uncompared(task: str) -> set[str]:
+    return uncompared(TASKS[task].config) if task in TASKS else set()
 
 
 def first_steps(run: Run) -> int:
@@ -153,36 +149,21 @@ def first_steps(run: Run) -> int:
 
 
 def _seed(run: Run) -> int:
-    seed = identity(run).seed
+    seed = run.identity.seed
     return run.get("seed", 0) if seed is None else seed
 
 
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
     objective, _, labels = key[0].partition("+")
-    named = key[0] == UNKNOWN and key[4]  # an encoder of others: under its own name
+    named = key[0] == UNKNOWN and key[4]  # a third-party encoder: under its own name
     title = OBJECTIVES[objective].TITLE if objective in OBJECTIVES else BASELINES.get(objective, objective)
-    title = _own_name(key[4]) if named else title
+    # Of a handle on the web the part after the host, such as 'publisher/name/1'.
+    title = (key[4].partition("://")[2].partition("/")[2] or key[4]) if named else title
     same = [x for x in others if (x[0], x[5]) == (key[0], key[5]) and (not named or x[4] == key[4])]
     telling = [part for part, values in zip(key, zip(*same)) if part and len(set(values)) > 1]
     telling = ", ".join(telling) or ("" if named else key[4])
     propagation = f" + {PROPAGATION.get(key[5], key[5])}" if key[5] else ""
     return f"{title}{' and labels' if labels else ''}{propagation}{f' ({telling})' if telling else ''}"
-
-
-def _own_name(module: str) -> str:
-    """Returns a module's name; of a handle on the web the part after the host, such as 'publisher/name/1'."""
-    return module.partition("://")[2].partition("/")[2] or module
-
-
-def _network(run: Run, known: Identity) -> str:
-    """Returns the architecture; of a search over several it may be another one in each run of a method."""
-    searched = any("backbone" in trial for trial in run.get("search", []))
-    return SEARCHED if searched else architecture(known.architecture)
-
-
-def fraction(run: Run) -> float:
-    """Returns the fraction of the labels, rounded so that equal ones compare equal."""
-    return float(f"{run.get('label_fraction', 1.0):.4g}")
 
 
 def architecture(name: str) -> str:

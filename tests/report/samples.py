@@ -2,8 +2,8 @@
 
 import json
 
-from cpc_tf.results.blocks import text
-from cpc_tf.results.runs import Run
+from cpc_tf.report.blocks import text
+from cpc_tf.report.runs import Run
 
 CLASSES = ["cat", "dog", "a <b> & $c$", "hen", "owl", "pig"]
 PIXELS = {0.01: 0.3, 0.1: 0.5, 1.0: 0.7}
@@ -88,6 +88,48 @@ def all_kinds(folder):
     write(folder / "unknown", {"kind": "dance"})
     (folder / "broken").mkdir()
     (folder / "broken/result.json").write_text('{"kind": ')
+
+
+PNG = b"\x89PNG\r\n"
+
+
+def odd_kinds(folder):
+    """What `all_kinds` lacks: few test pictures, odd names, several labels, two phases of boxes, pictures of runs."""
+    for seed in (0, 1):
+        few = folder / f"few/{seed}"
+        classes = {
+            "<i>cat</i>": {"tested": 19, "predicted": 20, "right": 19},
+            "dog": {"tested": 1, "predicted": 0, "right": 0},
+        }
+        about = {"tested": 20, "class_mean": 0.5, "largest_class": 0.95, "classes": classes}
+        table = "file,class,prediction,probability\na/1.png,cat,dog,0.9031\na/2.png,hen,hen,0.4\n"
+        record = efficient(seed=seed, top1=0.95, dataset="folder:/x/<b>birds", **about)
+        write(few, record, predictions__csv=table, run__flags=f"--seed={seed}\n", map__csv="x,y,label\n0.5,1.5,2\n")
+        for name in ("predictions", "map"):
+            (few / f"{name}.png").write_bytes(PNG + f"{name} {seed}".encode())
+        for phase in ("frozen", "fine-tuned"):
+            (few / phase).mkdir()
+            (few / phase / "metrics.jsonl").write_text(metrics())
+    for kind in (linear, efficient):
+        record = {**kind(dataset="folder:/x/multi"), "several_labels": True, "phases": {}, "search": []}
+        record = {name: value for name, value in record.items() if name not in ("top1", "top5")}
+        scores = {"map": 0.6, "micro_f1": 0.5, "map_chance": 0.2, "tested": 50}
+        write(folder / f"multi/{kind.__name__}", {**record, **scores})
+    phases = {"frozen": {"map11": 0.4, "steps": 300}, "fine-tuned": {"map11": 0.5, "steps": 90}}
+    lengths = {"steps": 390, "most_steps": 450, "images": 600, "test_images": 8, "test_boxes": 24}
+    write(folder / "boxes", detect(dataset="collages", phases=phases, **lengths))
+    for name in ("sheet", "curves"):
+        (folder / f"boxes/{name}.png").write_bytes(PNG + name.encode())
+    for name, top1 in (("a", 0.8), ("b", 0.9), ("c", 0.7)):  # of folders without a preset
+        write(folder / f"owls/{name}", linear(f"runs/{name}/hub", top1, steps=10, dataset="folder:/x/owls"))
+        (folder / f"owls/{name}/linear.png").write_bytes(PNG + name.encode())
+    for place, seed in (("moths/0", 0), ("moths/1", 1), ("other/0", 0)):
+        write(folder / place, pretrain(seed=seed, dataset="moths", effective_rank=float("nan")))
+        (folder / place / "patches.png").write_bytes(PNG + place.encode())
+    write(folder / "short", linear(top1=0.5, steps=10, num_classes=5, dataset="imagenet2012"))  # few classes: no top-5
+    write(folder / "uda", efficient("pixels", 0.1, 0.45, propagation="uda"))
+    study = [linear(policy="none"), pretrain(seed=4, dataset="study")]  # records without directories
+    (folder / "study.json").write_text(json.dumps(study))
 
 
 def run(record, place="x"):

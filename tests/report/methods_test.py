@@ -2,9 +2,11 @@
 
 import pytest
 
-from cpc_tf.results import methods
-from cpc_tf.results.runs import Run
-from tests.results import samples
+from cpc_tf.report import methods
+from cpc_tf.report.runs import Run
+from cpc_tf.settings import leaves
+from cpc_tf.tasks import TASKS
+from tests.report import samples
 
 
 def _linear(encoder, seed=0, trained_by="", **more):
@@ -70,7 +72,7 @@ def _made(tmp_path, seed, *flags, **more):
     folder = tmp_path / "-".join([str(seed), *flags])
     lines = "".join(f"{flag}\n" for flag in (f"--seed={seed}", f"--workdir={folder}", *flags))
     samples.write(folder, {}, run__flags=lines)
-    return Run(samples.linear(f"runs/{seed}/hub", seed=seed, **more), folder.name, str(folder))
+    return Run({**samples.linear(f"runs/{seed}/hub", seed=seed), **more}, folder.name, str(folder))
 
 
 def test_runs_of_other_settings_are_not_averaged(tmp_path):
@@ -117,3 +119,16 @@ def test_lengths_that_a_plateau_found_are_no_settings_but_the_longest_is():
     assert names(*given) == ["CPC v2", "CPC v2 (1,500 steps)"]
     assert names(*given, more=found) == ["CPC v2"]
     assert names(*given, (500, 600), more=found) == ["CPC v2", "CPC v2 (train_steps=600)"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_runs_that_differ_in_a_setting_are_of_two_methods_unless_it_says_that_they_may(task, tmp_path):
+    fields = {field.name: field.metadata for _, field in leaves(TASKS[task].config)}
+    for name, metadata in fields.items():
+        runs = [_made(tmp_path, seed, f"--{name}={value}", kind=task) for seed, value in enumerate("ab")]
+        assert (len(_names(runs)) == 1) is (metadata["free_on_resume"] or not metadata["compared"]), name
+    # The default keeps runs apart. What has another one is a seed, a place, or stands in the result or its identity.
+    assert {name for name, metadata in fields.items() if not metadata["compared"]} <= {
+        *("seed", "dataset", "labelled", "max_megapixels", "share_records"),
+        *("encoder", "initial_encoder", "baselines", "label_fraction", "labels_per_class"),
+    }
