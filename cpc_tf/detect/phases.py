@@ -20,8 +20,18 @@ from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.detect.trainee import WHOLE, DetectorTraining
 from cpc_tf.settings import ConfigError
-from cpc_tf.training import loop, phases
-from cpc_tf.training.phases import FINE_TUNED, FROZEN, HELD_OUT, SEARCH, Evaluation, choose, held_out, in_folder
+from cpc_tf.training import loop
+from cpc_tf.training.phases import (
+    FINE_TUNED,
+    FROZEN,
+    HELD_OUT,
+    SEARCH,
+    Evaluation,
+    PhasedRun,
+    choose,
+    held_out,
+    in_folder,
+)
 from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.trainee import rows_of
 from cpc_tf.training.workdir import Workdir
@@ -82,7 +92,7 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
     return Parts(*parts)
 
 
-class Phases(phases.Phases):
+class Phases(PhasedRun):
     """The phases of a run. They share a detector; the second starts from what it is after the first.
 
     Args:

@@ -1,4 +1,7 @@
-"""Which labels a classifier may see: a stratified, seeded, nested part, and which of those are held out."""
+"""Which labels a classifier may see, and what a run derives from their number and from its encoder.
+
+The labels are a stratified, seeded, nested part of all, and some of them are held out.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,19 @@ import numpy as np
 
 from cpc_tf.data.sources import groups
 from cpc_tf.data.sources.several_labels import rarest
-from cpc_tf.efficient.config import LabelsConfig
-from cpc_tf.settings import ConfigError
+from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
+from cpc_tf.encoders.card import find_card
+from cpc_tf.encoders.config import PIXELS
+from cpc_tf.encoders.loaded import EncoderName
+from cpc_tf.settings import ConfigError, derived
+from cpc_tf.training.config import UsualTraining, refuse_large_batch
+
+# As long as imagenette/efficient trains on 950 labels; with 80 labels nothing changed after 400 steps.
+USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
+# Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
+HEADS = {10_000: (11, 4096), 0: (2, 512)}
+MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
+PAPERS_SIZES = 256, 224
 
 
 class Labels(NamedTuple):
@@ -106,3 +120,33 @@ def _part(have: int, config: LabelsConfig) -> int:
     """How many labels of so many are used: exact, so that 0.29 of 100 is 29; half a label more is one more."""
     part = int(Fraction(str(config.label_fraction)) * have + Fraction(1, 2))
     return min(config.labels_per_class, have) if config.labels_per_class else part
+
+
+def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
+    """Returns the settings with the sizes of images, and a line on those that were not given."""
+    name, given = EncoderName.parse(config.classifier.encoder), config.images
+    card = find_card(name.module) if name.module else None
+    usual, side = (card.geometry.resize, card.geometry.image_size) if card else PAPERS_SIZES
+    image_size = given.image_size or min(side, given.resize or side)
+    resize = max(image_size, round(image_size * usual / side))
+    source = "the encoder's card" if card else "the paper, since --encoder has no card"
+    return derived(config, {"resize": resize, "image_size": image_size}, source)
+
+
+def from_labels(config: EfficientConfig, labels: Labels, replicas: int) -> tuple[EfficientConfig, str]:
+    """Returns the settings with batch, length and classifier, and a line on those that were not given.
+
+    Raises ConfigError if a batch is larger than what it is drawn from.
+    """
+    count = len(labels.chosen if labels.fit is None else labels.fit)
+    values = USUAL.settings(count, replicas, config.training.batch_size)
+    if not config.classifier.head_width:
+        blocks, values["head_width"] = next(head for least, head in HEADS.items() if count >= least)
+        if config.classifier.encoder != PIXELS:
+            values["head_blocks"] = blocks
+    views = min(MOST_VIEWS, ALL_VIEWS // len(labels.chosen))
+    values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
+    config, told = derived(config, values, f"{len(labels.chosen)} labels")
+    views = 1 if config.classifier.encoder == PIXELS else max(1, config.sgd.cached_views)
+    refuse_large_batch(config.training, count * views)
+    return config, told

@@ -11,11 +11,18 @@ from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources.source import Source
 from cpc_tf.efficient.config import NONE, EfficientConfig
-from cpc_tf.efficient.defaults import from_encoder, from_labels
 from cpc_tf.efficient.inputs import Inputs
-from cpc_tf.efficient.labels import Labels, choose_labels
-from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
-from cpc_tf.efficient.selection import Selection, as_given, select
+from cpc_tf.efficient.labels import Labels, choose_labels, from_encoder, from_labels
+from cpc_tf.efficient.phases import (
+    Phases,
+    Selection,
+    Tested,
+    as_given,
+    fine_tuning,
+    first_phase,
+    load_encoder,
+    select,
+)
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
 from cpc_tf.settings import ConfigError, replace

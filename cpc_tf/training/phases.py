@@ -96,8 +96,8 @@ class Evaluation(NamedTuple):
         return state
 
 
-class Phases:
-    """Trains the phases of a run and counts their time. The base of what a task knows of its phases.
+class PhasedRun:
+    """Trains the phases of a run and counts their time. A task adds what its phases are.
 
     Args:
       task: see `Workdir`.

@@ -7,8 +7,7 @@ import pytest
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.defaults import from_encoder, from_labels
-from cpc_tf.efficient.labels import Labels
+from cpc_tf.efficient.labels import Labels, from_encoder, from_labels
 from cpc_tf.encoders.card import FILE, EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.settings import ConfigError, open_settings, replace

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.efficient import selection
 from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.phases import select
 from cpc_tf.efficient.run import PARTS, efficient, prepare
 from cpc_tf.evaluation import scores
 from cpc_tf.keras import keras
@@ -144,7 +144,7 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
     settings = config(folder, tmp_path / "whole", hub_dir, *flags)
     made = prepare(settings, tf.distribute.get_strategy())[1]
     with copied(tmp_path / "whole", 3):
-        selected = selection.select(settings, made)
+        selected = select(settings, made)
     frozen, start, *_ = selected.records
     every = 3  # a quarter of the longest training
     assert frozen["steps"] % every == 0

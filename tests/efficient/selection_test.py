@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.efficient.config import EfficientConfig, SearchConfig
-from cpc_tf.efficient.selection import select, trials
+from cpc_tf.efficient.phases import select, trials
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
