@@ -107,7 +107,7 @@ class Classification(Trainee):
       config: of this phase.
       train_steps: length of the phase; the longest that may be chosen, if one is to be.
       strategy: where it runs.
-      kind: whether pictures have one label or several.
+      kind: whether labels are single or multi-label.
       cosine: whether the rates are a cosine that ends at `train_steps`; else they are constant.
       drop_step: step from which on they are a tenth; 0: nowhere.
 

@@ -18,7 +18,7 @@ class Features(NamedTuple):
     """Encoded examples."""
 
     latents: np.ndarray  # [N, R, C, D], float32
-    labels: np.ndarray  # int64 [N], or float32 [N, classes] of several labels a picture
+    labels: np.ndarray  # int64 [N], or float32 [N, classes] if they are multi-label
 
 
 def encode_dataset(

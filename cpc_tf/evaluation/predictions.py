@@ -32,7 +32,7 @@ def to_csv(
       logits: [N, C]; the probability is not calibrated.
       labels: those of `Source`.
       class_names: of the labels.
-      kind: whether pictures have one label or several.
+      kind: whether labels are single or multi-label.
     """
     rows = ([name, *row] for name, row in zip(names, kind.rows(logits, labels, class_names)))
     return csv_lines([["file", "class", "prediction", "probability"], *rows])

@@ -36,7 +36,7 @@ class LinearTraining(Trainee):
       config: settings of the run.
       encode: the frozen encoder, for batches that have no 'latents'.
       latent_shape: (R, C, D).
-      kind: whether pictures have one label or several.
+      kind: whether labels are single or multi-label.
     """
 
     def __init__(

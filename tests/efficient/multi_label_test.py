@@ -1,4 +1,4 @@
-"""The few-label protocol on pictures with several labels each: no figure of it is an accuracy."""
+"""The few-label protocol on multi-label pictures: no figure of it is an accuracy."""
 
 import csv
 import json

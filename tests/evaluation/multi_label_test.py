@@ -1,4 +1,4 @@
-"""Scores of several labels a picture, against scikit-learn."""
+"""Multi-label scores against scikit-learn."""
 
 import numpy as np
 import pytest
