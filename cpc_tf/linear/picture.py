@@ -109,7 +109,9 @@ def draw(
             near = [(each, index) for each in neighbours_of.values() for index in each.order[query, :count]]
             for axis, (each, index) in zip(row[1:], near):
                 label = each.gallery_labels[index]
-                plots.tile(axis, each.gallery[index], frame=plots.TRUE if _alike(label, truth) else plots.MISSED)
+                # The same label; if they are multi-label, one in common.
+                alike = label == truth if label.ndim == 0 else np.any(label * truth > 0) or not np.any(label + truth)
+                plots.tile(axis, each.gallery[index], frame=plots.TRUE if alike else plots.MISSED)
                 axis.set_xlabel(_named(names, label), fontsize=10, labelpad=3)
         axes[0][0].set_title("test image", fontsize=11, fontweight="bold")
         for axis, title in zip(axes[0][1::count], neighbours_of):
@@ -135,8 +137,3 @@ def _bars(axis: Axes, results: Mapping[str, dict], theme: plots.Theme) -> None:
 def _named(names: Sequence[str], label: np.ndarray) -> str:
     """Returns the name of a class, or of each of a multi-label picture."""
     return names[label] if label.ndim == 0 else ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"
-
-
-def _alike(label: np.ndarray, other: np.ndarray) -> bool:
-    """Returns whether two labels are the same, or share one, if they are multi-label."""
-    return label == other if label.ndim == 0 else bool(np.any(label * other > 0) or not np.any(label + other))
