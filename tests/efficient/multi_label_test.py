@@ -36,8 +36,8 @@ def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monke
     told = out + (tmp_path / "run/result.json").read_text() + (tmp_path / "run/frozen/metrics.jsonl").read_text()
     assert not [word for word in ("top1", "top-1", "top5", "accuracy") if word in told]
     assert result["several_labels"] is True
-    scores = {"map", "map_chance", "classes_left_out", "micro_f1", "tested", "loss", "steps"}
-    assert {phase: set(found) for phase, found in result["phases"].items()} == {"frozen": scores}
+    reported = {"map", "map_chance", "classes_left_out", "micro_f1", "tested", "loss", "steps"}
+    assert {phase: set(scores_of) for phase, scores_of in result["phases"].items()} == {"frozen": reported}
     best = max(result["search"], key=lambda record: (record["held_out_map"], -record["held_out_loss"]))
     assert [record["chosen"] for record in result["search"]] == [record is best for record in result["search"]]
     assert len(json.loads((tmp_path / "run/labels.json").read_text())["chosen"]) == result["num_train_labels"]
