@@ -12,6 +12,7 @@ from cpc_tf import cli
 from cpc_tf.data import catalog
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient, prepare
+from cpc_tf.evaluation import scores
 from cpc_tf.settings import ConfigError, replace
 from tests import samples
 from tests.efficient.run_test import FLAGS
