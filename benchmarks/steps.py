@@ -19,7 +19,8 @@ from cpc_tf.efficient.classifier import ENCODED, FINE_TUNED, FROZEN, SUPERVISED,
 from cpc_tf.efficient.config import NONE, EfficientConfig
 from cpc_tf.efficient.phases import load_encoder
 from cpc_tf.efficient.propagation import method_of
-from cpc_tf.encoders.loaded import NEW, EncoderName, LoadedEncoder
+from cpc_tf.encoders.card import NEW, EncoderName
+from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig

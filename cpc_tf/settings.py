@@ -27,10 +27,15 @@ class RunEnded(Exception):
 
 
 class Stopped(RunEnded):
-    """A signal ended the run; `saved` says what became of the work, as half a sentence."""
+    """A signal ended the run; `saved` says what became of the work, `then` how it goes on, as parts of a sentence."""
 
-    def __init__(self, number: int, saved: str = "what was saved before is whole"):
-        super().__init__(f"{termination.stopped_by(number)}: {saved}; the same command goes on from there")
+    def __init__(
+        self,
+        number: int,
+        saved: str = "what was saved before is whole",
+        then: str = "the same command goes on from there",
+    ):
+        super().__init__(f"{termination.stopped_by(number)}: {saved}; {then}")
         self.status = termination.status_of(number)
 
 

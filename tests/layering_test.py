@@ -11,7 +11,7 @@ from tests.binaries import ROOT
 
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
 BASE = {
-    *"cache callables cli devices files keras memory native".split(),
+    *"cache cli devices files keras memory native".split(),
     *"presets progress registry settings termination texts xla".split(),
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
@@ -21,7 +21,6 @@ ALLOWED = {
     "program": {"cli", "commands", "presets", "settings", "texts"},
     "commands": set(),  # names of what it imports when a command runs
     "notices": set(),
-    "callables": set(),
     "texts": set(),
     "settings": {"termination", "texts"},
     "keras": set(),
@@ -54,7 +53,7 @@ ALLOWED = {
     "report": SHARED | {"drawing", "tasks", "pretrain", "linear", "efficient", "detect"},
     "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
     "feed": BASE | {"augment", "training"},
-    "launch": {"cli", "commands", "settings", "termination", "texts"},
+    "launch": {"cli", "commands", "settings", "texts"},
     "api": SHARED | {"pictures", "tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
 }
 BINARY = set(ALLOWED) - {"export"}
@@ -143,7 +142,7 @@ ONLY_IN = {
     "tensorflow.keras": "",
     "tf.keras": "keras.py",
     "tf_keras": "keras.py",
-    "keras": "keras3.py check_runtime.py",  # Keras 3: what writes a model, and what runs one apart
+    "keras": "formats.py check.py",  # Keras 3: what writes a model, and what runs one apart
 }
 
 

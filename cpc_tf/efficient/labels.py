@@ -15,9 +15,8 @@ import numpy as np
 from cpc_tf.data.sources import groups
 from cpc_tf.data.sources.several_labels import rarest
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
-from cpc_tf.encoders.card import find_card
+from cpc_tf.encoders.card import EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.settings import ConfigError, derived
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
 

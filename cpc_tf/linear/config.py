@@ -22,8 +22,8 @@ class ProbeConfig(Settings):
     encoder: str = setting(
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
-        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others, or a Keras file "
-        "(.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others may have its range "
+        "of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",

@@ -18,10 +18,9 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources.source import Source
 from cpc_tf.data.views.views import PatchGrid
-from cpc_tf.encoders.card import EncoderCard, Identity
+from cpc_tf.encoders.card import COPY, EncoderCard, EncoderName, Identity
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.loaded import COPY, EncoderName
 from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
 from cpc_tf.evaluation.features import encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas, own_images

@@ -12,7 +12,7 @@ from matplotlib.font_manager import FontProperties, findfont
 from PIL import Image, ImageDraw, ImageFont
 
 from cpc_tf.drawing import plots
-from cpc_tf.predict.records import Box, Detected, Record
+from cpc_tf.predict.model import Box, Detected, Record
 
 MOST = 60  # pictures on a sheet
 SIDE = 160  # px of each

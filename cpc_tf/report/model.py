@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from cpc_tf.drawing.map import DATA, PICTURE
 from cpc_tf.drawing.predictions import SHEET, sample
+from cpc_tf.encoders.card import NEW
 from cpc_tf.encoders.config import PIXELS, UNTRAINED
-from cpc_tf.encoders.loaded import NEW
 from cpc_tf.evaluation import class_counts, counts, label_kinds
 from cpc_tf.evaluation.predictions import FILE, from_csv
 from cpc_tf.report.blocks import MODEL, Block, Commands, Details, Figure, Part, Row, Table, table

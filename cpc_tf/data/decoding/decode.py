@@ -9,10 +9,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from cpc_tf import native
-from cpc_tf.data.decoding import bmp, exif, pillow
+from cpc_tf.data.decoding import exif, pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
 _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
+_BMP_MASKS = b"\0\0\xff\0\0\xff\0\0\xff\0\0\0"  # of red, green and blue
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
 Levels = tuple[float, float]
@@ -36,7 +37,8 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
         to 300.
       levels: the values that become 0 and 255 in images of more than 8 bits. Values between them are scaled, values
         outside are clipped. None: the upper 8 of 16 bits are kept.
-      portable: whether to use TensorFlow's operations alone, which can be saved: WebP and TIFF are refused.
+      portable: whether to use TensorFlow's operations alone, which can be saved: WebP, TIFF, and BMP that is compressed
+        or has less than 24 bits a pixel are refused.
 
     Returns:
       uint8 [H, W, 3].
@@ -51,7 +53,7 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
         return tf.cond(
             is_gif,
             lambda: tf.io.decode_image(encoded, channels=3, expand_animations=False),
-            lambda: bmp.decode(encoded) if portable else _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
+            lambda: _decode_bmp(encoded) if portable else _by_pillow(by_pillow, encoded, tf.uint8, [None, None, 3]),
         )
 
     image = _by_format(
@@ -188,6 +190,22 @@ def _decode_png(encoded, levels):
         return tf.saturate_cast(tf.round((found - low) * (255 / (high - low))), tf.uint8)
 
     return tf.cond(_png_bits(encoded) > 8, scaled, eight) if levels else eight()
+
+
+def _decode_bmp(encoded):
+    """Decodes a BMP of 24 or 32 bits: TensorFlow takes indices into a palette for shades of grey."""
+
+    def number(place, dtype):
+        return tf.io.decode_raw(tf.strings.substr(encoded, place, dtype.size), dtype)[0]
+
+    whole = tf.equal(tf.strings.substr(encoded, 0, 2), b"BM") & (tf.strings.length(encoded) >= 54)
+    with tf.control_dependencies([tf.debugging.Assert(whole, ["no BMP"])]):
+        bits, compression = tf.cast(number(28, tf.uint16), tf.int32), number(30, tf.int32)
+        # 3: where each colour is among 32 bits follows; where it also is without that is taken.
+        usual = tf.equal(tf.strings.substr(encoded, 54, len(_BMP_MASKS)), _BMP_MASKS)
+    plain = tf.equal(compression, 0) | (tf.equal(compression, 3) & tf.equal(bits, 32) & usual)
+    with tf.control_dependencies([tf.debugging.Assert(plain & (bits >= 24), ["compressed, or less than 24 bits"])]):
+        return tf.io.decode_bmp(encoded)[..., :3]
 
 
 def _png_bits(encoded):
