@@ -185,6 +185,13 @@ TABLE = [
         "--encoder=pixels --unlabelled=x --labelled=y",
         "^--unlabelled=x: a classifier learns from pictures without labels only",
     ),
+    # ---- linear
+    (
+        "linear",
+        "--encoder=pixels --geometry_from=flags",
+        "^--encoder=pixels: has no pre-training .* --augment=full, the paper's, or",
+    ),
+    ("linear", "--encoder=x --augment_changes=grey=0", "^--augment_changes=grey=0: changes a named policy"),
     # ---- detect
     ("detect", "--canvas_height=0", "^--canvas_height=0: must be at least 1"),
     ("detect", "--canvas_colour_drop=1.5", "^--canvas_colour_drop=1.5: must be at most 1"),
@@ -217,6 +224,16 @@ TABLE = [
     ),
     ("detect", "--anchor_ratios=1,0", r"^--anchor_ratios=1,0: must be numbers with commas .*, each at least 0.001"),
     ("detect", "--rate_drops=2", r"^--rate_drops=2: must be numbers with commas between them, each at most 0.9999"),
+    (
+        "detect",
+        f"{DETECT} --batch_size=4 --train_steps=2 --frozen_epochs=9",
+        "^--frozen_epochs=9.0: 9 steps of 4 images are the whole run, which has 2",
+    ),
+    (
+        "detect",
+        f"{DETECT} --batch_size=4 --train_steps=9 --frozen_epochs=1 --held_out=0.9",
+        "^--held_out=0.9: of 4 training images it makes 0 to train on and 4 to choose",
+    ),
     ("detect", f"{DETECT} --area_scale=9", r"^--area_scale=9: images of \d+ px are more than the "),
     # ---- training: strategies, batches, work directories
     (

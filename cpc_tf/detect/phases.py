@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
@@ -19,16 +18,26 @@ from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import Scene, Scores
-from cpc_tf.detect.trainee import FINE_TUNED, FROZEN, WHOLE, DetectorTraining
-from cpc_tf.settings import ConfigError, replace
+from cpc_tf.detect.trainee import WHOLE, DetectorTraining
+from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.strategy import is_chief, replica_batches
+from cpc_tf.training.phases import (
+    FINE_TUNED,
+    FROZEN,
+    HELD_OUT,
+    SEARCH,
+    Evaluation,
+    PhasedRun,
+    choose,
+    held_out,
+    in_folder,
+)
+from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.trainee import rows_of
 from cpc_tf.training.workdir import Workdir
 
 Watch = Callable[[int, dict[str, float]], Optional[str]]  # see `loop.train`
-SEARCH = "search"  # folder of the phases that train without the held-out images
-CHOSEN_BY = "held_out_map_all"  # over all points, since steps of 11 points are coarse
+CHOSEN_BY = f"{HELD_OUT}map_all"  # over all points, since steps of 11 points are coarse
 
 
 class Lengths(NamedTuple):
@@ -87,7 +96,7 @@ def divided(source: DetectionSource, part: float, seed: int) -> Parts:
     return Parts(*parts)
 
 
-class Phases:
+class Phases(PhasedRun):
     """The phases of a run. They share a detector; the second starts from what it is after the first.
 
     Args:
@@ -98,23 +107,22 @@ class Phases:
     """
 
     def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy, watch: Watch):
+        super().__init__("detect")
         self.model, self._config, self._strategy, self._watch = model, config, strategy, watch
         rows_of(strategy, config.training.batch_size, config.numerics)  # refused before anything is written
         self._weights = model.get_weights() if config.phases.frozen_epochs else []
         xla = config.numerics.xla if model.backbone.compiles else "off"
         self._find = scoring.finder(config.canvas, model.find, strategy, config.scoring.test_batch_size, xla)
-        self._seconds: dict[str, float] = {}  # by folder
-
-    @property
-    def seconds(self) -> float:
-        """Seconds that all phases have trained, over all sessions of the run."""
-        return sum(self._seconds.values())
 
     def test(self, source: DetectionSource) -> Tested:
         """Tests the detector as it is now on each image of a source."""
         start, scenes = time.monotonic(), self._find(source)
         scores = scoring.score(scenes, self.model.num_classes, self._config.scoring.detection_iou)
         return Tested(scenes, scores, time.monotonic() - start)
+
+    def held_out(self, source: DetectionSource) -> dict[str, float]:
+        """Returns the mean average precisions on held-out images."""
+        return {f"{HELD_OUT}{name}": value for name, value in self.test(source).scores.means.items()}
 
     def whole(self, workdir: Workdir, source: DetectionSource, steps: int) -> int:
         """Trains all at once, in the directory of the run; returns the step."""
@@ -123,7 +131,7 @@ class Phases:
     def first(self, source: DetectionSource, steps: int, *folders: str) -> None:
         """Trains the detector on the frozen encoder, as it was given."""
         self.model.set_weights(self._weights)
-        workdir = self._folder(*folders, FROZEN)
+        workdir = self.workdir(in_folder(self._config, *folders, FROZEN))
         _refuse_other_length(self._train(workdir, FROZEN, source, steps, steps), steps, workdir)
 
     def second(
@@ -136,31 +144,19 @@ class Phases:
     ) -> Sequence[dict[str, float]]:
         """Trains both for the first `steps` of the second phase, from what the first phase made of the detector.
 
-        With `held_out` it looks at these images from time to time, and ends when no look gets better.
+        With `held_out` it is tested on these images from time to time, and ends when no test gets better.
 
         Returns:
           The records of metrics.jsonl; with `held_out`, some have the average precision on it.
         """
-        workdir, looking = self._folder(*folders, FINE_TUNED), {}
+        workdir, evaluation = self.workdir(in_folder(self._config, *folders, FINE_TUNED)), None
         if held_out:
             every, patience = math.ceil(length.second / self._config.phases.looks), self._config.phases.patience
-            looking = {
-                "evaluate": lambda: self.held_out(held_out),
-                "evaluate_every": every,
-                "ended": lambda records: is_over(records, patience),
-            }
-        outcome = self._train(workdir, FINE_TUNED, source, steps, length.second, length.first, **looking)
+            evaluation = Evaluation(lambda: self.held_out(held_out), every, CHOSEN_BY, patience)
+        outcome = self._train(workdir, FINE_TUNED, source, steps, length.second, length.first, evaluation)
         if not held_out:
             _refuse_other_length(outcome, steps, workdir)
         return outcome.records
-
-    def held_out(self, source: DetectionSource) -> dict[str, float]:
-        """Returns the mean average precisions on held-out images."""
-        return {f"held_out_{name}": value for name, value in self.test(source).scores.means.items()}
-
-    def _folder(self, *names: str) -> Workdir:
-        config = replace(self._config, workdir=os.path.join(self._config.workdir, *names))
-        return Workdir(config, "detect", is_chief(config.training))
 
     def _train(
         self,
@@ -170,47 +166,34 @@ class Phases:
         steps: int,
         horizon: int,
         done: int = 0,
-        **evaluation,
+        evaluation: Evaluation | None = None,
     ) -> loop.Outcome:
         """Trains a phase for `steps` of its `horizon`, on the images that follow those of the `done` steps before."""
-        config = self._config
-        trainee = DetectorTraining(config, self.model, self._strategy, horizon, phase)
-        make = functools.partial(detection_pipeline.batches, source, config.canvas)
-        batches = replica_batches(config.training, make)
-        outcome = loop.train(
-            trainee,
-            lambda step, context: batches(done + step, context),
-            config.training,
-            steps,
-            workdir,
-            watch=self._watch,
-            **evaluation,
-        )
-        self._seconds[workdir.path] = outcome.seconds
-        return outcome
+        trainee = DetectorTraining(self._config, self.model, self._strategy, horizon, phase)
+        make = functools.partial(detection_pipeline.batches, source, self._config.canvas)
+        batches = replica_batches(self._config.training, make)
 
+        def after(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return batches(done + step, context)
 
-def is_over(records: Sequence[dict[str, float]], patience: int) -> bool:
-    """Whether so many looks after the best one were no better."""
-    found = [record[CHOSEN_BY] for record in records if CHOSEN_BY in record]
-    return bool(found) and len(found) - 1 - found.index(max(found)) >= patience
+        return self.train(workdir, trainee, after, steps, evaluation, watch=self._watch)
 
 
 def best_length(phases: Phases, parts: Parts, length: Lengths) -> list[dict[str, Any]]:
-    """Trains without the held-out images; returns a record of each look at them, of which one is 'chosen'.
+    """Trains without the held-out images; returns a record of each test on them, of which one is 'chosen'.
 
     The chosen one has the highest average precision, of equals the fewest steps; 0 steps are the first phase alone.
     """
     phases.first(parts.fit, length.first, SEARCH)
-    looks = [Workdir.rounded(0, phases.held_out(parts.held_out))]
-    looks += phases.second(parts.fit, length, length.second, SEARCH, held_out=parts.held_out)
-    records = [
-        {"phase": FINE_TUNED, "steps": look["step"], **{n: x for n, x in look.items() if n.startswith("held_out_")}}
-        for look in looks
-        if CHOSEN_BY in look
+    records = [Workdir.rounded(0, phases.held_out(parts.held_out))]
+    records += phases.second(parts.fit, length, length.second, SEARCH, held_out=parts.held_out)
+    tests = [
+        {"phase": FINE_TUNED, "steps": record["step"], **held_out(record), "chosen": False}
+        for record in records
+        if CHOSEN_BY in record
     ]
-    chosen = max(range(len(records)), key=lambda i: (records[i][CHOSEN_BY], -i))
-    return [{**record, "chosen": i == chosen} for i, record in enumerate(records)]
+    choose(tests, CHOSEN_BY)
+    return tests
 
 
 def _refuse_other_length(outcome: loop.Outcome, steps: int, workdir: Workdir) -> None:

@@ -15,8 +15,7 @@ from matplotlib.patches import Rectangle
 
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.sources.source import DetectionSource
-from cpc_tf.detect.average_precision import Found, Judged, judge
-from cpc_tf.detect.scoring import Scene, Scores
+from cpc_tf.detect.scoring import Detected, Judged, Scene, Scores, judge
 from cpc_tf.drawing import plots
 
 SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and would hide the image.
@@ -35,23 +34,23 @@ KINDS = TRUE, MISSED, DIFFICULT, RIGHT, WRONG = (
 class Verdict(NamedTuple):
     """The detections of an image that are drawn, which of them are right, and the objects that they miss."""
 
-    found: Found
+    detected: Detected
     judged: Judged
     missed: np.ndarray  # bool [M], false for difficult ones
 
 
 def verdict(scene: Scene, iou: float) -> Verdict:
     """Judges the detections of an image with a score of at least SHOWN; a right one overlaps by at least `iou`."""
-    shown = scene.found.scores >= SHOWN
-    found = Found(*(values[shown] for values in scene.found))
-    judged = judge(scene.truth, found, iou)
-    return Verdict(found, judged, ~judged.taken & ~scene.truth.difficult)
+    drawn = scene.detected.scores >= SHOWN
+    detected = Detected(*(values[drawn] for values in scene.detected))
+    judged = judge(scene.truth, detected, iou)
+    return Verdict(detected, judged, ~judged.taken & ~scene.truth.difficult)
 
 
 def worst(scenes: Sequence[Scene], iou: float) -> list[int]:
     """Returns the indices of the TILES images with most missed objects, among equals the surest wrong detections."""
     verdicts = [verdict(scene, iou) for scene in scenes]
-    badness = [(v.missed.sum(), v.found.scores[v.judged.right == 0].sum()) for v in verdicts]
+    badness = [(v.missed.sum(), v.detected.scores[v.judged.right == 0].sum()) for v in verdicts]
     return sorted(range(len(scenes)), key=badness.__getitem__, reverse=True)[:TILES]
 
 
@@ -86,12 +85,12 @@ def draw_sheet(
 
 
 def _tile(axis: Axes, title: str, scene: Scene, image: np.ndarray, class_names: Sequence[str], iou: float) -> None:
-    found, judged, missed = verdict(scene, iou)
+    detected, judged, missed = verdict(scene, iou)
     plots.tile(axis, image, f"{title}: {missed.sum()} missed, {(judged.right == 0).sum()} wrong")
     for box, label, lost, difficult in zip(scene.truth.boxes, scene.truth.labels, missed, scene.truth.difficult):
         # Broad, so that it stays visible below a detected box.
         _box(axis, box, MISSED if lost else DIFFICULT if difficult else TRUE, 3.2, class_names[label] if lost else "")
-    for box, score, label, right in zip(*found, judged.right):
+    for box, score, label, right in zip(*detected, judged.right):
         _box(axis, box, (WRONG, RIGHT, DIFFICULT)[int(right)], 1.4, f"{class_names[label]} {score:.2f}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
 from typing import Any
 
@@ -12,22 +13,31 @@ import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
+from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources import classes, summary
 from cpc_tf.data.sources.boxes_folder import BoxesFolder
-from cpc_tf.data.sources.source import DetectionSource
-from cpc_tf.detect import pictures, scoring, shown
+from cpc_tf.data.sources.source import DetectionSource, Sizes
+from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
-from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, build_detector
+from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, build_detector
 from cpc_tf.files import read_text, to_json
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, open_settings, replace
 from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.kept_data import keep_data
+from cpc_tf.training.phases import FINE_TUNED, FROZEN
 from cpc_tf.training.workdir import Workdir, open_run
 
 # As bccd/detect_128px, a few hundred pictures.
 USUAL = UsualTraining(batch=8, epochs=20, least_steps=400)
+
+# How large pictures and objects are shown to a detector follows from their sizes, unless it is set.
+_USUAL_SIZES = (5, 95)  # percentiles of the sizes of objects
+_STEP = 2.0  # largest factor between two sizes of anchors, that of the C4 recipe
+_LEAST_ANCHOR = 4  # px; smaller objects are beyond the features
+_FITS = 2.0  # factor between an object and the nearest anchor up to which the anchor fits
+_MOST_UNFIT = 0.05  # of the objects
 
 
 def detect(config: DetectConfig) -> dict[str, Any]:
@@ -41,7 +51,7 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     with open_run(config, "detect") as (workdir, strategy):
         data = open_pair(config)
         keep_data(workdir, strategy, {"split": data[0], "test_split": data[1]})
-        result = workdir.result(lambda found: "map11" in found and tf.io.gfile.exists(workdir.file("table.txt")))
+        result = workdir.result(lambda saved: "map11" in saved and tf.io.gfile.exists(workdir.file("table.txt")))
         if result is None:
             result = _run(workdir, strategy, *data)
         else:
@@ -61,7 +71,7 @@ def _run(
     lines: str,
 ) -> dict[str, Any]:
     """Trains, tests and writes what a run leaves; returns the content of result.json."""
-    workdir.config, line = shown.fitted(workdir.config, source.sizes())
+    workdir.config, line = fitted(workdir.config, source.sizes())
     print(f"{lines}\n  {line}", flush=True)
     config = workdir.usual(USUAL, source.num_examples, strategy)
     training, names = config.training, source.class_names
@@ -127,9 +137,9 @@ def _train(
         phases.second(source, length, steps)
         tested = phases.test(test_source)
     results[FINE_TUNED] = {**tested.scores.means, "steps": steps}
-    for phase, found in results.items():
+    for phase, scores in results.items():
         count = test_source.num_examples
-        print(f"{phase:12} mAP {100 * found['map11']:.1f} % over 11 points ({count} pictures)", flush=True)
+        print(f"{phase:12} mAP {100 * scores['map11']:.1f} % over 11 points ({count} pictures)", flush=True)
     of_all = {"steps": length.first + steps, "most_steps": length.first + length.second}
     return tested, {"phases": results, "search": search, **of_all}
 
@@ -176,18 +186,18 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
     splits = {"split": data.split, "test_split": config.scoring.test_split}
     sources = catalog.open_detection_sources(data, splits, config.negatives_without_xml)
     counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
-    for (flag, split), found in zip(splits.items(), counts):
-        if not found[0].any():
+    for (flag, split), count in zip(splits.items(), counts):
+        if not count[0].any():
             raise ConfigError(flag, split, f"no object there in --dataset={data.dataset} but difficult ones")
     both = _in_both(*sources)
     sources, counts, lines = _with_the_same_classes(config, sources, counts)
     (easy, difficult), (test_easy, _) = counts
     # Difficult objects are learned from, but need not be found.
-    of_class = [dict(zip(sources[0].class_names, found.tolist())) for found in (easy + difficult, test_easy)]
+    of_class = [dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)]
     lines += both + classes.compare(*of_class, *splits.values(), "objects")
     used = [
-        summary.Used(flag, split, source.about, source.num_examples, found, "objects")
-        for (flag, split), source, found in zip(splits.items(), sources, of_class)
+        summary.Used(flag, split, source.about, source.num_examples, objects, "objects")
+        for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
     return *sources, int(easy.sum()), int(test_easy.sum()), summary.summary(data.flag, used, lines)
 
@@ -205,7 +215,7 @@ def _with_the_same_classes(config, sources, counts):
     names = sources[0].class_names
     splits = (config.data.split, config.scoring.test_split)
     matched = classes.match(
-        {split: [name for name, n in zip(names, found.sum(0)) if n] for split, found in zip(splits, counts)}
+        {split: [name for name, n in zip(names, count.sum(0)) if n] for split, count in zip(splits, counts)}
     )
     if matched.trouble:
         raise ConfigError("dataset", config.data.dataset, matched.trouble)
@@ -217,7 +227,7 @@ def _with_the_same_classes(config, sources, counts):
     merged = numbers[:, None] == np.arange(len(new))  # [old, new]
     return (
         [_renamed(source, numbers, new) for source in sources],
-        [found @ merged for found in counts],
+        [count @ merged for count in counts],
         [*matched.lines],
     )
 
@@ -234,3 +244,71 @@ def _renamed(source, numbers, class_names):
     renamed.ordered = lambda: source.ordered().map(renumber)
     renamed.objects = source.objects._replace(labels=numbers[source.objects.labels])
     return renamed
+
+
+def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
+    """Returns the settings with --area_scale and --anchor_sizes that fit the training images, where they are not set.
+
+    Args:
+      config: of the run.
+      sizes: of the training images and their objects.
+
+    Returns:
+      The settings, and a line for the user on the sizes of objects as shown.
+    """
+    derived = not {"area_scale", "anchor_sizes"}.isdisjoint(open_settings(config))
+    if not config.canvas.area_scale:
+        config = replace(config, area_scale=area_scale(config.canvas, sizes.images))
+    objects = object_sizes(config.canvas, sizes)
+    if not config.detector.anchors.anchor_sizes:
+        config = replace(config, anchor_sizes=",".join(map(str, anchor_sizes(config.canvas, objects))))
+    return config, described(config, objects, derived)
+
+
+def area_scale(canvas: CanvasConfig, images: np.ndarray) -> float:
+    """Returns the largest scale at which half of the images, heights and widths [N, 2], fit on the canvas whole."""
+    factor = (np.array([canvas.canvas_height, canvas.canvas_width]) / images).min(1)
+    area = np.median(images.prod(1) * factor**2)
+    scale = area / max(canvas.largest_area, canvas.test_area)
+    digits = 2 - math.floor(math.log10(scale))
+    return max(math.floor(scale * 10**digits) / 10**digits, 1e-4)
+
+
+def object_sizes(canvas: CanvasConfig, sizes: Sizes) -> np.ndarray:
+    """Returns the square roots of the areas of all objects as the test shows them, px."""
+    area = canvas.test_area * canvas.area_scale
+    factor = np.minimum(
+        np.sqrt(area / sizes.images.prod(1)),
+        (np.array([canvas.canvas_height, canvas.canvas_width]) / sizes.images).min(1),
+    )
+    return np.sqrt(sizes.boxes.prod(1)) * factor[sizes.owner]
+
+
+def anchor_sizes(canvas: CanvasConfig, objects: np.ndarray) -> list[int]:
+    """Returns sizes at most a factor of two apart, from the small to the large objects of training images, px."""
+    low, high = np.percentile(objects, _USUAL_SIZES)
+    low = max(low * math.sqrt(canvas.smallest_area / canvas.test_area), _LEAST_ANCHOR)
+    high = max(high * math.sqrt(canvas.largest_area / canvas.test_area), low)
+    count = 1 + math.ceil(math.log(high / low, _STEP))
+    return sorted({round(side) for side in np.geomspace(low, high, count)})
+
+
+def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
+    """Returns a line on the sizes of objects as shown, and whether the anchors fit them.
+
+    Args:
+      config: its scale and anchors are those of the run.
+      objects: what `object_sizes` returns.
+      derived: whether they follow from the data.
+    """
+    low, median, high = (f"{side:.0f}" for side in np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]]))
+    scale, anchors = config.canvas.area_scale, config.detector.anchors
+    line = f"objects as shown: {low} to {high} px (nine of ten), median {median}"
+    line += f"; --area_scale={scale:g} --anchor_sizes={anchors.anchor_sizes}"
+    if derived:
+        return f"{line} follow from the sizes of pictures and objects"
+    nearest = np.abs(np.log(objects[:, None] / np.array(anchors.numbers("anchor_sizes")))).min(1)
+    unfit = np.mean(nearest > math.log(_FITS))
+    if unfit > _MOST_UNFIT:
+        line += f"; {100 * unfit:.0f} % have no anchor of half to twice their size: an empty --anchor_sizes= fits them"
+    return line

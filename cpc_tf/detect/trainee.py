@@ -12,11 +12,11 @@ from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps
 from cpc_tf.encoders.network import Network, restore_kernel_norms
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import Schedule, sgd
+from cpc_tf.training.phases import FINE_TUNED, FROZEN
 from cpc_tf.training.strategy import wants_xla
 from cpc_tf.training.trainee import Rows, Trainee
 
-# Phases; each has a folder of its name in the run's, but for a run that has one.
-WHOLE, FROZEN, FINE_TUNED = "", "frozen", "fine-tuned"
+WHOLE = ""  # the phase of a run that has one; it has no folder of its own
 CLASS_NAMES = "class_names.json"  # file of a run: the names of its classes, a JSON list
 CATEGORY_IDS = "category_ids.json"  # file of a run on COCO's JSON: {class: its id there}
 LOSSES = ("loss", "rpn_class", "rpn_box", "region_class", "region_box")

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
-from cpc_tf.efficient.propagation.config import NONE
-from cpc_tf.efficient.propagation.step import Propagation
+from cpc_tf.efficient.config import NONE, ClassifierConfig, EfficientConfig
+from cpc_tf.efficient.propagation import Propagation
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
@@ -22,10 +21,11 @@ from cpc_tf.settings import replace
 from cpc_tf.training import optimizer
 from cpc_tf.training.config import OptimizerConfig
 from cpc_tf.training.optimizer import Schedule
+from cpc_tf.training.phases import FINE_TUNED, FROZEN
 from cpc_tf.training.trainee import Rows, Trainee
 
-# Phases: everything by SGD; the classifier by SGD; the classifier by SGD and the encoder by Adam.
-SUPERVISED, FROZEN, FINE_TUNED = "supervised", "frozen", "fine-tuned"
+# A phase: everything by SGD. The others are FROZEN, the classifier by SGD, and FINE_TUNED, the encoder by Adam, too.
+SUPERVISED = "supervised"
 ENCODED = 128  # images that a replica encodes at a time without training
 
 
@@ -107,7 +107,7 @@ class Classification(Trainee):
       config: of this phase.
       train_steps: length of the phase; the longest that may be chosen, if one is to be.
       strategy: where it runs.
-      kind: whether pictures have one label or several.
+      kind: whether labels are single or multi-label.
       cosine: whether the rates are a cosine that ends at `train_steps`; else they are constant.
       drop_step: step from which on they are a tenth; 0: nowhere.
 
@@ -123,7 +123,7 @@ class Classification(Trainee):
         config: EfficientConfig,
         train_steps: int,
         strategy: tf.distribute.Strategy,
-        kind: LabelKind = label_kinds.ONE,
+        kind: LabelKind = label_kinds.SINGLE_LABEL,
         cosine: bool = True,
         drop_step: int = 0,
     ):

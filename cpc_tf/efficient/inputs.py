@@ -15,7 +15,7 @@ from cpc_tf.data.views.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
-from cpc_tf.efficient.propagation.stream import beside
+from cpc_tf.efficient.propagation import beside
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import label_kinds
@@ -56,8 +56,16 @@ class Inputs:
         # A supervised network is not kept here: a search over several has room for one at a time.
         supervised = config.classifier.encoder == PIXELS
         self._encode = None if supervised else on_replicas(encoder.encode, strategy, ENCODED, xla)
-        means = functools.partial(_mean_features, encoder.encode)
-        self._encode_means = None if supervised else on_replicas(means, strategy, ENCODED, xla)
+        self._encode_means = (
+            None
+            if supervised
+            else on_replicas(
+                lambda images: tf.reduce_mean(encoder.encode(images), [1, 2]),  # [B, h, w, D] -> [B, D]
+                strategy,
+                ENCODED,
+                xla,
+            )
+        )
         self._batch, self._own = ENCODED * strategy.num_replicas_in_sync, own_images(strategy, ENCODED)
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
         self.kind = label_kinds.of(source.several_labels)
@@ -133,7 +141,3 @@ class Inputs:
         seed = config.training.seed
         batches = pipeline.image_views(source, config.images, config.augment, self._batch, views, seed, self._own)
         return encode_dataset(batches, self._encode, views * self.count, "encoding images", "image")
-
-
-def _mean_features(encode: Callable[[tf.Tensor], tf.Tensor], images: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_mean(encode(images), [1, 2])  # [B, h, w, D] -> [B, D]

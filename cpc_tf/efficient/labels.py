@@ -1,4 +1,7 @@
-"""Which labels a classifier may see: a stratified, seeded, nested part, and which of those are held out."""
+"""Which labels a classifier may see, and what a run derives from their number and from its encoder.
+
+The labels are a stratified, seeded, nested part of all, and some of them are held out.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,18 @@ import numpy as np
 
 from cpc_tf.data.sources import groups
 from cpc_tf.data.sources.several_labels import rarest
-from cpc_tf.efficient.config import LabelsConfig
-from cpc_tf.settings import ConfigError
+from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
+from cpc_tf.encoders.card import EncoderName, find_card
+from cpc_tf.encoders.config import PIXELS
+from cpc_tf.settings import ConfigError, derived
+from cpc_tf.training.config import UsualTraining, refuse_large_batch
+
+# As long as imagenette/efficient trains on 950 labels; with 80 labels nothing changed after 400 steps.
+USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
+# Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
+HEADS = {10_000: (11, 4096), 0: (2, 512)}
+MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
+PAPERS_SIZES = 256, 224
 
 
 class Labels(NamedTuple):
@@ -43,7 +56,7 @@ def choose_labels(
     one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a class has only one.
     The examples of a group are held out together.
 
-    With several labels an example counts for one of its classes, see `rarest`; a class with too few of its own gives
+    A multi-label example counts for one of its classes, see `rarest`; a class with too few of its own gives
     all of them, and one with a single label holds out none.
 
     Args:
@@ -54,33 +67,33 @@ def choose_labels(
     Raises:
       ConfigError: a class would get no label, or has too few.
     """
-    several = labels.ndim == 2
-    strata, titles = (rarest(labels), (*class_names, "no class")) if several else (labels, class_names)
+    multi_label = labels.ndim == 2
+    strata, titles = (rarest(labels), (*class_names, "no class")) if multi_label else (labels, class_names)
     chosen = []
     for number, name in enumerate(titles):
         shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
-        count = _part(len(shuffled), config) if several else _count(name, len(shuffled), config)
+        count = _part(len(shuffled), config) if multi_label else _count(name, len(shuffled), config)
         chosen.append(shuffled[:count])
-    if several:
+    if multi_label:
         _refuse_unseen(labels, class_names, np.concatenate(chosen), config)
     fraction = sum(map(len, chosen)) / len(labels) if config.labels_per_class else config.label_fraction
     group_of = np.arange(len(labels)) if group_of is None else group_of
     held = np.array(
         sorted(groups.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out))
     )
-    every = _sorted(chosen)
+    every = np.sort(np.concatenate(chosen))
     fit, held = every[~np.isin(every, held)], every[np.isin(every, held)]
-    if not config.held_out or not (any if several else all)(np.isin(own, held).any() for own in chosen):
+    if not config.held_out or not (any if multi_label else all)(np.isin(indices, held).any() for indices in chosen):
         return Labels(every, None, None, fraction)
     return Labels(every, fit, held, fraction)
 
 
 def _refuse_unseen(labels: np.ndarray, class_names: tuple[str, ...], seen: np.ndarray, config: LabelsConfig) -> None:
     """Raises ConfigError if a class has no example among those that are chosen."""
-    for name, have, found in zip(class_names, labels.sum(0), labels[seen].sum(0)):
+    for name, have, chosen in zip(class_names, labels.sum(0), labels[seen].sum(0)):
         if not have:
             raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
-        if not found:
+        if not chosen:
             flag = "labels_per_class" if config.labels_per_class else "label_fraction"
             value = getattr(config, flag)
             raise ConfigError(flag, value, f"leaves none of the {have:g} labels of class {name}; say more")
@@ -110,5 +123,31 @@ def _part(have: int, config: LabelsConfig) -> int:
     return min(config.labels_per_class, have) if config.labels_per_class else part
 
 
-def _sorted(of_classes: list[np.ndarray]) -> np.ndarray:
-    return np.sort(np.concatenate(of_classes))
+def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
+    """Returns the settings with the sizes of images, and a line on those that were not given."""
+    name, given = EncoderName.parse(config.classifier.encoder), config.images
+    card = find_card(name.module) if name.module else None
+    usual, side = (card.geometry.resize, card.geometry.image_size) if card else PAPERS_SIZES
+    image_size = given.image_size or min(side, given.resize or side)
+    resize = max(image_size, round(image_size * usual / side))
+    source = "the encoder's card" if card else "the paper, since --encoder has no card"
+    return derived(config, {"resize": resize, "image_size": image_size}, source)
+
+
+def from_labels(config: EfficientConfig, labels: Labels, replicas: int) -> tuple[EfficientConfig, str]:
+    """Returns the settings with batch, length and classifier, and a line on those that were not given.
+
+    Raises ConfigError if a batch is larger than what it is drawn from.
+    """
+    count = len(labels.chosen if labels.fit is None else labels.fit)
+    values = USUAL.settings(count, replicas, config.training.batch_size)
+    if not config.classifier.head_width:
+        blocks, values["head_width"] = next(head for least, head in HEADS.items() if count >= least)
+        if config.classifier.encoder != PIXELS:
+            values["head_blocks"] = blocks
+    views = min(MOST_VIEWS, ALL_VIEWS // len(labels.chosen))
+    values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
+    config, told = derived(config, values, f"{len(labels.chosen)} labels")
+    views = 1 if config.classifier.encoder == PIXELS else max(1, config.sgd.cached_views)
+    refuse_large_batch(config.training, count * views)
+    return config, told

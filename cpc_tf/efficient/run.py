@@ -10,18 +10,24 @@ from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.sources.source import Source
-from cpc_tf.efficient.classifier import FINE_TUNED
-from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.defaults import from_encoder, from_labels
+from cpc_tf.efficient.config import NONE, EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
-from cpc_tf.efficient.labels import Labels, choose_labels
-from cpc_tf.efficient.phases import Evaluated, Phases, fine_tuning, first_phase, folder, load_encoder
-from cpc_tf.efficient.propagation.config import NONE
-from cpc_tf.efficient.selection import Selection, as_given, select
+from cpc_tf.efficient.labels import Labels, choose_labels, from_encoder, from_labels
+from cpc_tf.efficient.phases import (
+    Phases,
+    Selection,
+    Tested,
+    as_given,
+    fine_tuning,
+    first_phase,
+    load_encoder,
+    select,
+)
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.kept_data import keep_data
+from cpc_tf.training.phases import FINE_TUNED, in_folder
 from cpc_tf.training.workdir import Workdir, open_run
 
 # Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
@@ -57,9 +63,9 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
 
 def _is_whole(result: dict[str, Any]) -> bool:
     phases = result.get("phases")
-    accuracies = phases.values() if isinstance(phases, dict) and phases else [None]
+    scores = phases.values() if isinstance(phases, dict) and phases else [None]
     wanted = label_kinds.of_result(result).main
-    return all(isinstance(found, dict) and wanted in found for found in accuracies)
+    return all(isinstance(phase, dict) and wanted in phase for phase in scores)
 
 
 class Data(NamedTuple):
@@ -173,27 +179,27 @@ def _draw(phases: Phases, workdir: Workdir) -> None:
     from cpc_tf.drawing import predictions as sheet
 
     test_source, config = phases.inputs.sources[1], workdir.config
-    shown = None
+    sample = None
     if config.classifier.encoder != PIXELS:
         with fetching(test_source):  # several workers encode together
-            shown = phases.inputs.sample("test", embedding_map.SAMPLE)
+            sample = phases.inputs.sample("test", embedding_map.SAMPLE)
     if workdir.chief:
         sheet.write_sheet(workdir.path, test_source, config.images)
-        if shown:
-            images, (features, labels) = shown
+        if sample:
+            images, (features, labels) = sample
             embedding_map.write(workdir.path, features, images, labels, phases.inputs.class_names)
 
 
-def _train(selection: Selection, phases: Phases) -> tuple[Evaluated, dict[str, dict[str, Any]]]:
+def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
     config, steps = selection.config, selection.finetune_steps
     first = first_phase(config)
-    trainee = phases.first(folder(config, first), "chosen", selection.length)
+    trainee = phases.first(in_folder(config, first), "chosen", selection.length)
     tested = phases.test(config, trainee)
     results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
         if steps:
-            trainee, _ = phases.fine_tune(folder(config, FINE_TUNED), trainee, "chosen", steps)
+            trainee, _ = phases.fine_tune(in_folder(config, FINE_TUNED), trainee, "chosen", steps)
             tested = phases.test(config, trainee)
         results[FINE_TUNED] = {**tested.scores, "steps": steps}
     return tested, results

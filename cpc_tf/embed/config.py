@@ -36,7 +36,7 @@ class EmbedConfig(Settings):
     map_method: str = setting(
         "pca",
         "How the map is made: 'pca' (directions of largest variance) or 'tsne' (t-SNE keeps neighbours together)",
-        choices=("pca", "tsne"),  # results.map.METHODS, which would import TensorFlow
+        choices=("pca", "tsne"),  # drawing.map.METHODS, which would import TensorFlow
     )
     labels: str = setting(
         "", "CSV file with the classes of pictures (lines such as pictures/1.jpg,cat), for --map and --to_label"

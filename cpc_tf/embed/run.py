@@ -17,7 +17,7 @@ from cpc_tf.data.sources import names as names_of
 from cpc_tf.embed import outputs, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder
-from cpc_tf.evaluation.neighbours import normalized
+from cpc_tf.evaluation.scores import normalized
 from cpc_tf.files import write_file
 from cpc_tf.pictures import Images, Pictures
 from cpc_tf.progress import Progress

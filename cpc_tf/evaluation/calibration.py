@@ -28,8 +28,8 @@ def fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float | None:
     def losses(logits: np.ndarray, labels: np.ndarray, inverse: float) -> np.ndarray:  # [N]
         scaled = logits.astype(np.float64)
         scaled -= scaled.max(1, keepdims=True)
-        own = scaled[np.arange(len(labels)), labels]
-        return np.log(np.exp(inverse * scaled).sum(1)) - inverse * own
+        of_label = scaled[np.arange(len(labels)), labels]
+        return np.log(np.exp(inverse * scaled).sum(1)) - inverse * of_label
 
     def loss(inverse: float) -> float:  # convex in the inverse temperature
         return float(np.mean(np.concatenate([losses(logits[p], labels[p], inverse) for p in pieces(len(labels))])))

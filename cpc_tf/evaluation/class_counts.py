@@ -37,13 +37,13 @@ def to_json(class_names: Sequence[str], truth: np.ndarray, guesses: np.ndarray) 
       truth, guesses: whether a picture is of a class, and is predicted to be, bool [N, C].
     """
     counts = np.stack([truth.sum(0), guesses.sum(0), (truth & guesses).sum(0)], 1).tolist()
-    return {name: dict(zip(ClassCount._fields[1:], own)) for name, own in zip(class_names, counts)}
+    return {name: dict(zip(ClassCount._fields[1:], count)) for name, count in zip(class_names, counts)}
 
 
 def of_result(result: Mapping[str, Any]) -> list[ClassCount]:
     """Returns the counts of a result.json, the classes that were found least first; none of an earlier version."""
-    counts = [ClassCount(name, **own) for name, own in result.get("classes", {}).items()]
-    return sorted(counts, key=lambda own: (2.0 if own.recall is None else own.recall, -own.tested))
+    counts = [ClassCount(name, **count) for name, count in result.get("classes", {}).items()]
+    return sorted(counts, key=lambda count: (2.0 if count.recall is None else count.recall, -count.tested))
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
@@ -52,17 +52,17 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     That is which part of each class was found, of the worst ones first, and what the largest class alone would give, if
     there is one.
     """
-    counts = [own for own in of_result(result) if own.tested]
+    counts = [count for count in of_result(result) if count.tested]
     if not counts:
         return []
-    each = ", ".join(f"{own.name} {own.right} of {own.tested}" for own in counts[:SHOWN])
+    each = ", ".join(f"{count.name} {count.right} of {count.tested}" for count in counts[:SHOWN])
     more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
-    mean = sum(own.recall for own in counts) / len(counts)
+    mean = sum(count.recall for count in counts) / len(counts)
     if result.get("several_labels"):
         return [f"found at a probability of 0.5: {each}{more}"]
     said = [f"mean of the classes {100 * mean:.1f} %: {each}{more}"]
-    largest = max(counts, key=lambda own: own.tested)
-    if any(own.tested < largest.tested for own in counts):
-        alone = largest.tested / sum(own.tested for own in counts)
+    largest = max(counts, key=lambda count: count.tested)
+    if any(count.tested < largest.tested for count in counts):
+        alone = largest.tested / sum(count.tested for count in counts)
         said.append(f"always {largest.name}, the largest class: {100 * alone:.1f} %")
     return said

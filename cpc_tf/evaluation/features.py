@@ -18,7 +18,7 @@ class Features(NamedTuple):
     """Encoded examples."""
 
     latents: np.ndarray  # [N, R, C, D], float32
-    labels: np.ndarray  # int64 [N], or float32 [N, classes] of several labels a picture
+    labels: np.ndarray  # int64 [N], or float32 [N, classes] if they are multi-label
 
 
 def encode_dataset(
@@ -37,7 +37,7 @@ def encode_dataset(
     Raises:
       ConfigError: there are fewer examples, or they do not fit into memory.
     """
-    latents, labels, progress, done, shown = None, _room([count], np.int64), Progress(count), 0, -1
+    latents, labels, progress, done, printed = None, _room([count], np.int64), Progress(count), 0, -1
     for batch in batches:
         take = min(count - done, batch["label"].shape[0])
         encoded = encode(batch[field])[:take].numpy()
@@ -52,8 +52,8 @@ def encode_dataset(
         latents[done : done + take], labels[done : done + take] = encoded, batch["label"][:take].numpy()
         done += take
         progress.update(done)
-        if title and 4 * done // count > shown:
-            shown = 4 * done // count
+        if title and 4 * done // count > printed:
+            printed = 4 * done // count
             print(f"{title}: {progress}", flush=True)
         if done == count:
             return Features(latents, labels)

@@ -1,4 +1,4 @@
-"""What differs between pictures with one label and with several: the loss, its metrics, scores and predictions."""
+"""What differs between single labels and multi-label: the loss, its metrics, scores and predictions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.evaluation import class_counts, counts, scores, several_labels
+from cpc_tf.evaluation import class_counts, counts, scores
 from cpc_tf.evaluation.calibration import probabilities
 from cpc_tf.settings import ConfigError
 
@@ -51,9 +51,9 @@ class LabelKind(abc.ABC):
 
     def titled(self, result: Mapping[str, Any], phase: str = "") -> list[tuple[str, str]]:
         """Returns (title, value) of the scores of a result.json, or of one of its phases, as people read them."""
-        found = telling(result)
-        found = {"tested": tested(result), **(found["phases"][phase] if phase else found)}
-        return [(title, self.value(name, found)) for name, title in self.score_names.items() if name in found]
+        scores = telling(result)
+        scores = {"tested": tested(result), **(scores["phases"][phase] if phase else scores)}
+        return [(title, self.value(name, scores)) for name, title in self.score_names.items() if name in scores]
 
     def described(self, result: Mapping[str, Any], phase: str = "") -> str:
         """Returns the same as one text."""
@@ -64,7 +64,7 @@ class LabelKind(abc.ABC):
         return [f"note: {said}" for said in [counts.caution(tested(result), self.main == "top1")] if said]
 
 
-class OneLabel(LabelKind):
+class SingleLabel(LabelKind):
     """A picture has one class: labels are int64 [B]."""
 
     metric_names = ("loss", "accuracy")
@@ -87,8 +87,8 @@ class OneLabel(LabelKind):
 
     def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
         shares = probabilities(logits).max(1)
-        found = zip(labels, logits.argmax(1), shares)
-        return [(class_names[own], class_names[guess], f"{share:.4f}") for own, guess, share in found]
+        pictures = zip(labels, logits.argmax(1), shares)
+        return [(class_names[label], class_names[guess], f"{share:.4f}") for label, guess, share in pictures]
 
     def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
         truth, guesses = (values[:, None] == np.arange(len(class_names)) for values in (labels, logits.argmax(1)))
@@ -98,7 +98,7 @@ class OneLabel(LabelKind):
         return counts.shown(scores[name], scores["tested"])
 
 
-class SeveralLabels(LabelKind):
+class MultiLabel(LabelKind):
     """A picture has any number of classes: labels are float32 [B, classes] of 0 and 1."""
 
     metric_names = ("loss",)
@@ -108,22 +108,22 @@ class SeveralLabels(LabelKind):
         return {"loss": tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))}
 
     def score(self, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        return several_labels.score(logits, labels)
+        return scores.multi_label_score(logits, labels)
 
     def choices(self, logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        own = logits.reshape(-1, 1)  # of each pair of picture and class, whose choice is between no and yes
-        return np.concatenate([np.zeros_like(own), own], 1), labels.reshape(-1).astype(np.int64)
+        pairs = logits.reshape(-1, 1)  # of each pair of picture and class, whose choice is between no and yes
+        return np.concatenate([np.zeros_like(pairs), pairs], 1), labels.reshape(-1).astype(np.int64)
 
     def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
         shares = probabilities(self.choices(logits, labels)[0])[:, 1].reshape(logits.shape)
-        found = logits > 0  # a probability above 0.5
+        predicted = logits > 0  # a probability above 0.5
 
         def named(which: np.ndarray) -> str:
             return ";".join(class_names[number] for number in np.flatnonzero(which))
 
         return [
-            (named(own), named(guess), ";".join(f"{p:.4f}" for p in share[guess]))
-            for own, guess, share in zip(labels, found, shares)
+            (named(label), named(guess), ";".join(f"{p:.4f}" for p in share[guess]))
+            for label, guess, share in zip(labels, predicted, shares)
         ]
 
     def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -134,12 +134,12 @@ class SeveralLabels(LabelKind):
         return f"{100 * scores[name]:.1f} %" + few * f" ({scores['tested']} pictures)"
 
 
-ONE, SEVERAL = OneLabel(), SeveralLabels()
+SINGLE_LABEL, MULTI_LABEL = SingleLabel(), MultiLabel()
 
 
-def of(several: bool) -> LabelKind:
+def of(multi_label: bool) -> LabelKind:
     """Returns the kind of labels of a source, by its `several_labels`."""
-    return SEVERAL if several else ONE
+    return MULTI_LABEL if multi_label else SINGLE_LABEL
 
 
 def of_result(result: Mapping[str, Any]) -> LabelKind:
@@ -153,8 +153,8 @@ def tested(result: Mapping[str, Any]) -> int:
     Earlier versions counted them only where they measured the calibration, of one label a picture.
     """
     calibration = {} if result.get("several_labels") else result.get("calibration")
-    known = result.get("tested") or (calibration.get("tested") if isinstance(calibration, dict) else 0)
-    return known if isinstance(known, int) else 0
+    count = result.get("tested") or (calibration.get("tested") if isinstance(calibration, dict) else 0)
+    return count if isinstance(count, int) else 0
 
 
 def few(result: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ def to_csv(
     logits: np.ndarray,
     labels: np.ndarray,
     class_names: Sequence[str],
-    kind: LabelKind = label_kinds.ONE,
+    kind: LabelKind = label_kinds.SINGLE_LABEL,
 ) -> str:
     """Returns the table: file, its class, the predicted class, probability of the prediction.
 
@@ -32,7 +32,7 @@ def to_csv(
       logits: [N, C]; the probability is not calibrated.
       labels: those of `Source`.
       class_names: of the labels.
-      kind: whether pictures have one label or several.
+      kind: whether labels are single or multi-label.
     """
     rows = ([name, *row] for name, row in zip(names, kind.rows(logits, labels, class_names)))
     return csv_lines([["file", "class", "prediction", "probability"], *rows])

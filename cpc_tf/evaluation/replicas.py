@@ -52,11 +52,11 @@ def on_replicas(
         def divided(values):
             values = tf.convert_to_tensor(values)
 
-            def own(context):
+            def of_replica(context):
                 first = context.replica_id_in_sync_group * each
                 return tf.gather(values, tf.minimum(tf.range(first, first + each), count - 1))
 
-            return strategy.experimental_distribute_values_from_function(own)
+            return strategy.experimental_distribute_values_from_function(of_replica)
 
         with tf.device("/cpu:0"):  # so that a replica's device gets the replica's own rows only
             parts = tf.nest.map_structure(divided, batch)
@@ -73,11 +73,11 @@ def own_images(strategy: tf.distribute.Strategy, rows: int) -> Select:
     processes = len(cluster.addresses(strategy))
     if processes < 2:
         return None
-    batch, own = rows * strategy.num_replicas_in_sync, cluster.process(strategy)
-    return lambda place: place % batch // (batch // processes) == own
+    batch, process = rows * strategy.num_replicas_in_sync, cluster.process(strategy)
+    return lambda place: place % batch // (batch // processes) == process
 
 
 def _run(function: Callable[..., Any], strategy: tf.distribute.Strategy, *parts: Any) -> Any:
     # Not `function` itself: of a compiled tf.function, strategy.run would compile all replicas as one.
-    outputs = strategy.run(lambda *own: function(*own), parts)
+    outputs = strategy.run(lambda *rows: function(*rows), parts)
     return tf.nest.map_structure(lambda values: strategy.gather(values, axis=0), outputs)

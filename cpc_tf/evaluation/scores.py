@@ -1,4 +1,4 @@
-"""Accuracy of logits, with what it takes to judge it."""
+"""Scores of logits, of single labels and multi-label, and of features by their nearest neighbours."""
 
 from __future__ import annotations
 
@@ -24,8 +24,21 @@ def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
       largest_class: accuracy of naming always the class that occurs most.
       loss: mean cross-entropy.
     """
-    found = [_scored(logits[some], labels[some]) for some in pieces(len(labels))]
-    finite, rank, own = (np.concatenate(values) for values in zip(*found))
+
+    def judged(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns whether an example's logits are finite, the label's rank and its log-probability: [N] each."""
+        logits = logits.astype(np.float64)
+        finite = np.isfinite(logits).all(1)
+        with np.errstate(invalid="ignore"):
+            shifted = logits - logits.max(1, keepdims=True)
+            log_probabilities = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+        of_label = logits[np.arange(len(labels)), labels][:, None]
+        # The label's rank among the classes; a tie counts against it, so that constant logits do not look right.
+        rank = (logits > of_label).sum(1) + ((logits == of_label).sum(1) - 1)
+        return finite, rank, log_probabilities[np.arange(len(labels)), labels]
+
+    parts = [judged(logits[some], labels[some]) for some in pieces(len(labels))]
+    finite, rank, log_probability = (np.concatenate(values) for values in zip(*parts))
     right, count, occur = finite & (rank < 1), len(labels), np.bincount(labels)
     low, high = interval(int(right.sum()), count)
     return {
@@ -37,7 +50,7 @@ def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         "tested": count,
         "class_mean": float(np.mean(np.bincount(labels, right)[occur > 0] / occur[occur > 0])),
         "largest_class": float(occur.max() / count),
-        "loss": float(-own.mean()),
+        "loss": float(-log_probability.mean()),
     }
 
 
@@ -46,14 +59,65 @@ def pieces(count: int) -> list[slice]:
     return [slice(start, start + _PIECE) for start in range(0, max(count, 1), _PIECE)]
 
 
-def _scored(logits, labels):
-    """Returns whether an example's logits are finite, the label's rank and its logarithmic probability: [N] each."""
-    logits = logits.astype(np.float64)
-    finite = np.isfinite(logits).all(1)
+def multi_label_score(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Scores multi-label logits [N, classes] against labels [N, classes] of 0 and 1; float64 inside.
+
+    An example whose logits are not all finite ranks last; the loss is not finite, either, and says so.
+
+    Returns:
+      map: mean of the average precision over the classes with positives, from 0 to 1.
+      map_chance: what a random order of the pictures is expected to have.
+      classes_left_out: number of classes without positives, of which there is no average precision.
+      micro_f1: F1 of all pairs of picture and class together, at a probability of 0.5.
+      tested: number of pictures.
+      loss: mean sigmoid cross-entropy over pictures and classes.
+    """
+    logits, relevant = logits.astype(np.float64), labels > 0.5
+    ranked = np.where(np.isfinite(logits).all(1, keepdims=True), logits, -np.inf)
+    counted = np.flatnonzero(relevant.any(0))
+    precisions = [average_precision(ranked[:, number], relevant[:, number]) for number in counted]
+    predicted = ranked > 0
+    wrong, right = np.sum(predicted != relevant), np.sum(predicted & relevant)
     with np.errstate(invalid="ignore"):
-        shifted = logits - logits.max(1, keepdims=True)
-        log_probabilities = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
-    own = logits[np.arange(len(labels)), labels][:, None]
-    # The label's rank among the classes; a tie counts against it, so that constant logits do not look right.
-    rank = (logits > own).sum(1) + ((logits == own).sum(1) - 1)
-    return finite, rank, log_probabilities[np.arange(len(labels)), labels]
+        losses = np.maximum(logits, 0) - logits * labels + np.log1p(np.exp(-np.abs(logits)))
+    return {
+        "map": float(np.mean(precisions)) if precisions else 0.0,
+        "map_chance": float(relevant[:, counted].mean()) if precisions else 0.0,
+        "classes_left_out": relevant.shape[1] - len(counted),
+        "micro_f1": float(2 * right / max(2 * right + wrong, 1)),
+        "tested": len(labels),
+        "loss": float(losses.mean()),
+    }
+
+
+def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
+    """Returns the sum over thresholds of precision times the increase of recall, as scikit-learn does.
+
+    Args:
+      scores: [N]; equal ones are one threshold.
+      relevant: bool [N], at least one true.
+    """
+    order = np.argsort(-scores, kind="stable")
+    scores, hits = scores[order], np.cumsum(relevant[order])
+    with np.errstate(invalid="ignore"):  # of infinite scores
+        ends = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1)  # the last of each threshold
+    recall = hits[ends] / hits[-1]
+    return float(np.sum(np.diff(recall, prepend=0.0) * hits[ends] / (ends + 1)))
+
+
+def normalized(features: np.ndarray, centre: np.ndarray | None = None) -> np.ndarray:
+    """Returns float32 features [N, D] minus their mean (or `centre`, [D]), of length 1: products are cosines."""
+    centred = features - (features.mean(0) if centre is None else centre)
+    return (centred / (np.linalg.norm(centred, axis=1, keepdims=True) + 1e-12)).astype(np.float32)
+
+
+def nearest_neighbour_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10) -> float | None:
+    """Top-1 of a leave-one-out vote of neighbours by cosine among features [N, D]; None if one is not finite."""
+    if not np.isfinite(features).all():
+        return None
+    features = normalized(features)
+    similarity = features @ features.T
+    np.fill_diagonal(similarity, -np.inf)
+    nearest = np.argsort(-similarity, axis=1)[:, : min(neighbours, len(labels) - 1)]  # [N, K]
+    votes = np.stack([np.bincount(labels[row], minlength=labels.max() + 1) for row in nearest])
+    return float(np.mean(votes.argmax(1) == labels))

@@ -36,7 +36,7 @@ class LinearTraining(Trainee):
       config: settings of the run.
       encode: the frozen encoder, for batches that have no 'latents'.
       latent_shape: (R, C, D).
-      kind: whether pictures have one label or several.
+      kind: whether labels are single or multi-label.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LinearTraining(Trainee):
         latent_shape: tuple[int, int, int],
         num_classes: int,
         strategy: tf.distribute.Strategy,
-        kind: LabelKind = label_kinds.ONE,
+        kind: LabelKind = label_kinds.SINGLE_LABEL,
     ):
         self.kind, self.metric_names = kind, kind.metric_names
         super().__init__(strategy, config.training.batch_size, config.numerics)
@@ -74,5 +74,5 @@ class LinearTraining(Trainee):
     def test(self, batches: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
         """Returns logits [N, classes] and labels of finite batches of {'patches' or 'latents', 'label'}."""
         logits = on_replicas(lambda batch: self.classifier(self.inputs(batch)[0]), self.strategy, self.rows)
-        found = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
-        return tuple(np.concatenate(parts) for parts in zip(*found))
+        tested = [(logits(batch).numpy(), batch["label"].numpy()) for batch in batches]
+        return tuple(np.concatenate(parts) for parts in zip(*tested))

@@ -18,8 +18,8 @@ from cpc_tf.data.sources.source import Source
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset
-from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.scores import normalized
 
 if TYPE_CHECKING:  # only `draw` needs Matplotlib
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ class Neighbours(NamedTuple):
     """Some test images, and training images among which their neighbours are."""
 
     images: np.ndarray  # uint8 [Q, S, S, 3]
-    labels: np.ndarray  # int64 [Q], or float32 [Q, classes] of several labels
+    labels: np.ndarray  # int64 [Q], or float32 [Q, classes] if they are multi-label
     gallery: np.ndarray  # uint8 [N, S, S, 3]
     gallery_labels: np.ndarray  # int64 [N], or float32 [N, classes]
     order: np.ndarray  # int64 [Q, N], indices into the gallery, the nearest first
@@ -70,8 +70,8 @@ def neighbours(
         patches = pipeline.plain_patches(source, geometry, batch, every=every, policy=policy)
         with fetching(source):
             pixels = np.concatenate([batch["image"] for batch in images.as_numpy_iterator()])
-            found = encode_dataset(patches, means, math.ceil(source.num_examples / every))
-        return pixels, found.labels, found.latents
+            features = encode_dataset(patches, means, math.ceil(source.num_examples / every))
+        return pixels, features.labels, features.latents
 
     images, labels, features = encoded(data.test_source, TEST_IMAGES)
     gallery, gallery_labels, others = encoded(data.source, TRAINING_IMAGES)
@@ -82,18 +82,18 @@ def neighbours(
 
 def draw(
     results: Mapping[str, dict],
-    shown: Mapping[str, Neighbours],
+    neighbours_of: Mapping[str, Neighbours],
     class_names: Sequence[str],
     rows: int = 6,
     count: int = 4,
 ) -> bytes:
     """Returns a PNG of the accuracies, and of `rows` test images of different classes with `count` neighbours each.
 
-    `results`: title of an encoder -> its result.json; `shown`: title of an encoder -> its neighbours.
+    `results`: title of an encoder -> its result.json; `neighbours_of`: title of an encoder -> its neighbours.
     """
     from cpc_tf.drawing import plots
 
-    first = next(iter(shown.values()))
+    first = next(iter(neighbours_of.values()))
     queries = np.unique(first.labels, axis=0, return_index=True)[1]  # the first of each class, or set of classes
     queries = queries[:: max(1, len(queries) // rows)][:rows]
     names = plots.shortened(plots.drawable(tuple(class_names), "class"))
@@ -101,18 +101,20 @@ def draw(
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         left, right = canvas.subfigures(1, 2, width_ratios=[1, 3])
         _bars(left.subplots(), results, theme)
-        axes = right.subplots(len(queries), 1 + len(shown) * count, squeeze=False)
+        axes = right.subplots(len(queries), 1 + len(neighbours_of) * count, squeeze=False)
         for row, query in zip(axes, queries):
-            own = first.labels[query]
+            truth = first.labels[query]
             plots.tile(row[0], first.images[query])
-            row[0].set_xlabel(_named(names, own), fontsize=10, fontweight="bold", labelpad=3)
-            near = [(found, index) for found in shown.values() for index in found.order[query, :count]]
-            for axis, (found, index) in zip(row[1:], near):
-                label = found.gallery_labels[index]
-                plots.tile(axis, found.gallery[index], frame=plots.TRUE if _alike(label, own) else plots.MISSED)
+            row[0].set_xlabel(_named(names, truth), fontsize=10, fontweight="bold", labelpad=3)
+            near = [(each, index) for each in neighbours_of.values() for index in each.order[query, :count]]
+            for axis, (each, index) in zip(row[1:], near):
+                label = each.gallery_labels[index]
+                # The same label; if they are multi-label, one in common.
+                alike = label == truth if label.ndim == 0 else np.any(label * truth > 0) or not np.any(label + truth)
+                plots.tile(axis, each.gallery[index], frame=plots.TRUE if alike else plots.MISSED)
                 axis.set_xlabel(_named(names, label), fontsize=10, labelpad=3)
         axes[0][0].set_title("test image", fontsize=11, fontweight="bold")
-        for axis, title in zip(axes[0][1::count], shown):
+        for axis, title in zip(axes[0][1::count], neighbours_of):
             # Wider than its column: the first title alone makes room for all.
             said = {"fontsize": 11, "fontweight": "bold", "transform": axis.transAxes}
             axis.text(0, 1.06, f"nearest training images by {title}", **said).set_in_layout(False)
@@ -133,10 +135,5 @@ def _bars(axis: Axes, results: Mapping[str, dict], theme: plots.Theme) -> None:
 
 
 def _named(names: Sequence[str], label: np.ndarray) -> str:
-    """Returns the name of a class, or of each of several."""
+    """Returns the name of a class, or of each of a multi-label picture."""
     return names[label] if label.ndim == 0 else ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"
-
-
-def _alike(label: np.ndarray, other: np.ndarray) -> bool:
-    """Returns whether two labels are the same, or share one of several."""
-    return label == other if label.ndim == 0 else bool(np.any(label * other > 0) or not np.any(label + other))

@@ -71,7 +71,7 @@ def draw(config: PretrainConfig, whole: np.ndarray, draws: int = DRAWS) -> np.nd
     image = centre_crop(tf.constant(whole), geometry.image_size)
     patches = grid_of_patches(image, geometry.patch_size, geometry.patch_stride)  # [R, C, P, P, 3]
     patches = patches.numpy().reshape(-1, *patches.shape[2:])  # [R*C, P, P, 3]
-    side, chosen = geometry.patch_size, int(np.argmax([_contrast(patch) for patch in patches]))
+    side, chosen = geometry.patch_size, int(np.argmax([patch.std((0, 1)).mean() for patch in patches]))
     zoom = -(-MIN_PATCH_SIDE // side)
     panels = [_panel(f"its {len(patches)} patches of {side} px", patches, geometry.grid, zoom)]
     # The image at the size of its patches beside it.
@@ -130,11 +130,6 @@ def extremes(config: AugmentConfig, side: int) -> dict[str, augment.Recipe]:
             alone = AugmentConfig(augment="none", augment_changes=to_text({name: 1, **ranges}))
             recipes[f"{name}, two draws"] = augment.draw(alone, 0, 0, 2, side)
     return recipes
-
-
-def _contrast(image: np.ndarray) -> float:
-    """Returns the mean standard deviation of the channels of [H, W, 3]: a plain colour has none."""
-    return float(image.std((0, 1)).mean())
 
 
 def _structure(image: np.ndarray) -> float:

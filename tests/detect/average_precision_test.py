@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cpc_tf.detect.average_precision import Curve, average_precision, judge, mean_average_precision, precision_recall
+from cpc_tf.detect.scoring import Curve, average_precision, judge, mean_average_precision, precision_recall
 from tests.detect.samples import found, overlap, truth
 
 HERE, THERE, ELSEWHERE = [0, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.roi_align import roi_align
+from cpc_tf.detect.faster_rcnn import roi_align
 
 
 def oracle(features, box, stride, size, points):

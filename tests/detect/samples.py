@@ -4,9 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.detect.average_precision import Found, Truth
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.scoring import Detected, Truth
 from cpc_tf.detect.targets import Draws
 from cpc_tf.detect.trainee import WHOLE, DetectorTraining, build_detector
 from cpc_tf.encoders.networks import architectures
@@ -51,7 +51,7 @@ def truth(boxes, labels=None, difficult=None):
 def found(boxes, scores, labels=None):
     """Detections in an image; of the class 0 unless it is said."""
     labels = [0] * len(boxes) if labels is None else labels
-    return Found(np.array(boxes, float).reshape(-1, 4), np.array(scores, float), np.array(labels, int))
+    return Detected(np.array(boxes, float).reshape(-1, 4), np.array(scores, float), np.array(labels, int))
 
 
 def overlap(one, other):

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.detect import scoring
+from cpc_tf.detect.boxes import Detections
 from cpc_tf.detect.scoring import Scene
-from cpc_tf.detect.suppression import Detections
 from cpc_tf.training.strategy import make_strategy
 from tests.data.samples import RECTANGLES, Images, encode, rectangle
 from tests.detect.samples import found, truth
@@ -56,8 +56,8 @@ def test_boxes_come_back_to_the_images_own_pixels(capsys):
     assert "testing  7/7 100 %" in capsys.readouterr().out
     shapes = [shape for shape, _ in RECTANGLES] + [(50, 30), (40, 60)]
     for scene, (height, width), example in zip(scenes, shapes, EXAMPLES):
-        np.testing.assert_allclose(scene.found.boxes, [[0, 0, height / 2, width], [0, 0, height, width]], rtol=1e-5)
-        assert scene.found.labels.tolist() == [0, 1]
+        np.testing.assert_allclose(scene.detected.boxes, [[0, 0, height / 2, width], [0, 0, height, width]], rtol=1e-5)
+        assert scene.detected.labels.tolist() == [0, 1]
         np.testing.assert_array_equal(scene.truth.boxes, np.reshape(example[1], [-1, 4]))
         assert scene.truth.labels.tolist() == list(example[2])
         assert scene.truth.difficult.tolist() == list(example[3])

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, anchor_grid, encode
+from cpc_tf.detect.boxes import ANCHOR_WEIGHTS, anchor_grid, detect, encode, inside, non_max_suppression, propose
 from cpc_tf.detect.config import InferenceConfig
-from cpc_tf.detect.suppression import detect, inside, non_max_suppression, propose
 from tests.detect.samples import oracle, random_boxes
 
 pytestmark = pytest.mark.slow

@@ -7,11 +7,10 @@ import pytest
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.defaults import from_encoder, from_labels
-from cpc_tf.efficient.labels import Labels
+from cpc_tf.efficient.labels import Labels, from_encoder, from_labels
 from cpc_tf.encoders.card import FILE, EncoderCard, Training
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.settings import ConfigError, open_settings, replace
+from cpc_tf.settings import open_settings, replace
 
 GEOMETRY = GeometryConfig(resize=144, image_size=128, patch_size=32, patch_stride=24)
 
@@ -78,9 +77,8 @@ def test_batch_length_and_classifier_follow_from_the_labels(count, flags, told):
     assert open_settings(replace(config, resize=9, image_size=8, head_blocks=1)) == []
 
 
-def test_a_batch_is_no_larger_than_what_it_is_drawn_from():
-    config = replace(EfficientConfig(), encoder="random", batch_size=64, cached_views=0)
-    with pytest.raises(ConfigError, match="--batch_size=64: more than the 16 pictures to train on; --batch_size=16 or"):
-        from_labels(config, labels(20), replicas=1)
-    from_labels(replace(config, cached_views=4), labels(20), replicas=1)  # of 64 features
+def test_a_batch_is_of_all_cached_views_and_divides_among_replicas():
+    """That a larger one is refused is a row of tests/refusals_test.py."""
+    config = replace(EfficientConfig(), encoder="random", batch_size=64, cached_views=4)
+    from_labels(config, labels(20), replicas=1)  # 64 features of 16 pictures
     assert from_labels(replace(config, batch_size=0), labels(5), replicas=4)[0].training.batch_size == 4

@@ -16,8 +16,8 @@ from cpc_tf.efficient.run import prepare
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.phases import in_folder
 
-pytestmark = pytest.mark.slow
 FLAGS = """
     --test_split=val --resize=16 --image_size=16 --augment=none --encoder=random --backbone=tiny --head_blocks=0
     --batch_size=4 --finetune_steps=2 --encoder_adam=paper --held_out=0 --strategy=single
@@ -34,6 +34,21 @@ def test_a_test_whose_loss_is_no_number_ends_the_run():
         made.test(replace(EfficientConfig(), workdir="runs/x"), trainee)
 
 
+@pytest.mark.parametrize(
+    ("longest", "images", "wanted"),
+    [
+        (225_000, 1_000_000, 1954),  # an epoch: 1,000,000 / 512, rounded up
+        (225_000, 10_000, 500),  # 25 epochs, since one has 20 steps
+        (1500, 10_000, 375),  # a quarter of the phase
+        (200, 100, 50),
+        (3, 100, 1),
+    ],
+)
+def test_evaluations_are_epochs_apart_but_not_too_often_and_four_at_least(longest, images, wanted):
+    assert phases.evaluate_every(replace(EfficientConfig(), batch_size=512), longest, images) == wanted
+
+
+@pytest.mark.slow
 def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(folder, tmp_path, monkeypatch):
     here = [f"--dataset=folder:{folder}", f"--workdir={tmp_path}/run", f"--data_dir={tmp_path}/cache"]
     config = cli.parse(EfficientConfig, [*FLAGS, *here])
@@ -42,7 +57,7 @@ def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(fol
     frozen = types.SimpleNamespace(classifier=build_classifier(config, FROZEN, made.encoder.map_shape(16), 3))
 
     def tuned(name, steps):
-        return made.fine_tune(phases.folder(config, name), frozen, "chosen", steps)[0]
+        return made.fine_tune(in_folder(config, name), frozen, "chosen", steps)[0]
 
     def saving(*arguments, save=Checkpoints.save, **options):
         save(*arguments, **options)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.efficient.config import EfficientConfig, SearchConfig
-from cpc_tf.efficient.selection import DIVERGED, best, select, trials
+from cpc_tf.efficient.phases import select, trials
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
@@ -48,19 +48,13 @@ def test_the_backbone_is_drawn_if_there_are_several():
     assert [{name: trial[name] for name in GIVEN} for trial in drawn] == searched()
 
 
-def test_the_best_has_most_right_and_among_equals_the_least_loss():
-    found = [(0.5, 0.1), (0.7, 0.9), (0.7, 0.8), (0.6, 0.0)]
-    records = [{"held_out_top1": top1, "held_out_loss": loss} for top1, loss in found]
-    assert best(records) == 2
-    assert best([DIVERGED, *records, DIVERGED]) == 3
-
-
 class Scripted:
     """Phases without training. First rates above 1 diverge, the others are the better the larger; so are lengths."""
 
     def __init__(self):
         self.classifier = types.SimpleNamespace(get_weights=lambda: self.weights, set_weights=self.assign)
-        self.weights, self.inputs = None, types.SimpleNamespace(kind=label_kinds.ONE, held_out=16)
+        self.weights = None
+        self.inputs = types.SimpleNamespace(kind=label_kinds.SINGLE_LABEL, held_out=16, score="held_out_top1")
 
     def assign(self, weights):
         self.weights = weights

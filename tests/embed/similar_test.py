@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cpc_tf.embed import similar
-from cpc_tf.evaluation.neighbours import normalized
+from cpc_tf.evaluation.scores import normalized
 
 
 @pytest.fixture

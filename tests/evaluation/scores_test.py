@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from cpc_tf.evaluation import class_counts
-from cpc_tf.evaluation.label_kinds import ONE
-from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+from cpc_tf.evaluation.label_kinds import SINGLE_LABEL
 from cpc_tf.evaluation.predictions import to_csv
-from cpc_tf.evaluation.scores import score
+from cpc_tf.evaluation.scores import nearest_neighbour_accuracy, score
 from cpc_tf.settings import ConfigError
 
 LABELS = np.array([0, 1, 2, 0])
@@ -39,7 +38,7 @@ def test_of_five_classes_there_is_no_top_5(classes):
     """It is 100 %, whatever the classifier has learned."""
     assert ("top5" in score(np.eye(classes), np.arange(classes))) is (classes == 6)
     old = {"num_classes": classes, "top5": 1.0, "phases": {"frozen": {"top1": 0.5, "top5": 1.0}}}
-    assert ("top-5" in ONE.described(old, "frozen")) is (classes == 6)
+    assert ("top-5" in SINGLE_LABEL.described(old, "frozen")) is (classes == 6)
 
 
 def test_a_class_that_is_never_found_shows():
@@ -49,9 +48,9 @@ def test_a_class_that_is_never_found_shows():
     found, names = score(logits, labels), ["defect", "good"]
     assert (found["top1"], found["right"], found["tested"]) == (0.95, 38, 40)
     assert (found["class_mean"], found["largest_class"]) == (0.5, 0.95)
-    result = {"num_classes": 2, **found, "classes": ONE.classes(logits, labels, names)}
+    result = {"num_classes": 2, **found, "classes": SINGLE_LABEL.classes(logits, labels, names)}
     assert result["classes"]["good"] == {"tested": 38, "predicted": 40, "right": 38}
-    assert ONE.described(result) == "top-1 38 of 40 right (95 %, 83 to 99)"
+    assert SINGLE_LABEL.described(result) == "top-1 38 of 40 right (95 %, 83 to 99)"
     assert class_counts.lines(result) == [
         "mean of the classes 50.0 %: defect 0 of 2, good 38 of 38",
         "always good, the largest class: 95.0 %",
@@ -71,7 +70,7 @@ def test_neighbours_among_features_that_are_no_numbers_are_not_known():
 def test_images_without_a_label_are_not_scored():
     logits, labels = np.eye(3)[LABELS], np.where(np.arange(len(LABELS)) == 1, -1, LABELS)
     with pytest.raises(ConfigError, match=f"^1 of {len(LABELS)} images to be scored on have no label; another --test_"):
-        ONE.score(logits, labels)
+        SINGLE_LABEL.score(logits, labels)
 
 
 def test_names_of_all_kinds_are_read_back():

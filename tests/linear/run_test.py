@@ -76,13 +76,6 @@ def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
         run._trained(config, None, trainee, data, None)
 
 
-def with_card(folder, mirror, *flags):
-    """Settings on a card of ours whose pre-training mirrored its images or not."""
-    geometry = dataclasses.replace(modules.GEOMETRY, mirror=mirror)
-    modules.write_card(folder, EncoderConfig(encoder="tiny"), geometry)
-    return cli.parse(LinearConfig, [f"--encoder={folder}", f"--workdir={folder}/run", *flags])
-
-
 @pytest.mark.parametrize(
     ("card", "flags", "mirror", "message"),
     [
@@ -113,11 +106,11 @@ def test_nomirror_counts_whatever_the_card_says_and_what_it_contradicts_is_named
     assert message in "".join(messages)
 
 
-def of_card(folder, augment, changes, *flags, encoder=""):
+def of_card(folder, augment, changes, *flags):
     """Settings on a card of ours that tells an augmentation, or that has None."""
     training = dataclasses.replace(modules.PRETRAINED, augment=augment, augment_changes=changes)
     modules.write_card(folder, EncoderConfig(encoder="tiny"), training=training)
-    return cli.parse(LinearConfig, [f"--encoder={encoder or folder}", f"--workdir={folder}/run", *flags])
+    return cli.parse(LinearConfig, [f"--encoder={folder}", f"--workdir={folder}/run", *flags])
 
 
 @pytest.mark.parametrize(
@@ -137,7 +130,3 @@ def test_all_classifiers_have_the_augmentation_of_the_encoder_unless_another_is_
 def test_an_augmentation_that_is_not_known_is_asked_for(tmp_path):
     with pytest.raises(ConfigError, match="its encoder.json does not tell the augmentation; name a policy, e.g. --aug"):
         linear(of_card(tmp_path, None, None))
-    with pytest.raises(ConfigError, match="--encoder=pixels: has no pre-training .* --augment=full, the paper's, or"):
-        linear(of_card(tmp_path, "v1", None, "--geometry_from=flags", encoder="pixels"))
-    with pytest.raises(ConfigError, match="--augment_changes=grey=0: changes a named policy"):
-        of_card(tmp_path, "v1", None, "--augment_changes=grey=0")

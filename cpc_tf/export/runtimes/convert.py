@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
 from cpc_tf.export.config import KERAS3, ONNX, TFLITE, RuntimeConfig
 from cpc_tf.export.restore import render, versions
 from cpc_tf.export.runtimes import formats, subject

@@ -10,7 +10,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.sources import boxes_splits, voc_layout
 from cpc_tf.data.sources.annotation import Annotated, Annotation
-from cpc_tf.detect import run, shown
+from cpc_tf.detect import run
 from cpc_tf.detect.config import DetectConfig
 from tests.data.samples import write_files
 from tests.data.sources.box_files import CAT, ROW, box, coco, image, pairs, pictures, xml
@@ -151,7 +151,7 @@ def test_the_command_of_the_readme(tmp_path, layout):
     assert not {*sources[0].objects.names} & {*sources[1].objects.names}
     assert [part for part in said if part not in told] == []
     assert dict(sources[0].category_ids) == ({"cat": 1, "dog": 90} if kind == "coco" else {})
-    config, line = shown.fitted(
+    config, line = run.fitted(
         cli.parse(DetectConfig, [*words, "--area_scale=0", "--anchor_sizes="]), sources[0].sizes()
     )
     # Pictures of 8 x 12 px fill the width of 704; the object has a third to a half of a side.

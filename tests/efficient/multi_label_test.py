@@ -1,4 +1,4 @@
-"""The few-label protocol on pictures with several labels each: no figure of it is an accuracy."""
+"""The few-label protocol on multi-label pictures: no figure of it is an accuracy."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from cpc_tf import cli
 from cpc_tf.data import catalog
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient, prepare
-from cpc_tf.evaluation import several_labels
+from cpc_tf.evaluation import scores
 from cpc_tf.settings import ConfigError, replace
 from tests import samples
 from tests.efficient.run_test import FLAGS
@@ -37,8 +37,8 @@ def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monke
     told = out + (tmp_path / "run/result.json").read_text() + (tmp_path / "run/frozen/metrics.jsonl").read_text()
     assert not [word for word in ("top1", "top-1", "top5", "accuracy") if word in told]
     assert result["several_labels"] is True
-    scores = {"map", "map_chance", "classes_left_out", "micro_f1", "tested", "loss", "steps"}
-    assert {phase: set(found) for phase, found in result["phases"].items()} == {"frozen": scores}
+    reported = {"map", "map_chance", "classes_left_out", "micro_f1", "tested", "loss", "steps"}
+    assert {phase: set(scores_of) for phase, scores_of in result["phases"].items()} == {"frozen": reported}
     best = max(result["search"], key=lambda record: (record["held_out_map"], -record["held_out_loss"]))
     assert [record["chosen"] for record in result["search"]] == [record is best for record in result["search"]]
     assert len(json.loads((tmp_path / "run/labels.json").read_text())["chosen"]) == result["num_train_labels"]
@@ -50,7 +50,7 @@ def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monke
     assert 2 * right / (2 * right + wrong) == pytest.approx(result["micro_f1"])
 
     with monkeypatch.context() as patch:
-        patch.setattr(several_labels, "score", None)  # the test labels are used once
+        patch.setattr(scores, "multi_label_score", None)  # the test labels are used once
         assert efficient(config) == json.loads(json.dumps(result))
 
 

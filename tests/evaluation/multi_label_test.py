@@ -1,4 +1,4 @@
-"""Scores of several labels a picture, against scikit-learn."""
+"""Multi-label scores against scikit-learn."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from sklearn import metrics
 
 from cpc_tf.evaluation import class_counts
 from cpc_tf.evaluation.calibration import fitted_temperature
-from cpc_tf.evaluation.label_kinds import SEVERAL
-from cpc_tf.evaluation.several_labels import score
+from cpc_tf.evaluation.label_kinds import MULTI_LABEL
+from cpc_tf.evaluation.scores import multi_label_score as score
 
 
 @pytest.mark.parametrize("levels", [2, 1000])  # few levels: many ties
@@ -20,7 +20,7 @@ def test_scores_are_those_of_scikit_learn(levels):
     assert found["micro_f1"] == pytest.approx(metrics.f1_score(labels, shares > 0.5, average="micro"), abs=1e-12)
     cross_entropy = -np.mean(labels * np.log(shares) + (1 - labels) * np.log1p(-shares))
     assert found["loss"] == pytest.approx(cross_entropy)
-    assert SEVERAL.metrics(logits, labels)["loss"].numpy() == pytest.approx(found["loss"], rel=1e-5)
+    assert MULTI_LABEL.metrics(logits, labels)["loss"].numpy() == pytest.approx(found["loss"], rel=1e-5)
 
 
 def test_classes_without_positives_are_left_out_and_counted():
@@ -45,10 +45,10 @@ def test_what_is_no_number_ranks_last(bad):
 def test_predictions_as_text():
     logits = np.array([[1.0, -1, 2], [-1, -1, -1]])
     labels, names = np.array([[1, 1, 0], [0, 0, 1]]), ["cat", "dog", "sky"]
-    assert SEVERAL.rows(logits, labels, names) == [("cat;dog", "cat;sky", "0.7311;0.8808"), ("sky", "", "")]
+    assert MULTI_LABEL.rows(logits, labels, names) == [("cat;dog", "cat;sky", "0.7311;0.8808"), ("sky", "", "")]
     result = {"several_labels": True, "map": 0.5, "micro_f1": 0.25, "tested": 54}
-    assert SEVERAL.described(result) == "mAP 50.0 % (54 pictures)  micro-F1 25.0 %"
-    classes = SEVERAL.classes(logits, labels, names)
+    assert MULTI_LABEL.described(result) == "mAP 50.0 % (54 pictures)  micro-F1 25.0 %"
+    classes = MULTI_LABEL.classes(logits, labels, names)
     assert classes["sky"] == {"tested": 1, "predicted": 1, "right": 0}
     said = "found at a probability of 0.5: dog 0 of 1, sky 0 of 1, cat 1 of 1"
     assert class_counts.lines({**result, "classes": classes}) == [said]
@@ -58,4 +58,4 @@ def test_the_temperature_that_labels_were_drawn_with():
     random = np.random.default_rng(0)
     logits = random.normal(0, 2, [2000, 10])
     labels = (random.random(logits.shape) < 1 / (1 + np.exp(-logits / 3))).astype(np.float32)
-    assert fitted_temperature(*SEVERAL.choices(logits, labels)) == pytest.approx(3, rel=0.05)
+    assert fitted_temperature(*MULTI_LABEL.choices(logits, labels)) == pytest.approx(3, rel=0.05)

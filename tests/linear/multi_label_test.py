@@ -1,4 +1,4 @@
-"""Linear classifiers of pictures with several labels each, and their place in the report."""
+"""Multi-label linear classifiers, and their place in the report."""
 
 import pytest
 

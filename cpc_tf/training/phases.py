@@ -1,0 +1,160 @@
+"""The phases of a run: each is trained in a folder of the run; what is left open is chosen on held-out examples.
+
+A search trains without the held-out examples, in WORKDIR/search/...; the phases that count train on all examples, in
+WORKDIR/PHASE. A phase that is needed again, as after a kill, is restored from its folder.
+
+The paper trains "till convergence" (Sec. 4.2) and fine-tunes with "early-stopping" (Sec. 2.2); it gives no rule. Ours:
+after `patience` evaluations in a row without a better score the rate drops to a tenth, if it may; after as many more
+the phase ends. The best evaluation is the length that is chosen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import tensorflow as tf
+
+from cpc_tf.settings import Settings, replace
+from cpc_tf.training import loop
+from cpc_tf.training.strategy import is_chief
+from cpc_tf.training.trainee import Trainee
+from cpc_tf.training.workdir import Workdir
+
+SEARCH = "search"  # folder of the phases that train without the held-out examples
+FROZEN, FINE_TUNED = "frozen", "fine-tuned"  # phases, and their folders: on a fixed encoder; then everything
+HELD_OUT = "held_out_"  # begins the names of scores on held-out examples
+
+Record = dict[str, Any]  # of metrics.jsonl, or of a trial in result.json
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def in_folder(config: AnySettings, *names: str) -> AnySettings:
+    """Returns the settings of a run for a phase in a folder of it."""
+    return replace(config, workdir=os.path.join(config.workdir, *names))
+
+
+class Length(NamedTuple):
+    """How long a phase is trained at a constant rate."""
+
+    steps: int
+    drop_step: int = 0  # from which on the rate is a tenth; 0: nowhere
+
+
+class Plateau(NamedTuple):
+    """What the evaluations of a phase say so far."""
+
+    best: Record | None = None  # the record of the best evaluation; among equals of the first
+    drop_step: int = 0  # from which on the rate is a tenth; 0: not yet
+    ended: bool = False
+
+    @property
+    def length(self) -> Length:
+        """The length up to the best evaluation; a drop after it is none of it."""
+        steps = self.best["step"]
+        return Length(steps, self.drop_step if self.drop_step < steps else 0)
+
+
+def plateau(records: Sequence[Record], score: str, patience: int, drops: bool = False) -> Plateau:
+    """Returns what the records of a phase say; a function of these alone, so a resumed run goes on to the same end.
+
+    Args:
+      records: ascending by 'step'; those without `score` are no evaluations.
+      score: the name of what is compared, higher is better.
+      patience: evaluations in a row without a better one that make a plateau; 0: there is none.
+      drops: whether the first plateau lowers the rate, and only the second is the end.
+    """
+    best, drop_step, waited = None, 0, 0
+    for record in records:
+        if score not in record:
+            continue
+        waited += 1
+        if best is None or record[score] > best[score]:
+            best, waited = record, 0
+        if patience and waited == patience:
+            if drop_step or not drops:
+                return Plateau(best, drop_step, ended=True)
+            drop_step, waited = record["step"], 0
+    return Plateau(best, drop_step)
+
+
+class Evaluation(NamedTuple):
+    """How a phase is judged on held-out examples while it trains."""
+
+    evaluate: Callable[[], dict[str, float]]  # returns scores under names that begin with HELD_OUT
+    every: int  # steps
+    score: str  # the name of what is compared, higher is better
+    patience: int  # see `plateau`
+    drop_rates: Callable[[bool], None] | None = None  # whether rates are a tenth from now on; None: they never are
+
+    def plateau(self, records: Sequence[Record]) -> Plateau:
+        """Returns what the records of the phase say, and sets its rates accordingly."""
+        state = plateau(records, self.score, self.patience, drops=self.drop_rates is not None)
+        if self.drop_rates:
+            self.drop_rates(state.drop_step > 0)
+        return state
+
+
+class PhasedRun:
+    """Trains the phases of a run and counts their time. A task adds what its phases are.
+
+    Args:
+      task: see `Workdir`.
+    """
+
+    def __init__(self, task: str):
+        self._task = task
+        self._seconds: dict[str, float] = {}  # by folder, since a phase may be restored again
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that all phases have trained, over all sessions of the run."""
+        return sum(self._seconds.values())
+
+    def workdir(self, config: Settings) -> Workdir:
+        """Returns the folder of a phase, `config.workdir`. Raises ConfigError, see `Workdir`."""
+        return Workdir(config, self._task, is_chief(config.training))
+
+    def train(
+        self,
+        workdir: Workdir,
+        trainee: Trainee,
+        batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset],
+        steps: int,
+        evaluation: Evaluation | None = None,
+        **options: Any,
+    ) -> loop.Outcome:
+        """Trains a phase for `steps`, or until its evaluations end it; see `loop.train`, also for `options`.
+
+        With an evaluation some of the records have its scores.
+        """
+        if evaluation:
+            options.update(
+                evaluate=evaluation.evaluate,
+                evaluate_every=evaluation.every,
+                ended=lambda records: evaluation.plateau(records).ended,
+            )
+        outcome = loop.train(trainee, batches, workdir.config.training, steps, workdir, **options)
+        self._seconds[workdir.path] = outcome.seconds
+        return outcome
+
+
+def held_out(record: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the scores on held-out examples that a record has."""
+    return {name: value for name, value in record.items() if name.startswith(HELD_OUT)}
+
+
+def choose(trials: Sequence[Record], score: str) -> int:
+    """Marks the best trial as 'chosen' and returns its index.
+
+    The best has the highest `score`; among equals the lowest 'held_out_loss', if they have one; then it is the first.
+
+    Args:
+      trials: records for result.json, not all of them 'diverged'.
+      score: the name of what is compared.
+    """
+    ended = [index for index, trial in enumerate(trials) if not trial.get("diverged")]
+    best = min(ended, key=lambda index: (-trials[index][score], trials[index].get(f"{HELD_OUT}loss", 0.0)))
+    trials[best]["chosen"] = True
+    return best

@@ -1,0 +1,62 @@
+"""When a phase has converged, and which trial is chosen. Tasks show with their runs what is trained and saved."""
+
+import pytest
+
+from cpc_tf.training.phases import Evaluation, Length, choose, plateau
+
+
+def records(*scores):
+    """Evaluations at steps 10, 20, ..., with records without evaluations between them."""
+    pairs = [({"step": 10 * n - 5, "loss": 1.0}, {"step": 10 * n, "score": score}) for n, score in enumerate(scores, 1)]
+    return [record for pair in pairs for record in pair]
+
+
+@pytest.mark.parametrize(
+    ("scores", "length", "drop_step", "ended"),
+    [
+        ([0.1, 0.2, 0.3], Length(30), 0, False),
+        ([0.1, 0.2, 0.2], Length(20), 0, False),  # as good is not better
+        ([0.1, 0.2, 0.2, 0.1], Length(20), 40, False),  # the drop after the best is none of its length
+        ([0.1, 0.2, 0.2, 0.1, 0.3], Length(50, 40), 40, False),
+        ([0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.2], Length(50, 40), 40, True),
+        ([0.1, 0.2, 0.2, 0.1, 0.1, 0.1], Length(20), 40, True),
+        ([0.3, 0.1, 0.1, 0.1, 0.1, 0.9], Length(10), 30, True),  # what comes after the end does not count
+    ],
+)
+def test_the_rate_drops_at_the_first_plateau_and_the_second_is_the_end(scores, length, drop_step, ended):
+    state = plateau(records(*scores), "score", patience=2, drops=True)
+    assert (state.length, state.drop_step, state.ended) == (length, drop_step, ended)
+
+
+def test_early_stopping_ends_at_the_first_plateau_and_without_patience_there_is_none():
+    """The first of equals is the best: it is not better to train longer."""
+    scores = (0.1, 0.3, 0.2, 0.3)
+    ended = [plateau(records(*scores[:count]), "score", patience=2).ended for count in range(5)]
+    assert ended == [False, False, False, False, True]
+    assert plateau(records(*scores), "score", patience=2).length == Length(20)
+    assert plateau(records(0.2, *[0.1] * 50), "score", patience=0)[1:] == (0, False)
+    assert plateau([], "score", 1).best is None
+
+
+def test_an_evaluation_sets_the_rates_of_what_is_trained_also_after_a_kill():
+    lowered = []
+    evaluation = Evaluation(dict, 10, "score", 2, lowered.append)
+    ended = [evaluation.plateau(records(*(0.3, 0.1, 0.1, 0.1, 0.1)[:count])).ended for count in range(6)]
+    assert lowered == [False, False, False, True, True, True]
+    assert ended == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize(
+    ("trials", "best"),
+    [
+        ([(0.5, 0.1), (0.7, 0.9), (0.7, 0.8), (0.6, 0.0)], 2),  # most right, among equals the least loss
+        ([None, (0.5, 0.1), (0.7, 0.8), None], 2),  # those that diverged are passed over
+        ([(0.4, None), (0.3, None), (0.4, None)], 0),  # without a loss the first of equals
+    ],
+)
+def test_the_best_trial_is_chosen(trials, best):
+    made = [{"diverged": True} if trial is None else {"held_out_map": trial[0]} for trial in trials]
+    for record, trial in zip(made, trials):
+        record.update({"held_out_loss": trial[1]} if trial and trial[1] is not None else {}, chosen=False)
+    assert choose(made, "held_out_map") == best
+    assert [i for i, record in enumerate(made) if record["chosen"]] == [best]
