@@ -27,7 +27,7 @@ ALLOWED = {
     "native": {"cache", "progress"},
     "memory": {"settings"},
     "xla": {"native"},
-    "cache": set(),
+    "cache": {"files"},
     "devices": set(),
     "progress": set(),
     "presets": {"settings", "texts"},

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.data.sources.source import DetectionSource
+from cpc_tf.data.source import DetectionSource
 from cpc_tf.detect import average_precision as ap
 from cpc_tf.detect.average_precision import Curve, Found, Truth
 from cpc_tf.detect.suppression import Detections

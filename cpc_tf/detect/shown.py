@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.sources.source import Sizes
+from cpc_tf.data.source import Sizes
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.settings import open_settings, replace
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpc_tf.data.sources import groups
-from cpc_tf.data.sources.several_labels import rarest
+from cpc_tf.data import draws
 from cpc_tf.efficient.config import LabelsConfig
 from cpc_tf.settings import ConfigError
 
@@ -55,7 +54,7 @@ def choose_labels(
       ConfigError: a class would get no label, or has too few.
     """
     several = labels.ndim == 2
-    strata, titles = (rarest(labels), (*class_names, "no class")) if several else (labels, class_names)
+    strata, titles = (draws.rarest(labels), (*class_names, "no class")) if several else (labels, class_names)
     chosen = []
     for number, name in enumerate(titles):
         shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
@@ -66,7 +65,7 @@ def choose_labels(
     fraction = sum(map(len, chosen)) / len(labels) if config.labels_per_class else config.label_fraction
     group_of = np.arange(len(labels)) if group_of is None else group_of
     held = np.array(
-        sorted(groups.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out))
+        sorted(draws.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out))
     )
     every = _sorted(chosen)
     fit, held = every[~np.isin(every, held)], every[np.isin(every, held)]

@@ -9,7 +9,7 @@ import tensorflow as tf
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.source import Source
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.defaults import from_encoder, from_labels

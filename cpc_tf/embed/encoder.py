@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from cpc_tf import augment, pictures
 from cpc_tf.augment.config import knows_no_colour
-from cpc_tf.data.decoding.decode import Levels
+from cpc_tf.data.decoding.decode import IntensityRange
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.encoders.card import find_card
 from cpc_tf.encoders.load import load_patch_encoder
@@ -37,7 +37,7 @@ class Encoder(NamedTuple):
     latents: Callable[[tf.Tensor], tf.Tensor] | None
     least_side: int
     what: str
-    levels: Levels | None = None
+    levels: IntensityRange | None = None
 
     def features(self, files: pictures.Pictures, batch_size: int) -> Iterator[tuple[pictures.Batch, np.ndarray]]:
         """Yields batches of pictures with the features of the sound ones, float32 [n, D]."""

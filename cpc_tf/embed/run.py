@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cpc_tf import pictures
-from cpc_tf.data.sources import label_file
-from cpc_tf.data.sources import names as names_of
+from cpc_tf.data import labels
+from cpc_tf.data import names as names_of
 from cpc_tf.embed import outputs, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder, open_encoder
@@ -91,7 +91,7 @@ def _labels(path: str, names: list[str]) -> dict[str, tuple[str, ...]]:
     """Returns {picture: its classes} of those that have a class in a table."""
     if not path:
         return {}
-    matched = label_file.match(path, label_file.read(path), names)
+    matched = labels.match(path, labels.read(path), names)
     if not matched.of:
         raise ConfigError(
             f"--labels={path}: none of its files is a picture of --pictures, e.g. {listed(matched.absent)}"

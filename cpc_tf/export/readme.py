@@ -8,7 +8,7 @@ from importlib import metadata
 from string import Template
 from typing import Any
 
-from cpc_tf.data.sources.names import of_folder
+from cpc_tf.data.names import of_folder
 from cpc_tf.encoders.card import EncoderCard, Training
 from cpc_tf.settings import flatten
 

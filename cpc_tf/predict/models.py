@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import pictures
-from cpc_tf.data.decoding.decode import Levels
+from cpc_tf.data.decoding.decode import IntensityRange
 from cpc_tf.files import read_json, reason
 from cpc_tf.pictures import Batch, Pictures
 from cpc_tf.predict.records import Box, Detected, Prediction, Record
@@ -153,7 +153,7 @@ def fingerprint(directory: str) -> str:
     return digest.hexdigest()
 
 
-def _levels(card: dict[str, Any]) -> Levels | None:
+def _levels(card: dict[str, Any]) -> IntensityRange | None:
     """Returns the values that are black and white in pictures of more than 8 bits; see `decode.decode`."""
     return tuple(card["levels"]) if card.get("levels") else None
 

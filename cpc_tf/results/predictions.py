@@ -12,8 +12,7 @@ from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import Source
-from cpc_tf.data.sources.subset import restricted
+from cpc_tf.data.source import Source, restricted
 from cpc_tf.evaluation import counts
 from cpc_tf.files import write_file
 from cpc_tf.results import glyphs, plots

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
 
-from cpc_tf.data.sources import check, levels, photos, tfds_builder
+from cpc_tf.data import check, datasets, photos
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, write_files
 
@@ -43,7 +43,7 @@ def warnings(monkeypatch):
 
     lines = []
     monkeypatch.setattr(logging, "warning", warn)
-    levels._warn.cache_clear()
+    check._warn.cache_clear()
     return lines
 
 
@@ -88,7 +88,7 @@ def root(tmp_path):
 def photos_dir(tmp_path_factory):
     """A data_dir with photos/19 prepared, with a tenth of the labelled crops: 380 train, 95 test, 19 unlabelled."""
     data_dir = str(tmp_path_factory.mktemp("tfds"))
-    with tfds_builder.quiet(), pytest.MonkeyPatch.context() as patch:
+    with datasets.quiet(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(photos, "TRAIN_PER_CLASS", 20)
         patch.setattr(photos, "TEST_PER_CLASS", 5)
         photos.Photos(config=photos.config(19), data_dir=data_dir).download_and_prepare()

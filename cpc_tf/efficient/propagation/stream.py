@@ -7,7 +7,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.source import Source
 from cpc_tf.efficient.propagation import method
 from cpc_tf.settings import Settings
 

@@ -1,11 +1,14 @@
 """What is cut from an image: shapes, and independent draws of each view."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import PatchGrid, SeveralCrops, WholeImage
 from cpc_tf.settings import ConfigError
@@ -17,7 +20,7 @@ ENCODED = tf.io.encode_png(PIXELS)
 
 
 def cut(view, counter=3, augmentation=NONE, seed=1, encoded=ENCODED):
-    result = view.cut(encoded, tf.constant(counter, tf.int64), GEOMETRY, augmentation, seed)
+    result = view.cut(functools.partial(decode, encoded), tf.constant(counter, tf.int64), GEOMETRY, augmentation, seed)
     assert result.shape == view.shape(GEOMETRY)
     assert result.dtype == tf.uint8
     return result.numpy()
