@@ -20,8 +20,8 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.phases import load_encoder
 from cpc_tf.efficient.propagation import method
 from cpc_tf.efficient.propagation.config import NONE
-from cpc_tf.encoders.config import make_encoder
 from cpc_tf.encoders.loaded import NEW, EncoderName, LoadedEncoder
+from cpc_tf.encoders.network import make_encoder
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig

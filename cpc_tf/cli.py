@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
@@ -17,14 +17,15 @@ from cpc_tf.termination import Interrupted
 from cpc_tf.texts import shown
 
 
-def run(config_class: type, function: Callable[[Any], None]) -> None:
-    """Runs a binary: defines the flags of `config_class`, parses them, calls `function(config)`, exits.
+def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
+    """Runs a command: defines the flags of `config_class`, parses them, calls `function(config)`, exits.
 
     A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 4
     where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 8
     where a feed was lost. After a signal the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
     """
     termination.watch()
+    sys.modules["__main__"].__doc__ = sys.modules[config_class.__module__].__doc__  # which --help begins with
     flags.DEFINE_string(
         "preset", None, "Name of a preset, such as 'photos/pretrain'; flags after it win", module_name=sys.argv[0]
     )

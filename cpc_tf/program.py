@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import difflib
 import os
-import runpy
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import cpc_tf
-from cpc_tf import presets
+from cpc_tf import cli, presets
+from cpc_tf.commands import COMMANDS
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 
-# Command -> (module that `python -m` runs, what it does), in the order in which a newcomer needs them.
-COMMANDS = {
-    "pretrain": ("cpc_tf.pretrain", "learn an encoder from pictures without labels"),
-    "linear": ("cpc_tf.linear", "train a linear classifier on a frozen encoder, and measure it"),
-    "efficient": ("cpc_tf.efficient", "train a classifier on few labels, and fine-tune the encoder"),
-    "detect": ("cpc_tf.detect", "train a detector on pictures with boxes"),
-    "export": ("cpc_tf.export", "write the encoder, classifier or detector of a run as a SavedModel"),
-    "predict": ("cpc_tf.predict", "say what is on new pictures, with an exported classifier or detector"),
-    "embed": ("cpc_tf.embed", "write the features of pictures; map them, find neighbours and duplicates"),
-    "report": ("cpc_tf.report", "put all results below a folder on one page"),
-    "launch": ("cpc_tf.launch", "train on a Cloud TPU: create it, follow the training, delete it"),
-    "feed": ("cpc_tf.feed", "read and augment pictures for trainings on other machines"),
-    "show": ("cpc_tf.show_patches", "draw the patches that an encoder sees"),
-}
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
 
 First, on photographs that come with the program (some minutes on two CPU cores):
@@ -43,9 +30,9 @@ Commands:
 `cpc-tf COMMAND --help` lists its flags. A run that was stopped goes on with the same command."""
 
 
-def main() -> int:
-    """Runs the command line of this process and returns its exit status."""
-    return run(sys.argv[1:])
+def main(command: str = "") -> int:
+    """Runs the command line of this process, of `cpc-tf` or of a command alone, and returns its exit status."""
+    return run([command, *sys.argv[1:]] if command else sys.argv[1:])
 
 
 def run(words: Sequence[str]) -> int:
@@ -67,8 +54,7 @@ def run(words: Sequence[str]) -> int:
             _presets(others)
             sys.stdout.flush()
         elif word in COMMANDS:
-            sys.argv = [f"cpc-tf {word}", *others]
-            runpy.run_module(COMMANDS[word][0], run_name="__main__", alter_sys=True)
+            _start(word, others)
         else:
             near = difflib.get_close_matches(word, [*COMMANDS, "presets"], n=1)
             hint = f"did you mean {near[0]}? " if near else ""
@@ -83,8 +69,16 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
+def _start(name: str, words: Sequence[str]) -> NoReturn:
+    """Runs a command with its flags, and exits."""
+    command = COMMANDS[name]
+    end = words.index("--") if command.takes_words and "--" in words else len(words)
+    sys.argv = [f"cpc-tf {name}", *words[:end]]
+    cli.run(command.config, lambda config: command(config, *words[end + 1 :]))
+
+
 def _listed() -> str:
-    return "\n".join(f"  {name:<10} {what}" for name, (_, what) in COMMANDS.items())
+    return "\n".join(f"  {name:<10} {command.what}" for name, command in COMMANDS.items())
 
 
 def _presets(words: Sequence[str]) -> None:

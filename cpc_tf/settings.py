@@ -56,6 +56,7 @@ def setting(
     derived: bool = False,
     instead: str = "",
     flag: bool = True,
+    needed: str = "",
 ) -> Any:
     """Returns a dataclass field with the properties of its flag.
 
@@ -74,6 +75,7 @@ def setting(
       derived: whether the default stands for a value that the run derives from its encoder or its data.
       instead: name of another derived setting that says the same in its own way; if one is given, none is derived.
       flag: False for a setting that only code can change. Flag files, such as run.flags, may still hold its default.
+      needed: what to name, if a command cannot run without: "a directory for the run, e.g. --workdir=runs/first".
     """
     return dataclasses.field(default=default, metadata={**locals(), "choices": tuple(choices)})
 
@@ -106,6 +108,13 @@ class Settings:
 
     def check(self) -> None:
         """Raises ConfigError if fields contradict each other."""
+
+    def check_complete(self) -> None:
+        """Raises ConfigError if a setting is empty without which the command cannot run; a preset may lack it."""
+        values = flatten(self)
+        for _, field in leaves(type(self)):
+            if field.metadata["needed"] and not values[field.name]:
+                raise ConfigError(f"--{field.name}= is empty: name {field.metadata['needed']}")
 
     def numbers(self, name: str) -> list[float]:
         """Returns the numbers of a `listed` text such as '0.5,1,2'."""

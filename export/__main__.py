@@ -1,7 +1,8 @@
-"""Exports what a run trained as a TF-Hub module: `python -m export` is `python -m cpc_tf.export`."""
+"""`python -m export` is `cpc-tf export`."""
 
-from cpc_tf import cli
-from cpc_tf.export.run import ExportConfig, main
+import sys
+
+from cpc_tf.program import main
 
 if __name__ == "__main__":
-    cli.run(ExportConfig, main)
+    sys.exit(main("export"))

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.networks import resnet
+from cpc_tf.encoders.networks import architectures
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
-from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.registry import Task
 from cpc_tf.results.runs import collect
 from cpc_tf.settings import ConfigError, Settings, kept, replace
@@ -37,7 +37,7 @@ CASES["efficient-uda"] = (
     ["--encoder=pixels", "--backbone=small", "--propagation=uda", "--augment=full"],
 )
 for name, objective in OBJECTIVES.items():
-    one_patch = ["--patch_size=32"] if objective.VIEW.whole else []
+    one_patch = [] if objective.PATCHES else ["--patch_size=32"]
     no_probe = [] if name == "cpc" else ["--probe_every=0"]  # it is the same for all
     CASES[f"pretrain-{name}"] = (TASKS["pretrain"], [f"--objective={name}", *one_patch, *no_probe])
 OF_TASKS = [*(name for name in CASES if name in TASKS), "pretrain-cpc"]  # a case of each
@@ -51,8 +51,8 @@ pytestmark = pytest.mark.slow
 
 def make_smallest(patch):
     """Makes 'small' one block of 16 channels."""
-    one = resnet.Architecture((resnet.Stack(1, 4, 16, 2),), stem_kernel=3, stem_width=8, stem_pool=False)
-    patch.setitem(resnet.ARCHITECTURES, "small", one)
+    one = architectures.Architecture((architectures.Stack(1, 4, 16, 2),), stem_kernel=3, stem_width=8, stem_pool=False)
+    patch.setitem(architectures.ARCHITECTURES, "small", one)
 
 
 @pytest.fixture(scope="module", autouse=True)

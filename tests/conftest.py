@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework.config import disable_op_determinism  # public is only the way to enable it
 
-from cpc_tf.encoders.networks import resnet
+from cpc_tf.encoders.networks import architectures
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import plots
@@ -116,9 +116,9 @@ def four_replicas():
 
 def make_tiny(monkeypatch):
     """Makes 'small' smaller still, 16 wide: one block of each kind, traced and compiled in seconds."""
-    stacks = (resnet.Stack(1, 4, 8, 1), resnet.Stack(1, 4, 16, 2))
-    tiny = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
-    monkeypatch.setitem(resnet.ARCHITECTURES, "small", tiny)
+    stacks = (architectures.Stack(1, 4, 8, 1), architectures.Stack(1, 4, 16, 2))
+    tiny = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
+    monkeypatch.setitem(architectures.ARCHITECTURES, "small", tiny)
 
 
 @pytest.fixture

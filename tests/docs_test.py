@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli, program
+from cpc_tf import cli
+from cpc_tf.commands import COMMANDS
 from cpc_tf.keras import keras
 from cpc_tf.launch.training import read
 from cpc_tf.settings import leaves
 from tests import samples
-from tests.binaries import OWN_SETTINGS, ROOT, SETTINGS, settings_of
+from tests.binaries import ROOT, settings_of
 from tests.modules import write_module
 from tests.snippets import printed, python_of
 
@@ -31,7 +32,7 @@ COMMAND = re.compile(r"(?:cpc-tf (\w+)|python3? -m ((?!cpc_tf\.restart)(?:cpc_tf
 def commands(text):
     """(module, arguments) of each of our commands in a document, joined over continued lines."""
     for command, module, rest in COMMAND.findall(re.sub(r"\\\n\s*", " ", text)):
-        if command and command not in program.COMMANDS:
+        if command and command not in COMMANDS:
             continue  # such as `cpc-tf presets`, which has no flags
         lexer = shlex.shlex(rest, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
@@ -41,7 +42,7 @@ def commands(text):
             if word[0] in ";&|<>()":  # the end of this command
                 break
             arguments.append(word)
-        yield module or program.COMMANDS[command][0], arguments
+        yield module or f"cpc_tf.{command}", arguments
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -60,14 +61,14 @@ def test_commands_parse(page, monkeypatch):
 
 def test_commands_are_found():
     found = {module for text in PAGES.values() for module, _ in commands(text)}
-    assert found >= set(SETTINGS) - {"export"}
+    assert found >= {f"cpc_tf.{name}" for name in COMMANDS}
     text = "until cpc-tf pretrain --workdir=$B/x \\\n   --seed=3; do # no\n `python -m export --step=1` --x"
     assert list(commands(text)) == [("cpc_tf.pretrain", ["--workdir=$B/x", "--seed=3"]), ("export", ["--step=1"])]
 
 
 def test_every_flag_named_exists():
     """`--flag` in a text is one of ours, or stands in a line of somebody else's command."""
-    fields = [field for module in (*SETTINGS, *OWN_SETTINGS) for _, field in leaves(settings_of(module))]
+    fields = [field for command in COMMANDS.values() for _, field in leaves(command.config)]
     ours = {f"--{field.name}" for field in fields if field.metadata["flag"]} | {"--flagfile", "--preset", "--help"}
     for page, code_and_text in PAGES.items():
         text = re.sub(r"```.*?```", "", code_and_text, flags=re.DOTALL)

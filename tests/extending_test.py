@@ -1,4 +1,4 @@
-"""docs/extending.md: its encoder and objective are a new file each, its operation an entry; one run uses them all."""
+"""docs/extending.md: its encoder and objective are a file and an entry, its operation an entry; one run has all."""
 
 import json
 import re
@@ -11,15 +11,14 @@ from tests.binaries import ROOT
 
 # Two packages with one more directory each, as if the files lay in them.
 SCRIPT = """
-import importlib.util, json, sys
+import importlib, json, sys
 
 folder = sys.argv[1]
 for name in ("cpc_tf.encoders.networks", "cpc_tf.objectives"):
-    spec = importlib.util.find_spec(name)
-    spec.submodule_search_locations.append(f"{folder}/{name}")
-    sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[name])
+    importlib.import_module(name).__path__.append(f"{folder}/{name}")
 sys.path.append(folder)
+import convnet_entry, above_entry
+assert "tensorflow" not in sys.modules
 import gamma
 import numpy as np
 
@@ -56,7 +55,8 @@ print(json.dumps([result["identity"], difference, kinds, refused, levels]))
 @pytest.mark.slow
 def test_the_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/extending.md").read_text(), re.DOTALL)
-    files = ("cpc_tf.encoders.networks/convnet.py", "cpc_tf.objectives/above.py", "gamma.py")
+    encoder = ("cpc_tf.encoders.networks/convnet.py", "convnet_entry.py")
+    files = (*encoder, "above_entry.py", "cpc_tf.objectives/above.py", "gamma.py")
     assert len(blocks) == len(files)
     for name, code in zip(files, blocks):
         (tmp_path / name).parent.mkdir(exist_ok=True)

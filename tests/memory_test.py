@@ -29,6 +29,18 @@ def loop(x):
     return tf.while_loop(lambda i, _: i < 9, lambda i, x: (i + 1, tf.reduce_max(tf.exp(tf.sin(x)), 0) + x), (0, x))[1]
 
 
+def together(x):
+    """Two that wait, as gradients wait for their norm, while two others are computed."""
+    one, two = tf.identity_n([tf.exp(x), tf.sin(x)])
+    return tf.cos(tf.tan(x)) + one + two
+
+
+@tf.function(autograph=False)
+def called(x):
+    """A first output that waits for the second one."""
+    return tf.exp(x), tf.reduce_sum(tf.cos(tf.sin(x)))
+
+
 @pytest.mark.parametrize(
     ("function", "least", "most"),
     [
@@ -36,6 +48,8 @@ def loop(x):
         (lambda x: tf.reduce_sum(tf.exp(tf.exp(tf.exp(tf.exp(x))))), 2, 2.01),  # one after the other
         (gradient, 4, 6.01),
         (loop, 2, 4.01),  # not nine times
+        (together, 4, 4.01),
+        (called, 3, 3.01),
         (lambda x: tf.cast(x, tf.float64), 2, 2),
     ],
 )

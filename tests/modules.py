@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.card import EncoderCard, Training
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
 from cpc_tf.export.module import HubEncoder, save
 from cpc_tf.keras import keras
 

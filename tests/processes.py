@@ -12,7 +12,7 @@ import atexit
 import contextlib
 import ctypes
 import gc
-import importlib.util
+import importlib
 import json
 import os
 import random
@@ -27,6 +27,8 @@ import traceback
 from collections.abc import Callable
 
 import numpy as np
+
+from cpc_tf import commands
 
 _PR_SET_CHILD_SUBREAPER = 36  # a process whose parent has ended becomes our child, so that we can wait for it
 _server: socket.socket | None = None
@@ -151,11 +153,12 @@ def _serve(orders: socket.socket) -> None:
 
 
 def _import(module: str) -> None:
-    """Imports what a binary of ours does, but does not run it; what fails here fails in the binary, too."""
-    name = f"{module}.__main__"
-    if module.split(".")[0] in ("cpc_tf", "export") and name not in sys.modules:
+    """Imports what a command of ours does, but does not run it; what fails here fails in the command, too."""
+    name = module.rpartition(".")[2]
+    place = commands.COMMANDS[name].function.partition(":")[0] if name in commands.COMMANDS else module
+    if place.split(".")[0] == "cpc_tf" and place not in sys.modules:
         with contextlib.suppress(Exception):
-            importlib.import_module(name if importlib.util.find_spec(name) else module)
+            importlib.import_module(place)
         gc.freeze()
 
 

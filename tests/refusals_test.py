@@ -6,31 +6,17 @@ that are made when a row names them; a run would be in EMPTY. A refusal that nee
 """
 
 import functools
-import importlib
 import pathlib
 import re
 
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.commands import COMMANDS, TASKS
 from cpc_tf.settings import ConfigError
-from cpc_tf.tasks import TASKS
 from cpc_tf.training import loop
 from tests import modules, samples
-from tests.binaries import settings_of
 
-# What each command does with its settings.
-FUNCTIONS = {
-    "pretrain": "cpc_tf.pretrain.run:pretrain",
-    "linear": "cpc_tf.linear.run:linear",
-    "efficient": "cpc_tf.efficient.run:efficient",
-    "detect": "cpc_tf.detect.run:detect",
-    "export": "cpc_tf.export.run:export",
-    "predict": "cpc_tf.predict.__main__:main",
-    "embed": "cpc_tf.embed.__main__:main",
-    "report": "cpc_tf.report.page:report",
-    "feed": "cpc_tf.feed.serve:serve",
-}
 FOLDERS = {
     "PICTURES": lambda path: samples.write_pictures(path, {"train": 2, "val": 1}),
     "BOXES": samples.write_boxes,
@@ -310,9 +296,8 @@ def test_it_is_refused_in_one_line(command, words, message, file, filled, monkey
     words = [filled(word) for word in words]
     if command in TASKS:
         words.insert(0, filled("--workdir=EMPTY/run"))
-    module, function = FUNCTIONS[command].split(":")
     with pytest.raises(ConfigError, match=filled(message, re.escape)) as refusal:
-        getattr(importlib.import_module(module), function)(cli.parse(settings_of(f"cpc_tf.{command}"), words))
+        COMMANDS[command](cli.parse(COMMANDS[command].config, words))
     assert str(refusal.value).isprintable()
     assert len(str(refusal.value)) < 600
     assert not list(pathlib.Path(filled("EMPTY")).iterdir())  # nothing is left behind

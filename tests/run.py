@@ -170,7 +170,8 @@ def _trace_and_run() -> int:
     """Traces the training step of a small network and runs it."""
     import tensorflow as tf
 
-    from cpc_tf.encoders.config import EncoderConfig, make_encoder
+    from cpc_tf.encoders.config import EncoderConfig
+    from cpc_tf.encoders.network import make_encoder
 
     for _ in range(2):
         encoder = make_encoder(EncoderConfig(encoder="small"))

@@ -3,15 +3,13 @@
 import pytest
 
 from cpc_tf import cli
+from cpc_tf.commands import COMMANDS
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.settings import ConfigError, RunEnded, leaves
 from cpc_tf.training.config import TrainingConfig
-from tests.binaries import OWN_SETTINGS, SETTINGS, settings_of
 
-LEAVES = {
-    (owner, field.name): field for name in (*SETTINGS, *OWN_SETTINGS) for owner, field in leaves(settings_of(name))
-}
+LEAVES = {(owner, field.name): field for command in COMMANDS.values() for owner, field in leaves(command.config)}
 HUGE = ("1e39", "1e400", "nan", "-1" * 2000, "9" * 40, "-" + "9" * 40)  # every number has a finite range
 
 

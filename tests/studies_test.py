@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from cpc_tf import cli
 from cpc_tf.encoders.card import Identity
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
 from cpc_tf.keras import keras
 from studies import __main__ as command
 from studies import read_off, records, results, runner, thirds

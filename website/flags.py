@@ -1,31 +1,28 @@
-"""The flag reference of the site: a page for each binary, written from its settings."""
+"""The flag reference of the site: a page for each command, written from its settings."""
 
 from __future__ import annotations
 
+from cpc_tf.commands import COMMANDS
 from cpc_tf.settings import leaves
 
 FOLDER = "reference/"  # of the site
 
 
 def on_files(files, config):
-    """Adds a page for each binary."""
+    """Adds a page for each command."""
     from mkdocs.structure.files import File
 
-    from tests.binaries import OWN_SETTINGS, SETTINGS, settings_of
-
-    for module in (*SETTINGS, *OWN_SETTINGS):
-        if module.startswith("cpc_tf."):  # `python -m export` is `python -m cpc_tf.export` in a checkout
-            name = module.partition(".")[2]
-            files.append(File.generated(config, f"{FOLDER}{name}.md", content=page(module, settings_of(module))))
+    for name, command in COMMANDS.items():
+        files.append(File.generated(config, f"{FOLDER}{name}.md", content=page(name, command.config)))
     return files
 
 
-def page(module: str, config_class: type) -> str:
-    """Returns the Markdown of the flags of `python -m module`, in the groups of its settings."""
+def page(name: str, config_class: type) -> str:
+    """Returns the Markdown of the flags of a command, in the groups of its settings."""
     lines = [
-        f"# {module.rpartition('.')[2]}",
-        f"The flags of `python -m {module}`, as `--help` has them, by the settings that hold them. A preset of",
-        "[Presets](../repository/flags/README.md) sets many of them; flags after `--flagfile` win.",
+        f"# {name}",
+        f"The flags of `cpc-tf {name}`, as `--help` has them, by the settings that hold them. A preset of",
+        "[Presets](../repository/flags/README.md) sets many of them; flags after `--preset` win.",
     ]
     groups: dict[type, list] = {}
     for owner, field in leaves(config_class):

@@ -7,13 +7,9 @@ operation changes no policy and no recipe, since each policy draws from its own 
 from __future__ import annotations
 
 import dataclasses
+import pkgutil
 from collections.abc import Callable
 from typing import NamedTuple
-
-import tensorflow as tf
-
-from cpc_tf.augment import primitives, steps
-from cpc_tf.augment.primitives import blend, luma, translation, warp
 
 Bounds = list[tuple[float, float]]
 
@@ -36,12 +32,17 @@ class Operation:
 
     name: str  # in policies, flags and figures
     number: int  # in recipes and in C++: never changed, never used again; primitives count from 0, steps from 100
-    # Of the reference engine: (patches, magnitude [N]) of a primitive, (patches, its fields of a recipe) of a step.
-    function: Callable[..., tf.Tensor]
+    implementation: Callable | str  # `function`, or 'module:function', which is imported at its first use
     ranges: tuple[Range, ...] = ()  # what a policy can set; a primitive draws at most one number, its magnitude
     whole: bool = False  # magnitudes are rounded down, so the highest is never reached
     coin: bool = True  # a policy gives a probability per patch; otherwise all patches or none
     native: bool = True  # the native engine has it
+
+    @property
+    def function(self) -> Callable:
+        """Of the reference engine: (patches, magnitude [N]) of a primitive, (patches, fields of a recipe) of a step."""
+        found = self.implementation
+        return pkgutil.resolve_name(found) if isinstance(found, str) else found
 
     @property
     def primitive(self) -> bool:
@@ -69,29 +70,30 @@ _DISTORT = (
     Range("hue", 0.2, maximum=0.5),  # turns
     Range("contrast", 0.5, maximum=1, drawn=_factor),
 )
+_PRIMITIVES, _STEPS = "cpc_tf.augment.primitives", "cpc_tf.augment.steps"
 _TABLE = (
     # The primitives of AutoAugment (Cubuk et al. 2018, table 6), without Cutout and SamplePairing.
-    Operation("shear_x", 0, lambda patches, magnitude: warp(patches, b=magnitude), _SHEAR),
-    Operation("shear_y", 1, lambda patches, magnitude: warp(patches, d=magnitude), _SHEAR),
-    Operation("translate_x", 2, lambda patches, magnitude: warp(patches, c=translation(magnitude)), _SHIFT),
-    Operation("translate_y", 3, lambda patches, magnitude: warp(patches, f=translation(magnitude)), _SHIFT),
-    Operation("rotate", 4, primitives.rotate, _ROTATE),
-    Operation("auto_contrast", 5, primitives.auto_contrast),
-    Operation("invert", 6, lambda patches, magnitude: 255 - patches),
-    Operation("equalize", 7, primitives.equalize),
-    Operation("solarize", 8, primitives.solarize, _SOLARIZE),
-    Operation("posterize", 9, primitives.posterize, _POSTERIZE, whole=True),
-    Operation("contrast", 10, primitives.contrast, _ENHANCE),
-    Operation("color", 11, lambda patches, magnitude: blend(luma(patches), patches, magnitude), _ENHANCE),
-    Operation("brightness", 12, lambda patches, magnitude: blend(tf.zeros_like(patches), patches, magnitude), _ENHANCE),
-    Operation("sharpness", 13, primitives.sharpness, _ENHANCE),
+    Operation("shear_x", 0, f"{_PRIMITIVES}:shear_x", _SHEAR),
+    Operation("shear_y", 1, f"{_PRIMITIVES}:shear_y", _SHEAR),
+    Operation("translate_x", 2, f"{_PRIMITIVES}:translate_x", _SHIFT),
+    Operation("translate_y", 3, f"{_PRIMITIVES}:translate_y", _SHIFT),
+    Operation("rotate", 4, f"{_PRIMITIVES}:rotate", _ROTATE),
+    Operation("auto_contrast", 5, f"{_PRIMITIVES}:auto_contrast"),
+    Operation("invert", 6, f"{_PRIMITIVES}:invert"),
+    Operation("equalize", 7, f"{_PRIMITIVES}:equalize"),
+    Operation("solarize", 8, f"{_PRIMITIVES}:solarize", _SOLARIZE),
+    Operation("posterize", 9, f"{_PRIMITIVES}:posterize", _POSTERIZE, whole=True),
+    Operation("contrast", 10, f"{_PRIMITIVES}:contrast", _ENHANCE),
+    Operation("color", 11, f"{_PRIMITIVES}:color", _ENHANCE),
+    Operation("brightness", 12, f"{_PRIMITIVES}:brightness", _ENHANCE),
+    Operation("sharpness", 13, f"{_PRIMITIVES}:sharpness", _ENHANCE),
     # Steps, in the order of application; chosen primitives come between drop_channels and elastic.
-    Operation("jitter", 100, steps.jitter, _JITTER, coin=False),
-    Operation("drop_channels", 101, steps.keep_channel),
-    Operation("elastic", 102, steps.elastic, _ELASTIC),
-    Operation("histogram", 103, steps.map_levels, _HISTOGRAM),
-    Operation("distort", 104, steps.on_levels(steps.distort), _DISTORT),
-    Operation("grey", 105, steps.on_levels(steps.grey)),
+    Operation("jitter", 100, f"{_STEPS}:jitter", _JITTER, coin=False),
+    Operation("drop_channels", 101, f"{_STEPS}:keep_channel"),
+    Operation("elastic", 102, f"{_STEPS}:elastic", _ELASTIC),
+    Operation("histogram", 103, f"{_STEPS}:map_levels", _HISTOGRAM),
+    Operation("distort", 104, f"{_STEPS}:distort_uint8", _DISTORT),
+    Operation("grey", 105, f"{_STEPS}:grey_uint8"),
 )
 OPERATIONS = {operation.name: operation for operation in _TABLE}
 

@@ -1,6 +1,6 @@
 """AutoAugment's primitives (Cubuk et al. 2018) on uint8 patches, equal to PIL's functions grey level by grey level.
 
-Each takes patches uint8 [N, P, P, 3] and magnitudes float32 [N]; the shortest stand in the table of operations.py.
+Each takes patches uint8 [N, P, P, 3] and magnitudes float32 [N].
 Warps take the nearest pixel, PIL's default and so AutoAugment's, and fill with grey. PIL's functions are those of the
 same name in ImageOps, ImageEnhance and libImaging.
 """
@@ -12,6 +12,22 @@ import math
 import tensorflow as tf
 
 FILL = 128  # mid-grey, outside a patch, as in AutoAugment
+
+
+def shear_x(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
+    return warp(patches, b=magnitude)
+
+
+def shear_y(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
+    return warp(patches, d=magnitude)
+
+
+def translate_x(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
+    return warp(patches, c=_whole(magnitude))
+
+
+def translate_y(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
+    return warp(patches, f=_whole(magnitude))
 
 
 def rotate(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
@@ -31,6 +47,10 @@ def auto_contrast(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     offset = tf.where(high > low, -low * scale, 0)
     # Truncated, not rounded, and in double precision like Python.
     return look_up(patches, tf.cast(tf.range(256), tf.float64) * scale + offset)
+
+
+def invert(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
+    return 255 - patches
 
 
 def equalize(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
@@ -64,6 +84,14 @@ def contrast(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     return blend(_per_patch(tf.floor(mean + 0.5)), patches, magnitude)
 
 
+def color(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
+    return blend(luma(patches), patches, magnitude)
+
+
+def brightness(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
+    return blend(tf.zeros_like(patches), patches, magnitude)
+
+
 def sharpness(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     """Blends with the smoothed patch; PIL does not smooth the border."""
     values = tf.cast(patches, tf.int32)
@@ -76,7 +104,7 @@ def sharpness(patches: tf.Tensor, magnitude: tf.Tensor) -> tf.Tensor:
     return blend(smooth, patches, magnitude)
 
 
-def translation(magnitude: tf.Tensor) -> tf.Tensor:
+def _whole(magnitude: tf.Tensor) -> tf.Tensor:
     """Rounds shifts in px: [N] -> float64 [N]."""
     return tf.floor(tf.cast(magnitude, tf.float64) + 0.5)
 

@@ -171,3 +171,6 @@ def grey(patches: tf.Tensor) -> tf.Tensor:
 def on_levels(step: Callable) -> Callable:
     """Turns a step on float32 grey levels into one on uint8; halves are rounded up."""
     return lambda patches, *fields: tf.cast(step(tf.cast(patches, tf.float32), *fields) + 0.5, tf.uint8)
+
+
+distort_uint8, grey_uint8 = on_levels(distort), on_levels(grey)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import PIL
@@ -14,7 +15,7 @@ from absl import logging
 from cpc_tf import cache
 from cpc_tf.data.config import FULL, DataConfig
 from cpc_tf.data.decoding import signatures
-from cpc_tf.data.decoding.decode import IntensityRange, decode, header, values
+from cpc_tf.data.decoding.decode import IntensityRange, decode, header, orientation, values
 from cpc_tf.data.source import read_once
 from cpc_tf.data.table import Table
 from cpc_tf.files import reason
@@ -25,14 +26,28 @@ from cpc_tf.texts import listed
 _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
 _DESCRIBED = 20  # broken files whose kind a message tells
 # Bump the number when the check changes: old outcomes become void.
-_RULES = f"5 {tf.__version__} {PIL.__version__}"
+_RULES = f"6 {tf.__version__} {PIL.__version__}"
 MEASURED = 200  # images of more than 8 bits whose values tell the range of all
 _PIXELS = 20_000  # of each
 # Outliers beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
 _PERCENTILES = (0.1, 99.9)
 
 
-def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> tuple[list[int], IntensityRange | None]:
+class Usable(NamedTuple):
+    """Rows of a table whose files can be used.
+
+    Attributes:
+      rows: in the order in which they were asked for.
+      intensity_range: how images of more than 8 bits are decoded, see `decode`: alike in all of the table.
+      sizes: of each image as it is stored (height, width, EXIF's orientation), int32 [rows, 3].
+    """
+
+    rows: list[int]
+    intensity_range: IntensityRange | None
+    sizes: np.ndarray
+
+
+def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
     """Returns the rows whose files can be decoded and are not huge; a warning names the others.
 
     The outcome is remembered: a second start is instant, and a folder that has changed is checked again.
@@ -42,17 +57,15 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> tuple[list[in
       table: its pictures.
       rows: those to check.
 
-    Returns:
-      The rows in their order, and how images of more than 8 bits are decoded, see `decode`: alike in all of the table.
-
     Raises:
       ConfigError: more than 1 % are broken, or huge, or a file cannot be read.
     """
     names, limit, flag = table.files[rows].tolist(), data.max_megapixels, table.flag
 
-    def is_sound(broken, huge, deep, several):
-        counts = (np.issubdtype(count.dtype, np.integer) and count.shape == () for count in (deep, several))
-        return all(counts) and are_places(broken, len(rows)) and are_places(huge, len(rows))
+    def is_sound(broken, huge, deep, several, sizes):
+        shapes = (((), deep), ((), several), ((len(rows), 3), sizes))
+        whole = all(own.shape == shape and np.issubdtype(own.dtype, np.integer) for shape, own in shapes)
+        return whole and are_places(broken, len(rows)) and are_places(huge, len(rows))
 
     found = cache.remember(
         "checked_folders",
@@ -70,9 +83,9 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> tuple[list[in
     if several := int(found["several"]):
         what = f"{several} of {len(rows)} files have several frames or pages"
         logging.warning("%s: %s, of which the first is used", table.root, what)
-    bad = {*found["broken"].tolist(), *found["huge"].tolist()}
-    kept = [row for place, row in enumerate(rows) if place not in bad]
-    return kept, _range_of(data, table, int(found["deep"]), len(kept))
+    kept = np.setdiff1d(np.arange(len(rows)), [*found["broken"], *found["huge"]])
+    intensity_range = _range_of(data, table, int(found["deep"]), len(kept))
+    return Usable([rows[place] for place in kept], intensity_range, found["sizes"][kept].astype(np.int32))
 
 
 def leave_out(
@@ -99,21 +112,21 @@ def leave_out(
 
 
 def _check(root, names, max_megapixels):
-    """Returns the places of broken files, of huge ones, and how many others are deep, or have several frames."""
+    """Returns the places of broken files, of huge ones, how many others are deep or have several frames, and sizes."""
 
     def try_decode(encoded):
         about = header(encoded)
         huge = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64)
         decoded = tf.cond(huge, lambda: tf.zeros([], tf.int64), lambda: tf.size(decode(encoded), tf.int64))
         # Depends on the pixels, or the decoding would be optimized away.
-        kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge])
-        return kinds & (decoded >= 0)
+        kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge]) & (decoded >= 0)
+        return tf.concat([tf.cast(kinds, tf.int32), about.size, [orientation(encoded)]], 0)
 
-    found = {}
+    found, sizes = {}, np.zeros([len(names), 3], np.int32)
     progress = Progress(len(names))
     with waiting_for(f"checking the images in {root}", progress):
         for number, kinds in _at_files(root, names, try_decode):
-            found[number] = kinds
+            found[number], sizes[number] = kinds[:3], kinds[3:]
             progress.update(len(found))
     _, deep, several = np.reshape([*found.values()], [-1, 3]).sum(0).tolist()
     broken = [number for number in range(len(names)) if number not in found]
@@ -122,6 +135,7 @@ def _check(root, names, max_megapixels):
         "huge": [number for number in sorted(found) if found[number][0]],
         "deep": deep,
         "several": several,
+        "sizes": sizes,
     }
 
 

@@ -117,7 +117,7 @@ def open_folder(
     chosen = others or [*filter(names.meaning, table.splits), *(piece.split for piece in pieces)]
     found = classes.named(table, list(dict.fromkeys(chosen)), data.doubtful_folders)
     wanted, why_not, notes = _with_labels(table, pieces, found, labelled, data.doubtful_folders)
-    rows, intensity_range = check.usable(data, table, wanted)
+    rows, intensity_range, _ = check.usable(data, table, wanted)
     text = "+".join(piece.text for piece in pieces)
     if len(rows) < len(wanted):
         notes.append(f"left out of {text}: {len(wanted) - len(rows)} files that are broken or huge")

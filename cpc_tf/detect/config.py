@@ -1,4 +1,12 @@
-"""Settings of detection. Defaults are the public C4 recipe: features of stride 16 and a residual stack per region."""
+"""Fine-tunes a detector on an encoder (Faster R-CNN, Sec. 4.3 of the paper) and scores it by the rules of PASCAL VOC.
+
+    cpc-tf detect --preset=collages/detect --encoder=runs/photos/small/hub \\
+      --workdir=runs/collages/small/detect
+
+Writes to its workdir result.json, table.txt, curves.png (precision over recall), sheet.png (true and found boxes, worst
+misses first), detections.json and detections/ (VOC's result files, which other tools can score), class_names.json, and
+the files of every run.
+"""
 
 import dataclasses
 import functools
@@ -29,6 +37,7 @@ class BackboneConfig(Settings):
         "Encoder to fine-tune: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
         "'random:MODULE': the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
         path=True,
+        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))
     backbone_endpoint: str = setting(
@@ -195,7 +204,13 @@ class ScoringConfig(Settings):
 class DetectConfig(Settings):
     """All settings of `cpc-tf detect`."""
 
-    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
+    workdir: str = setting(
+        "",
+        "Directory of the run; a run that is in it is resumed",
+        path=True,
+        free_on_resume=True,
+        needed="a directory for the run, e.g. --workdir=runs/first",
+    )
     data: DataConfig = DataConfig()
     negatives_without_xml: bool = setting(
         False, "Take images of --dataset=voc:PATH without an XML file for images without objects"

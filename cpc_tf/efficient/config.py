@@ -1,11 +1,19 @@
-"""Settings of classification with few labels."""
+"""Classifies with few labels, the paper's protocol (appendix C): on an encoder, frozen and fine-tuned, or on pixels.
+
+    cpc-tf efficient --preset=photos/efficient --encoder=runs/photos/small/hub \\
+      --label_fraction=0.01 --workdir=runs/photos/small/efficient_0.01
+
+Settings are selected on a part of the chosen labels, then a classifier with the best of them is trained on all chosen
+labels and tested once. Leaves in its workdir result.json, predictions.csv, labels.json (the chosen examples) and the
+runs of its phases.
+"""
 
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import ImageConfig, PartlyLabelledPicturesConfig
 from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
-from cpc_tf.encoders.card import PIXELS
+from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import LARGEST, MOST, WIDEST, ConfigError, Settings, constant, count, fraction, rate, setting
 from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
@@ -46,6 +54,7 @@ class ClassifierConfig(Settings):
         "others, or a Keras file (.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also "
         "'0..255:', 'torch:', 'caffe:'",
         path=True,
+        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     signature: str = setting(
         "", "Signature of a SavedModel of others, as 'encode', to classify on frozen; empty: its call"
@@ -204,7 +213,13 @@ class SearchConfig(Settings):
 class EfficientConfig(Settings):
     """All settings of `cpc-tf efficient`."""
 
-    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
+    workdir: str = setting(
+        "",
+        "Directory of the run; a run that is in it is resumed",
+        path=True,
+        free_on_resume=True,
+        needed="a directory for the run, e.g. --workdir=runs/first",
+    )
     data: PartlyLabelledPicturesConfig = PartlyLabelledPicturesConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()

@@ -18,7 +18,7 @@ from cpc_tf.efficient.labels import Labels, choose_labels
 from cpc_tf.efficient.phases import Evaluated, Phases, fine_tuning, first_phase, folder, load_encoder
 from cpc_tf.efficient.propagation.config import NONE
 from cpc_tf.efficient.selection import Selection, as_given, select
-from cpc_tf.encoders.card import PIXELS
+from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
 from cpc_tf.results import map as embedding_map
 from cpc_tf.results import predictions as sheet

@@ -1,4 +1,12 @@
-"""Settings of `cpc-tf embed`."""
+"""Turns pictures into features with an encoder, and shows what features tell of pictures without labels.
+
+    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --output=features.npz --map=map.png
+    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --to_label=60 --duplicates=repeats.csv
+    cpc-tf embed --encoder=runs/photos/small/hub --pictures=my_pictures --neighbours=one.jpg
+
+Features: mean latents of the patch grid for a module of `cpc-tf export`; the output for the whole picture for
+another TF-Hub module. A broken picture is named and left out.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +23,12 @@ NPZ, CSV, PARQUET = FORMATS = (".npz", ".csv", ".parquet")
 class EmbedConfig(Settings):
     """What to encode, and what to make of the features."""
 
-    encoder: str = setting("", "TF-Hub module, e.g. runs/photos/small/hub, that turns pictures into features")
-    pictures: str = setting("", f"Pictures to encode: {PICTURES} for such a list on standard input")
+    encoder: str = setting(
+        "",
+        "TF-Hub module, e.g. runs/photos/small/hub, that turns pictures into features",
+        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
+    )
+    pictures: str = setting("", f"Pictures to encode: {PICTURES} for such a list on standard input", needed=PICTURES)
     output: str = setting("", f"File of the features with the names of the files: {', '.join(FORMATS)}; empty: none")
     batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
     image_size: int = side(224, "Side of the pictures for a third-party module; ours come with their own sizes")
@@ -40,6 +52,13 @@ class EmbedConfig(Settings):
         "to_label.csv", "CSV (file,label) to fill in, with the pictures that are best labelled first"
     )
     seed: int = count(0, "Seed of t-SNE and of an untrained --encoder=random:MODULE", minimum=0)
+
+    def check_complete(self):
+        super().check_complete()
+        if not any((self.output, self.map, self.neighbours, self.duplicates, self.to_label)):
+            raise ConfigError(
+                "--output= is empty: name a file, or ask for --map, --neighbours, --duplicates or --to_label"
+            )
 
     def check(self):
         if self.output and not self.output.lower().endswith(FORMATS):

@@ -91,17 +91,17 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
       files: what the indices are of.
     """
 
-    def named(path: str) -> str:
-        (name,) = plots.shortened(glyphs.drawable((os.path.basename(path),), "picture"), _LETTERS, ends=True)
-        return name
+    paths = list(dict.fromkeys([*(row[1] for row in rows), *(files.names[i] for row in rows for i, _ in row[2])]))
+    drawable = glyphs.drawable(tuple(map(os.path.basename, paths)), "picture")
+    named = dict(zip(paths, plots.shortened(drawable, _LETTERS, ends=True)))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         axes = canvas.subplots(len(rows), 1 + NEAREST, squeeze=False)
         for line, (image, name, near) in zip(axes, rows):
-            plots.tile(line[0], image, named(name), frame=theme.named["cpc"])
+            plots.tile(line[0], image, named[name], frame=theme.named["cpc"])
             tiles = pictures.thumbnails(files.take([index for index, _ in near]), SIDE)
             for axis, tile, (index, cosine) in zip(line[1:], tiles, near):
-                plots.tile(axis, tile, f"{cosine:.2f}\n{named(files.names[index])}")
+                plots.tile(axis, tile, f"{cosine:.2f}\n{named[files.names[index]]}")
             for axis in line[1 + len(near) :]:
                 axis.set_visible(False)
         canvas.suptitle("Framed: the pictures asked for. Then the nearest, with their cosine similarity.", fontsize=10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -41,6 +43,12 @@ class Embedding(NamedTuple):
     features: np.ndarray
     broken: dict[str, str]
     what: str
+
+
+def main(config: EmbedConfig) -> None:
+    """The command `cpc-tf embed`."""
+    done = embed(config, functools.partial(print, file=sys.stderr, flush=True))
+    print(f"done: {len(done.names)} pictures")
 
 
 def embed(config: EmbedConfig, progress: Tell | None = None) -> Embedding:

@@ -12,12 +12,9 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.config import LABELS, EncoderConfig
 from cpc_tf.settings import ConfigError, Settings, flatten
 from cpc_tf.texts import shown, wrong_text
-
-# Values of `trained_by` beside the names of objectives. 'OBJECTIVE+labels' is pre-trained, then fine-tuned on labels.
-LABELS, UNTRAINED, PIXELS, UNKNOWN = "labels", "untrained", "pixels", "unknown"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,15 +1,20 @@
 """Settings of an encoder."""
 
+from __future__ import annotations
+
 import dataclasses
 
-from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.settings import Settings, setting
+from cpc_tf.settings import ConfigError, Settings, setting
+
+# How an encoder was trained, beside the names of objectives: the values of `Identity.trained_by`. 'OBJECTIVE+labels' is
+# pre-trained, then fine-tuned on labels.
+LABELS, UNTRAINED, PIXELS, UNKNOWN = "labels", "untrained", "pixels", "unknown"
 
 
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig(Settings):
-    """The network that turns a patch, or a whole image, into latents. A family of networks may refuse an option."""
+    """The network that turns a patch, or a whole image, into latents. It may not have an option."""
 
     encoder: str = setting("resnet161", "Architecture of the encoder", source="Sec. 4.1", choices=tuple(NETWORKS))
     norm: str = setting(
@@ -24,9 +29,12 @@ class EncoderConfig(Settings):
     recompute: bool = setting(False, "Recompute activations in the backward pass: less memory, a third more time")
 
     def check(self):
-        NETWORKS[self.encoder].check(self)
-
-
-def make_encoder(config: EncoderConfig, precision: str = "float32") -> Network:
-    """A new encoder; its variables are made at the first call."""
-    return NETWORKS[config.encoder](config, precision)
+        entry = NETWORKS[self.encoder]
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name not in ("encoder", *entry.options) and value != field.default:
+                raise ConfigError(
+                    f"--{field.name}={value}: not an option of --encoder={self.encoder}; leave it at {field.default}"
+                )
+        if self.output_stack > entry.stacks:
+            raise ConfigError(f"--output_stack={self.output_stack}: --encoder={self.encoder} has {entry.stacks} stacks")

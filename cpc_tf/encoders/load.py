@@ -11,10 +11,10 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.encoders import foreign, third_party
-from cpc_tf.encoders.card import PIXELS, EncoderCard, find_card
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.card import EncoderCard, find_card
+from cpc_tf.encoders.config import PIXELS, EncoderConfig
 from cpc_tf.encoders.loaded import COPY, GRAPH, NEW, EncoderName, LoadedEncoder
-from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.network import Network, make_encoder
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, replace
@@ -133,7 +133,7 @@ def load_feature_maps(
                 text,
             )
     else:
-        encoder.check(replace(encoder.config, recompute=recompute))
+        replace(encoder.config, recompute=recompute)  # refuses what is not an option of the network
         if recompute and encoder.config.norm == "batch" and update_statistics:
             raise ConfigError(
                 f"--recompute: with the batch norm of --encoder={shown(text)} a step would average the statistics of "
@@ -179,7 +179,7 @@ def _network(
 ) -> Network | None:
     """A network, new or with the values of our module; None if the SavedModel itself is used."""
     if name.kind in (PIXELS, NEW):
-        options = NETWORKS[backbone].FROM_LABELS if name.kind == PIXELS else {}
+        options = NETWORKS[backbone].from_labels if name.kind == PIXELS else {}
         options = options if norm == "auto" else {**options, "norm": norm}
         return make_encoder(EncoderConfig(encoder=backbone, **options), precision)
     if name.kind == COPY:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, EncoderCard, Identity, Training, module_name, read_card
+from cpc_tf.encoders.card import EncoderCard, Identity, Training, module_name, read_card
+from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.encoders.foreign import LATENTS
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import has_batch_norm

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
+import pkgutil
 from collections.abc import Callable
-from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.encoders.norm import Identity
 from cpc_tf.keras import keras, policy
-from cpc_tf.settings import ConfigError, Settings
+from cpc_tf.settings import Settings
 
 
 class Network(keras.Model):
     """Base of the encoders.
 
-    A family is one module of `cpc_tf.encoders.networks` with a subclass and a dictionary NETWORKS: names, as
-    `--encoder` and `--backbone` take them -> that subclass. A subclass sets `feature_dim` and implements `endpoints`.
+    A subclass sets `feature_dim` and implements `endpoints`; `cpc_tf.encoders.networks` has the table of them.
 
     Args:
       config: an `EncoderConfig`: which network, and the options of its family.
@@ -25,8 +25,6 @@ class Network(keras.Model):
         endpoints are float32.
     """
 
-    OPTIONS: tuple[str, ...] = ()  # fields of EncoderConfig that the family supports; others must keep their defaults
-    FROM_LABELS: ClassVar[dict[str, Any]] = {}  # options of an encoder that is trained on labels from the start
     feature_dim: int
 
     def __init__(self, config: Settings, precision: str = "float32", name: str = "encoder"):
@@ -34,16 +32,6 @@ class Network(keras.Model):
         self.config = config
         # Not of `config`, which is in encoder.json: fine-tuning has a flag of its own, and an export sets it to False.
         self.recompute = config.recompute
-
-    @classmethod
-    def check(cls, config: Settings) -> None:
-        """Raises ConfigError if the family does not support the settings."""
-        for field in dataclasses.fields(config):
-            value = getattr(config, field.name)
-            if field.name not in ("encoder", *cls.OPTIONS) and value != field.default:
-                raise ConfigError(
-                    f"--{field.name}={value}: not an option of --encoder={config.encoder}; leave it at {field.default}"
-                )
 
     def normalized(self) -> list[tuple[keras.layers.Layer, keras.layers.Layer]]:
         """Returns the convolutions without bias whose output goes only to a norm, each with that norm."""
@@ -68,6 +56,11 @@ class Network(keras.Model):
     def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Images [N, H, W, 3] in [0, 1] -> features [N, feature_dim], float32."""
         return self.endpoints(images, training)["features"]
+
+
+def make_encoder(config: EncoderConfig, precision: str = "float32") -> Network:
+    """A new encoder; its variables are made at the first call."""
+    return pkgutil.resolve_name(NETWORKS[config.encoder].network)(config, precision)
 
 
 def restore_kernel_norms(network: Network) -> None:

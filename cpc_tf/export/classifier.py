@@ -9,11 +9,13 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf import augment
-from cpc_tf.data.config import DataConfig, GeometryConfig
+from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
+from cpc_tf.data.decoding.decode import UPPER_BITS
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.card import PIXELS, UNKNOWN, UNTRAINED, Identity
+from cpc_tf.encoders.card import Identity
+from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import LoadedEncoder
 from cpc_tf.encoders.patches import patch_grid
@@ -68,7 +70,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         held=_held(encoder, classifier),
         geometry=geometry,
         class_names=names,
-        **_measured(result),
+        **_measured(result, run),
     )
     trained = f"a linear layer on the mean of the patch grid, {run.training.batch_size} images a batch"
     return _export(model, result, run, workdir, step, trained, result["steps"])
@@ -106,7 +108,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         held=_held(maps, classifier),
         geometry=chosen.images,
         class_names=names,
-        **_measured(result),
+        **_measured(result, run),
     )
     trained = f"{classifier_of(chosen)}, phase `{phase}`, {chosen.training.batch_size} images a batch"
     return _export(model, result, run, workdir, step, trained, result["phases"][phase]["steps"])
@@ -132,9 +134,9 @@ def _refuse_another(encoder: LoadedEncoder, result: dict[str, Any], workdir: str
         )
 
 
-def _measured(result: dict[str, Any]) -> dict[str, Any]:
+def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> dict[str, Any]:
     """What a run found out about its classifier and its pictures, as `Classifying` takes it."""
-    levels = result.get("levels")
+    levels = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
     calibration = result.get("calibration") or {"temperature": 1.0}
     return {
         "temperature": calibration["temperature"],

@@ -28,7 +28,8 @@ class Classifying:
       class_names: C names, in the order of the logits.
       temperature: what logits are divided by before they become probabilities.
       several_labels: whether the probabilities of the classes are independent of each other.
-      levels: how files of more than 8 bits are decoded, see `decode`.
+      levels: how files of more than 8 bits are decoded, see `decode`. None: a file alone does not tell, so it has an
+        error; Python looks at the range of all pictures together.
     """
 
     logits: Callable[[tf.Tensor], tf.Tensor]
@@ -76,7 +77,8 @@ class HubClassifier(tf.Module):
             return tf.function(function, input_signature=signature, autograph=False)
 
         def read(file: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return portable.decoded(file, model.decoded, tf.zeros(shown.shape, tf.uint8), DataConfig.max_megapixels)
+            blank, deep = tf.zeros(shown.shape, tf.uint8), bool(model.levels)
+            return portable.decoded(file, model.decoded, blank, DataConfig.max_megapixels, deep)
 
         def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
             images, error = tf.map_fn(read, encoded, fn_output_signature=(shown, tf.TensorSpec([], tf.string)))

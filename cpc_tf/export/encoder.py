@@ -13,11 +13,13 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.card import PIXELS, EncoderCard, Training, module_name
+from cpc_tf.encoders.card import EncoderCard, Training, module_name
+from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.foreign import LATENTS
 from cpc_tf.encoders.load import load_feature_maps, with_values
 from cpc_tf.encoders.loaded import EncoderName, LoadedEncoder
 from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.export import readme
 from cpc_tf.export.module import Export, HubEncoder, save
@@ -66,7 +68,7 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
         run.geometry,
         training,
         workdir,
-        title=f"{objective.TITLE} encoder `{run.encoder.encoder}`, pre-trained on `{training.dataset}`",
+        title=f"{run.objective.settings.TITLE} encoder `{run.encoder.encoder}`, pre-trained on `{training.dataset}`",
         summary=f"It learned from images without labels,\nby {objective.SUMMARY}, as implemented by cpc_tf.",
         seen=f"In pre-training it saw {objective.VIEW.seen}.",
         rows=[
@@ -233,7 +235,9 @@ def _export(encoder: Network, geometry: GeometryConfig, training: Training, work
         module=module,
         save=save,
         card=card.to_json(),
-        readme=readme.encoder_readme(card, type(encoder).OPTIONS, module.endpoint_names(), **history),
+        readme=readme.encoder_readme(
+            card, NETWORKS[encoder.config.encoder].options, module.endpoint_names(), **history
+        ),
         reference=functools.partial(encoder_reference, encoder, geometry),
         summary=(
             f"{encoder.config.encoder}, {training.weights} weights of step {training.step}; in a fresh process: "

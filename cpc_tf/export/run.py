@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import re
 import tempfile
@@ -13,13 +12,14 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.export import classifier, encoder
+from cpc_tf.export.config import ExportConfig
 from cpc_tf.export.detector import export_detector
 from cpc_tf.export.module import HubEncoder
 from cpc_tf.export.runtimes.config import SAVED_MODEL, RuntimeConfig, check_installed
 from cpc_tf.export.runtimes.convert import convert
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
-from cpc_tf.settings import ConfigError, Settings, count, flatten, replace, setting
+from cpc_tf.settings import ConfigError, flatten, replace
 from cpc_tf.tasks import read_task
 from cpc_tf.training.workdir import read_config
 
@@ -33,36 +33,6 @@ EXPORTERS = {
     },
     "encoder": {"pretrain": encoder.export_pretraining, "efficient": encoder.export_efficient},
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportConfig(Settings):
-    """The settings of `cpc-tf export`."""
-
-    workdir: str = setting("", "Directory of the run to export", path=True)
-    output: str = setting("", "Directory to write the TF-Hub module to, which must not exist yet", path=True)
-    part: str = setting(
-        "all",
-        "What to export of a run on labels: 'all', its classifier with the encoder inside, or the 'encoder' alone, if "
-        "the run trained it",
-        choices=tuple(EXPORTERS),
-    )
-    weights: str = setting(
-        "averaged",
-        "Polyak averages or the weights themselves; pre-training has averages, and fine-tuning by --encoder_adam=paper",
-        source="App. A",
-        choices=("averaged", "raw"),
-    )
-    step: int = count(0, "Step of the checkpoint to export; 0: the newest whole one", unit="steps", minimum=0)
-    check_pixels: bool = setting(
-        True, "Whether an encoder refuses pixels outside [0, 1], of which it would make features that only look sound"
-    )
-    runtime: RuntimeConfig = RuntimeConfig()
-
-    def check(self):
-        self.runtime.check_together()
-        if self.workdir and self.runtime.module:
-            raise ConfigError(f"--module={self.runtime.module}: not with --workdir={self.workdir}; name one of the two")
 
 
 def main(config: ExportConfig) -> None:
@@ -88,10 +58,9 @@ def export(config: ExportConfig) -> dict[str, Any]:
       NotWritten: the output cannot be written.
       NotVerified: the module does not do what the checkpoint does; the output is not created.
     """
+    config.check_complete()
     if config.runtime.format != SAVED_MODEL:
         return _export_to_runtime(config)
-    if not config.workdir:
-        raise ConfigError("--workdir= is empty: name the directory of a run, e.g. --workdir=runs/first")
     task, exporters = read_task(config.workdir), EXPORTERS[config.part]
     if task.name not in exporters:
         raise ConfigError(
@@ -128,12 +97,10 @@ def written_aside(output: str) -> Iterator[str]:
     """Yields a directory beside `output` that becomes `output` if all goes well, and is removed if not.
 
     Raises:
-      ConfigError: `output` is empty or exists.
+      ConfigError: `output` exists.
       NotWritten: the directory cannot be created or renamed.
     """
     output = output.rstrip("/")
-    if not output:
-        raise ConfigError("--output= is empty: name a directory for the module, e.g. --output=runs/first/hub")
     if tf.io.gfile.exists(output):
         raise ConfigError(f"--output={output}: exists already; remove it or choose another name")
     folder, name = os.path.split(output)

@@ -1,27 +1,8 @@
-"""Trains on a Cloud TPU and brings the result: creates the TPU, starts the training, follows its log, deletes the TPU.
-
-    cpc-tf launch --zone=europe-west4-a --accelerator_type=v3-8 --spot -- pretrain \\
-      --preset=imagenet/pretrain_resnet50 --data_dir=gs://my-bucket/data --workdir=gs://my-bucket/runs/in/r50/pretrain
-
-What follows `--` is a command of cpc-tf. The exit status is that of the training, or 7 if the TPU could not be
-deleted. The same command goes on with a TPU and a run that are there; docs/tpu.md tells more.
-"""
+"""`python -m cpc_tf.launch` is `cpc-tf launch`."""
 
 import sys
 
-from cpc_tf import cli
-from cpc_tf.launch.config import LaunchConfig
-from cpc_tf.launch.run import launch
-from cpc_tf.launch.training import read
-
-
-def main(config: LaunchConfig, words: list[str]) -> None:
-    """The binary. `words` are those after the `--`."""
-    launch(config, read(config, words))
-
+from cpc_tf.program import main
 
 if __name__ == "__main__":
-    place = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    after = sys.argv[place + 1 :]
-    del sys.argv[place:]  # absl would take them for its own
-    cli.run(LaunchConfig, lambda config: main(config, after))
+    sys.exit(main("launch"))

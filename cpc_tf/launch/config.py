@@ -1,4 +1,11 @@
-"""Settings of a launch: which TPU, where, and how long to wait for it."""
+"""Trains on a Cloud TPU and brings the result: creates the TPU, starts the training, follows its log, deletes the TPU.
+
+    cpc-tf launch --zone=europe-west4-a --accelerator_type=v3-8 --spot -- pretrain \\
+      --preset=imagenet/pretrain_resnet50 --data_dir=gs://my-bucket/data --workdir=gs://my-bucket/runs/in/r50/pretrain
+
+What follows `--` is a command of cpc-tf. The exit status is that of the training, or 7 if the TPU could not be
+deleted. The same command goes on with a TPU and a run that are there; docs/tpu.md tells more.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +28,11 @@ class LaunchConfig(Settings):
     """The settings of `cpc-tf launch` before the `--`."""
 
     name: str = setting("cpc", "Name of the TPU. If there is one of this name, the launch goes on with it")
-    zone: str = setting("", "Zone of the TPU, e.g. europe-west4-a; the bucket is best in its region")
+    zone: str = setting(
+        "",
+        "Zone of the TPU, e.g. europe-west4-a; the bucket is best in its region",
+        needed="the zone of the TPU, e.g. --zone=europe-west4-a",
+    )
     accelerator_type: str = setting("v3-8", "Kind and size of the TPU, e.g. v3-8, v4-32, v5litepod-16")
     project: str = setting("", "Google Cloud project; empty: that of `gcloud config`")
     version: str = setting("", "Image of the TPU's hosts, with TensorFlow 2.15; empty: Google's for this size")

@@ -11,7 +11,7 @@ from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.launch.host import Hosts, Lost
 from cpc_tf.launch.signals import Signals
 from cpc_tf.launch.tpu import Tpu
-from cpc_tf.launch.training import Training
+from cpc_tf.launch.training import Training, read
 from cpc_tf.launch.waiting import Failed, say
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.termination import Interrupted
@@ -32,6 +32,11 @@ class NotDeleted(RunEnded):
     """The TPU may still be there."""
 
     status = 7
+
+
+def main(config: LaunchConfig, *words: str) -> None:
+    """The command `cpc-tf launch`; `words` are those after the `--`."""
+    launch(config, read(config, words))
 
 
 def launch(config: LaunchConfig, training: Training) -> None:

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 
 from cpc_tf import cli
+from cpc_tf.commands import COMMANDS, TASKS
 from cpc_tf.launch.config import LaunchConfig
 from cpc_tf.settings import ConfigError, Settings, flatten, leaves, to_flagfile
-from cpc_tf.tasks import TASKS
 from cpc_tf.texts import shown
 
 _EXAMPLE = "-- pretrain --preset=imagenet/pretrain_resnet50 --workdir=gs://my-bucket/runs/imagenet/resnet50/pretrain"
@@ -51,14 +51,12 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
     Raises:
       ConfigError: there is no such task, or its settings cannot work on this TPU.
     """
+    config.check_complete()
     if not words or words[0] not in TASKS:
         what = f"{shown(words[0])}: cannot be launched" if words else "nothing to train"
         raise ConfigError(f"{what}; put one of {', '.join(TASKS)} after the flags of launch, e.g. {_EXAMPLE}")
-    if not config.zone:
-        raise ConfigError("--zone= is empty: name the zone of the TPU, e.g. --zone=europe-west4-a")
-    task = TASKS[words[0]]
     added = ["--strategy=tpu", f"--tpu={config.name if config.is_pod else 'local'}"]
-    settings = cli.parse(task.config, [*words[1:], *added])
+    settings = cli.parse(COMMANDS[words[0]].config, [*words[1:], *added])
     inside = re.fullmatch(r"gs://[^/]+/+(.+)", settings.workdir.rstrip("/"))
     if not inside:
         raise ConfigError(
@@ -77,7 +75,7 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
             f"--accelerator_type={config.accelerator_type}"
         )
     native = flatten(settings).get("augment_engine", "reference") != "reference"
-    return Training(task.name, settings, config.output or inside[1], native and config.is_pod)
+    return Training(words[0], settings, config.output or inside[1], native and config.is_pod)
 
 
 def _refuse_local_paths(settings: Settings) -> None:

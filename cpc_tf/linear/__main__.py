@@ -1,14 +1,8 @@
-"""Trains a linear classifier on a frozen encoder (the paper's appendix B), beside two baselines.
+"""`python -m cpc_tf.linear` is `cpc-tf linear`."""
 
-    cpc-tf linear --preset=photos/linear --encoder=runs/photos/small/hub \\
-      --workdir=runs/photos/small/linear
+import sys
 
-Leaves in its workdir result.json, table.txt and linear.png, and the baselines' runs in random/ and pixels/.
-"""
-
-from cpc_tf import cli
-from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.run import linear
+from cpc_tf.program import main
 
 if __name__ == "__main__":
-    cli.run(LinearConfig, linear)
+    sys.exit(main("linear"))

@@ -1,4 +1,10 @@
-"""Settings of the linear protocol."""
+"""Trains a linear classifier on a frozen encoder (the paper's appendix B), beside two baselines.
+
+    cpc-tf linear --preset=photos/linear --encoder=runs/photos/small/hub \\
+      --workdir=runs/photos/small/linear
+
+Leaves in its workdir result.json, table.txt and linear.png, and the baselines' runs in random/ and pixels/.
+"""
 
 import dataclasses
 
@@ -19,6 +25,7 @@ class ProbeConfig(Settings):
         "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others, or a Keras file "
         "(.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
+        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     signature: str = setting("", "Signature of a SavedModel of others, as 'encode'; empty: its call")
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its default output")
@@ -81,7 +88,13 @@ class ProbeAugmentConfig(AugmentConfig):
 class LinearConfig(Settings):
     """All settings of `cpc-tf linear`."""
 
-    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
+    workdir: str = setting(
+        "",
+        "Directory of the run; a run that is in it is resumed",
+        path=True,
+        free_on_resume=True,
+        needed="a directory for the run, e.g. --workdir=runs/first",
+    )
     data: LabelledPicturesConfig = LabelledPicturesConfig()
     geometry: ProbeGeometryConfig = ProbeGeometryConfig()
     augment: ProbeAugmentConfig = ProbeAugmentConfig()

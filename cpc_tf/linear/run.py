@@ -18,7 +18,8 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.data.views.views import PatchGrid
-from cpc_tf.encoders.card import PIXELS, EncoderCard, Identity
+from cpc_tf.encoders.card import EncoderCard, Identity
+from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.encoders.loaded import COPY, EncoderName
 from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions

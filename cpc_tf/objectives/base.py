@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views.views import View
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import moments
 from cpc_tf.keras import keras, policy
-from cpc_tf.settings import ConfigError, Settings
+from cpc_tf.objectives.config import ObjectiveSettings
+from cpc_tf.settings import ConfigError
 
 
 class Output(NamedTuple):
@@ -39,17 +38,12 @@ SPREAD = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class NoSettings(Settings):
-    """The settings of an objective that has none."""
-
-
 class Objective(keras.Model, abc.ABC):
-    """An encoder, a head and a loss. A new objective is a module in this package with one subclass.
+    """An encoder, a head and a loss. The table of them is in `config`.
 
     Args:
       encoder: images in [0, 1] -> features; its variables may not exist yet.
-      settings: an instance of SETTINGS.
+      settings: those of the objective, of the class in the table.
       precision: as `Network` has it; logits and losses are float32.
 
     Attributes:
@@ -59,9 +53,7 @@ class Objective(keras.Model, abc.ABC):
     """
 
     NAME: ClassVar[str]  # value of --objective
-    TITLE: ClassVar[str]  # name in cards and reports
     SUMMARY: ClassVar[str]  # noun phrase for model cards, with the paper
-    SETTINGS: ClassVar[type[Settings]] = NoSettings  # flag names must be unique among all objectives
     VIEW: ClassVar[View]  # what it sees of an image
     FIGURES: ClassVar[dict[str, Figure]]  # metrics of a finished run to report, the most important first
     LATENTS: ClassVar[bool] = True  # whether its output has latents
@@ -70,7 +62,7 @@ class Objective(keras.Model, abc.ABC):
     OF_WHOLE_BATCH: ClassVar[str]
     EXCHANGES: ClassVar[bool] = False  # whether `call` computes that from the images of all replicas, as `moments` does
 
-    def __init__(self, encoder: Network, settings: Settings, precision: str = "float32"):
+    def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
         super().__init__(name=self.NAME, dtype=policy(precision))
         self.encoder, self.settings, self.parts, self.compiled = encoder, settings, 1, _identity
 
@@ -84,11 +76,6 @@ class Objective(keras.Model, abc.ABC):
                 'a batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see docs/extending.md'
             )
         return found
-
-    @classmethod
-    def check(cls, settings: Settings, geometry: GeometryConfig) -> None:
-        """Raises ConfigError if the objective cannot be computed on images of this geometry."""
-        cls.VIEW.check(geometry)
 
     @property
     @abc.abstractmethod

@@ -2,52 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.conv import Conv
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import SPREAD, Figure, Output, rotate
+from cpc_tf.objectives.config import CPCConfig
 from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
-from cpc_tf.settings import ConfigError, Settings, constant, count, rate, setting, width
 from cpc_tf.xla import matmul
-
-
-@dataclasses.dataclass(frozen=True)
-class CPCConfig(Settings):
-    """The CPC listing of appendix A."""
-
-    directions: int = setting(
-        4,
-        "Directions of CPC. 1: down; 2: down and up; 4: down, up, right and left",
-        source="Sec. 4.1",
-        choices=(1, 2, 4),
-    )
-    steps_to_ignore: int = setting(
-        2, "Rows that CPC skips, since their patches overlap the context", source="App. A", minimum=0, maximum=10_000
-    )
-    steps_to_predict: int = count(3, "Offset of the last row that CPC predicts", source="App. A", maximum=10_000)
-    target_dim: int = width(64, "Dimension of CPC's targets and predictions", source="App. A", flag=False)
-    emb_scale: float = rate(0.1, "Scale of CPC's predictions", source="App. A", flag=False)
-    context_blocks: int = count(5, "Residual blocks of CPC's context network", source="App. A", maximum=1000)
-    context_dim: int = width(256, "Width inside a block of CPC's context network", source="App. A")
-    reduction: str = constant(
-        "mean", "Reduction of CPC's losses of one offset, direction and group", choices=("mean", "sum")
-    )
-
-    def check(self):
-        if self.steps_to_predict <= self.steps_to_ignore:
-            raise ConfigError(
-                f"--steps_to_predict={self.steps_to_predict}: nothing left to predict after "
-                f"--steps_to_ignore={self.steps_to_ignore}; use {self.steps_to_ignore + 1} or more"
-            )
-
 
 # Quarter turns (counter-clockwise) that make a direction "down", in the order in which --directions adds them.
 QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}
@@ -163,9 +130,7 @@ class CPC(Contrastive):
     """A context network with its targets and predictions for each direction, on the latents of a patch grid."""
 
     NAME = "cpc"
-    TITLE = "CPC v2"
     SUMMARY = "Contrastive Predictive Coding (CPC v2, Hénaff et al., ICML 2020)"
-    SETTINGS = CPCConfig
     VIEW = PatchGrid()
     FIGURES: ClassVar = {
         "loss": Figure("InfoNCE loss, summed over directions and offsets (nats)", "{:.3f}"),
@@ -181,15 +146,6 @@ class CPC(Contrastive):
             name: Direction(settings, encoder.feature_dim, dtype, name)
             for name in list(QUARTER_TURNS)[: settings.directions]
         }
-
-    @classmethod
-    def check(cls, settings: CPCConfig, geometry: GeometryConfig) -> None:
-        super().check(settings, geometry)
-        if geometry.grid <= settings.steps_to_predict:
-            raise ConfigError(
-                f"--steps_to_predict={settings.steps_to_predict}: the grid has only {geometry.grid} rows; "
-                "use a smaller --patch_stride or fewer steps"
-            )
 
     @property
     def metric_names(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import ClassVar
 
@@ -12,19 +11,11 @@ from cpc_tf.data.views.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.objectives.base import SPREAD, Figure, Output, classify
+from cpc_tf.objectives.config import InstanceConfig
 from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
-from cpc_tf.settings import Settings, rate, width
 from cpc_tf.xla import matmul
 
 VIEWS = 2
-
-
-@dataclasses.dataclass(frozen=True)
-class InstanceConfig(Settings):
-    """The contrastive loss of Chen et al. 2020."""
-
-    temperature: float = rate(0.1, "Divisor of cosine similarities", source="Chen et al. 2020", flag=False)
-    projection_dim: int = width(128, "Dimension of what is compared", source="Chen et al. 2020", flag=False)
 
 
 def other_view(projections: tf.Tensor, candidates: Pool, temperature: float) -> tuple[tf.Tensor, tf.Tensor]:
@@ -55,9 +46,7 @@ class Instance(Contrastive):
     """A projection head with one hidden layer; the candidates are the views of a group's images."""
 
     NAME = "instance"
-    TITLE = "Instance discrimination"
     SUMMARY = "instance discrimination (Chen et al., ICML 2020; Wu et al., CVPR 2018)"
-    SETTINGS = InstanceConfig
     VIEW = SeveralCrops(VIEWS)
     FIGURES: ClassVar = {
         "loss": Figure("InfoNCE loss among the views of a batch (nats)", "{:.3f}"),

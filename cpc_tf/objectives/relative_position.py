@@ -6,12 +6,11 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import SPREAD, Figure, NoSettings, Objective, Output, classify, standardize
-from cpc_tf.settings import ConfigError
+from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify, standardize
+from cpc_tf.objectives.config import RelativePositionConfig
 
 # (rows down, columns right) of the eight neighbours, row by row.
 NEIGHBOURS = [(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1) if (row, column) != (0, 0)]
@@ -44,7 +43,6 @@ class RelativePosition(Objective):
     """
 
     NAME = "relative_position"
-    TITLE = "Relative position"
     SUMMARY = "prediction of the relative position of patches (Doersch et al., ICCV 2015)"
     VIEW = PatchGrid()
     FIGURES: ClassVar = {
@@ -56,20 +54,11 @@ class RelativePosition(Objective):
     OF_WHOLE_BATCH = "mean and variance of the latents"
     EXCHANGES = True
 
-    def __init__(self, encoder: Network, settings: NoSettings, precision: str = "float32"):
+    def __init__(self, encoder: Network, settings: RelativePositionConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
         self.patch = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="patch")
         self.hidden = keras.layers.Dense(encoder.feature_dim, "relu", dtype=self.dtype_policy, name="hidden")
         self.head = keras.layers.Dense(len(NEIGHBOURS), dtype="float32", name="head")
-
-    @classmethod
-    def check(cls, settings: NoSettings, geometry: GeometryConfig) -> None:
-        super().check(settings, geometry)
-        if geometry.grid < 3:
-            raise ConfigError(
-                f"--patch_stride={geometry.patch_stride}: the grid has only {geometry.grid} rows, and a patch with "
-                "eight neighbours needs 3; use a smaller --patch_stride or --patch_size"
-            )
 
     def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
         """Computes the mean loss of 8 pairs for each patch inside the grid; patches are [B, R, C, P, P, 3]."""

@@ -9,7 +9,8 @@ import tensorflow as tf
 from cpc_tf.data.views.views import WholeImage
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import SPREAD, Figure, NoSettings, Objective, Output, classify, rotate
+from cpc_tf.objectives.base import SPREAD, Figure, Objective, Output, classify, rotate
+from cpc_tf.objectives.config import RotationConfig
 
 TURNS = 4
 
@@ -18,7 +19,6 @@ class Rotation(Objective):
     """A linear classifier of the four quarter turns; each image is in the batch with all of them."""
 
     NAME = "rotation"
-    TITLE = "Rotation"
     SUMMARY = "prediction of image rotations (Gidaris et al., ICLR 2018)"
     VIEW = WholeImage()
     FIGURES: ClassVar = {
@@ -29,7 +29,7 @@ class Rotation(Objective):
     metric_names = ("accuracy",)
     OF_WHOLE_BATCH = ""
 
-    def __init__(self, encoder: Network, settings: NoSettings, precision: str = "float32"):
+    def __init__(self, encoder: Network, settings: RotationConfig, precision: str = "float32"):
         super().__init__(encoder, settings, precision)
         self.head = keras.layers.Dense(TURNS, dtype="float32", name="head")
 

@@ -1,4 +1,13 @@
-"""Settings of `cpc-tf predict`."""
+"""Predicts pictures with a classifier or a detector of `cpc-tf export`.
+
+    cpc-tf predict --model=runs/photos/small/classifier --pictures=my_pictures --output=predictions.csv
+    cpc-tf predict --model=runs/bccd/imagenette_128px/detector --pictures=my_pictures \\
+      --output=boxes.json --drawn=drawn
+    find my_pictures -name '*.jpg' | cpc-tf predict --model=runs/photos/small/classifier --pictures=- \\
+      --output=-
+
+A picture that cannot be read is a row with its reason. Interrupted, the same command goes on where it was.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +25,12 @@ STDOUT = "-"
 class PredictConfig(Settings):
     """A model, pictures, and what to write."""
 
-    model: str = setting("", "Directory of a classifier or a detector that cpc-tf export wrote")
-    pictures: str = setting("", f"Pictures to predict: {PICTURES} for such a list on standard input")
+    model: str = setting(
+        "",
+        "Directory of a classifier or a detector that cpc-tf export wrote",
+        needed="an exported classifier or detector, e.g. --model=runs/first/classifier",
+    )
+    pictures: str = setting("", f"Pictures to predict: {PICTURES} for such a list on standard input", needed=PICTURES)
     output: str = setting(
         "",
         "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector also .json (COCO) or "
@@ -45,6 +58,13 @@ class PredictConfig(Settings):
             )
         if self.coco_ids and self.format != COCO:
             raise ConfigError(f"--coco_ids={self.coco_ids}: goes with --output=FILE{COCO}, not --output={self.output}")
+
+    def check_complete(self):
+        super().check_complete()
+        if not (self.output or self.sheet or self.drawn):
+            raise ConfigError(
+                "--output= is empty: name a file, or - for standard output; or draw, with --sheet or --drawn"
+            )
 
     @property
     def format(self) -> str:

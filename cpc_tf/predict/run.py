@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import sys
@@ -22,6 +23,17 @@ from cpc_tf.texts import csv_lines, listed
 
 _REPORT_EVERY = 5  # seconds
 Tell = Callable[[str], None]
+
+
+def main(config: PredictConfig) -> None:
+    """The command `cpc-tf predict`."""
+    try:
+        records = predict(config, functools.partial(print, file=sys.stderr, flush=True))
+    except BrokenPipeError:  # as in `... --output=- | head`; nothing is left to be written at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    if config.output != STDOUT:
+        print(f"done: {config.output or len(records)}")
 
 
 def predict(config: PredictConfig, progress: Tell | None = None) -> list[Record]:

@@ -1,15 +1,21 @@
-"""Settings of pre-training."""
+"""Pre-trains an encoder on unlabelled images.
+
+    cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain
+
+After a kill the same command resumes the run. The workdir holds run.flags (replays the run), patches.png (what the
+encoder sees), metrics.jsonl, TensorBoard events, checkpoints and, at the end, result.json.
+"""
 
 import dataclasses
 
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PretrainPicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.objectives import OBJECTIVES
-from cpc_tf.objectives.base import Objective
-from cpc_tf.objectives.contrast import Contrastive
+from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, model_class
 from cpc_tf.settings import ConfigError, Settings, count, setting
 from cpc_tf.training.config import AccumulatingConfig, OptimizerConfig, TrainingConfig
+
+DRAWS = 4  # augmented draws of an image on the sheet of patches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,21 +44,21 @@ class ChosenObjective(Settings):
     )
 
     @property
-    def kind(self) -> type[Objective]:
-        """The chosen class."""
-        return OBJECTIVES[self.objective]
+    def kind(self) -> type:
+        """The class of the chosen objective, an `Objective`; needs TensorFlow."""
+        return model_class(self.objective)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ObjectiveSettings:
         """The settings of the chosen objective."""
         return getattr(self, self.objective)
 
 
-# ChosenObjective and the settings of every objective, each under its objective's name.
 ObjectiveConfig = dataclasses.make_dataclass(
     "ObjectiveConfig",
-    [(name, kind.SETTINGS, kind.SETTINGS()) for name, kind in OBJECTIVES.items()],
+    [(name, settings, settings()) for name, settings in OBJECTIVES.items()],
     bases=(ChosenObjective,),
+    namespace={"__doc__": "The chosen objective, and the settings of every objective, each under its name."},
     frozen=True,
 )
 
@@ -61,7 +67,13 @@ ObjectiveConfig = dataclasses.make_dataclass(
 class PretrainConfig(Settings):
     """All settings of `cpc-tf pretrain`."""
 
-    workdir: str = setting("", "Directory of the run; a run that is in it is resumed", path=True, free_on_resume=True)
+    workdir: str = setting(
+        "",
+        "Directory of the run; a run that is in it is resumed",
+        path=True,
+        free_on_resume=True,
+        needed="a directory for the run, e.g. --workdir=runs/first",
+    )
     initial_encoder: str = setting(
         "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True
     )
@@ -76,11 +88,12 @@ class PretrainConfig(Settings):
     monitor: MonitorConfig = MonitorConfig()
 
     def check(self):
-        kind, group = self.objective.kind, self.objective.negative_images
-        kind.of_whole_batch()
-        kind.check(self.objective.settings, self.geometry)
-        if group and not issubclass(kind, Contrastive):
-            raise ConfigError(f"--negative_images={group}: --objective={kind.NAME} has no negatives; leave it at 0")
+        chosen, group = self.objective.settings, self.objective.negative_images
+        chosen.check_images(self.geometry)
+        if group and not chosen.NEGATIVES:
+            raise ConfigError(
+                f"--negative_images={group}: --objective={self.objective.objective} has no negatives; leave it at 0"
+            )
         if self.encoder.recompute and self.encoder.norm == "batch":
             raise ConfigError(
                 "--recompute: with --norm=batch a step would average the statistics of its batch twice; leave it out, "

@@ -1,4 +1,4 @@
-"""The sheet of augmented patches of `cpc_tf.show_patches`."""
+"""The sheet of augmented patches of `cpc-tf show`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.data.views.geometry import centre_crop, grid_of_patches
 from cpc_tf.files import write_file
-from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.config import DRAWS, PretrainConfig
 from cpc_tf.results import plots
 from cpc_tf.settings import ConfigError
 
 GAP = 4  # px between patches
 MARGIN = 24  # px around a panel, and the height of its title
 MIN_PATCH_SIDE = 64  # px: smaller patches are magnified
-DRAWS = 4
 CANDIDATES, FURTHEST = 64, 3200  # images from which a sheet's is chosen, evenly spaced among so many
 CELLS = 8  # along a side of an image whose structure is measured
 

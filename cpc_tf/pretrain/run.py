@@ -30,14 +30,18 @@ PROBE_IMAGES, PROBE_ROWS = 1000, 64  # in all, of a replica at a time
 
 
 def pretrain(config: PretrainConfig) -> dict:
-    """Runs or resumes a pre-training run and returns its result, which is also in result.json.
+    """Runs or resumes a pre-training run, prints where it is, and returns its result, which is also in result.json.
 
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     share_cores(config.training, config.parts)
     with open_run(config, "pretrain") as (workdir, strategy):
-        return _run(config, workdir, strategy)
+        result = _run(config, workdir, strategy)
+        loss = result.get("loss")  # absent if the records of a finished run were lost
+        print(f"done: {config.workdir}" + (f", loss {loss:.3f}" if loss is not None else ""))
+        print(f"next: cpc-tf export --workdir={config.workdir} --output=HUB_DIR", flush=True)
+    return result
 
 
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:

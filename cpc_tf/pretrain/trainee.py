@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from cpc_tf import native
 from cpc_tf.encoders.card import EncoderCard, read_card
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import saved_values, take_values
-from cpc_tf.encoders.network import Network, restore_kernel_norms
+from cpc_tf.encoders.network import Network, make_encoder, restore_kernel_norms
 from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.keras import keras
-from cpc_tf.objectives import OBJECTIVES
 from cpc_tf.objectives.base import Objective, Output
+from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.objectives.contrast import Contrastive, check_groups
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents

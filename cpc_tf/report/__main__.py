@@ -1,20 +1,8 @@
-"""Makes a page of all results below a directory beside the paper's: report.html, with PNG, CSV and JSON beside it.
+"""`python -m cpc_tf.report` is `cpc-tf report`."""
 
-A table of the main results is in summary.txt, and is printed.
+import sys
 
-    cpc-tf report --runs=runs --output=runs/report
-"""
-
-from cpc_tf import cli
-from cpc_tf.report.config import ReportConfig
-
-
-def main(config: ReportConfig) -> None:
-    """The binary."""
-    from cpc_tf.report.page import report  # TensorFlow, which neither a help nor a refusal needs
-
-    print(f"done: {report(config)}")
-
+from cpc_tf.program import main
 
 if __name__ == "__main__":
-    cli.run(ReportConfig, main)
+    sys.exit(main("report"))

@@ -1,4 +1,9 @@
-"""The settings of `cpc-tf report`."""
+"""Makes a page of all results below a directory beside the paper's: report.html, with PNG, CSV and JSON beside it.
+
+A table of the main results is in summary.txt, and is printed.
+
+    cpc-tf report --runs=runs --output=runs/report
+"""
 
 import dataclasses
 
@@ -10,4 +15,8 @@ class ReportConfig(Settings):
     """Everything that `cpc-tf report` can be given."""
 
     runs: str = setting("runs", "Directory with results below it: result.json, or lists of such records")
-    output: str = setting("", "Directory to write the report to; existing files are overwritten")
+    output: str = setting(
+        "",
+        "Directory to write the report to; existing files are overwritten",
+        needed="a directory for the report, e.g. --output=runs/report",
+    )

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from cpc_tf.encoders.card import PIXELS, UNTRAINED
+from cpc_tf.encoders.config import PIXELS, UNTRAINED
 from cpc_tf.encoders.loaded import NEW
 from cpc_tf.evaluation import class_counts, counts, label_kinds
 from cpc_tf.results import map as embedding_map

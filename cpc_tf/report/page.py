@@ -13,16 +13,15 @@ from typing import NamedTuple
 
 import jinja2
 
-from cpc_tf.encoders.card import LABELS, PIXELS, UNTRAINED
+from cpc_tf.encoders.config import LABELS, PIXELS, UNTRAINED
 from cpc_tf.files import remove_leftovers, write_file
-from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.report.config import ReportConfig
 from cpc_tf.report.model import model
 from cpc_tf.results import plots
 from cpc_tf.results.blocks import Block, Figure, Finding, Table, flat, text, to_csv
 from cpc_tf.results.methods import BASELINES, identity
 from cpc_tf.results.runs import Run, collect, dataset_id, dataset_name, dataset_titles
-from cpc_tf.settings import ConfigError
 from cpc_tf.tasks import TASKS
 
 LONGEST = 60  # letters of a dataset in the name of a file
@@ -32,7 +31,7 @@ ABOUT = {
 }
 # Colour -> what it stands for in figures, beside what they say themselves.
 LEGEND = {
-    **{name: kind.TITLE for name, kind in OBJECTIVES.items()},
+    **{name: objective.TITLE for name, objective in OBJECTIVES.items()},
     **{name: BASELINES[name] for name in (PIXELS, UNTRAINED, LABELS)},
     **{"chance": "chance", "healthy": "the healthy range"},
 }
@@ -59,14 +58,18 @@ class Section(NamedTuple):
         return [[f"{self.name}, % on test images", *methods, ""], *rows] if rows else []
 
 
+def main(config: ReportConfig) -> None:
+    """The command `cpc-tf report`."""
+    print(f"done: {report(config)}")
+
+
 def report(config: ReportConfig) -> str:
     """Writes the report; returns the path of its page.
 
     Raises:
       ConfigError: without an output, or without any result.
     """
-    if not config.output:
-        raise ConfigError("--output= is empty: name a directory for the report, e.g. --output=runs/report")
+    config.check_complete()
     made = files(*collect(config.runs, TASKS), config.runs)
     remove_leftovers(config.output, r".+\.\d+\.tmp")  # as write_file names them
     for name, content in made.items():

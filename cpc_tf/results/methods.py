@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cpc_tf.encoders.card import LABELS, PIXELS, UNKNOWN, UNTRAINED, Identity
+from cpc_tf.encoders.card import Identity
+from cpc_tf.encoders.config import LABELS, PIXELS, UNKNOWN, UNTRAINED
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.results.blocks import Spread, spread
 from cpc_tf.results.runs import Run, is_number
 

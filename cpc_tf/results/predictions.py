@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -51,7 +52,8 @@ def read(run: Run) -> Predictions | None:
     """
     numbers = {name: number for number, name in enumerate(run.get("class_names", []))}
     try:
-        rows = list(csv.DictReader(run.lines(FILE)))
+        text = run.read(FILE).decode("utf-8", "replace")
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))  # a name may have a line break in it
         named = bool(rows) and "class" in rows[0]
         column, number_of = ("class", lambda cell: numbers[csv_text(cell)]) if named else ("label", int)
         pairs = [(number_of(row[column]), number_of(row["prediction"])) for row in rows]

@@ -177,6 +177,12 @@ def members() -> tuple[list[Member], int]:
             f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
             "'worker' of its cluster, since only these train"
         )
+    addresses = [member.address for member in found]
+    if twice := [address for address in dict.fromkeys(addresses) if addresses.count(address) > 1]:
+        raise ConfigError(
+            f"--strategy=multiworker: several processes of TF_CONFIG have the address {shown(twice[0])}; give each its "
+            "own"
+        )
     return found, names.index(own)
 
 

@@ -115,9 +115,8 @@ class Workdir:
     """
 
     def __init__(self, config: Settings, task: str, chief: bool = True):
+        config.check_complete()
         self.path, self.config, self.chief = config.workdir, config, chief
-        if not self.path:
-            raise ConfigError("--workdir= is empty: name a directory for the run, e.g. --workdir=runs/first")
         self._task, self._events = task, None
         self._at_begin: dict[str, str | bytes] = {}  # files to write then
         for name in (*FOLDERS, *FILES):

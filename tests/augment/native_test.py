@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import augment, native
+from cpc_tf.augment import engines
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import all_primitives
 from cpc_tf.native import BuildError
@@ -133,9 +134,9 @@ def test_absurd_numbers_do_no_harm(field, value):
 @pytest.fixture
 def _forget_engines():
     """No engine is chosen before or after the test."""
-    augment._engine.cache_clear()
+    engines._engine.cache_clear()
     yield
-    augment._engine.cache_clear()
+    engines._engine.cache_clear()
 
 
 @pytest.mark.usefixtures("_forget_engines")

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cpc_tf import cli, show_patches
+from cpc_tf import cli
+from cpc_tf.pretrain import show
 from cpc_tf.settings import ConfigError
 from tests.augment import samples
 
@@ -17,13 +18,13 @@ def test_draws_a_sheet(tmp_path, capsys):
     for i, picture in enumerate(samples.patches(48)[:3]):
         Image.fromarray(picture).save(tmp_path / "pictures" / f"{i}.jpg")
 
-    def show(*flags):
+    def drawn(*flags):
         argv = [f"--dataset=folder:{tmp_path}/pictures", f"--output={tmp_path}/sheet.png", *GEOMETRY, *flags]
-        show_patches.main(cli.parse(show_patches.ShowConfig, argv))
+        show.show(cli.parse(show.ShowConfig, argv))
         return np.asarray(Image.open(tmp_path / "sheet.png"))
 
-    sheets = [show(f"--augment={policy}") for policy in ("none", "full")]
+    sheets = [drawn(f"--augment={policy}") for policy in ("none", "full")]
     assert sheets[0].shape[1] < sheets[1].shape[1]  # without augmentation the grid stands alone
     assert f"done: {tmp_path}/sheet.png" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="^--picture=3"):
-        show("--picture=3")
+        drawn("--picture=3")

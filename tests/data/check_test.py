@@ -105,6 +105,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, cache, write_folde
 
 
 SOUND = {"broken": np.zeros(0, np.int64), "huge": np.zeros(0, np.int64), "deep": np.array(0), "several": np.array(0)}
+SOUND["sizes"] = np.ones([2, 3], np.int32)
 OUTCOMES = [
     *(b"", b"[]", b"PK\x03\x04", b"\xff" * 99),
     *({name: own for name, own in SOUND.items() if name != missing} for missing in SOUND),
@@ -121,7 +122,8 @@ def test_an_outcome_of_another_shape_is_not_believed(root, cache, tmp_path, cont
         assert open_folder(root, "train", cache).num_examples == 2
         (outcome,) = (tmp_path / "cache/checked_folders").iterdir()
         with np.load(outcome) as found:
-            assert {name: found[name].tolist() for name in found.files} == {n: own.tolist() for n, own in SOUND.items()}
+            assert {*found.files} == {*SOUND}
+            assert (found["broken"].size, found["several"], found["sizes"].tolist()) == (0, 0, [[8, 8, 1]] * 2)
         if isinstance(content, bytes):
             outcome.write_bytes(content)
         else:

@@ -50,6 +50,10 @@ def test_matches_known():
     matches, labels = matched(overlaps, [True] * 3, keep_best=True)
     np.testing.assert_array_equal(matches, [1, 1, 2, 0])
     np.testing.assert_array_equal(labels, [-1, 1, 0, 1])
+    # Exactly at the thresholds: positive from 0.7 on, background below 0.3.
+    below = [np.nextafter(np.float32(x), np.float32(0)) for x in (0.7, 0.3)]
+    _, labels = matched([[0.7, below[0], 0.3, below[1]]], [True], keep_best=False)
+    np.testing.assert_array_equal(labels, [POSITIVE, IGNORED, IGNORED, NEGATIVE])
 
 
 @pytest.mark.parametrize("keep_best", [False, True])

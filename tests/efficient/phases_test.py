@@ -1,5 +1,6 @@
 """Phases that share an encoder: each starts from its values as they came, and goes on after a kill."""
 
+import math
 import shutil
 import types
 
@@ -12,6 +13,8 @@ from cpc_tf.efficient import phases
 from cpc_tf.efficient.classifier import FROZEN, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
+from cpc_tf.settings import replace
+from cpc_tf.training import loop
 from cpc_tf.training.checkpoint import Checkpoints
 
 pytestmark = pytest.mark.slow
@@ -20,6 +23,15 @@ FLAGS = """
     --batch_size=4 --finetune_steps=2 --encoder_adam=paper --held_out=0 --strategy=single
     --steps_per_loop=1 --checkpoint_every=1
 """.split()
+
+
+def test_a_test_whose_loss_is_no_number_ends_the_run():
+    made = object.__new__(phases.Phases)
+    kind = types.SimpleNamespace(score=lambda *_: {"top1": 0.1, "loss": math.nan})
+    made.inputs = types.SimpleNamespace(in_order=lambda *_: None, kind=kind)
+    trainee = types.SimpleNamespace(phase=FROZEN, logits=lambda _: (None, None), rates=("encoder_rate",))
+    with pytest.raises(loop.Diverged, match="loss is nan when tested, in runs/x. Try a smaller --encoder_rate"):
+        made.test(replace(EfficientConfig(), workdir="runs/x"), trainee)
 
 
 def test_each_trial_of_fine_tuning_starts_from_the_same_weights_and_averages(folder, tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ from cpc_tf.embed.encoder import open_encoder
 from cpc_tf.embed.run import embed
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import load_patch_encoder
+from cpc_tf.results import plots
 from cpc_tf.settings import ConfigError
 from tests.conftest import make_tiny
 from tests.encoders.conftest import write_theirs
@@ -132,6 +133,16 @@ def test_the_drawings(done):
     for name in ("map.png", "sheet.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
         assert any(name in line for line in told)
+
+
+def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(tmp_path, monkeypatch, caplog):
+    for name in ("\u0623.png", "\u0628.png"):
+        (tmp_path / name).write_bytes(tf.io.encode_png(np.zeros([4, 4, 3], np.uint8)).numpy())
+    files, drawn = pictures.find(str(tmp_path)), []
+    monkeypatch.setattr(plots, "tile", lambda axis, image, text, **_: drawn.append(text))
+    outputs.draw_neighbours([(np.zeros([4, 4, 3], np.uint8), files.names[0], [(1, 0.5)])], files)
+    assert drawn == ["picture 0", "0.50\npicture 1"]
+    assert "picture 0 is \u0623.png, picture 1 is \u0628.png" in caplog.text
 
 
 def test_pictures_are_resized_as_in_pre_training(tmp_path):

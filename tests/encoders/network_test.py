@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.encoders.network import restore_kernel_norms
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder, restore_kernel_norms
 from cpc_tf.keras import keras
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]

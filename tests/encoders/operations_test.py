@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from cpc_tf import native
 from cpc_tf.encoders import operations
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.encoders.networks import resnet
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
+from cpc_tf.encoders.networks import architectures
 from cpc_tf.encoders.norm import normalize
 from cpc_tf.keras import keras
 
@@ -73,9 +74,9 @@ def _step(encoder, images):
 @pytest.mark.parametrize("options", [{"recompute": True}, {"block_order": "post", "norm": "channel"}], ids=str)
 def test_an_encoder_is_the_same(options, monkeypatch):
     # 64 channels before kernels with strides, which are computed by rows.
-    stacks = (resnet.Stack(1, 8, 64, 1), resnet.Stack(1, 64, 32, 2))
-    few_blocks = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
-    monkeypatch.setitem(resnet.ARCHITECTURES, "small", few_blocks)
+    stacks = (architectures.Stack(1, 8, 64, 1), architectures.Stack(1, 64, 32, 2))
+    few_blocks = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
+    monkeypatch.setitem(architectures.ARCHITECTURES, "small", few_blocks)
     keras.utils.set_random_seed(0)  # one of 150 draws has a ReLU at 0, whose gradient rounding decides
     encoder = make_encoder(EncoderConfig(encoder="small", **options))
     images = tf.random.stateless_uniform([6, 16, 16, 3], [1, 2])

@@ -7,6 +7,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from cpc_tf.data.decoding.decode import decode
+from cpc_tf.export import classifier
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.settings import replace
 from tests.attacks import declared_png
 from tests.predict.models import write_classifier
 
@@ -18,6 +22,10 @@ def encoded(kind, **options):
     stream = io.BytesIO()
     Image.fromarray(PIXELS[0]).save(stream, kind, **options)
     return stream.getvalue()
+
+
+def deep_png():
+    return tf.io.encode_png(PIXELS[0].astype(np.uint16) * 16).numpy()  # of 12 bits
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +52,7 @@ def test_a_file_that_cannot_be_decoded_has_a_reason_and_the_others_their_predict
         encoded("BMP"): "",
         declared_png(10_000, 10_000): "has 100 megapixels, and less than 100 are decoded",
         declared_png(2**31 - 1, 1): "has 2147 megapixels, and less than 100 are decoded",
+        deep_png(): "has 16 bits, and the model knows no range of their values: scale them to 8 bits",
         bytes(wide): "has 4294 megapixels, and less than 100 are decoded",
     }
     found = {name: x.numpy() for name, x in module.from_bytes([*why]).items()}
@@ -71,3 +80,12 @@ def test_floats_are_seen_as_bytes_are(module, call):
             function(wrong)
     with pytest.raises(ValueError, match="Could not find matching concrete function"):
         function(images.astype(np.int32))
+
+
+def test_a_run_on_the_upper_8_bits_keeps_them():
+    """Exactly, as levels, which `predict` reads from the card, too."""
+    image = np.arange(2**16, dtype=np.uint16).reshape(256, 256, 1).repeat(3, -1)
+    run = replace(LinearConfig(), sixteen_bit="full", augment="none")
+    levels = classifier._measured({}, run)["levels"]
+    np.testing.assert_array_equal(decode(tf.io.encode_png(image), levels=levels), image // 256)
+    assert classifier._measured({}, replace(run, sixteen_bit="range"))["levels"] is None

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
 from cpc_tf.export.runtimes import keras3
 from cpc_tf.keras import keras as keras2
 

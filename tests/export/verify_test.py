@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
 from cpc_tf.export import check_module, module, verify
 from tests import modules
 from tests.export.conftest import GEOMETRY, IMAGES

@@ -4,6 +4,7 @@ What has a test beside the code that it attacks is not repeated here: Keras file
 for a classifier (export/classifier_module_test.py), XML with entities, links in folders, formulas (texts_test.py).
 """
 
+import html.parser
 import io
 import json
 import struct
@@ -19,15 +20,22 @@ from cpc_tf import pictures
 from cpc_tf.data import labels
 from cpc_tf.data.boxes import yolo
 from cpc_tf.encoders import keras_file
+from cpc_tf.evaluation.predictions import to_csv as predictions_csv
 from cpc_tf.keras import keras
 from cpc_tf.predict import formats
 from cpc_tf.predict.coco_ids import Ids
 from cpc_tf.predict.records import Box, Detected, Prediction, from_line, to_line
+from cpc_tf.report import page
+from cpc_tf.results import predictions
 from cpc_tf.results.blocks import to_csv
+from cpc_tf.results.runs import Run, collect
 from cpc_tf.settings import ConfigError
+from cpc_tf.tasks import TASKS
 from tests.attacks import declared_png
 from tests.data.samples import encode
+from tests.results import samples
 
+pytestmark = pytest.mark.drawn
 SIDE = 60_000
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -90,6 +98,30 @@ def test_a_hostile_name_is_text_in_each_format(name):
     assert line.count(b"\n") == 1
     assert from_line(line.decode()) == record
     assert to_csv([{"name": name}]).count("\n") == 2 + name.count("\n")
+
+
+@pytest.mark.slow
+def test_hostile_names_are_text_on_the_page_and_on_the_sheet(tmp_path):
+    """Of classes, files, datasets and runs."""
+    names = [*HOSTILE, "=cmd|' /C calc'!A0", "$\\frac{$"]
+    logits, labels = np.eye(len(names)), np.roll(np.arange(len(names)), 1)
+    table = predictions_csv([f"{name}.png" for name in names], logits, labels, names)
+    assert not [line for line in table.splitlines() if line.startswith("=")]
+    found = {"dataset": names[0], "class_names": names, "num_classes": len(names)}
+    samples.write(tmp_path / "runs/<img src=x onerror=alert(1)>", samples.efficient(**found), predictions__csv=table)
+    sheet = predictions.read(Run(found, "", str(tmp_path / "runs/<img src=x onerror=alert(1)>")))
+    drawn = predictions.draw(sheet, lambda indices: np.zeros([len(indices), 8, 8, 3], np.uint8), names)
+    assert drawn.startswith(b"\x89PNG")
+    made = page.files(*collect(str(tmp_path / "runs"), TASKS), "<svg onload=alert(1)>")
+    text = made["report.html"]
+    assert "onerror" in text
+    tags = []
+    parser = html.parser.HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: tags.append((tag, dict(attributes)))
+    parser.feed(text)
+    assert not [tag for tag, attributes in tags if tag in ("svg", "x") or {"onerror", "onload"} & {*attributes}]
+    assert all(attributes["src"].startswith("data:image/png;") for tag, attributes in tags if tag == "img")
+    assert not [line for name in made if name.endswith(".csv") for line in made[name].splitlines() if line[0] == "="]
 
 
 @pytest.mark.parametrize("name", ["../outside.jpg", "/etc/passwd", "a/../../outside.jpg"])

@@ -1,16 +1,22 @@
 """Which classifiers a linear run trains, and what each takes from the module's card."""
 
+import contextlib
 import dataclasses
+import math
+import types
 
 import pytest
 
 from cpc_tf import cli
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data import catalog
+from cpc_tf.data.pipeline import pipeline
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear import run
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import augment_of, classifiers, geometry_of, linear, warn_of_geometry
 from cpc_tf.settings import ConfigError, replace, to_flagfile
+from cpc_tf.training import loop
 from tests import modules, samples
 
 
@@ -52,6 +58,22 @@ def test_the_data_are_opened_and_told_once_for_all_classifiers(tmp_path, monkeyp
     first, *others = opened
     assert [other is first for other in others] == [True, True]
     assert capsys.readouterr().out.count("--split=train: 6 images of 3 classes: blue 2, green 2, red 2\n") == 1
+
+
+def test_a_test_whose_loss_is_no_number_ends_the_run(monkeypatch):
+    nothing = lambda *_, **__: contextlib.nullcontext()  # noqa: E731
+    for module, name in (
+        *((run, name) for name in ("own_images", "replica_batches", "fetching")),
+        *((loop, "train"), (pipeline, "plain_patches")),
+    ):
+        monkeypatch.setattr(module, name, nothing)
+    kind = types.SimpleNamespace(score=lambda *_: {"top1": 0.1, "loss": math.nan})
+    trainee = types.SimpleNamespace(strategy=None, rows=None, kind=kind, test=lambda _: (None, None))
+    flags = {"geometry_from": "flags", "augment": "none", "batch_size": 1, "train_steps": 1}
+    config = replace(LinearConfig(), workdir="runs/x", **flags)
+    data = catalog.Pair(types.SimpleNamespace(num_examples=1), None, "")
+    with pytest.raises(loop.Diverged, match="loss is nan when tested, in runs/x. Try a smaller --learning_rate"):
+        run._trained(config, None, trainee, data, None)
 
 
 def with_card(folder, mirror, *flags):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.objectives.base import NoSettings
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
+from cpc_tf.objectives.config import ObjectiveSettings
 from cpc_tf.objectives.relative_position import NEIGHBOURS, RelativePosition, pairs
 from cpc_tf.objectives.rotation import Rotation
 
@@ -16,7 +17,7 @@ PATCHES = RANDOM.integers(0, 256, [2, 4, 4, 8, 8, 3], dtype=np.uint8)
 
 
 def made(kind, precision="float32"):
-    return kind(make_encoder(EncoderConfig(encoder="small"), precision), NoSettings(), precision)
+    return kind(make_encoder(EncoderConfig(encoder="small"), precision), ObjectiveSettings(), precision)
 
 
 def rotations(rotation):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder
 from cpc_tf.objectives.contrast import Pool
 from cpc_tf.objectives.instance import Instance, InstanceConfig, other_view
 

@@ -6,7 +6,7 @@ no figure is drawn, no process of its own checks an exported module, and a stack
 import runpy
 import sys
 
-from cpc_tf.encoders.networks import resnet
+from cpc_tf.encoders.networks import architectures
 from cpc_tf.export import run
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.results import plots
@@ -15,7 +15,9 @@ if __name__ == "__main__":
     plots.png = lambda *_, **__: b"\x89PNG"
     patch_sheet.write_once = lambda *_: None
     run.verify = lambda *_: {"difference": 0, "variables": 0, "same": 1}
-    stacks = (resnet.Stack(1, 4, 16, 1), resnet.Stack(1, 4, 16, 2), resnet.Stack(1, 8, 32, 2))
-    resnet.ARCHITECTURES["tiny"] = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
+    stacks = (architectures.Stack(1, 4, 16, 1), architectures.Stack(1, 4, 16, 2), architectures.Stack(1, 8, 32, 2))
+    architectures.ARCHITECTURES["tiny"] = architectures.Architecture(
+        stacks, stem_kernel=3, stem_width=8, stem_pool=False
+    )
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

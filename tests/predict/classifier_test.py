@@ -13,7 +13,6 @@ from PIL import Image
 from cpc_tf import pictures
 from cpc_tf.files import NotWritten
 from cpc_tf.predict import drawing, part, run
-from cpc_tf.predict.__main__ import main
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.records import Prediction
 from cpc_tf.predict.run import predict
@@ -166,7 +165,7 @@ def test_a_classifier_finds_no_boxes(model, folder, place):
 
 def test_where_nothing_can_be_written_is_told(model, folder, tmp_path):
     with pytest.raises(ConfigError, match="--output= is empty"):
-        main(PredictConfig(model, str(folder)))
+        PredictConfig(model, str(folder)).check_complete()
     (tmp_path / "file").write_text("")
     with pytest.raises(NotWritten):
         predict(PredictConfig(model, str(folder), f"{tmp_path}/file/p.csv"))

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.encoders.config import EncoderConfig, make_encoder
-from cpc_tf.encoders.network import restore_kernel_norms
+from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.network import make_encoder, restore_kernel_norms
 from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.pretrain import run
 from cpc_tf.pretrain.trainee import Pretraining, initialize

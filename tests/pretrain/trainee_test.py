@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.keras import keras
-from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.objectives.config import OBJECTIVES, RotationConfig, model_class
 from cpc_tf.objectives.contrast import check_groups
 from cpc_tf.objectives.rotation import Rotation
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
@@ -136,7 +136,7 @@ class WithBatchNorm(Rotation):
 def test_what_is_of_a_whole_batch_is_not_computed_from_a_part(
     kind, accumulate, replicas, message, monkeypatch, two_replicas
 ):
-    monkeypatch.setitem(OBJECTIVES, "rotation", kind)
+    monkeypatch.setattr(RotationConfig, "MODEL", f"{__name__}:{kind.__name__}")
     whole = {"objective": "rotation", "patch_size": 24, "patch_stride": 24, "negative_images": 0}
     strategy = make_strategy("single") if replicas == 1 else two_replicas
     with pytest.raises(ConfigError, match=f"^{message}"):
@@ -144,8 +144,8 @@ def test_what_is_of_a_whole_batch_is_not_computed_from_a_part(
 
 
 def test_every_objective_says_what_is_of_a_whole_batch_and_exchanges_it():
-    assert {name for name, kind in OBJECTIVES.items() if kind.of_whole_batch()} == {"relative_position"}
-    assert OBJECTIVES["relative_position"].EXCHANGES
+    assert {name for name in OBJECTIVES if model_class(name).of_whole_batch()} == {"relative_position"}
+    assert model_class("relative_position").EXCHANGES
 
 
 @pytest.mark.parametrize(("changes", "parts"), [({}, 2), ({"norm": "batch"}, 1), ({"xla": "on"}, 1)])

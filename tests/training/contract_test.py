@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
-from cpc_tf.encoders.networks import resnet
+from cpc_tf.encoders.networks import architectures
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.objectives import OBJECTIVES
+from cpc_tf.objectives.config import OBJECTIVES, model_class
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
@@ -37,15 +37,15 @@ GRIDS = {
 def networks_of_one_block(monkeypatch):
     """Blocks are no subject here, and a step is traced in a third of the time."""
     for name, inside, outside in (("small", 4, 16), ("tiny", 8, 128)):
-        stacks = (resnet.Stack(1, inside, outside, 2),)
-        one_block = resnet.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=name == "tiny")
-        monkeypatch.setitem(resnet.ARCHITECTURES, name, one_block)
+        stacks = (architectures.Stack(1, inside, outside, 2),)
+        one_block = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=name == "tiny")
+        monkeypatch.setitem(architectures.ARCHITECTURES, name, one_block)
 
 
 def pretraining(name, strategy, **settings):
     """(trainee, a batch of 4) of an objective; the options of the others are the same."""
-    view = OBJECTIVES[name].VIEW
-    side = {"patch_size": 24} if view.whole else {}
+    view = model_class(name).VIEW
+    side = {"patch_size": 24} if not OBJECTIVES[name].PATCHES else {}
     config = replace(TINY, **{"objective": name, "learning_rate": 0.002, "directions": 1, **side, **settings})
     noise = np.random.default_rng(0).integers(0, 256, [4, *view.shape(config.geometry)], dtype=np.uint8)
     return Pretraining(config, strategy, 10), {view.key: tf.constant(noise)}
@@ -136,7 +136,7 @@ def assert_equal(ours, theirs):
 def test_it_learns_as_one_xla_program_and_alike_on_two_replicas_in_parts(name, two_replicas):
     trainee, batch = TRAINEES[name](two_replicas, xla="off", **({"accumulate": 2} if name in IN_PARTS else {}))
     if name in OBJECTIVES:
-        assert set(trainee.metric_names) >= set(OBJECTIVES[name].FIGURES) - {"knn"}
+        assert set(trainee.metric_names) >= set(model_class(name).FIGURES) - {"knn"}
     ours = train(trainee, batch)
     assert ours.losses[-1] < ours.losses[0]
     assert_equal(ours, as_one_program(name))

@@ -100,6 +100,14 @@ def test_a_process_that_takes_no_part_in_the_training_is_refused(monkeypatch, ta
         is_chief(TrainingConfig(strategy="multiworker"))
 
 
+@pytest.mark.parametrize("cluster", [{"worker": ["a:1", "b:1", "a:1"]}, {"chief": ["a:1"], "worker": ["a:1"]}])
+def test_two_processes_at_one_address_are_refused(monkeypatch, cluster):
+    """They would wait for a third until they give up."""
+    _in_cluster(monkeypatch, cluster, "worker", 0)
+    with pytest.raises(ConfigError, match="^--strategy=multiworker: several processes .* have the address a:1;"):
+        is_chief(TrainingConfig(strategy="multiworker"))
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -207,7 +207,7 @@ def _add(
         if key:
             size = _number(image.get("height")), _number(image.get("width"))
             own.setdefault(key, Annotation([], [], [], size))
-    strange, unknown = [], []
+    strange, unknown, masks = [], [], []
     for thing in content["annotations"]:
         image_id, category_id = _text(thing.get("image_id")), _text(thing.get("category_id"))
         key, name = key_of.get(image_id), classes.get(category_id, "")
@@ -216,7 +216,9 @@ def _add(
             continue
         if not name:
             unknown.append(f"{key} (category_id {category_id})")
-        if key in own:
+        if key in own and name and not thing.get("bbox") and isinstance(thing.get("segmentation"), dict):
+            masks.append(key)
+        elif key in own:
             own[key].names.append(name)
             own[key].boxes.append(_box(thing) if name else [NAN] * 4)
             own[key].difficult.append(thing.get("iscrowd") in (1, True))
@@ -227,6 +229,8 @@ def _add(
     check.leave_out(data.flag, strange, f"{total} boxes", f"have an image_id that {file} does not name", remedy)
     problem, remedy = f"have a category_id that {file} does not name", "add it to its categories"
     check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
+    remedy = "add the bbox, as pycocotools.mask.toBbox finds it"
+    check.leave_out(data.flag, masks, f"{total} boxes", "have a mask in RLE, which is not read, and no bbox", remedy)
     return list(dict.fromkeys(key_of.values()))
 
 

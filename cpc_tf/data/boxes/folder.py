@@ -127,9 +127,9 @@ def open_boxes(
         found = annotations.get(key, _NO_ANNOTATION)
         return found if isinstance(found, str) else None
 
-    table, rows, intensity_range, about = _usable(data, folder, split, asked, trouble)
+    table, (rows, intensity_range, sizes), about = _usable(data, folder, split, asked, trouble)
     files, own = table.files[rows].tolist(), [annotations[key] for key in table.names[rows]]
-    found, sizes = objects.place(folder.format, data.flag, folder.root, files, own, folder.class_names)
+    found, shown = objects.place(folder.format, data.flag, folder.root, files, own, folder.class_names, sizes)
     counts = found["labels"].row_lengths().numpy()
     if not counts.any():
         raise SplitError(split, f"no boxes in it, in --dataset={data.dataset}")
@@ -137,7 +137,7 @@ def open_boxes(
     absent = sum(annotation is NO_OBJECTS for annotation in own)
     message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
     warn(folder.root, message, negatives, len(rows))
-    source = BoxesFolder(table, rows, intensity_range, found, sizes, folder.class_names)
+    source = BoxesFolder(table, rows, intensity_range, found, shown, folder.class_names)
     source.about, source.category_ids = about, folder.category_ids
     return source
 
@@ -151,8 +151,8 @@ def open_images(data: DataConfig, split: str) -> FolderSource:
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
     """
-    *found, about = _usable(data, _read(data), split, [split, "test"], lambda key: None)
-    source = FolderSource(*found)
+    table, found, about = _usable(data, _read(data), split, [split, "test"], lambda key: None)
+    source = FolderSource(table, found.rows, found.intensity_range)
     source.about = about
     return source
 
@@ -172,8 +172,8 @@ def _is_of_another(folder: Annotated, key: str) -> bool:
 
 def _usable(
     data: DataConfig, folder: Annotated, split: str, asked: Collection[str], trouble: Trouble
-) -> tuple[Table, list[int], IntensityRange | None, About]:
-    """Returns the table, the rows of a split's images without trouble, how they are decoded, and what to tell of it.
+) -> tuple[Table, check.Usable, About]:
+    """Returns the table, the images of a split without trouble, and what to tell the user about the split.
 
     Raises:
       ConfigError: no such split, no image in it, too many unusable images.
@@ -191,10 +191,10 @@ def _usable(
     if _NO_ANNOTATION in troubles:
         remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
     check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
-    rows, intensity_range = check.usable(data, table, [row for row, why in zip(rows, troubles) if not why])
+    found = check.usable(data, table, [row for row, why in zip(rows, troubles) if not why])
     # Nothing is said of other lists, which may share its images.
     counts = {} if folder.lists else {name: len(own) for name, own in table.splits.items()}
-    return table, rows, intensity_range, About("+".join(piece.text for piece in pieces), counts, table.notes)
+    return table, found, About("+".join(piece.text for piece in pieces), counts, table.notes)
 
 
 def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tuple[Table, dict[str, str]]:

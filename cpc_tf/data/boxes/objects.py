@@ -10,9 +10,7 @@ import tensorflow as tf
 from cpc_tf.data import check
 from cpc_tf.data.boxes import geometry as geo
 from cpc_tf.data.boxes.layout import Annotation, Format, warn
-from cpc_tf.data.decoding.decode import header, orientation, shown_size
-from cpc_tf.data.source import NO_LABEL, read_once
-from cpc_tf.files import reason
+from cpc_tf.data.source import NO_LABEL
 from cpc_tf.settings import ConfigError
 
 _ROUNDING, _ROUNDED_PART = 2, 0.01  # px, and part of a side, that numbers may be wrong by since they were rounded
@@ -25,6 +23,7 @@ def place(
     files: Sequence[str],
     annotations: Sequence[Annotation],
     class_names: Sequence[str],
+    sizes: np.ndarray,
 ) -> tuple[dict[str, tf.RaggedTensor], np.ndarray]:
     """Returns the sound boxes of images, and the sizes of the images.
 
@@ -35,6 +34,7 @@ def place(
       files: the images, relative to it.
       annotations: of each image.
       class_names: of the labels.
+      sizes: of the images, see `check.usable`.
 
     Returns:
       `boxes`, `labels` and `difficult` of each image, ragged in the number of objects, see `DetectionSource`; and the
@@ -55,7 +55,7 @@ def place(
     if format.in_pixels and numbered.any() and raw[numbered].max() <= 1:
         problem = f"{format.name}'s boxes are in pixels, not in parts of the image"
         raise ConfigError(f"{root}: no number of a box is above 1; {problem}")
-    boxes, sound, beyond, sizes = _placed(format, root, files, annotations, raw, owner)
+    boxes, sound, beyond, shown = _placed(format, root, files, annotations, raw, owner, sizes)
     repair = f"repair or remove them; in {format.name}'s format {format.mistaken}"
     for bad, problem, remedy, done in (
         (~numbered, f"have {format.incomplete}", "repair or remove them", "are left out"),
@@ -71,27 +71,17 @@ def place(
         check.leave_out(flag, names, f"{len(raw)} boxes", problem, remedy, done, count=int(bad.sum()))
     found = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
     counts = np.bincount(owner[sound], minlength=len(files))
-    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}, sizes
+    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}, shown
 
 
-def _placed(format, root, files, annotations, raw, owner):
+def _placed(format, root, files, annotations, raw, owner, sizes):
     """Returns the boxes in the decoded images, whether each is sound, and reaches beyond its image; the images' sizes.
 
     `owner` is the image of each box.
     """
 
-    def geometry(name):
-        encoded = tf.io.read_file(tf.strings.join([root, name], "/"))
-        stored, tag = header(encoded).size, orientation(encoded)
-        return shown_size(stored, tag), stored, tag
-
-    images = tf.data.Dataset.from_tensor_slices(files)
-    images = images.map(geometry, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    try:
-        # (height, width) as decoded and as stored, int32 [images, 2], and EXIF's orientation, int32 [images].
-        shown, stored, tags = (np.stack(values) for values in zip(*read_once(images).as_numpy_iterator()))
-    except tf.errors.OpError as error:
-        raise ConfigError(f"{root}: changed while it was read: {reason(error)}") from error
+    stored, tags = sizes[:, :2], sizes[:, 2]
+    shown = np.where(tags[:, None] >= 5, stored[:, ::-1], stored)
     given = np.array([a.size for a in annotations])
     known, as_shown, as_stored = (given > 0).all(1), (given == shown).all(1), (given == stored).all(1)
     as_stored &= ~as_shown

@@ -15,7 +15,8 @@ _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
 _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
-IntensityRange = tuple[float, float]  # of values in images of more than 8 bits: they become 0 and 255
+IntensityRange = tuple[float, float]  # values in images of more than 8 bits that become 0 and 255
+UPPER_BITS: IntensityRange = (127.5, 65407.5)  # of which exactly the upper 8 of 16 bits come
 
 # Traces a function once in a process for each choice of its Python arguments: tracing takes a second on a slow core,
 # and a run makes many datasets. The encoded file must be a tensor: Python bytes would be traced anew for each file.

@@ -12,7 +12,11 @@ _EXTENSION, _FRAME = 0x21, 0x2C  # how the parts of a GIF begin
 
 
 def decoded(
-    encoded: tf.Tensor, decode: Callable[[tf.Tensor], tf.Tensor], blank: tf.Tensor, max_megapixels: float
+    encoded: tf.Tensor,
+    decode: Callable[[tf.Tensor], tf.Tensor],
+    blank: tf.Tensor,
+    max_megapixels: float,
+    sixteen_bit: bool = True,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Decodes the bytes of a JPEG, PNG, GIF or BMP.
 
@@ -21,6 +25,7 @@ def decoded(
       decode: the bytes -> an image like `blank`; it may raise.
       blank: stands for a picture that cannot be decoded.
       max_megapixels: from here on a picture is not decoded: a small file can fill the memory. Its header says it.
+      sixteen_bit: whether a PNG of 16 bits is decoded: without a range of their values, nobody knows what is white.
 
     Returns:
       The image or `blank`, and a string scalar: why it is blank, or ''.
@@ -28,8 +33,9 @@ def decoded(
     unknown = tf.constant(-1, tf.int64)
     pixels = _or_else(_pixels, encoded, unknown)
     too_large = tf.cast(pixels, tf.float64) >= max_megapixels * 1e6
+    refused = tf.constant(False) if sixteen_bit else _or_else(_is_of_16_bits, encoded, tf.constant(False))
     image, done = tf.cond(
-        (pixels < 0) | too_large,
+        (pixels < 0) | too_large | refused,
         lambda: (blank, tf.constant(False)),
         lambda: _or_else(lambda data: (decode(data), True), encoded, (blank, tf.constant(False))),
     )
@@ -46,6 +52,10 @@ def decoded(
                 ),
             ),
             (
+                refused,
+                lambda: tf.constant("has 16 bits, and the model knows no range of their values: scale them to 8 bits"),
+            ),
+            (
                 tf.not_equal(_kind(encoded), ""),
                 lambda: tf.strings.join(["cannot be decoded: a ", _kind(encoded), " that is damaged or cut short"]),
             ),
@@ -59,6 +69,12 @@ def _or_else(function: Callable[[tf.Tensor], Any], encoded: tf.Tensor, otherwise
     """Returns what a function gives, or `otherwise` if it fails. In a graph only datasets go on after an error."""
     found = tf.data.Dataset.from_tensors(encoded).map(function).ignore_errors()
     return found.concatenate(tf.data.Dataset.from_tensors(otherwise)).take(1).get_single_element()
+
+
+def _is_of_16_bits(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns whether a file is a PNG of 16 bits. It may raise if the header is damaged."""
+    bits = tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)
+    return _begins(encoded, b"\x89PNG\r\n\x1a\n") & (tf.ensure_shape(bits, [1])[0] == 16)
 
 
 def _begins(encoded: tf.Tensor, with_: bytes) -> tf.Tensor:

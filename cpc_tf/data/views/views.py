@@ -12,7 +12,6 @@ from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.views import geometry as geo
-from cpc_tf.settings import ConfigError
 
 Decode = Callable[[int], tf.Tensor]  # least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]
 Geometry = Union[GeometryConfig, ImageConfig]  # each view takes one of the two
@@ -23,7 +22,6 @@ class View(abc.ABC):
 
     key: str  # its name in a batch
     seen: str  # what the encoder saw, for model cards: "In pre-training it saw ..."
-    whole = True  # whether the encoder sees images or crops of them, not patches of a grid
 
     def shape(self, geometry: Geometry) -> list[int]:
         """Returns the static shape of one image's view."""
@@ -40,22 +38,12 @@ class View(abc.ABC):
     ) -> tf.Tensor:
         """Returns the augmented view of an image, uint8 of `shape`."""
 
-    def check(self, geometry: GeometryConfig) -> None:
-        """Raises ConfigError if images of this geometry have no such view."""
-        # What is built on an exported module reads its geometry: here a grid of one patch, the whole image.
-        if self.whole and geometry.patch_size != geometry.image_size:
-            raise ConfigError(
-                f"--patch_size={geometry.patch_size}: this objective sees whole images, as a grid of one patch; use "
-                f"--patch_size={geometry.image_size}, the --image_size"
-            )
-
 
 class PatchGrid(View):
     """The grid of overlapping patches of a random crop, each augmented independently: [R, C, P, P, 3]."""
 
     key = "patches"
     seen = "the patches of the grid, each on its own"
-    whole = False
 
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [geometry.grid, geometry.grid, geometry.patch_size, geometry.patch_size, 3]

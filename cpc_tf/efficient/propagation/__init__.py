@@ -5,14 +5,12 @@ A method is a module with VIEW, METRICS and `loss`; --propagation names it.
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 
-from cpc_tf.efficient.propagation import pseudo_labels, uda, vat
 from cpc_tf.efficient.propagation.config import NONE, PropagationConfig
-
-METHODS = {"pseudo_labels": pseudo_labels, "vat": vat, "uda": uda}
 
 
 def method(config: PropagationConfig) -> ModuleType | None:
     """Returns the method of --propagation; None: there is none."""
-    return None if config.propagation == NONE else METHODS[config.propagation]
+    return None if config.propagation == NONE else importlib.import_module(f"{__name__}.{config.propagation}")

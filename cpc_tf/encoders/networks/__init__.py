@@ -1,9 +1,29 @@
-"""The registry of encoders: each module of this package is a family, and says under which names its networks go."""
+"""The table of encoders: what is known of a network before TensorFlow is imported."""
 
-from cpc_tf.encoders.network import Network
-from cpc_tf.registry import modules
+from __future__ import annotations
 
-# Name -> class of the network. The choices of --encoder and --backbone are the names.
-NETWORKS: dict[str, type[Network]] = {}
-for _family in modules(__name__):
-    NETWORKS.update(_family.NETWORKS)
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from cpc_tf.encoders.networks.architectures import ARCHITECTURES
+
+
+class Entry(NamedTuple):
+    """A network."""
+
+    network: str  # 'module:class', a `Network`
+    options: tuple[str, ...] = ()  # fields of EncoderConfig that it supports; others must keep their defaults
+    stacks: int = 0  # the largest --output_stack, if that is an option
+    from_labels: Mapping[str, Any] = {}  # options of one that is trained on labels from the start
+
+
+# Name, as --encoder and --backbone take it -> entry.
+NETWORKS = {
+    name: Entry(
+        "cpc_tf.encoders.networks.resnet:ResNet",
+        options=("norm", "block_order", "output_stack", "recompute"),
+        stacks=len(architecture.stacks),
+        from_labels={"norm": "batch"},  # what supervised ResNets are made for
+    )
+    for name, architecture in ARCHITECTURES.items()
+}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 
-from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, Settings, setting
 
 SAVED_MODEL, TFLITE, ONNX, KERAS3 = "savedmodel", "tflite", "onnx", "keras3"
@@ -69,6 +68,8 @@ def check_installed(format: str) -> None:
             f"--format=onnx: needs {' and '.join(missing)}, which this environment does not have; install cpc_tf with "
             'its extra for ONNX: pip install "cpc_tf[classic-onnx]" or "cpc_tf[current-onnx]"'
         )
+    from cpc_tf.keras import keras  # TensorFlow, which settings do without
+
     # TensorFlow with Keras 3 has Keras 2 in another package.
     if format == KERAS3 and not keras.__name__.startswith("tf_keras"):
         raise ConfigError(

@@ -119,6 +119,7 @@ OF_ANOTHER_SIZE = [
     ("zebra", 2, 3, 5, 6),
 ]
 POLYGON = box(1, bbox=(), segmentation=[[1, 2, 5, 2, 5, 4], [1.5, 3, 4, 6, 3, 3]])  # around both: our box
+RLE = box(1, bbox=(), segmentation={"counts": [9, 4, 83], "size": [HEIGHT, WIDTH]})
 BAD_BOXES = [(1, 1, 0, 4), (5, 5, -2, 4), (WIDTH, 0, 5, 5), (1, 2, 3), ("1", 2, 3, 4)]
 BAD_ROWS = "1 0.5 0.5 0 0.5\n1 0.5 0.5 0.5 -0.5\n1 -0.5 0.5 0.5 0.5\n"  # without area within the image
 BAD_ROWS += "1 0.5 0.5 0.5\n1 0.5 0.5 0.5 x\n1 0.5 0.5 nan 0.5\n1 0.5 0.5 0.5 0.5 0.9\n1 3 2 4 4\n"
@@ -238,10 +239,11 @@ CASES = {
     ),
     "bad boxes in JSON": Case(
         "coco",
-        in_json(*[box(1)] * 300, *(box(1, 1, bbox) for bbox in BAD_BOXES), box(7), height=80),
+        in_json(*[box(1)] * 300, *(box(1, 1, bbox) for bbox in BAD_BOXES), box(7), RLE, height=80),
         {"train": [cats("a", 300)]},
         [
-            "1 of 306 boxes (0.327 %) have an image_id that x.json does not name and are left out; ",
+            "1 of 307 boxes (0.326 %) have an image_id that x.json does not name and are left out; ",
+            "1 of 307 boxes (0.326 %) have a mask in RLE, which is not read, and no bbox and are left out; ",
             "1 of 1 images have another size than their annotations say: a.png",
             "2 of 305 boxes (0.656 %) have no known category_id, or neither a bbox of four numbers nor a polygon and",
             "1 of 305 boxes (0.328 %) reach beyond their images by more than rounding and are cut off at the border; ",

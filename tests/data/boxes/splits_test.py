@@ -1,5 +1,7 @@
 """Splits of folders with boxes: usual names, slices, and the part that is held out; README's command on each layout."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from cpc_tf.detect import run, shown
 from cpc_tf.detect.config import DetectConfig
 from tests.data.boxes.files import CAT, ROW, box, coco, image, pairs, pictures, xml
 from tests.data.samples import write_files
+from tests.detect.samples import make_tiny
 
 DATA = DataConfig(dataset="voc:x")
 DOG = ("dog", *CAT[1:])
@@ -158,6 +161,30 @@ def test_the_command_of_the_readme(tmp_path, layout):
     assert config.detector.anchors.numbers("anchor_sizes") == pytest.approx(
         [middle / 2**0.5, middle * 1.5**0.5], rel=0.02
     )
+
+
+SMALLEST = """
+    --encoder=random --backbone=tiny --precision=float32 --canvas_height=48 --canvas_width=64 --rpn_width=8
+    --rpn_samples=16 --rpn_train_candidates=20 --rpn_train_proposals=10 --rpn_test_candidates=20 --rpn_test_proposals=10
+    --region_samples=8 --region_pool=3 --region_blocks=1 --region_width=8 --batch_size=2 --train_steps=2
+    --test_batch_size=2 --strategy=single
+""".split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_command_of_the_readme_trains_and_tests(tmp_path, monkeypatch, layout):
+    """To its end, with a smaller network."""
+    kind, files, counts, _ = LAYOUTS[layout]
+    write_files(tmp_path / "x", files)
+    make_tiny(monkeypatch)
+    words = ["--preset=bccd/detect_128px", "--area_scale=0", "--anchor_sizes=", f"--dataset={kind}:{tmp_path}/x"]
+    config = cli.parse(DetectConfig, [*words, f"--data_dir={tmp_path}", f"--workdir={tmp_path}/detect", *SMALLEST])
+    run.detect(config)
+    result = json.loads((tmp_path / "detect/result.json").read_text())
+    assert (result["images"], result["test_images"], result["steps"]) == (*counts, 2)
+    assert 0 <= result["map11"] <= 1
+    assert set(result["class_names"]) >= set(result["ap11"]) > set()
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -8,12 +8,7 @@ primitives at both ends of their range.
 
 import dataclasses
 
-from PIL import Image
-
-from cpc_tf import cli
-from cpc_tf.data import catalog
-from cpc_tf.pretrain import patch_sheet
-from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.config import DRAWS, PretrainConfig
 from cpc_tf.settings import Settings, count, setting
 
 
@@ -23,19 +18,20 @@ class ShowConfig(Settings):
 
     output: str = setting("patches.png", "Image file to write")
     picture: int = count(-1, "Index of the image in the split; -1: one in which there is much to see", minimum=-1)
-    draws: int = count(patch_sheet.DRAWS, "Number of augmented draws beside the original", maximum=1000)
+    draws: int = count(DRAWS, "Number of augmented draws beside the original", maximum=1000)
     pretrain: PretrainConfig = PretrainConfig()
 
 
-def main(config: ShowConfig) -> None:
+def show(config: ShowConfig) -> None:
     """Draws the sheet and writes it."""
+    from PIL import Image
+
+    from cpc_tf.data import catalog  # TensorFlow, which settings do without
+    from cpc_tf.pretrain import patch_sheet
+
     pretrain, picture = config.pretrain, config.picture
     source = catalog.open_source(pretrain.data, pretrain.data.split)
     whole = patch_sheet.choose(pretrain, source) if picture < 0 else patch_sheet.whole_image(pretrain, source, picture)
     sheet = patch_sheet.draw(pretrain, whole, config.draws)
     Image.fromarray(sheet).save(config.output)
     print(f"done: {config.output} ({sheet.shape[1]} x {sheet.shape[0]} px)")
-
-
-if __name__ == "__main__":
-    cli.run(ShowConfig, main)

@@ -1,0 +1,93 @@
+"""The table of commands: what each does, its settings and its function, which is imported when it runs."""
+
+from __future__ import annotations
+
+import pkgutil
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """A command of `cpc-tf`."""
+
+    what: str  # what it does, in the help of `cpc-tf`
+    settings: str  # 'module:class', free of TensorFlow; the module's docstring is the beginning of `--help`
+    function: str  # 'module:function', which gets the settings
+    trains: bool = False  # whether it is a task: a training with a --workdir and a result.json
+    takes_words: bool = False  # whether words after `--` are for its function, too
+
+    @property
+    def config(self) -> type:
+        """The class of its settings."""
+        return pkgutil.resolve_name(self.settings)
+
+    def __call__(self, config: Any, *words: str) -> Any:
+        """Runs it. Raises ConfigError if something that it needs is not named, and what its function raises."""
+        config.check_complete()
+        return pkgutil.resolve_name(self.function)(config, *words)
+
+
+# In the order in which a newcomer needs them.
+COMMANDS = {
+    "pretrain": Command(
+        "learn an encoder from pictures without labels",
+        "cpc_tf.pretrain.config:PretrainConfig",
+        "cpc_tf.pretrain.run:pretrain",
+        trains=True,
+    ),
+    "linear": Command(
+        "train a linear classifier on a frozen encoder, and measure it",
+        "cpc_tf.linear.config:LinearConfig",
+        "cpc_tf.linear.run:linear",
+        trains=True,
+    ),
+    "efficient": Command(
+        "train a classifier on few labels, and fine-tune the encoder",
+        "cpc_tf.efficient.config:EfficientConfig",
+        "cpc_tf.efficient.run:efficient",
+        trains=True,
+    ),
+    "detect": Command(
+        "train a detector on pictures with boxes",
+        "cpc_tf.detect.config:DetectConfig",
+        "cpc_tf.detect.run:detect",
+        trains=True,
+    ),
+    "export": Command(
+        "write the encoder, classifier or detector of a run as a SavedModel",
+        "cpc_tf.export.config:ExportConfig",
+        "cpc_tf.export.run:main",
+    ),
+    "predict": Command(
+        "say what is on new pictures, with an exported classifier or detector",
+        "cpc_tf.predict.config:PredictConfig",
+        "cpc_tf.predict.run:main",
+    ),
+    "embed": Command(
+        "write the features of pictures; map them, find neighbours and duplicates",
+        "cpc_tf.embed.config:EmbedConfig",
+        "cpc_tf.embed.run:main",
+    ),
+    "report": Command(
+        "put all results below a folder on one page",
+        "cpc_tf.report.config:ReportConfig",
+        "cpc_tf.report.page:main",
+    ),
+    "launch": Command(
+        "train on a Cloud TPU: create it, follow the training, delete it",
+        "cpc_tf.launch.config:LaunchConfig",
+        "cpc_tf.launch.run:main",
+        takes_words=True,
+    ),
+    "feed": Command(
+        "read and augment pictures for trainings on other machines",
+        "cpc_tf.feed.config:FeedConfig",
+        "cpc_tf.feed.serve:serve",
+    ),
+    "show": Command(
+        "draw the patches that an encoder sees",
+        "cpc_tf.pretrain.show:ShowConfig",
+        "cpc_tf.pretrain.show:show",
+    ),
+}
+# The commands that train.
+TASKS = [name for name, command in COMMANDS.items() if command.trains]
