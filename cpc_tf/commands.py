@@ -28,6 +28,11 @@ class Command(NamedTuple):
 
 # In the order in which a newcomer needs them.
 COMMANDS = {
+    "data": Command(
+        "say what is understood of your pictures, labels or boxes, before anything trains",
+        "cpc_tf.data.listing:ListingConfig",
+        "cpc_tf.data.listing:listing",
+    ),
     "pretrain": Command(
         "learn an encoder from pictures without labels",
         "cpc_tf.pretrain.config:PretrainConfig",

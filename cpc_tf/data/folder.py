@@ -214,21 +214,29 @@ def open_pool(data: PicturesConfig, split: str) -> FolderSource:
     Raises:
       ConfigError: no such folder or split, no images in a folder, too many broken or huge files.
     """
-    pictures, names_it = _unlabelled(data), any(map(is_unlabelled, split.split("+")))
-    if not data.labelled:
-        root, (paths,) = _relative([[*pictures.values()]])
-        name, found = _UNLABELLED if names_it else "train", np.array(sorted(paths), object)
-        nothing, rows = np.full(len(found), None, object), {name: np.arange(len(found))}
-        table = Table(root, found, rows, {name: ""}, data.flag, labels=nothing, cache_dir=data.data_dir)
-        source = open_folder(data, split, table)
-        source.about = source.about._replace(unlabelled="labels are not used", splits={})
-        return source
-    own = read(data)
-    table, added = _joined(data, own, pictures)
-    source = open_folder(data, split if names_it or not added else f"{split}+{added}", table)
+    table, added = _pool(data, split)
+    source = open_folder(data, split if names_unlabelled(split) or not added else f"{split}+{added}", table)
     source.class_names = ()  # the labels are for slices alone
     source.about = source.about._replace(unlabelled="labels are not used")
+    if not data.labelled:
+        source.about = source.about._replace(splits={})
     return source
+
+
+def table_of(data: PicturesConfig) -> Table:
+    """Returns the pictures of --labelled, --dataset=folder:PATH and --unlabelled. Raises ConfigError as these do."""
+    return _pool(data, data.split)[0] if data.folders else read(data)
+
+
+def _pool(data, split):
+    """Returns the pictures of --unlabelled, and of --labelled; and the split of the former, '' if it is not added."""
+    pictures = _unlabelled(data)
+    if data.labelled:
+        return _joined(data, read(data), pictures)
+    root, (paths,) = _relative([[*pictures.values()]])
+    name, found = _UNLABELLED if names_unlabelled(split) else "train", np.array(sorted(paths), object)
+    nothing, rows = np.full(len(found), None, object), {name: np.arange(len(found))}
+    return Table(root, found, rows, {name: ""}, data.flag, labels=nothing, cache_dir=data.data_dir), ""
 
 
 def _unlabelled(data):
@@ -317,6 +325,11 @@ def _relative(groups):
     prefix = os.path.commonprefix(folders)
     prefix = prefix[: prefix.rindex("/") + 1]
     return prefix[:-1], [sorted(path[len(prefix) :] for path in paths) for paths in groups]
+
+
+def names_unlabelled(split: str) -> bool:
+    """Returns whether any part of a split is of --unlabelled."""
+    return any(map(is_unlabelled, split.split("+")))
 
 
 def is_unlabelled(part: str) -> bool:
