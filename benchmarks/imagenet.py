@@ -121,9 +121,9 @@ def write(folder: pathlib.Path, records: int, test_records: int, files: int, voc
     import tensorflow_datasets as tfds
     from tensorflow_datasets.object_detection import voc as voc_builder
 
-    from cpc_tf.data.sources import tfds_builder
+    from cpc_tf.data import datasets
 
-    with tfds_builder.quiet():
+    with datasets.quiet():
         imagenet = tfds.builder(IMAGENET, data_dir=folder)
         objects = voc_builder.Voc(config="2007", data_dir=str(folder))
     classes = imagenet.info.features["label"].num_classes
@@ -135,7 +135,7 @@ def write(folder: pathlib.Path, records: int, test_records: int, files: int, voc
 
 def _photos(classes: int) -> Iterator[tuple]:
     """Yields a photograph for each class; their number is small, so that they come again and again."""
-    from cpc_tf.data.sources import photos
+    from cpc_tf.data import photos
 
     regions = photos.regions("train")
     for label in range(classes):

@@ -92,7 +92,7 @@ def dataset(preset: str, encoded: list[bytes], test: bool = False):
     import tensorflow as tf
 
     from cpc_tf.data.pipeline import pipeline
-    from cpc_tf.data.sources.source import NO_LABEL, IndexedSource
+    from cpc_tf.data.source import NO_LABEL, IndexedSource
 
     class Pictures(IndexedSource):
         class_names = ()
@@ -116,7 +116,7 @@ def _found(pictures: str) -> list[bytes]:
 
 def made_up(preset: str) -> list[bytes]:
     """Returns encoded images: photographs in the usual size of the preset's data."""
-    from cpc_tf.data.sources import photos
+    from cpc_tf.data import photos
 
     size, encoded = _size(preset), []
     for photo in photos.regions("train"):

@@ -92,7 +92,7 @@ def _row(part: str, images: int) -> Iterator[None]:
 
 def draw(folder: pathlib.Path, splits: dict[str, int]) -> None:
     """Writes FOLDER/VOCdevkit/VOC2007: JPEGImages, Annotations, ImageSets. The same seed gives the same images."""
-    from cpc_tf.data.sources import collages, photos
+    from cpc_tf.data import collages, photos
 
     devkit = folder / "VOCdevkit" / "VOC2007"
     for name in ("ImageSets/Main", "Annotations", "JPEGImages"):
@@ -141,11 +141,11 @@ def write_records(folder: pathlib.Path) -> None:
     import tensorflow_datasets as tfds
     from tensorflow_datasets.object_detection import voc
 
-    from cpc_tf.data.sources import tfds_builder
+    from cpc_tf.data import datasets
 
     archives = dict.fromkeys(("trainval", "test"), str(folder))
     extracted = mock.patch.object(tfds.download.DownloadManager, "download_and_extract", return_value=archives)
-    with extracted, tfds_builder.quiet():
+    with extracted, datasets.quiet():
         voc.Voc(config="2007", data_dir=str(folder / "tfds")).download_and_prepare()
 
 

@@ -36,6 +36,12 @@ class Command(NamedTuple):
 # In the order in which a newcomer needs them.
 _COMMANDS = (
     Command(
+        "data",
+        "say what is understood of your pictures, labels or boxes, before anything trains",
+        "cpc_tf.data.listing:ListingConfig",
+        "cpc_tf.data.listing:listing",
+    ),
+    Command(
         "pretrain",
         "learn an encoder from pictures without labels",
         "cpc_tf.pretrain.config:PretrainConfig",

@@ -15,10 +15,10 @@ import tensorflow as tf
 from absl import logging
 from PIL import Image, ImageOps
 
+from cpc_tf.data import check, walk
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.decoding import signatures
-from cpc_tf.data.decoding.decode import Levels, decode, header
-from cpc_tf.data.sources import levels, tree, walk
+from cpc_tf.data.decoding.decode import IntensityRange, decode, header
 from cpc_tf.data.views import geometry
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, parted_names
@@ -54,7 +54,7 @@ class Pictures:
         return len(self.names)
 
     @functools.cached_property
-    def levels(self) -> Levels | None:
+    def levels(self) -> IntensityRange | None:
         """The range of values in those of more than 8 bits, for models that name none; None if there are none.
 
         It is that of all together, as in training. A warning states it. Only files that may have more bits are read.
@@ -72,7 +72,7 @@ class Pictures:
         deep = [path for path, own in looked.ignore_errors().as_numpy_iterator() if own]
         if not deep:
             return None
-        low, high = levels.measured(map(tf.io.read_file, deep[:: -(-len(deep) // levels.IMAGES)]))
+        low, high = check.measured(map(tf.io.read_file, deep[:: -(-len(deep) // check.MEASURED)]))
         what = "pictures have more than 8 bits, and the model does not say how to see them"
         logging.warning("%d %s: their values %g to %g are scaled to 0 to 255", len(deep), what, low, high)
         return low, high
@@ -127,9 +127,9 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
     path = os.path.expanduser(given)
     if tf.io.gfile.isdir(path):
         root = path.rstrip("/") or "/"
-        names = tree.images(root)
+        names = walk.images(root)
         if not names:
-            raise ConfigError(f"{where}: no picture in this folder; looked for {', '.join(tree.EXTENSIONS)}")
+            raise ConfigError(f"{where}: no picture in this folder; looked for {', '.join(walk.EXTENSIONS)}")
         return Pictures([*map(escaped, names)], [os.fsencode(f"{root}/{name}") for name in names])
     if walk.extension(path) == _LIST and tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path, "rb") as file:
@@ -196,7 +196,7 @@ def batches(
     batch_size: int,
     *,
     least_side: int = 0,
-    levels: Levels | None = None,
+    levels: IntensityRange | None = None,
     quiet: bool = False,
 ) -> Iterator[Batch]:
     """Decodes and prepares pictures, in order and in parallel, and puts them into batches of sound ones.
@@ -264,7 +264,7 @@ def why_not(path: bytes) -> str:
     return f"cannot be decoded: {signatures.of(data)}"
 
 
-def thumbnails(pictures: Pictures, side: int, levels: Levels | None = None) -> np.ndarray:
+def thumbnails(pictures: Pictures, side: int, levels: IntensityRange | None = None) -> np.ndarray:
     """Returns the whole of each picture on a white square; of a broken one the square: uint8 [N, side, side, 3]."""
 
     def shrink(image: tf.Tensor) -> tf.Tensor:

@@ -26,7 +26,7 @@ ALLOWED = {
     "native": {"cache", "progress"},
     "memory": {"settings"},
     "xla": {"native"},
-    "cache": set(),
+    "cache": {"files"},
     "devices": {"environment"},
     "environment": set(),
     "progress": set(),

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.catalog import Pair
-from cpc_tf.data.sources.source import IndexedSource
+from cpc_tf.data.source import IndexedSource
 
 # Flags of a pre-training of some seconds on crops of 64 px.
 PRETRAIN = """

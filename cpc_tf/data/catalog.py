@@ -1,27 +1,21 @@
-"""From the value of --dataset to a source: all datasets are opened here."""
+"""From the value of --dataset to a source: all datasets are opened here, and the user is told what was found."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cpc_tf.data import classes, collages, datasets, folder, names, photos
+from cpc_tf.data.boxes import folder as boxes
 from cpc_tf.data.config import DataConfig, PicturesConfig
-from cpc_tf.data.sources import (
-    boxes_folder,
-    classes,
-    collages,
-    folder,
-    labelled,
-    photos,
-    pool,
-    summary,
-    tfds_builder,
-    tfds_source,
-    tree,
-)
-from cpc_tf.data.sources.source import DetectionSource, Source, SplitError
+from cpc_tf.data.source import About, DetectionSource, Source, SplitError
+from cpc_tf.data.splits import read as read_folder
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import escaped, listed, one_line
+
+MOST_LINES = 20  # of a summary
 
 
 def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Source:
@@ -44,17 +38,17 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
         raise ConfigError(f"--labels={data.labels}: needs the folder of these pictures, --labelled=FOLDER")
     with _naming(split_flag):
         if own and data.folders:
-            return pool.open_pool(data, split)
+            return folder.open_pool(data, split)
         if kind == "folder":
-            return folder.open_folder(data, split, _tree(data))
-        if kind in boxes_folder.READERS and colon:
-            return boxes_folder.open_images(data, split)
+            return folder.open_folder(data, split, read_folder(data))
+        if kind in boxes.READERS and colon:
+            return boxes.open_images(data, split)
         if name == "photos":
             number = _number(data, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED
             builder = _embedded(photos.Photos, photos.config(number), data)
         else:
-            builder = tfds_builder.find(data.dataset, data.data_dir)
-        source = tfds_source.TfdsSource(builder, split, data.shuffle_window, data.sixteen_bit)
+            builder = datasets.find(data.dataset, data.data_dir)
+        source = datasets.TfdsSource(builder, split, data.shuffle_window, data.sixteen_bit)
         source.shared = data.share_records
         return source
 
@@ -82,15 +76,15 @@ def open_detection_sources(
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
     kind, colon, _ = data.dataset.partition(":")
-    folder = boxes_folder.read(data) if kind in boxes_folder.READERS and colon else None
-    builder = None if folder else _detection_builder(data)
+    found = boxes.read(data) if kind in boxes.READERS and colon else None
+    builder = None if found else _detection_builder(data)
     sources = []
     for flag, split in splits.items():
         with _naming(flag):
-            if folder:
-                sources.append(boxes_folder.open_boxes(data, folder, split, splits.values(), negatives_without_xml))
+            if found:
+                sources.append(boxes.open_boxes(data, found, split, splits.values(), negatives_without_xml))
             else:
-                sources.append(tfds_source.VocRecords(builder, split, data.shuffle_window))
+                sources.append(datasets.VocRecords(builder, split, data.shuffle_window))
     return sources
 
 
@@ -101,7 +95,7 @@ def _detection_builder(data):
         number = _number(data, count, "images to train on", "collages/1000") or collages.TRAIN
         return _embedded(collages.Collages, collages.config(number), data)
     if name == "voc":
-        return tfds_builder.find(data.dataset, data.data_dir)
+        return datasets.find(data.dataset, data.data_dir)
     known = "collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
     raise ConfigError(f"--dataset={data.dataset}: has no known boxes; try {known}")
 
@@ -120,8 +114,8 @@ def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
     if not data.labelled:
         return None if data.folders else open_source(data, probe_split or data.split, flag)
     with _naming(flag):
-        own = [part for part in data.split.split("+") if not pool.is_unlabelled(part)]
-        source = folder.open_folder(data, probe_split or "+".join(own) or "train", _tree(data), labelled=True)
+        own = [part for part in data.split.split("+") if not folder.is_unlabelled(part)]
+        source = folder.open_folder(data, probe_split or "+".join(own) or "train", read_folder(data), labelled=True)
     # What the probe leaves out is trained on all the same.
     source.about = source.about._replace(notes=())
     return source
@@ -174,21 +168,9 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
     if not data.folders:
         return source
     with _naming("split"):
-        found = pool.open_pool(data, data.split)
-    found.levels = source.levels or found.levels  # the classifier sees all pictures alike
+        found = folder.open_pool(data, data.split)
+    found.intensity_range = source.intensity_range or found.intensity_range  # the classifier sees all pictures alike
     return found
-
-
-def summarized(data: DataConfig, used: Sequence[summary.Used], lines: Sequence[str] = ()) -> str:
-    """Returns what the start of a run says of its data: see `summary.summary`."""
-    flags, lines = [data.flag], [*lines]
-    if isinstance(data, PicturesConfig):
-        more = {"labels": data.labels, "unlabelled": data.unlabelled if data.labelled else ""}
-        flags += [f"--{name}={value}" for name, value in more.items() if value]
-        if data.origin != data.dataset != PicturesConfig().dataset:
-            flag = data.flag.partition("=")[0]
-            lines.append(f"not used: --dataset={data.dataset}, since {flag} is given")
-    return summary.summary(" ".join(flags), used, lines)
 
 
 def _in_both(source, test_source):
@@ -198,16 +180,9 @@ def _in_both(source, test_source):
     return folder.in_both(source, test_source)
 
 
-def used_of(flag: str, split: str, source: Source) -> summary.Used:
-    """Returns what the summary says about a split that a flag named."""
-    counts = source.class_counts() if source.class_names else None
-    counted = {} if counts is None else dict(zip(source.class_names, counts.tolist()))
-    return summary.Used(flag, split, source.about, source.num_examples, counted, classes=len(source.class_names))
-
-
 def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     """Opens splits with labels, {flag: split}; of a folder, their classes are numbered together."""
-    found = _tree(data) if data.origin.startswith("folder:") else None
+    found = read_folder(data) if data.origin.startswith("folder:") else None
     sources, together = [], splits.values() if len(splits) > 1 else ()
     for flag, split in splits.items():
         with _naming(flag):
@@ -221,11 +196,6 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
                 raise SplitError(split, f"{reason}images one subfolder per class, or in a table by --labels")
         sources.append(source)
     return sources
-
-
-def _tree(data):
-    """Returns the images of a folder."""
-    return labelled.read(data) if isinstance(data, PicturesConfig) else tree.read(data)
 
 
 @contextlib.contextmanager
@@ -246,6 +216,88 @@ def _number(data, count, what, example):
 
 def _embedded(builder, config, data):
     """Returns a prepared builder of this package."""
-    with tfds_builder.quiet():
+    with datasets.quiet():
         made = builder(config=config, data_dir=data.data_dir or None)
-    return tfds_builder.prepare(made, progress=False)
+    return datasets.prepare(made, progress=False)
+
+
+class Used(NamedTuple):
+    """A split of a run.
+
+    Attributes:
+      flag: the flag that names it.
+      split: the value of that flag.
+      about: what is known of it and of the dataset.
+      images: how many it has.
+      counts: {class: how many}; empty if it has no labels.
+      unit: what `counts` counts.
+      classes: how many classes it has, if counting them takes too long.
+    """
+
+    flag: str
+    split: str
+    about: About
+    images: int
+    counts: Mapping[str, int] = {}
+    unit: str = "images"
+    classes: int = 0
+
+
+def used_of(flag: str, split: str, source: Source) -> Used:
+    """Returns what the summary says about a split that a flag named."""
+    counts = source.class_counts() if source.class_names else None
+    counted = {} if counts is None else dict(zip(source.class_names, counts.tolist()))
+    return Used(flag, split, source.about, source.num_examples, counted, classes=len(source.class_names))
+
+
+def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
+    """Returns what the start of a run says of its data: see `summary`."""
+    flags, lines = [data.flag], [*lines]
+    if isinstance(data, PicturesConfig):
+        more = {"labels": data.labels, "unlabelled": data.unlabelled if data.labelled else ""}
+        flags += [f"--{name}={value}" for name, value in more.items() if value]
+        if data.origin != data.dataset != PicturesConfig().dataset:
+            flag = data.flag.partition("=")[0]
+            lines.append(f"not used: --dataset={data.dataset}, since {flag} is given")
+    return summary(" ".join(flags), used, lines)
+
+
+def summary(flag: str, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
+    """Returns a text of at most 20 lines.
+
+    Args:
+      flag: the flags that name the dataset, with their values.
+      used: the splits of the run.
+      lines: more to say, on all splits together.
+    """
+    told = [_described(part) for part in used]
+    notes = [note for part in used for note in part.about.notes]
+    told += [*dict.fromkeys(notes), *lines, *_unused(used)]
+    if len(told) > MOST_LINES - 1:
+        told[MOST_LINES - 2 :] = [f"and {len(told) - MOST_LINES + 2} lines more"]
+    return "\n".join([one_line(flag), *(f"  {one_line(line)}" for line in told)])
+
+
+def _described(part):
+    found = f" (found as {escaped(part.about.split)})" if part.about.split not in ("", part.split) else ""
+    start = f"--{part.flag}={part.split}{found}: {part.images} images"
+    if part.counts:
+        objects = f", {sum(part.counts.values())} {part.unit}" if part.unit != "images" else ""
+        return f"{start}{objects} of {classes.described(part.counts)}"
+    if part.classes:
+        return f"{start} of {part.classes} classes, not counted since all records would have to be read"
+    return f"{start} without labels" + (f": {part.about.unlabelled}" if part.about.unlabelled else "")
+
+
+def _unused(used):
+    """Returns lines on the splits of the dataset that the run does not use."""
+    named = {part.about.split or part.split for part in used}
+    # The parts of train[:10%]+test, too.
+    words = {word for name in named for word in (name, *re.split(r"(?:\[[^\]]*\])?\s*(?:\+\s*|$)", name))}
+    rest = {name: count for part in used for name, count in part.about.splits.items() if name not in words}
+    others = [f"{name} ({count} images)" for name, count in rest.items() if not names.is_unlabelled(name)]
+    lines = [f"not used: the split{'s' if len(others) > 1 else ''} {listed(others)}"] if others else []
+    for name, count in rest.items():
+        if names.is_unlabelled(name):
+            lines.append(f"not used: {count} images without labels; pre-training takes them by --split={name}")
+    return lines

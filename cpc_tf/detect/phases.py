@@ -12,8 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.data.sources.named import Named, image_names
-from cpc_tf.data.sources.source import DetectionSource
+from cpc_tf.data.source import DetectionSource, Named
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
@@ -81,7 +80,7 @@ class Parts(NamedTuple):
 
 def divided(source: DetectionSource, part: float, seed: int) -> Parts:
     """Holds out a random part of the images, at least one. Raises ConfigError if one of the two has no objects."""
-    names = np.unique(image_names(source))
+    names = np.unique(source.objects.names)
     count = max(1, round(part * len(names)))
     shuffled = np.random.default_rng(seed).permutation(names).tolist()
     parts = [Named(source, some) for some in (shuffled[count:], shuffled[:count]) if some]

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from cpc_tf.data.decoding.decode import decode
-from cpc_tf.data.sources.source import DetectionSource
+from cpc_tf.data.source import DetectionSource
 from cpc_tf.detect.scoring import Detected, Judged, Scene, Scores, judge
 from cpc_tf.drawing import plots
 
@@ -58,7 +57,7 @@ def images_at(source: DetectionSource, indices: Sequence[int]) -> list[np.ndarra
     """Returns the images at these indices of a source, uint8 [H, W, 3] each."""
     wanted = tf.constant(indices, tf.int64)
     examples = source.ordered().filter(lambda example: tf.reduce_any(example["counter"] == wanted))
-    pairs = examples.map(lambda e: (e["counter"], decode(e["encoded"], levels=source.levels))).as_numpy_iterator()
+    pairs = examples.map(lambda e: (e["counter"], source.decode(e["encoded"]))).as_numpy_iterator()
     images = {int(counter): image for counter, image in pairs}
     return [images[index] for index in indices]
 

@@ -12,12 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
-from cpc_tf.data import catalog
+from cpc_tf.data import catalog, classes
+from cpc_tf.data.boxes.folder import BoxesFolder
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.sources import classes, summary
-from cpc_tf.data.sources.boxes_folder import BoxesFolder
-from cpc_tf.data.sources.source import DetectionSource, Sizes
+from cpc_tf.data.source import DetectionSource, Sizes
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
@@ -101,7 +100,7 @@ def _run(
             **tested.scores.result(names),
             "iou": config.scoring.detection_iou,
             "images": source.num_examples,
-            "levels": source.levels,
+            "levels": source.intensity_range,
             "boxes": objects,
             "test_images": test_source.num_examples,
             "test_boxes": test_objects,
@@ -196,10 +195,10 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
     of_class = [dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)]
     lines += both + classes.compare(*of_class, *splits.values(), "objects")
     used = [
-        summary.Used(flag, split, source.about, source.num_examples, objects, "objects")
+        catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
-    return *sources, int(easy.sum()), int(test_easy.sum()), summary.summary(data.flag, used, lines)
+    return *sources, int(easy.sum()), int(test_easy.sum()), catalog.summary(data.flag, used, lines)
 
 
 def _in_both(source, test_source):

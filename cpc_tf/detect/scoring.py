@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.data.sources.source import DetectionSource
+from cpc_tf.data.source import DetectionSource
 from cpc_tf.detect import boxes as bx
 from cpc_tf.detect.boxes import Detections
 from cpc_tf.evaluation.counts import caution

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import Source
-from cpc_tf.data.sources.subset import restricted
+from cpc_tf.data.source import Source, restricted
 from cpc_tf.drawing import plots
 from cpc_tf.evaluation.predictions import FILE, Predictions, from_csv
 from cpc_tf.files import optional_picture, read_text, write_file

@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import Select, Source
-from cpc_tf.data.sources.subset import restricted
+from cpc_tf.data.source import Select, Source, restricted
 from cpc_tf.data.views.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
 from cpc_tf.efficient.config import EfficientConfig

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpc_tf.data.sources import groups
-from cpc_tf.data.sources.several_labels import rarest
+from cpc_tf.data import draws
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
 from cpc_tf.encoders.card import EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
@@ -68,7 +67,7 @@ def choose_labels(
       ConfigError: a class would get no label, or has too few.
     """
     multi_label = labels.ndim == 2
-    strata, titles = (rarest(labels), (*class_names, "no class")) if multi_label else (labels, class_names)
+    strata, titles = (draws.rarest(labels), (*class_names, "no class")) if multi_label else (labels, class_names)
     chosen = []
     for number, name in enumerate(titles):
         shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
@@ -79,7 +78,7 @@ def choose_labels(
     fraction = sum(map(len, chosen)) / len(labels) if config.labels_per_class else config.label_fraction
     group_of = np.arange(len(labels)) if group_of is None else group_of
     held = np.array(
-        sorted(groups.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out))
+        sorted(draws.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out))
     )
     every = np.sort(np.concatenate(chosen))
     fit, held = every[~np.isin(every, held)], every[np.isin(every, held)]

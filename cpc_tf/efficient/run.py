@@ -9,7 +9,7 @@ import tensorflow as tf
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.source import Source
 from cpc_tf.efficient.config import NONE, EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.labels import Labels, choose_labels, from_encoder, from_labels
@@ -131,7 +131,7 @@ def prepare(
 def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
     labels, phases = prepare(workdir.config, strategy, data)
     config = workdir.config = phases.inputs.config
-    names, levels = phases.inputs.class_names, phases.inputs.sources[0].levels
+    names, levels = phases.inputs.class_names, phases.inputs.sources[0].intensity_range
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)

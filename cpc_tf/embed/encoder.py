@@ -12,7 +12,7 @@ import tensorflow as tf
 from cpc_tf import augment
 from cpc_tf import pictures as files
 from cpc_tf.augment.config import knows_no_colour
-from cpc_tf.data.decoding.decode import Levels
+from cpc_tf.data.decoding.decode import IntensityRange
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.embed import similar
 from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderCard, EncoderName, find_card
@@ -67,7 +67,7 @@ class Encoder:
             if "://" not in name.module and tf.io.gfile.exists(os.path.join(name.module, f"{kind}.json")):
                 raise ConfigError(f"--encoder={self.path}: is a {kind}; export the run's encoder for features")
         self.card: EncoderCard | None = name.card() if name.kind == COPY else find_card(name.module)
-        self.levels: Levels | None = self.card.levels if self.card else None
+        self.levels: IntensityRange | None = self.card.levels if self.card else None
         # uint8 [N, S, S, 3] -> features float32 [N, D], and those of patches float32 [N, R, C, D].
         self._vectors: Callable[[tf.Tensor], tf.Tensor]
         self._grids: Callable[[tf.Tensor], tf.Tensor] | None = None
@@ -107,7 +107,7 @@ class Encoder:
         return f"Encoder({self.path!r}): {self.what}"
 
     def steps(
-        self, pictures: Pictures, batch_size: int = _BATCH, levels: Levels | None = None, patches: bool = False
+        self, pictures: Pictures, batch_size: int = _BATCH, levels: IntensityRange | None = None, patches: bool = False
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yields batches of pictures with the features of the sound ones, float32 [n, D].
 

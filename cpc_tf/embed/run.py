@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cpc_tf import pictures
-from cpc_tf.data.decoding.decode import Levels
-from cpc_tf.data.sources import label_file
-from cpc_tf.data.sources import names as names_of
+from cpc_tf.data import labels
+from cpc_tf.data import names as names_of
+from cpc_tf.data.decoding.decode import IntensityRange
 from cpc_tf.embed import outputs, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder
@@ -99,7 +99,7 @@ def _labels(path: str, names: list[str]) -> dict[str, tuple[str, ...]]:
     """Returns {picture: its classes} of those that have a class in a table."""
     if not path:
         return {}
-    matched = label_file.match(path, label_file.read(path), names)
+    matched = labels.match(path, labels.read(path), names)
     if not matched.of:
         raise ConfigError(
             "labels", path, f"none of its files is a picture of --pictures, e.g. {listed(matched.absent)}"
@@ -109,7 +109,7 @@ def _labels(path: str, names: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _encode(
-    encoder: Encoder, files: Pictures, batch_size: int, tell: Tell, levels: Levels | None = None
+    encoder: Encoder, files: Pictures, batch_size: int, tell: Tell, levels: IntensityRange | None = None
 ) -> tuple[list[int], np.ndarray, dict[str, str]]:
     """Returns the indices of the sound pictures, their features float32 [N, D], and why others are broken."""
     kept, blocks, broken = [], [], {}
@@ -128,7 +128,7 @@ def _encode(
 def _write_neighbours(
     config: EmbedConfig,
     encoder: Encoder,
-    levels: Levels | None,
+    levels: IntensityRange | None,
     files: Pictures,
     features: np.ndarray,
     queries: Pictures,

@@ -16,7 +16,7 @@ from PIL import ExifTags, Image
 from cpc_tf import augment
 from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.data.decoding import portable
-from cpc_tf.data.decoding.decode import Levels, decode
+from cpc_tf.data.decoding.decode import IntensityRange, decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
@@ -74,7 +74,7 @@ class Classifying:
     class_names: Sequence[str]
     temperature: float = 1.0
     several_labels: bool = False
-    levels: Levels | None = None
+    levels: IntensityRange | None = None
 
     def prepared(self, image: tf.Tensor) -> tf.Tensor:
         """Shows a picture as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""

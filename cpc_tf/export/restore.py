@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 import tensorflow as tf
 
-from cpc_tf.data.sources.names import of_folder
+from cpc_tf.data.names import of_folder
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.checkpoint import Checkpoints

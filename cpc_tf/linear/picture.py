@@ -14,7 +14,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.source import Source
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset

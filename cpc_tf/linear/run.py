@@ -16,7 +16,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.source import Source
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.encoders.card import COPY, EncoderCard, EncoderName, Identity
 from cpc_tf.encoders.config import PIXELS
@@ -208,7 +208,7 @@ def _trained(
             "class_names": source.class_names,
             "num_train_labels": source.num_examples,
             "label_fraction": 1.0,
-            "levels": source.levels,
+            "levels": source.intensity_range,
             "seed": training.seed,
             **scores,
             "classes": trainee.kind.classes(*tested, source.class_names),

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import pictures
-from cpc_tf.data.decoding.decode import Levels
+from cpc_tf.data.decoding.decode import IntensityRange
 from cpc_tf.files import read_json, reason
 from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError
@@ -131,7 +131,7 @@ class Model:
             ) from error
         finally:
             log.setLevel(level)
-        self.levels: Levels | None = tuple(card["levels"]) if card.get("levels") else None
+        self.levels: IntensityRange | None = tuple(card["levels"]) if card.get("levels") else None
         self.category_ids: dict[str, int] = card.get("category_ids") or {}
 
     def _kind(self) -> str:

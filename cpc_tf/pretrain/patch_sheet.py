@@ -16,7 +16,7 @@ from cpc_tf.augment.operations import OPERATIONS
 from cpc_tf.augment.policies import to_text
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.source import Source
 from cpc_tf.data.views.geometry import centre_crop, grid_of_patches
 from cpc_tf.files import optional_picture, write_file
 from cpc_tf.pretrain.config import DRAWS, PretrainConfig

@@ -12,7 +12,7 @@ from absl import logging
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.sources.source import Source
+from cpc_tf.data.source import Source
 from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.replicas import on_replicas, own_images
@@ -93,7 +93,7 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
             "identity": identity.to_json(),
             "seed": config.training.seed,
             "images": source.num_examples,
-            "levels": source.levels,
+            "levels": source.intensity_range,
             "parameters": int(sum(np.prod(v.shape) for v in training.model.trainable_variables)),
             **outcome.last,
         }

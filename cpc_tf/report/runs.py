@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf import cli, presets
-from cpc_tf.data.sources import names
+from cpc_tf.data import names
 from cpc_tf.encoders.card import Identity
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.class_counts import ClassCount

@@ -25,7 +25,7 @@ Inventory = Mapping[str, Any]  # as `Examples.inventory` describes it
 class Data(Protocol):
     """What is asked of a source of examples, see `Examples`."""
 
-    levels: tuple[float, float] | None
+    intensity_range: tuple[float, float] | None
 
     def described(self) -> str: ...
 
@@ -40,13 +40,13 @@ def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mappin
     Args:
       workdir: of the run.
       strategy: of the run.
-      splits: {flag: what its split holds, if there is one}. The first one tells the levels of pictures of 16 bits.
+      splits: {flag: what its split holds, if there is one}. The first one tells the range of 16-bit values.
 
     Raises:
       ConfigError: the processes of the run have different data, or it began with others.
     """
     agree(strategy, lambda: {f"--{flag}": data.described() if data else "none" for flag, data in splits.items()})
-    workdir.keep_levels(next(data.levels for data in splits.values() if data))
+    workdir.keep_levels(next(data.intensity_range for data in splits.values() if data))
     now = {f"--{flag}": data.inventory() for flag, data in splits.items() if data}
     before = _recorded(workdir) if workdir.has_begun else {}
     if changes := differences(before, now):

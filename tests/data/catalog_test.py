@@ -2,12 +2,11 @@
 
 import pytest
 
-from cpc_tf.data import catalog
+from cpc_tf.data import catalog, datasets
+from cpc_tf.data.boxes.folder import BoxesFolder
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources import tfds_builder, tfds_source
-from cpc_tf.data.sources.boxes_folder import BoxesFolder
-from cpc_tf.data.sources.folder import FolderSource
-from cpc_tf.data.sources.tfds_source import TfdsSource
+from cpc_tf.data.datasets import TfdsSource
+from cpc_tf.data.folder import FolderSource
 from cpc_tf.settings import ConfigError
 from tests import samples
 
@@ -45,7 +44,7 @@ def test_a_number_is_the_size_of_a_split(tmp_path, monkeypatch):
         found.append(builder.builder_config)
         raise ConfigError("seen")
 
-    monkeypatch.setattr(tfds_builder, "prepare", only_look)
+    monkeypatch.setattr(datasets, "prepare", only_look)
     for make, dataset, name, size in (
         (images, "photos", "3800", 3800),
         (images, "photos/20000", "20000", 20000),
@@ -75,11 +74,11 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
         catalog.open_pair(with_unlabelled, "test")
     assert catalog.open_source(with_unlabelled, with_unlabelled.split).num_examples == 383  # to pre-train on
     with monkeypatch.context() as patch:  # as where another name has label -1
-        patch.setattr(tfds_source, "_UNLABELLED", ("other",))
+        patch.setattr(datasets, "_UNLABELLED", ("other",))
         with pytest.raises(ConfigError, match="3 of 383 images have no label; a classifier needs a split in which all"):
             catalog.open_pair(with_unlabelled, "test")
     # Labels in many records are not counted.
-    monkeypatch.setattr(tfds_source, "_MOST_COUNTED", 0)
+    monkeypatch.setattr(datasets, "_MOST_COUNTED", 0)
     monkeypatch.setattr(TfdsSource, "labels", None)
     lines = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test").summary.split("\n")
     assert lines[1].startswith("  --split=train: 380 images of 19 classes, not counted")

@@ -1,5 +1,6 @@
 """Tiny data that several tests share, and folders that tests spoil."""
 
+import io
 import os
 import types
 
@@ -8,12 +9,27 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from absl import logging
+from PIL import Image
 
-from cpc_tf.data.sources import check, levels, photos, tfds_builder
+from cpc_tf.data import check, datasets, photos
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, write_files
 
 _CHECK = check._check
+
+
+def _as_sound(root, names, max_megapixels):
+    """As `check._check` of sound pictures of 8 bits; their sizes are read from headers."""
+
+    def size(name):
+        try:
+            with tf.io.gfile.GFile(f"{root}/{name}", "rb") as file, Image.open(io.BytesIO(file.read())) as image:
+                return *image.size[::-1], image.getexif().get(274, 1)
+        except (OSError, tf.errors.OpError):
+            return 0, 0, 1
+
+    sizes = np.reshape([size(name) for name in names], [-1, 3]).astype(np.int32)
+    return {"broken": [], "huge": [], "deep": 0, "several": 0, "sizes": sizes}
 
 
 @pytest.fixture
@@ -24,7 +40,7 @@ def cache(tmp_path):
 @pytest.fixture
 def unchecked(monkeypatch):
     """Takes the files of folders for sound pictures of 8 bits: decoding two of them takes as long as fifty tests."""
-    monkeypatch.setattr(check, "_check", lambda *_: {"broken": [], "huge": [], "deep": 0, "several": 0})
+    monkeypatch.setattr(check, "_check", _as_sound)
 
 
 @pytest.fixture
@@ -43,7 +59,7 @@ def warnings(monkeypatch):
 
     lines = []
     monkeypatch.setattr(logging, "warning", warn)
-    levels._warn.cache_clear()
+    check._warn.cache_clear()
     return lines
 
 
@@ -88,7 +104,7 @@ def root(tmp_path):
 def photos_dir(tmp_path_factory):
     """A data_dir with photos/19 prepared, with a tenth of the labelled crops: 380 train, 95 test, 19 unlabelled."""
     data_dir = str(tmp_path_factory.mktemp("tfds"))
-    with tfds_builder.quiet(), pytest.MonkeyPatch.context() as patch:
+    with datasets.quiet(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(photos, "TRAIN_PER_CLASS", 20)
         patch.setattr(photos, "TEST_PER_CLASS", 5)
         photos.Photos(config=photos.config(19), data_dir=data_dir).download_and_prepare()

@@ -8,7 +8,7 @@ from PIL import Image
 
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.sources.source import FOREVER, DetectionSource
+from cpc_tf.data.source import FOREVER, DetectionSource
 
 
 def open_folder(root, split="train", cache="", **settings):

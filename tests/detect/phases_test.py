@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.data.sources.named import Named, image_names
+from cpc_tf.data.source import Named
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.phases import Lengths, Parts, best_length, divided, lengths
@@ -35,11 +35,11 @@ def parts():
 
 @pytest.mark.slow
 def test_every_image_is_in_one_part(parts):
-    fit, held_out = map(image_names, parts)
+    fit, held_out = [part.objects.names for part in parts]
     assert (parts.fit.num_examples, parts.held_out.num_examples) == (8, 2)
-    assert sorted(fit + held_out) == sorted(image_names(SOURCE))
-    assert image_names(divided(SOURCE, 0.2, seed=0).held_out) == held_out
-    assert image_names(divided(SOURCE, 0.2, seed=1).held_out) != held_out
+    assert sorted(fit + held_out) == sorted(SOURCE.objects.names)
+    assert divided(SOURCE, 0.2, seed=0).held_out.objects.names == held_out
+    assert divided(SOURCE, 0.2, seed=1).held_out.objects.names != held_out
 
 
 class ReadOnce(Images):
@@ -58,7 +58,7 @@ def test_the_images_are_read_once_to_divide_them_and_to_count_their_objects():
     assert counts[0].sum() == 10
     np.testing.assert_array_equal(counts[0], counts[1] + counts[2])
     streamed = [example["name"].decode() for example in parts.fit.stream(0).take(8).as_numpy_iterator()]
-    assert streamed == image_names(parts.fit)
+    assert streamed == parts.fit.objects.names
 
 
 @pytest.mark.slow

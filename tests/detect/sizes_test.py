@@ -5,7 +5,7 @@ import pytest
 
 from cpc_tf import cli
 from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.sources.source import Sizes
+from cpc_tf.data.source import Sizes
 from cpc_tf.detect import run
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.settings import kept, replace

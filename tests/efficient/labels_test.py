@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from cpc_tf.data.sources.several_labels import rarest
+from cpc_tf.data.draws import rarest
 from cpc_tf.efficient.config import LabelsConfig
 from cpc_tf.efficient.labels import choose_labels
 from cpc_tf.settings import ConfigError

@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from cpc_tf import pictures
-from cpc_tf.data.sources import label_file, yolo_names
-from cpc_tf.data.sources.label_file import Table
+from cpc_tf.data import labels
+from cpc_tf.data.boxes import yolo
 from cpc_tf.drawing import predictions
 from cpc_tf.evaluation.predictions import from_csv
 from cpc_tf.evaluation.predictions import to_csv as predictions_csv
@@ -119,7 +119,7 @@ def test_hostile_names_are_text_on_the_page_and_on_the_sheet(tmp_path):
 
 @pytest.mark.parametrize("name", ["../outside.jpg", "/etc/passwd", "a/../../outside.jpg"])
 def test_a_table_names_pictures_of_its_folder_only(name):
-    assert label_file.match("x.csv", Table({name: ("cat",)}), ["1.jpg", "a/2.jpg"]).absent == [name]
+    assert labels.match("x.csv", labels.Content({name: ("cat",)}), ["1.jpg", "a/2.jpg"]).absent == [name]
 
 
 def test_a_list_of_pictures_is_no_command(tmp_path):
@@ -135,6 +135,6 @@ def test_a_list_of_pictures_is_no_command(tmp_path):
 def test_yaml_makes_no_objects(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "train: !!python/object/apply:os.system ['touch evil']\nnames: &a [*a, !!python/name:os.system cat]\n"
-    found = yolo_names.parse_yaml(text)
+    found = yolo.parse_yaml(text)
     assert all(isinstance(each, str) for pairs in found.values() for pair in pairs for each in pair)
     assert not [*tmp_path.iterdir()]

@@ -15,9 +15,10 @@ from PIL import Image
 
 from cpc_tf import cli
 from cpc_tf.commands import TASKS
+from cpc_tf.data import check, classes, draws, splits, walk
+from cpc_tf.data.boxes import voc
 from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.decoding.decode import decode, image_size
-from cpc_tf.data.sources import check, folder_classes, labelled, tree, voc_xml
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.settings import ConfigError, flatten, to_flagfile
 from tests import modules, samples
@@ -116,7 +117,7 @@ class Images(Target):
 
 
 class Annotations(Target):
-    """voc_xml.parse: an Annotation, or ValueError."""
+    """voc.parse: an Annotation, or ValueError."""
 
     def __init__(self, room):
         super().__init__(room)
@@ -128,7 +129,7 @@ class Annotations(Target):
 
     def check(self, data):
         try:
-            found = voc_xml.parse(data)
+            found = voc.parse(data)
         except ValueError:
             return False
         assert len(found.names) == len(found.boxes) == len(found.difficult)
@@ -161,13 +162,12 @@ class Tables(Target):
 
     def _read(self, rule):
         own = {"labelled": f"{self.room}/x", "labels": f"{self.room}/labels.csv", "data_dir": f"{self.room}/cache"}
-        found = labelled.read(PicturesConfig(doubtful_folders=rule, **own))
-        assert {*found.table} <= {*found.names}
+        found = splits.read(PicturesConfig(doubtful_folders=rule, **own))
         assert not {*found.splits["train"]} & {*found.splits.get("test", ())}
-        together = found.together(found.names)
-        sides = {(together[name], split) for split, own in found.splits.items() for name in own if name in together}
+        together = draws.together(found, range(len(found.names)))
+        sides = {(together[row], split) for split, own in found.splits.items() for row in own if row in together}
         assert len({first for first, _ in sides}) == len(sides), "a group on both sides"
-        folder_classes.labels(found, [*found.splits], rule)
+        classes.named(found, [*found.splits], rule)
 
 
 class Flags(Target):
@@ -311,5 +311,5 @@ class Folders(Target):
     def _read(open_it, root, cache):
         source = open_it(root, "train", cache)
         assert len([*source.ordered()]) == source.num_examples
-        real = sum(path.suffix.lower() in ("", *tree.EXTENSIONS) for path in root.rglob("*"))
+        real = sum(path.suffix.lower() in ("", *walk.EXTENSIONS) for path in root.rglob("*"))
         assert source.num_examples <= real, "images are multiplied"

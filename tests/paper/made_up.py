@@ -5,7 +5,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from tensorflow_datasets.object_detection import voc
 
-from cpc_tf.data.sources import photos, tfds_builder
+from cpc_tf.data import datasets, photos
 
 CLASSES, SIDE = 4, 80
 
@@ -59,5 +59,5 @@ def _jpeg(image):
 
 
 def _store(name, version, features, splits, data_dir, config=None):
-    with tfds_builder.quiet():
+    with datasets.quiet():
         tfds.dataset_builders.store_as_tfds_dataset(name, version, features, splits, config, data_dir)

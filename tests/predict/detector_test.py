@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import cpc_tf
-from cpc_tf.data.sources import voc_xml
+from cpc_tf.data.boxes import voc
 from cpc_tf.predict import drawing, formats
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.model import Box, Detected
@@ -144,7 +144,7 @@ def test_voc_as_other_tools_read_it():
 def test_voc(model, folder, tmp_path):
     predict(PredictConfig(model, str(folder), f"{tmp_path}/voc/", least_score=0.1))
     assert sorted(path.name for path in (tmp_path / "voc").iterdir()) == ["0.xml", "1.xml", "2.xml", "2b.xml", "3.xml"]
-    read = voc_xml.parse((tmp_path / "voc/1.xml").read_bytes())
+    read = voc.parse((tmp_path / "voc/1.xml").read_bytes())
     assert read.names == ["bar"]
     assert read.boxes == [[3, 5, 10, 20]]  # as `write_boxes` has it
     assert (read.size, read.filename) == ((32, 32), "1.png")

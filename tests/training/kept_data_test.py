@@ -6,8 +6,8 @@ import re
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.data.sources import source as sources
-from cpc_tf.data.sources.source import Examples
+from cpc_tf.data import source as sources
+from cpc_tf.data.source import Examples
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.kept_data import FILE, differences, keep_data

@@ -16,8 +16,8 @@ _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
 _BMP_MASKS = b"\0\0\xff\0\0\xff\0\0\xff\0\0\0"  # of red, green and blue
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
-Levels = tuple[float, float]
-UPPER_BITS: Levels = (127.5, 65407.5)  # of which exactly the upper 8 of 16 bits come
+IntensityRange = tuple[float, float]  # values in images of more than 8 bits that become 0 and 255
+UPPER_BITS: IntensityRange = (127.5, 65407.5)  # of which exactly the upper 8 of 16 bits come
 
 # Traces a function once in a process for each choice of its Python arguments: tracing takes a second on a slow core,
 # and a run makes many datasets. The encoded file must be a tensor: Python bytes would be traced anew for each file.
@@ -25,7 +25,9 @@ _traced_once = functools.partial(tf.function, autograph=False)
 
 
 @_traced_once
-def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None, portable: bool = False) -> tf.Tensor:
+def decode(
+    encoded: tf.Tensor, least_side: int = 0, intensity_range: IntensityRange | None = None, portable: bool = False
+) -> tf.Tensor:
     """Decodes a JPEG, PNG, BMP, GIF, WebP or TIFF (first frame or page), turned as its EXIF orientation says.
 
     Grey becomes RGB, alpha is dropped, CMYK is converted.
@@ -35,8 +37,8 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
       least_side: shorter side that is large enough for the caller; 0: the full size. A JPEG is decoded at a half, a
         quarter or an eighth of its size while its shorter side stays at least this: 4 ms instead of 7 for 6 megapixels
         to 300.
-      levels: the values that become 0 and 255 in images of more than 8 bits. Values between them are scaled, values
-        outside are clipped. None: the upper 8 of 16 bits are kept.
+      intensity_range: the values that become 0 and 255 in images of more than 8 bits. Values between them are scaled,
+        values outside are clipped. None: the upper 8 of 16 bits are kept.
       portable: whether to use TensorFlow's operations alone, which can be saved: WebP, TIFF, and BMP that is compressed
         or has less than 24 bits a pixel are refused.
 
@@ -49,7 +51,7 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
 
     def other():
         is_gif = tf.equal(tf.strings.substr(encoded, 0, len(_GIF)), _GIF)
-        by_pillow = functools.partial(pillow.pixels, levels=levels)
+        by_pillow = functools.partial(pillow.pixels, intensity_range=intensity_range)
         return tf.cond(
             is_gif,
             lambda: tf.io.decode_image(encoded, channels=3, expand_animations=False),
@@ -57,7 +59,10 @@ def decode(encoded: tf.Tensor, least_side: int = 0, levels: Levels | None = None
         )
 
     image = _by_format(
-        encoded, jpeg=lambda: _decode_jpeg(encoded, least_side), png=lambda: _decode_png(encoded, levels), other=other
+        encoded,
+        jpeg=lambda: _decode_jpeg(encoded, least_side),
+        png=lambda: _decode_png(encoded, intensity_range),
+        other=other,
     )
     image = _turn(image, _exif_orientation(encoded, lambda: tf.constant(1)))  # what Pillow decodes it turns itself
     return tf.ensure_shape(image, [None, None, 3])
@@ -180,16 +185,16 @@ def _decode_jpeg(encoded, least_side):
     return tf.switch_case(index, [scaled(ratio) for ratio in _JPEG_SCALES])
 
 
-def _decode_png(encoded, levels):
+def _decode_png(encoded, intensity_range):
     def eight():
         return tf.io.decode_png(encoded, channels=3)
 
     def scaled():
-        low, high = levels
+        low, high = intensity_range
         found = tf.cast(tf.io.decode_png(encoded, channels=3, dtype=tf.uint16), tf.float32)
         return tf.saturate_cast(tf.round((found - low) * (255 / (high - low))), tf.uint8)
 
-    return tf.cond(_png_bits(encoded) > 8, scaled, eight) if levels else eight()
+    return tf.cond(_png_bits(encoded) > 8, scaled, eight) if intensity_range else eight()
 
 
 def _decode_bmp(encoded):

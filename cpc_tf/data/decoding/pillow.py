@@ -62,15 +62,15 @@ def orientation(data: bytes) -> np.ndarray:
     return np.int32(1)
 
 
-def pixels(data: bytes, levels: tuple[float, float] | None) -> np.ndarray:
-    """Decodes the first frame or page as it is shown, uint8 [H, W, 3]; `levels` as in `decode.decode`."""
+def pixels(data: bytes, intensity_range: tuple[float, float] | None) -> np.ndarray:
+    """Decodes the first frame or page as it is shown, uint8 [H, W, 3]; `intensity_range` as in `decode.decode`."""
     with contextlib.suppress(Exception):
         image = _open(data)
         if _bits(image) <= 8:
             image.load()  # turns a TIFF, and then drops its orientation
             return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
-        if levels:
-            low, high = np.float32(levels)
+        if intensity_range:
+            low, high = np.float32(intensity_range)
             found = np.round((values(data) - low) * (np.float32(255) / (high - low)))
         else:
             found = values(data) // 256

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from cpc_tf.data import boxes as box
+from cpc_tf.data.boxes import geometry
 from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.decoding.decode import decode, image_size
+from cpc_tf.data.decoding.decode import image_size
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import NO_LABEL, DetectionSource, Select
+from cpc_tf.data.source import NO_LABEL, DetectionSource, Select
 from cpc_tf.data.views import canvas
 
 _PREFETCH = 2  # batches of a test
@@ -40,11 +40,11 @@ def batches(
 
     def prepare(example):
         view = canvas.draw(config, seed, example["counter"])
-        shown, scale = _shown(example, view, config, source.levels)
+        shown, scale = _shown(source, example, view, config)
         boxes = example["boxes"] * tf.tile(scale, [2])
         width = tf.cast(shown["size"][1], tf.float32)
-        boxes = tf.cond(view.mirrored, lambda: box.mirror(boxes, width), lambda: boxes)
-        places = box.choose(boxes, config.smallest_box, config.max_boxes)
+        boxes = tf.cond(view.mirrored, lambda: geometry.mirror(boxes, width), lambda: boxes)
+        places = geometry.choose(boxes, config.smallest_box, config.max_boxes)
         return {
             **shown,
             "boxes": _padded(tf.gather(boxes, places), config.max_boxes, 0.0),
@@ -75,7 +75,7 @@ def plain_batches(
     view = canvas.plain(config)
 
     def prepare(example):
-        shown, scale = _shown(example, view, config, source.levels, decoded)
+        shown, scale = _shown(source, example, view, config, decoded)
         return {**shown, "scale": scale, **{name: example[name] for name in ("name", "boxes", "labels", "difficult")}}
 
     examples = source.ordered().map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
@@ -84,13 +84,13 @@ def plain_batches(
     return examples.padded_batch(batch_size, padding_values=fill).prefetch(_PREFETCH)
 
 
-def _shown(example, view, config, levels, decoded=None):
+def _shown(source, example, view, config, decoded=None):
     """Returns {'image', 'size'} of an example on the canvas, and its scale, float32 [2]."""
     full = image_size(example["encoded"])
     size = canvas.fitted(full, view.area, config)
 
     def show():
-        image = decode(example["encoded"], canvas.min_decode_side(config), levels)
+        image = source.decode(example["encoded"], canvas.min_decode_side(config))
         return canvas.show(image, size, view, config)
 
     shape = [config.canvas_height, config.canvas_width, 3]

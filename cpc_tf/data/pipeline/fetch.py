@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from cpc_tf.data.sources.source import Examples
+from cpc_tf.data.source import Examples
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import listed
 

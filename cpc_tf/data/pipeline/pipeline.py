@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -10,8 +11,7 @@ from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.policies import Policy
 from cpc_tf.data.config import GeometryConfig, ImageConfig
-from cpc_tf.data.decoding.decode import decode
-from cpc_tf.data.sources.source import Examples, Select, Source
+from cpc_tf.data.source import Examples, Select, Source
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import RandomSizedCrop, View
 
@@ -58,7 +58,7 @@ def batches(
     Raises:
       ValueError: global_batch is not divisible by the hosts and per_batch.
     """
-    prepare = _cut(view, geometry, augmentation, seed, source.levels, decoded)
+    prepare = _cut(source, view, geometry, augmentation, seed, decoded)
     return endless(source, prepare, global_batch, seed, start_step, shard, per_batch)
 
 
@@ -82,14 +82,15 @@ def image_views(
     def once(view):
         return source.ordered().map(lambda e: {**e, "counter": e["counter"] + view * source.num_examples})
 
-    prepare = _cut(RandomSizedCrop(), geometry, augmentation, seed, source.levels, decoded)
+    prepare = _cut(source, RandomSizedCrop(), geometry, augmentation, seed, decoded)
     return _batched(tf.data.Dataset.range(views).flat_map(once), prepare, batch_size, drop_remainder=False)
 
 
-def _cut(view, geometry, augmentation, seed, levels, decoded):
+def _cut(source, view, geometry, augmentation, seed, decoded):
     def prepare(example):
         def cut():
-            return view.cut(example["encoded"], example["counter"], geometry, augmentation, seed, levels)
+            image = functools.partial(source.decode, example["encoded"])
+            return view.cut(image, example["counter"], geometry, augmentation, seed)
 
         shown = black_unless(decoded, example["counter"], cut, view.shape(geometry))
         return {view.key: shown, "label": example["label"]}
@@ -153,7 +154,7 @@ def plain_images(
 def _plain(source, geometry, batch_size, every, key, cut, decoded):
     def prepare(example):
         def plain():
-            return geo.plain(decode(example["encoded"], geometry.resize, source.levels), geometry)
+            return geo.plain(source.decode(example["encoded"], geometry.resize), geometry)
 
         side = geometry.image_size
         image = black_unless(decoded, example["counter"] // every, plain, [side, side, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Union
 
 import tensorflow as tf
@@ -10,9 +11,9 @@ import tensorflow as tf
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
-from cpc_tf.data.decoding.decode import Levels, decode
 from cpc_tf.data.views import geometry as geo
 
+Decode = Callable[[int], tf.Tensor]  # least side, see `decode.decode` -> the pixels of an image, uint8 [H, W, 3]
 Geometry = Union[GeometryConfig, ImageConfig]  # each view takes one of the two
 
 
@@ -29,14 +30,13 @@ class View(abc.ABC):
     @abc.abstractmethod
     def cut(
         self,
-        encoded: tf.Tensor,
+        image: Decode,
         counter: tf.Tensor,
         geometry: Geometry,
         augmentation: AugmentConfig,
         seed: int,
-        levels: Levels | None = None,
     ) -> tf.Tensor:
-        """Returns the augmented view of an encoded image, uint8 of `shape`; `levels` as in `decode`."""
+        """Returns the augmented view of an image, uint8 of `shape`."""
 
 
 class PatchGrid(View):
@@ -48,9 +48,9 @@ class PatchGrid(View):
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [geometry.grid, geometry.grid, geometry.patch_size, geometry.patch_size, 3]
 
-    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
-        image = geo.fit(decode(encoded, geometry.resize, levels), geometry.resize, geometry.resize_mode)
-        image = geo.random_crop(image, geometry.image_size, seed, counter)
+    def cut(self, image, counter, geometry, augmentation, seed):
+        fitted = geo.fit(image(geometry.resize), geometry.resize, geometry.resize_mode)
+        image = geo.random_crop(fitted, geometry.image_size, seed, counter)
         if geometry.mirror:
             image = geo.mirror(image, seed, counter)
         grid = geo.grid_of_patches(image, geometry.patch_size, geometry.patch_stride)
@@ -63,8 +63,8 @@ class WholeImage(View):
     key = "image"
     seen = "whole images"
 
-    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
-        return PatchGrid().cut(encoded, counter, geometry, augmentation, seed, levels)[0, 0]  # the only patch
+    def cut(self, image, counter, geometry, augmentation, seed):
+        return PatchGrid().cut(image, counter, geometry, augmentation, seed)[0, 0]  # the only patch
 
 
 class RandomSizedCrop(View):
@@ -77,8 +77,8 @@ class RandomSizedCrop(View):
     key = "image"
     seen = "crops of images, each of a random size and shape"
 
-    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
-        crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, levels, [[counter]])
+    def cut(self, image, counter, geometry, augmentation, seed):
+        crop = _crops(image, geometry, geometry.crop_area, geometry.crop_stretch, seed, [[counter]])
         return _augmented(crop, augmentation, seed, counter)[0, 0]
 
 
@@ -91,8 +91,8 @@ class PlainAndAugmented(View):
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [2, geometry.image_size, geometry.image_size, 3]
 
-    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
-        crop = _crops(encoded, geometry, geometry.crop_area, geometry.crop_stretch, seed, levels, [[counter]])
+    def cut(self, image, counter, geometry, augmentation, seed):
+        crop = _crops(image, geometry, geometry.crop_area, geometry.crop_stretch, seed, [[counter]])
         plain = augment.at_test(crop, augmentation.policy)
         return tf.concat([plain, _augmented(crop, augmentation, seed, counter)], 0)[:, 0]  # [2, 1, S, S, 3]
 
@@ -112,17 +112,17 @@ class SeveralCrops(View):
     def shape(self, geometry: GeometryConfig) -> list[int]:
         return [self.count, geometry.image_size, geometry.image_size, 3]
 
-    def cut(self, encoded, counter, geometry, augmentation, seed, levels=None):
+    def cut(self, image, counter, geometry, augmentation, seed):
         keys = [[counter, view] for view in range(self.count)]
-        crops = _crops(encoded, geometry, self.least_area, self.stretch, seed, levels, keys)
+        crops = _crops(image, geometry, self.least_area, self.stretch, seed, keys)
         return _augmented(crops, augmentation, seed, counter)[0]
 
 
-def _crops(encoded, geometry, least_area, stretch, seed, levels, keys):
+def _crops(image, geometry, least_area, stretch, seed, keys):
     """Cuts a random-sized crop for each of K lists of counters, as a grid of one row: uint8 [1, K, S, S, 3]."""
     side = geometry.image_size
-    image = decode(encoded, int(side / least_area**0.5), levels)  # so that the smallest crop is not enlarged
-    crops = [geo.random_sized_crop(image, side, least_area, stretch, seed, *counters) for counters in keys]
+    pixels = image(int(side / least_area**0.5))  # so that the smallest crop is not enlarged
+    crops = [geo.random_sized_crop(pixels, side, least_area, stretch, seed, *counters) for counters in keys]
     if geometry.mirror:
         crops = [geo.mirror(crop, seed, *counters) for crop, counters in zip(crops, keys)]
     return tf.stack(crops)[None]

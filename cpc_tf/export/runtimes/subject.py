@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import catalog
+from cpc_tf.data import catalog, photos
 from cpc_tf.data.config import DataConfig, GeometryConfig
-from cpc_tf.data.decoding.decode import decode
-from cpc_tf.data.sources import photos
-from cpc_tf.data.sources.source import Source, SplitError
+from cpc_tf.data.source import Source, SplitError
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.encoders import third_party
 from cpc_tf.encoders.card import find_card, module_name
@@ -220,6 +218,6 @@ def _spread(subject: Subject, source: Source, most: int) -> tuple[np.ndarray, np
     every = -(-source.num_examples // most)
     images, labels = [], []
     for example in source.ordered().shard(every, 0):
-        images.append(subject.prepare(decode(example["encoded"], levels=source.levels)).numpy())
+        images.append(subject.prepare(source.decode(example["encoded"])).numpy())
         labels.append(int(example["label"]))
     return np.stack(images), np.array(labels)

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data import check
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import fetch, pipeline
-from cpc_tf.data.sources import check
 from cpc_tf.data.views.views import PatchGrid
 from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, open_folder, write_files

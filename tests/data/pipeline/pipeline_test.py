@@ -10,7 +10,7 @@ from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.sources.source import read_once
+from cpc_tf.data.source import read_once
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import PatchGrid, RandomSizedCrop, SeveralCrops
 from tests.data.samples import encode, open_folder, write_files

@@ -1,0 +1,250 @@
+"""Reads each file of a folder once: which are broken or huge, and the range of values of those of more than 8 bits."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import PIL
+import tensorflow as tf
+from absl import logging
+
+from cpc_tf import cache
+from cpc_tf.data.config import FULL, DataConfig
+from cpc_tf.data.decoding import signatures
+from cpc_tf.data.decoding.decode import IntensityRange, decode, header, orientation, values
+from cpc_tf.data.source import read_once
+from cpc_tf.data.table import Table
+from cpc_tf.files import reason
+from cpc_tf.progress import Progress, waiting_for
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
+
+_MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner believes
+_DESCRIBED = 20  # broken files whose kind a message tells
+# Bump the number when the check changes: old outcomes become void.
+_RULES = f"6 {tf.__version__} {PIL.__version__}"
+MEASURED = 200  # images of more than 8 bits whose values tell the range of all
+_PIXELS = 20_000  # of each
+# Outliers beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
+_PERCENTILES = (0.1, 99.9)
+
+
+class Usable(NamedTuple):
+    """Rows of a table whose files can be used.
+
+    Attributes:
+      rows: in the order in which they were asked for.
+      intensity_range: how images of more than 8 bits are decoded, see `decode`: alike in all of the table.
+      sizes: of each image as it is stored (height, width, EXIF's orientation), int32 [rows, 3].
+    """
+
+    rows: list[int]
+    intensity_range: IntensityRange | None
+    sizes: np.ndarray
+
+
+def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
+    """Returns the rows whose files can be decoded and are not huge; a warning names the others.
+
+    The outcome is remembered: a second start is instant, and a folder that has changed is checked again.
+
+    Args:
+      data: the settings of the dataset.
+      table: its pictures.
+      rows: those to check.
+
+    Raises:
+      ConfigError: more than 1 % are broken, or huge, or a file cannot be read.
+    """
+    names, limit, flag = table.files[rows].tolist(), data.max_megapixels, table.flag
+
+    def is_sound(broken, huge, deep, several, sizes):
+        shapes = (((), deep), ((), several), ((len(rows), 3), sizes))
+        whole = all(own.shape == shape and np.issubdtype(own.dtype, np.integer) for shape, own in shapes)
+        return whole and are_places(broken, len(rows)) and are_places(huge, len(rows))
+
+    found = cache.remember(
+        "checked_folders",
+        table.key(f"{_RULES} {limit}", rows),
+        lambda: {kind: np.array(value, np.int64) for kind, value in _check(table.root, names, limit).items()},
+        is_sound,
+        place=data.data_dir,
+    )
+    broken, huge = ([names[place] for place in found[kind].tolist()] for kind in ("broken", "huge"))
+    described = [f"{name} ({signatures.describe(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
+    described += broken[_DESCRIBED:]
+    leave_out(flag, described, f"{len(rows)} files", "cannot be decoded", "remove or repair them")
+    problem = f"have {limit:g} megapixels or more"
+    leave_out(flag, huge, f"{len(rows)} files", problem, "remove or shrink them")
+    if several := int(found["several"]):
+        what = f"{several} of {len(rows)} files have several frames or pages"
+        logging.warning("%s: %s, of which the first is used", table.root, what)
+    kept = np.setdiff1d(np.arange(len(rows)), [*found["broken"], *found["huge"]])
+    intensity_range = _range_of(data, table, int(found["deep"]), len(kept))
+    return Usable([rows[place] for place in kept], intensity_range, found["sizes"][kept].astype(np.int32))
+
+
+def leave_out(
+    flag: str, bad: Sequence[str], total: str, problem: str, remedy: str, done: str = "are left out", count: int = 0
+) -> None:
+    """Warns of what is left out of a dataset. Raises ConfigError if that is more than 1 %.
+
+    Args:
+      flag: the flags that name the dataset, with their values.
+      bad: what is left out.
+      total: how much there is of what, e.g. '400 files'.
+      problem: why it is left out.
+      remedy: what to do about it.
+      done: what becomes of it, if it is not left out.
+      count: how much that is, if `bad` names what holds several of them.
+    """
+    count = count or len(bad)
+    share = count / max(int(total.split()[0]), 1)
+    message = f"{flag}: {count} of {total} ({100 * share:.3g} %) {problem}"
+    if share > _MOST_LEFT_OUT:
+        raise ConfigError(f"{message}, more than 1 %; {remedy}: {listed(bad)}")
+    if bad:
+        logging.warning("%s and %s; %s: %s", message, done, remedy, listed(bad))
+
+
+def _check(root, names, max_megapixels):
+    """Returns the places of broken files, of huge ones, how many others are deep or have several frames, and sizes."""
+
+    def try_decode(encoded):
+        about = header(encoded)
+        huge = about.pixels >= tf.cast(max_megapixels * 1e6, tf.int64)
+        decoded = tf.cond(huge, lambda: tf.zeros([], tf.int64), lambda: tf.size(decode(encoded), tf.int64))
+        # Depends on the pixels, or the decoding would be optimized away.
+        kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge]) & (decoded >= 0)
+        return tf.concat([tf.cast(kinds, tf.int32), about.size, [orientation(encoded)]], 0)
+
+    found, sizes = {}, np.zeros([len(names), 3], np.int32)
+    progress = Progress(len(names))
+    with waiting_for(f"checking the images in {root}", progress):
+        for number, kinds in _at_files(root, names, try_decode):
+            found[number], sizes[number] = kinds[:3], kinds[3:]
+            progress.update(len(found))
+    _, deep, several = np.reshape([*found.values()], [-1, 3]).sum(0).tolist()
+    broken = [number for number in range(len(names)) if number not in found]
+    return {
+        "broken": broken,
+        "huge": [number for number in sorted(found) if found[number][0]],
+        "deep": deep,
+        "several": several,
+        "sizes": sizes,
+    }
+
+
+def _range_of(data, table, deep, count):
+    """Returns the range of values of a folder's images of more than 8 bits, the same for all splits; see `measured`.
+
+    The images of all splits are read, but only if some of a split, `deep` of `count`, have more than 8 bits.
+    """
+    if not deep:
+        return None
+    if data.sixteen_bit == FULL:
+        _warn(data.origin, deep, count)
+        return None
+    rows = [row for row in np.argsort(table.files, kind="stable") if table.files[row]]
+
+    def is_deep(encoded):
+        about = header(encoded)
+        return (about.bits > 8) & (about.pixels < tf.cast(data.max_megapixels * 1e6, tf.int64))
+
+    def find():
+        names = table.files[rows].tolist()
+        files = [names[number] for number, own in sorted(_at_files(table.root, names, is_deep)) if own]
+        few = files[:: max(1, -(-len(files) // MEASURED))]
+        ends = measured(tf.constant(content(f"{table.root}/{name}")) for name in few)
+        return {"deep": np.array(len(files)), "range": np.array(ends)}
+
+    def is_sound(deep, range):
+        return deep.shape == () and range.shape == (2,) and bool(np.isfinite(range).all())
+
+    key = table.key(f"range 2 {tf.__version__} {data.max_megapixels}", rows)
+    found = cache.remember("checked_folders", key, find, is_sound, place=data.data_dir)
+    low, high = found["range"].tolist()
+    _warn(data.origin, int(found["deep"]), len(rows), (low, high))
+    return low, high
+
+
+def range_of_records(rule: str, dataset: str, encoded: Iterable[tf.Tensor], count: int) -> IntensityRange | None:
+    """Returns the range of values of `count` records of 16 bits, of which some are given; None if `rule` is FULL."""
+    found = None if rule == FULL else measured(encoded)
+    _warn(dataset, count, count, found)
+    return found
+
+
+def measured(files: Iterable[tf.Tensor]) -> IntensityRange:
+    """Returns the range of values in encoded images, without the outermost thousandth at both ends."""
+    random, found = np.random.default_rng(0), [np.zeros(0, np.float32)]
+    for encoded in files:
+        with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken, in a split that is not used here
+            pixels = values(encoded).numpy().reshape(-1, 3)
+            found.append(pixels[random.integers(len(pixels), size=_PIXELS)].ravel())
+    known = np.concatenate(found)
+    known = known[np.isfinite(known)]
+    low, high = map(float, np.percentile(known, _PERCENTILES)) if len(known) else (0.0, 65535.0)
+    return low, high if high > low else low + 1
+
+
+@functools.cache  # a run opens several splits, some of them more than once
+def _warn(dataset, deep, count, ends=None):
+    rule = "their upper 8 bits are used (--sixteen_bit=full)"
+    if ends:
+        rule = "values {:g} to {:g} are scaled to 0 to 255 (--sixteen_bit=range)".format(*ends)
+    logging.warning("%s: %d of %d images have more than 8 bits; %s", dataset, deep, count, rule)
+
+
+def _at_files(root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields the numbers of the files that are sound, and what was seen in each.
+
+    Hardly any Python code runs for a sound file, so a million take as long as their pixels.
+
+    Args:
+      root: the folder.
+      names: its files.
+      look: encoded, a string scalar -> what is seen in it; fails if the file is broken.
+
+    Raises:
+      ConfigError: a file cannot be read.
+    """
+
+    def read(number: tf.Tensor, name: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return number, look(tf.io.read_file(tf.strings.join([root, name], "/")))
+
+    files = tf.data.Dataset.from_tensor_slices((tf.range(len(names), dtype=tf.int64), tf.constant(names)))
+    sound = files.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False).ignore_errors()
+    seen = set()
+    for number, found in read_once(sound).as_numpy_iterator():
+        seen.add(int(number))
+        yield int(number), found
+    # What fails is missing, whatever the reason: a second look tells what is broken from what cannot be read now.
+    for number in [number for number in range(len(names)) if number not in seen]:
+        encoded = content(f"{root}/{names[number]}")
+        with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken
+            yield number, look(tf.constant(encoded)).numpy()
+
+
+def content(path: str, last: int | None = None) -> bytes:
+    """Returns the bytes of a file, or its last ones. Raises ConfigError if it cannot be read."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            if last is not None and (size := file.size()) > last:
+                file.seek(size - last)
+            return file.read()
+    except (OSError, tf.errors.OpError, UnicodeError) as error:
+        raise ConfigError(
+            f"{path}: cannot be read ({reason(error)}); run the same command again, and remove the file if that does "
+            "not help"
+        ) from error
+
+
+def are_places(found: np.ndarray, count: int) -> bool:
+    """Returns whether an array can be places in a list of `count`."""
+    is_list = found.ndim == 1 and np.issubdtype(found.dtype, np.integer)
+    return is_list and bool(((found >= 0) & (found < count)).all())

@@ -1,0 +1,218 @@
+"""The classes of pictures: class folders or a table, numbered alike in the splits of a run; what one split lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cpc_tf.data import draws, names, walk
+from cpc_tf.data.config import ASK, LEFT_OUT
+from cpc_tf.data.source import NO_LABEL, SplitError
+from cpc_tf.data.table import Table
+from cpc_tf.texts import listed
+
+
+class Classes(NamedTuple):
+    """What the class folders of some splits, or the table, say.
+
+    Attributes:
+      names: in their order.
+      labels: int64 [N], -1 where there is none; with several labels a picture float32 [N, classes] of 0 and 1.
+      labelled: bool [N]: whether each picture has a label.
+      meant: bool [N]: whether it is meant to have none.
+      empty: class folders without a picture.
+      doubtful: classes that may be none: named unknown, other, nan or the like; class folders without a picture in any
+        split, too.
+      lines: on classes that are spelled differently, for the user.
+      trouble: why there are no names, '' if there are.
+    """
+
+    names: tuple[str, ...]
+    labels: np.ndarray
+    labelled: np.ndarray
+    meant: np.ndarray
+    empty: list[str]
+    doubtful: list[str]
+    lines: tuple[str, ...]
+    trouble: str
+
+
+def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
+    """Returns the classes of some splits together: the folders at the top of each, except unlabelled ones.
+
+    Args:
+      table: the pictures.
+      chosen: some of its splits.
+      doubtful: the value of --doubtful_folders.
+    """
+    texts, meant = np.full(len(table.names), "", object), np.zeros(len(table.names), bool)
+    for split in filter(names.is_unlabelled, chosen):
+        meant[table.splits[split]] = True
+    chosen = [split for split in chosen if not names.is_unlabelled(split)]
+    spellings, empty, strange = {}, [], []
+    for split, base in _bases(table, chosen).items():
+        rows = table.splits[split]
+        if table.labels is None:
+            own = _tops(table, rows, base)
+            in_folders = np.array(["/" in name[len(base) :] for name in table.names[rows]], bool)
+            # A test that is drawn has the folders of `train`.
+            filled = {name[len(base) :].partition("/")[0] for name in table.names if name.startswith(base)}
+            there = walk.folders(f"{table.root}/{base}".rstrip("/"))
+            empty += [f"{base}{top}" for top in there if top not in filled]
+            odd = {top for top in own if names.is_doubtful(top)}
+            strange += [f"{base}{top}" for top in sorted(odd)]
+            if doubtful == LEFT_OUT:
+                own = np.array(["" if text in odd else text for text in own], object)
+            meant[rows[in_folders & (own == "")]] = True
+            spellings[split] = {*own} - {""}
+        else:
+            own = strata(table, [split])[rows]
+            meant[rows[own == ""]] = True
+            spellings[split] = {text for labels in table.labels[rows] for text in labels or ()}
+            strange += sorted(filter(names.is_doubtful, spellings[split]))
+        texts[rows] = own
+    found = match(spellings)
+    known = {*map(names.key, found.class_names)}
+    last = {name: name.rpartition("/")[2] for name in empty}
+    strange += [name for name, top in last.items() if names.key(top) not in known and not names.is_unlabelled(top)]
+    class_names, trouble, number_of = found.class_names, found.trouble, found.number_of
+    if len(class_names) < 2:  # One folder does not distinguish anything.
+        word, words = ("class folder", "class folders") if table.labels is None else ("class", "classes")
+        why = f"{class_names[0]} is its only {word}" if class_names else f"no {words} in it"
+        class_names, trouble, number_of = (), trouble or why, {}
+    labels = np.array([number_of.get(text, NO_LABEL) for text in texts], np.int64)
+    labelled = labels != NO_LABEL
+    if table.several_labels and class_names:
+        labels, labelled = np.zeros([len(texts), len(class_names)], np.float32), np.zeros(len(texts), bool)
+        for row in (row for split in chosen for row in table.splits[split]):
+            labelled[row] = table.labels[row] is not None
+            labels[row, [number_of[text] for text in table.labels[row] or ()]] = 1
+    unique = [*dict.fromkeys(empty)], [*dict.fromkeys(strange)]
+    return Classes(class_names, labels, labelled, meant, *unique, found.lines, trouble)
+
+
+def strata(table: Table, splits: Sequence[str]) -> np.ndarray:
+    """Returns the class that each picture of some splits counts for in a draw, str [N]; '' if it has none.
+
+    With several labels a picture that is the rarest of them, see `draws.rarest`.
+    """
+    found = np.full(len(table.names), "", object)
+    rows = np.concatenate([table.splits[split] for split in splits])
+    if table.labels is None:
+        for split, base in _bases(table, splits).items():
+            found[table.splits[split]] = _tops(table, table.splits[split], base)
+    elif table.several_labels:
+        known = [row for row, own in enumerate(table.labels) if own is not None]
+        found[known] = draws.rarest_names(table.labels[known])
+        found[~np.isin(np.arange(len(found)), rows)] = ""
+    else:
+        found[rows] = [";".join(own or ()) for own in table.labels[rows]]
+    return found
+
+
+def _tops(table, rows, base):
+    """Returns the class folder of each row, which lies in `base`, str [rows]; '' if there is none."""
+    parts = [name[len(base) :].partition("/") for name in table.names[rows]]
+    tops = [top if slash and not names.is_unlabelled(top) else "" for top, slash, _ in parts]
+    return np.array(tops, object)
+
+
+def _bases(table, chosen):
+    """Returns `table.bases`, or one folder deeper if each split has one more folder above its classes: train/x/cat."""
+    wrappers = {}
+    for split in chosen:
+        parts = [name[len(table.bases[split]) :].split("/", 2) for name in table.names[table.splits[split]]]
+        tops = {part[0] for part in parts}
+        if len(tops) > 1 or any(len(part) < 3 for part in parts) or names.is_unlabelled(min(tops)):
+            return {split: table.bases[split] for split in chosen}
+        wrappers[split] = f"{table.bases[split]}{tops.pop()}/"
+    return wrappers
+
+
+class Matched(NamedTuple):
+    """The classes of several splits. Those that differ only in their spelling are one.
+
+    Attributes:
+      class_names: sorted; a class is spelled as in the first split that has it.
+      number_of: {spelling: index of its class}.
+      lines: what was matched, for the user.
+      trouble: why they cannot be matched, '' if they can.
+    """
+
+    class_names: tuple[str, ...]
+    number_of: dict[str, int]
+    lines: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
+    """Matches equal numbers, and names that differ only in capitals, composed accents or spaces at their ends.
+
+    Args:
+      spellings: {split: names of its classes}.
+    """
+    quoted, name_of, lines = names.quoted, {}, []  # name_of: {key: the class's name}
+    for split, own in spellings.items():
+        here = {}
+        for name in sorted(own):
+            key = names.key(name)
+            if key in here:
+                pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"
+                same = "are one number" if names.is_number(name) else "differ only in capitals, accents or spaces"
+                why = f"its classes {pair} in {split} {same}; make them one"
+                return Matched((), {}, trouble=why)
+            here[key] = name
+            first = name_of.setdefault(key, name)
+            if first != name:
+                lines.append(f"one class: {quoted(first, name)} is {quoted(name, first)} in {split}")
+    class_names = tuple(sorted(name_of.values()))
+    number = {name: index for index, name in enumerate(class_names)}
+    spelled = {name for own in spellings.values() for name in own}
+    return Matched(class_names, {name: number[name_of[names.key(name)]] for name in spelled}, tuple(lines))
+
+
+def compare(train: Mapping[str, int], test: Mapping[str, int], split: str, test_split: str, unit: str) -> list[str]:
+    """Returns lines for the user on classes that only one of two splits has.
+
+    Args:
+      train, test: {class: how many `unit` the split has of it}.
+      split, test_split: the values of these flags.
+      unit: 'images' or 'objects'.
+
+    Raises:
+      SplitError: the test has a class that cannot be learned, since `train` has no example of it.
+    """
+    only = [name for name in train if train[name] and not test.get(name)]
+    unknown = [f"{name} ({test[name]})" for name in test if test[name] and not train.get(name)]
+    if unknown:
+        word = "class" if len(unknown) == 1 else "classes"
+        also = f"; only --split={split} has {listed(only)}" if only else ""
+        raise SplitError(
+            test_split,
+            f"{unit} of {len(unknown)} {word} that --split={split} has none of, so that they cannot be learned and "
+            f"would all count as errors: {listed(unknown)}{also}; add them to it, rename the {word}, or take the "
+            f"{unit} out of the test",
+            "test_split",
+        )
+    lines = []
+    if only:
+        counted = listed([f"{name} ({train[name]})" for name in only])
+        lines.append(f"learned but never tested, since --test_split={test_split} has none: {counted}")
+    neither = [name for name in train if not train[name] and not test.get(name)]
+    if neither:
+        lines.append(f"classes of --dataset that neither split has: {listed(neither)}")
+    return lines
+
+
+def described(counts: Mapping[str, int], shown: int = 12) -> str:
+    """Returns how many there are of each class, e.g. '2 classes: cat 10, dog 12'; of many, the first and the range."""
+    present = {name: count for name, count in counts.items() if count}
+    word = "class" if len(present) == 1 else "classes"
+    few = ", ".join(f"{names.shortened(name)} {count}" for name, count in list(present.items())[:shown])
+    if len(present) <= shown:
+        return f"{len(present)} {word}: {few}" if present else "no classes"
+    least, most = min(present.values()), max(present.values())
+    each = f"{least}" if least == most else f"{least} to {most}"
+    return f"{len(present)} {word}, {each} of each: {few}, ..."

@@ -1,0 +1,220 @@
+"""Which pictures are drawn together, and what is drawn: parts of each class, and orders that slices are cut from.
+
+Copies of one file belong together, and so do groups of a table, such as the pictures of one patient. What is drawn is a
+function of the seed and of the names of the pictures.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import types
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from cpc_tf import cache
+from cpc_tf.data import check, walk
+from cpc_tf.data.table import Table
+
+Item = TypeVar("Item", bound=Hashable)
+Together = Mapping[int, int]  # {row: the first row of its group}, without those that are alone
+_END = 4096  # bytes at the end of a file, which tell most files of one size apart
+_NOTHING: Mapping = types.MappingProxyType({})
+
+
+def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
+    """Returns {row: the first of these rows with the same content} of files that are there several times.
+
+    Sizes are compared first, then the ends of files, and only what is equal then is read whole. It is remembered.
+
+    Args:
+      table: the pictures.
+      rows: some of them, ascending.
+
+    Raises:
+      ConfigError: a file cannot be read.
+    """
+    stats = table.stats[rows]
+    same_size = _several((size, row) for row, size in zip(rows, stats[:, 0].tolist()) if size > 0)
+    if not same_size:
+        return {}
+
+    def digest(row: int, last: int | None) -> str:
+        return hashlib.sha256(check.content(f"{table.root}/{table.files[row]}", last)).hexdigest()
+
+    def find() -> cache.Findings:
+        alike = same_size
+        for last in (_END, None):
+            own = [row for each in alike for row in each]
+            digests = walk.in_threads(lambda row, last=last: digest(row, last), own)
+            alike = _several(((int(table.stats[row, 0]), text), row) for row, text in zip(own, digests))
+        first_of = {row: min(own) for own in alike for row in own}
+        places = np.searchsorted(rows, [[*first_of], [*first_of.values()]]).astype(np.int64)
+        return {"copies": places[0], "firsts": places[1]}
+
+    def is_sound(copies: np.ndarray, firsts: np.ndarray) -> bool:
+        return copies.shape == firsts.shape and all(check.are_places(own, len(rows)) for own in (copies, firsts))
+
+    found = cache.remember("copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir)
+    return {rows[copy]: rows[first] for copy, first in zip(found["copies"].tolist(), found["firsts"].tolist())}
+
+
+def together(table: Table, rows: Sequence[int]) -> Together:
+    """Returns which of some rows, ascending, are drawn together: copies, and groups of the table."""
+    return joined(copies(table, rows) if table.with_copies else {}, table.group_of(rows))
+
+
+def joined(*groups: Mapping[Item, Any]) -> dict[Item, Item]:
+    """Returns {item: the first of those that belong together}, for items of which several do.
+
+    Args:
+      *groups: {item: a value that is the same for those that belong together}; items are joined by any of them.
+    """
+    first: dict[Item, Item] = {}  # {item: another one of its group}
+
+    def find(item):
+        while first.setdefault(item, item) != item:
+            first[item] = first[first[item]]
+            item = first[item]
+        return item
+
+    for group_of in groups:
+        for own in _several((group, item) for item, group in group_of.items()):
+            for item in own[1:]:
+                one, other = sorted((find(own[0]), find(item)))
+                first[other] = one
+    return {item: find(item) for item in first}
+
+
+def last_part(classes: Iterable[Sequence[Item]], group_of: Callable[[Item], Hashable], part: float) -> set[Item]:
+    """Returns about this part of each class, whole groups of it, but at least one group of a class with several.
+
+    Args:
+      classes: the examples of each class in a random order, of which the last are taken.
+      group_of: the group of an example; its own if it is alone.
+      part: of each class.
+    """
+    classes = [*classes]
+    sizes = []  # of each class {group: how many of the class it has}, in the order in which they are taken
+    for own in classes:
+        sizes.append(collections.Counter(map(group_of, reversed(own))))
+    taken: set[Hashable] = set()
+    left = [len(own) for own in sizes]  # groups that are not taken
+    within = collections.defaultdict(list)  # {group: its classes}
+    for number, own in enumerate(sizes):
+        for group in own:
+            within[group].append(number)
+
+    def take(group):
+        taken.add(group)
+        for number in within[group]:
+            left[number] -= 1
+
+    for number in sorted(range(len(sizes)), key=lambda number: sum(sizes[number].values())):
+        own = sizes[number]
+        missing = max(1, round(part * sum(own.values()))) - sum(own[group] for group in own if group in taken)
+        for group, count in own.items():
+            if group not in taken and count < 2 * missing and all(left[other] > 1 for other in within[group]):
+                take(group)
+                missing -= count
+        if not any(group in taken for group in own):
+            free = [group for group in own if all(left[other] > 1 for other in within[group])]
+            if free:
+                take(min(free, key=own.get))
+    return {item for own in classes for item in own if group_of(item) in taken}
+
+
+def held_out(
+    names: np.ndarray,
+    rows: Sequence[int],
+    class_of: np.ndarray,
+    base: str,
+    seed: int,
+    part: float,
+    together: Together = _NOTHING,
+) -> list[int]:
+    """Returns rows with this part of each class, but at least one of a class with several pictures; ascending.
+
+    Args:
+      names: of all pictures.
+      rows: those to draw from.
+      class_of: the class of each picture, '' if it has none; such pictures are not held out.
+      base: the beginning of all their names, which does not count in the draw.
+      seed: of the draw.
+      part: of each class.
+      together: all of a group are held out, or none.
+    """
+    drawn = _by_class(_shuffled(names, rows, base, seed, together), class_of)
+    own = [of_class for name, of_class in drawn.items() if name]
+    return sorted(last_part(own, lambda row: together.get(row, row), part))
+
+
+def stratified(
+    names: np.ndarray, rows: Sequence[int], class_of: np.ndarray, base: str, seed: int, together: Together
+) -> list[int]:
+    """Returns rows in a random order in which any part from the beginning has that part of each class, up to one.
+
+    The rows of a group follow each other, at the place of most of them. Arguments as in `held_out`.
+    """
+    places, position = collections.defaultdict(list), {}
+    shuffled = _shuffled(names, rows, base, seed, together)
+    for own in _by_class(shuffled, class_of).values():
+        for rank, row in enumerate(own):
+            places[together.get(row, row), class_of[row]].append((rank + 0.5) / len(own))
+    for (group, _), own in sorted(places.items(), key=lambda item: len(item[1])):
+        position[group] = sum(own) / len(own)
+    return sorted(shuffled, key=lambda row: position[together.get(row, row)])
+
+
+def rarest(labels: np.ndarray) -> np.ndarray:
+    """Returns the class that each picture counts for, int64 [N]: the number of classes if it has no label.
+
+    The class that the fewest of the pictures left have takes all that have it, then the next (as the iterative
+    stratification of Sechidis et al. 2011 goes through them). So rare classes are stratified exactly, others nearly.
+
+    Args:
+      labels: [N, classes] of 0 and 1.
+    """
+    left = labels > 0.5
+    groups = np.full(len(labels), labels.shape[1], np.int64)
+    while left.any():
+        counts = left.sum(0)
+        number = np.argmin(np.where(counts > 0, counts, len(labels) + 1))
+        own = left[:, number].copy()
+        groups[own] = number
+        left[own] = False
+    return groups
+
+
+def rarest_names(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the class that each picture counts for, of its classes; 'no label' if it has none. See `rarest`."""
+    names = sorted({name for own in rows for name in own})
+    labels = np.array([[name in own for name in names] for own in map(set, rows)], bool).reshape(len(rows), len(names))
+    return [[*names, "no label"][number] for number in rarest(labels)]
+
+
+def _shuffled(names, rows, base, seed, together):
+    """Returns rows in a random order, those of a group one after the other."""
+
+    def key(row):
+        name = names[together.get(row, row)][len(base) :]
+        return hashlib.sha256(f"{seed}\n{name}".encode()).digest(), row
+
+    return sorted(rows, key=key)
+
+
+def _by_class(rows, class_of):
+    found = collections.defaultdict(list)
+    for row in rows:
+        found[class_of[row]].append(row)
+    return found
+
+
+def _several(pairs):
+    """Returns the lists of what belongs to one key, for keys with several."""
+    found = collections.defaultdict(list)
+    for key, item in pairs:
+        found[key].append(item)
+    return [own for own in found.values() if len(own) > 1]

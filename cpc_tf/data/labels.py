@@ -1,0 +1,369 @@
+"""Labels of pictures in a CSV file with a file and its class in each row, and which pictures it means."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import dataclasses
+import functools
+import io
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.data import check, names, walk
+from cpc_tf.data.config import LEFT_OUT, PicturesConfig
+from cpc_tf.data.table import Table
+from cpc_tf.files import reason
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import csv_text, listed, shown
+
+NO_CLASS = "no class"  # says that a picture has none of the classes; a blank says that it has no label yet
+Rows = dict[str, Optional[tuple[str, ...]]]  # {file: its classes; () has no class, None has no label yet}
+
+# Titles of columns, without spaces and the like: the usual ones, and others that count if none of these is there.
+_FILE = (
+    {"file", "files", "filename", "path", "filepath", "image", "imagename", "picture"},
+    {"images", "filenames", "imageid", "imageindex", "imagepath", "imagefile", "imagefilename", "img", "imgname", "id"},
+)
+_LABEL = (
+    {"label", "labels", "class", "classes", "classname", "category", "categories", "tags", "target"},
+    {"tag", "labelname", "classid", "labelid", "species", "diagnosis", "finding", "findings", "findinglabels"},
+)
+_GROUP = {"group"}
+_DELIMITERS = "\t,;"
+_LARGEST = 2**28  # bytes
+_LONGEST_FIRST = 10_000  # characters of the first line that are read to tell columns
+_SHOWN = 3  # pictures that a folder has, where those of a table are not there
+# Separators of classes other than semicolons; some stand in the names of classes, too: 'black & white', 'crane, bird'.
+_OTHERS = ("|", ",", "/", "+", "&", ":", "\\", "\t", "\n", "\uff1b", "\uff0c", "\u3001", "\uff5c")
+_SURE = ("|", "\t", "\n", "\uff1b", "\uff5c")
+_QUOTED = r"""(?:'[^']*'|"[^"]*")"""
+_LIST = re.compile(rf"\[\s*{_QUOTED}(?:\s*,\s*{_QUOTED})*\s*\]")  # as Python prints it
+
+
+def add(table: Table, data: PicturesConfig) -> Table:
+    """Returns the pictures of a folder with their classes and groups in --labels.
+
+    Raises:
+      ConfigError: as `read` and `match`, or more than 1 % of the rows have no picture.
+    """
+    flag, pictures = f"--labels={data.labels}", table.names.tolist()
+    of, absent, groups, title = match(data.labels, read(data.labels), pictures)
+    count, there = len(of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
+    if not of:
+        raise ConfigError(f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}")
+    problem = f"name no picture in {table.root}, {there}"
+    check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
+    notes = [f"rows of --labels without a picture: {listed(absent)}"] if absent else []
+    notes += [f"line 1 of --labels is taken for a header: {title}"] if title else []
+    found, unknown = np.full(len(pictures), None, object), collections.Counter()
+    row_of = {name: row for row, name in enumerate(pictures)}
+    for name, texts in of.items():
+        doubtful = names.is_doubtful if data.doubtful_folders == LEFT_OUT else lambda text: False
+        without = [text for text in texts or () if names.is_unlabelled(text) or doubtful(text)]
+        unknown.update(without)
+        if texts is not None and (not texts or len(without) < len(texts)):
+            found[row_of[name]] = tuple(text for text in texts if text not in without)
+    if unknown:
+        counted = listed([f"{text} ({number})" for text, number in unknown.items()])
+        notes.append(f"taken for no label yet, as a blank in --labels: {counted}")
+    of_rows = np.array([groups.get(name, "") for name in pictures], object)
+    return dataclasses.replace(table, labels=found, groups=of_rows, notes=(*table.notes, *notes))
+
+
+class Content(NamedTuple):
+    """What a table says."""
+
+    classes: Rows  # of the files as the table names them, in its order
+    groups: Mapping[str, str] = {}  # {file: its group}, of those that have one
+    first: str = ""  # the file of line 1, if that may be a header
+
+
+def read(path: str) -> Content:
+    """Reads a table of files and classes.
+
+    Columns are separated by tabs, commas or semicolons. A header such as `file,label` is optional; with one there may
+    be more columns: those of `group` belong together, others are not used. Several classes of a picture are separated
+    by semicolons: `1.jpg,cat;dog`. A blank is no label yet; `no class` says that a picture has none of the classes.
+
+        read("labels.csv").classes  # {"1.jpg": ("cat",), "cats/2.jpg": ("cat", "dog"), "3.jpg": (), "4.jpg": None}
+
+    Args:
+      path: the table, on a disk or e.g. gs://.
+
+    Raises:
+      ConfigError: it cannot be read, is no such table, a file has different classes in two rows, or several classes are
+        written in another way.
+    """
+    where, lines = f"--labels={shown(path)}", _lines(path)
+    if not lines:
+        raise ConfigError(f"{where}: is empty; it needs lines such as pictures/1.jpg,cat")
+    delimiter, columns = _layout(path, lines)
+    found, line_of = {}, {}
+    table = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows = ((table.line_num, row) for row in table if any(map(str.strip, row)))
+    try:
+        if columns.header:
+            next(rows)
+        for number, row in rows:
+            name, *content = _parsed(path, number, row, columns)
+            if found.setdefault(name, content) != content:
+                raise ConfigError(
+                    f"{where}: {shown(name)} has {_text(*found[name])} in line {line_of[name]} "
+                    f"and {_text(*content)} in line {number}; keep one, or write several classes as cat;dog"
+                )
+            line_of.setdefault(name, number)
+    except csv.Error as error:
+        raise ConfigError(f"{where}: line {table.line_num} is no line of a CSV file ({error})") from error
+    if not found:
+        raise ConfigError(f"{where}: has a header only; it needs lines such as pictures/1.jpg,cat")
+    classes, groups = ({name: content[i] for name, content in found.items()} for i in range(2))
+    if pair := _joined({text for own in classes.values() for text in own or ()}):
+        raise ConfigError(
+            f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write several classes "
+            "with semicolons, cat;dog, and the name of one with _ in its place"
+        )
+    own_groups = {name: group for name, group in groups.items() if group and not names.is_nothing(group)}
+    return Content(classes, own_groups, "" if columns.header else next(iter(classes)))
+
+
+class Matched(NamedTuple):
+    """Rows of a table beside the pictures of a folder."""
+
+    of: Rows  # {picture: its classes}; without those that have no row
+    absent: list[str]  # rows without a picture
+    groups: Mapping[str, str] = {}  # {picture: its group}
+    title: str = ""  # what line 1 has in place of a file, if it is a header after all
+
+
+def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
+    """Finds the pictures that the rows of a table mean.
+
+    A row may have the picture's path in the folder, an absolute path or one that begins further up, or the name alone
+    if no other picture has it; each of these also without the extension, with accents composed differently, and with
+    other capitals. A first row whose file and class are nowhere else is a header.
+
+    Args:
+      path: the table, for messages.
+      table: as `read` returns it.
+      pictures: relative to their folder, with '/'.
+
+    Raises:
+      ConfigError: a row means several pictures, or two rows mean the same one and differ.
+    """
+    exact = _Places(pictures, _composed)
+    alike = functools.cache(lambda: _Places(pictures, lambda text: _composed(_composed(text).casefold())))
+    found, absent, row_of, groups = {}, [], {}, {}
+    for row, labels in table.classes.items():
+        name = exact.find(path, row) or alike().find(path, row)
+        if name is None:
+            absent.append(row)
+            continue
+        content = labels, table.groups.get(row, "")
+        if found.setdefault(name, content) != content:
+            raise ConfigError(
+                f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same picture, {shown(name)}, "
+                f"with {_text(*found[name])} and {_text(*content)}"
+            )
+        row_of[name] = row
+        if content[1]:
+            groups[name] = content[1]
+    title = table.first if table.first in absent and _is_header(table) else ""
+    of = {name: labels for name, (labels, _) in found.items()}
+    return Matched(of, [row for row in absent if row != title], groups, title)
+
+
+def _is_header(table):
+    own = table.classes[table.first]
+    others = [labels for name, labels in table.classes.items() if name != table.first]
+    return bool(own and others) and own not in others and walk.extension(table.first) not in walk.EXTENSIONS
+
+
+class _Columns(NamedTuple):
+    """Where a table has what."""
+
+    file: int
+    label: int
+    group: int | None
+    count: int
+    header: bool
+
+
+def _lines(path):
+    where = f"--labels={shown(path)}"
+    try:
+        with tf.io.gfile.GFile(os.path.expanduser(path), "rb") as file:
+            data = file.read(_LARGEST + 1)
+    except (OSError, tf.errors.OpError) as error:
+        raise ConfigError(f"{where}: cannot be read: {reason(error)}") from error
+    if len(data) > _LARGEST:
+        raise ConfigError(f"{where}: more than {_LARGEST >> 20} MiB; it needs lines such as pictures/1.jpg,cat")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{where}: line {line} is not UTF-8; save the table as CSV in UTF-8") from error
+    if "\0" in text:
+        raise ConfigError(f"{where}: not a text; save the table as CSV in UTF-8")
+    return list(io.StringIO(text, newline=""))
+
+
+def _layout(path, lines):
+    """Returns the delimiter of a table and its columns."""
+    first = next((line for line in lines if line.strip()), "").strip()[:_LONGEST_FIRST]
+    cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in _DELIMITERS}
+    for delimiter, own in cells.items():
+        titles = [re.sub(r"[\W_]+", "", title.casefold()) for title in own]
+        files, labels, groups = (_places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,)))
+        if len(files) == len(labels) == 1 and len(groups) < 2:
+            return delimiter, _Columns(files[0], labels[0], *groups or [None], len(titles), header=True)
+        if max(map(len, (files, labels, groups))) > 1:
+            raise ConfigError(f"--labels={shown(path)}: its header has several such columns; name two file and label")
+        if files and groups:
+            raise ConfigError(f"--labels={shown(path)}: its header has no column label beside file and group")
+    for delimiter, own in cells.items():
+        if len(own) == 2:
+            return delimiter, _Columns(0, 1, None, 2, header=False)
+    raise ConfigError(
+        f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class; with other columns "
+        "a header must name them: file,label"
+    )
+
+
+def _places(titles, usual):
+    """Returns where titles of one of several sets are: of the first set of which any is there."""
+    found = ([place for place, title in enumerate(titles) if title in own] for own in usual)
+    return next(filter(None, found), [])
+
+
+def _parsed(path, number, row, columns):
+    """Returns the file, the classes and the group of a row."""
+    where = f"--labels={shown(path)}: line {number}"
+    if len(row) <= max(columns.file, columns.label) or any(row[columns.count :]):
+        raise ConfigError(
+            f"{where} has {len(row)} columns, not a file and its class; text with the separator in it needs quotes: "
+            '"a.jpg","cat;dog"'
+        )
+    name = csv_text(row[columns.file].strip()).replace("\\", "/")
+    while name.startswith("./"):
+        name = name[2:]
+    if not name:
+        raise ConfigError(f"{where} names no file")
+    try:
+        labels = _classes(csv_text(row[columns.label]))
+    except ValueError as error:
+        raise ConfigError(f"{where} {error}") from error
+    in_row = columns.group is not None and columns.group < len(row)
+    return name, labels, _composed(row[columns.group].strip()) if in_row else ""
+
+
+class _Places:
+    """Where pictures are, by texts that name them.
+
+    Args:
+      pictures: relative to their folder.
+      same: returns the same text for names that are taken for one.
+    """
+
+    def __init__(self, pictures: Collection[str], same: Callable[[str], str]):
+        self._same = same
+        self._whole, self._stems, self._alone = {}, {}, {}  # of a path, one without the extension, a name alone
+        for name in pictures:
+            whole = same(name)
+            last = whole.rsplit("/", 1)[-1]
+            self._whole.setdefault(whole, []).append(name)
+            self._stems.setdefault(os.path.splitext(whole)[0], []).append(name)
+            for text in {last, os.path.splitext(last)[0]}:
+                self._alone.setdefault(text, []).append(name)
+
+    def find(self, path: str, row: str) -> str | None:
+        """Returns the picture that a row means, None if there is none."""
+        rest = self._same(row).lstrip("/")
+        # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg.
+        places = self._stems if "/" in rest else self._alone
+        while True:  # a path that begins further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures
+            if found := self._whole.get(rest) or places.get(rest):
+                if len(found) > 1:
+                    where = f"--labels={shown(path)}: {shown(row)}"
+                    raise ConfigError(f"{where} can be each of {listed(found)}; write the path in the folder")
+                return found[0]
+            _, slash, rest = rest.partition("/")
+            if not slash:
+                return None
+
+
+def _text(labels, group):
+    named = "no label" if labels is None else f"the class {shown(';'.join(labels))}" if labels else NO_CLASS
+    return f"{named} and the group {shown(group)}" if group else named
+
+
+def _composed(text: str) -> str:
+    """Returns the text with its accents composed."""
+    return unicodedata.normalize("NFC", text)
+
+
+def _classes(text: str) -> tuple[str, ...] | None:
+    """Returns the classes of a picture: `cat`, `cat;dog`, `["cat", "dog"]`; () for `no class`, None for a blank.
+
+    Raises:
+      ValueError: the text can be understood in two ways; the message goes on after 'line 3'.
+    """
+    text = text.strip()
+    is_list = text[:1] + text[-1:] in ("[]", "{}")
+    names = _of_list(text) if is_list else text.split(";")
+    found = tuple(dict.fromkeys(_composed(name.strip()) for name in names if name.strip()))
+    if not any(name.casefold() == NO_CLASS for name in found):
+        return found or None
+    if len(found) > 1:
+        raise ValueError(f"has {NO_CLASS} beside a class")
+    return ()
+
+
+def _joined(found: Collection[str]) -> tuple[str, str] | None:
+    """Returns a name that joins other classes by a separator, with this separator; None if there is none.
+
+    Args:
+      found: the classes of a table.
+    """
+    for separator in _OTHERS:
+        parts = {name: [part.strip() for part in name.split(separator)] for name in found if separator in name}
+        parts = {name: own for name, own in parts.items() if len(own) > 1 and all(own)}
+        alone = {*found} - {*parts}
+        joints = collections.Counter(part for own in parts.values() for part in {*own})
+        enough = any if separator in _SURE else all
+        for name, own in parts.items():
+            if enough(part in alone or joints[part] > 1 for part in own):
+                return name, separator
+    return _joined_by_spaces(found)
+
+
+def _joined_by_spaces(found):
+    """As `_joined`: names of several words are usual, so all must be classes, or few words make up many names."""
+    parts = {name: name.split(" ") for name in found if " " in name}
+    words = {word for own in parts.values() for word in own}
+    for name, own in parts.items():
+        if {*own} <= {*found} or 3 * len(words) <= len(parts):
+            return name, " "
+    return None
+
+
+def _of_list(text):
+    content: Any = None
+    try:
+        content = json.loads(text, parse_int=str, parse_float=str)
+        if isinstance(content, dict) and len(content) == 1:  # {"choices": ["cat", "dog"]}, as Label Studio writes it
+            (content,) = content.values()
+    except (ValueError, RecursionError):
+        if _LIST.fullmatch(text):
+            content = [quoted[1:-1] for quoted in re.findall(_QUOTED, text)]
+    if content == [] or not isinstance(content, list) or not all(isinstance(name, str) for name in content):
+        empty = f"an empty list; write {NO_CLASS}, or leave it blank if there is no label yet"
+        raise ValueError(f"has {empty if content == [] else f'the list {text}; write several classes as cat;dog'}")
+    return content

@@ -1,1 +1,0 @@
-"""Data sets: encoded images, and labels or boxes, by name or path."""

@@ -1,0 +1,156 @@
+"""A folder of pictures and its splits: found, labelled, a part to test on held out where it has none, and cut.
+
+Slices are cut from an order that depends on the seed and on the names of the pictures alone, not on the disk, the
+machine or the task. A picture that is added later hardly changes the order of the others.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+import types
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from cpc_tf.data import classes, draws, labels, names, walk
+from cpc_tf.data.config import DataConfig, PicturesConfig
+from cpc_tf.data.source import SplitError
+from cpc_tf.data.table import Table, is_test, split_folders, top_of
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
+
+TEST_PART = 0.2  # of each class, where a folder has no split to test on
+_PIECE = re.compile(r"\s*(?P<split>[^\[\]]*?)\s*(?:\[(?P<slice>[-\d_.%:]*)\])?\s*")
+
+
+def read(data: DataConfig) -> Table:
+    """Finds the pictures of --labelled=PATH or --dataset=folder:PATH, their labels in --labels, and their splits.
+
+    A folder of --labelled without a split to test on gets one: a fifth of the pictures of each class, drawn by
+    `data.split_seed`, which is the same in all tasks, so that none learns from what another tests on.
+
+    Raises:
+      ConfigError: no such folder, no pictures in it, its folders can be splits as well as classes, or as `labels.add`.
+    """
+    root = walk.folder_of(data.origin, data.flag)
+    found = walk.images(root)
+    if not found:
+        kinds = " ".join(walk.EXTENSIONS)
+        raise ConfigError(f"{data.flag}: no images in it or in its folders; what is read is {kinds}")
+    base, splits = top_of(found), split_folders(found, data)
+    bases = {split: f"{base}{split}/" for split in splits} or {"train": base}
+    splits = splits or {"train": np.arange(len(found))}
+    table = Table(root, np.array(found, object), splits, bases, data.flag, base, cache_dir=data.data_dir)
+    if isinstance(data, PicturesConfig) and data.labels:
+        table = labels.add(table, data)
+    return _with_test(table, data.split_seed) if isinstance(data, PicturesConfig) and data.labelled else table
+
+
+def _with_test(table, seed):
+    """Holds a part to test on out of `train`, if there is none."""
+    table = dataclasses.replace(table, one_test=True)
+    train = table.find("train")
+    if train is None or any(map(is_test, table.splits)):
+        return table
+    rows, base = table.splits[train].tolist(), table.bases[train]
+    together = draws.together(table, rows)
+    class_of = classes.strata(table, [train])
+    test = {*draws.held_out(table.names, rows, class_of, base, seed, TEST_PART, together)}
+    if not test:
+        return table
+    if table.labels is not None:  # pictures without a label go with their group: the encoder shall not see it, either
+        own = {together[row] for row in test if row in together}
+        test |= {row for row in rows if together.get(row) in own}
+    splits = {train: np.array([row for row in rows if row not in test], np.int64), "test": np.array(sorted(test))}
+    notes = [f"no folder val or test: a fifth of each class is the split test, drawn with seed {seed}"]
+    if together:
+        count = len({*together.values()})
+        notes.append(f"drawn together: {len(together)} images in {count} groups, of --labels or of copies of one file")
+    splits, bases = {**table.splits, **splits}, {**table.bases, "test": base}
+    return dataclasses.replace(table, splits=splits, bases=bases, notes=(*table.notes, *notes))
+
+
+class Piece(NamedTuple):
+    """A part of a split."""
+
+    split: str  # as the table has it
+    rows: np.ndarray  # int64, in the order of the split; of a slice ascending
+    text: str  # e.g. train[:80%]
+
+
+def select(table: Table, split: str, seed: int) -> list[Piece]:
+    """Returns what a split in the syntax of TensorFlow Datasets consists of; each slice has its part of each class.
+
+    Args:
+      table: the pictures.
+      split: e.g. 'train', 'train[:80%]+val', 'train[100:]'.
+      seed: of the order that slices are cut from.
+
+    Raises:
+      SplitError: a split is absent, a picture is in two pieces or there is none.
+    """
+    found = [_piece(table, split, split, seed)] if table.find(split) else []
+    found = found or [_piece(table, part, split, seed) for part in split.split("+")]
+    rows = [row for piece in found for row in piece.rows.tolist()]
+    if not rows:
+        raise SplitError(split, "has no image")
+    if twice := [row for row, count in collections.Counter(rows).items() if count > 1]:
+        raise SplitError(split, f"has {len(twice)} images twice, e.g. {table.names[twice[0]]}")
+    return found
+
+
+def _piece(table, part, split, seed):
+    match = _PIECE.fullmatch(part)
+    name = table.find(part) or (table.find(match["split"]) if match else None)
+    if name is None:
+        folder, hint = table.flag.removeprefix("--dataset="), ""
+        if is_test(split) and not any(map(is_test, table.splits)):
+            if table.one_test:
+                hint = "; nothing can be held out for a test, since no class there has two images"
+            elif folder.startswith("folder:"):
+                hint = f"; --labelled={folder.partition(':')[2]} instead tests on a fifth of each class"
+        if not hint and not any(map(names.meaning, table.splits)):
+            first = min(table.splits)
+            hint = f"; parts of one are splits, too: --split={first}[:80%] --test_split={first}[80%:]"
+        raise SplitError(split, f"{folder} has {listed(sorted(table.splits))}{hint}")
+    rows = table.splits[name]
+    if table.find(part) or match["slice"] is None:
+        return Piece(name, rows, name)
+    # Pictures without labels are cut by themselves: so those with labels are cut alike with and without them.
+    class_of, together = classes.strata(table, [name]), draws.together(table, rows.tolist())
+    group_of = lambda row: together.get(row, row)  # noqa: E731
+    ordered = draws.stratified(table.names, rows.tolist(), class_of, table.bases[name], seed, together)
+    labelled, others = ([row for row in ordered if bool(class_of[row]) is known] for known in (True, False))
+    bound = {*map(group_of, labelled)}  # groups go where those of them with labels go
+    cut = _sliced(labelled, match["slice"], split, group_of) if labelled else []
+    own = {*map(group_of, cut)}
+    cut += [row for row in others if group_of(row) in own]
+    free = [row for row in others if group_of(row) not in bound]
+    cut += _sliced(free, match["slice"], split, group_of, clipped=bool(labelled)) if free else []
+    return Piece(name, np.array(sorted(cut), np.int64), f"{name}[{match['slice']}]")
+
+
+def _sliced(rows, text, split, group_of, clipped=False):
+    """Returns a slice of a list. The rules of TensorFlow Datasets: percents are rounded to the nearest picture.
+
+    Numbers beyond the list are an error, or, if `clipped`, its end: [:100] of 3 pictures is all of them. A group that
+    an end of the slice would cut lies before that end.
+    """
+    if clipped and "%" not in text:
+        start, stop, _ = slice(*(int(number) if number else None for number in text.split(":"))).indices(len(rows))
+    else:
+        try:
+            instruction = tfds.core.ReadInstruction.from_spec(f"all_files[{text}]")
+            cut = instruction.to_absolute({"all_files": types.SimpleNamespace(num_examples=len(rows))})[0]
+        except (ValueError, AssertionError) as error:
+            why = f"[{text}] is no slice of its {len(rows)} images, such as [:80%] or [100:]"
+            raise SplitError(split, why) from error
+        start, stop, _ = slice(cut.from_, cut.to).indices(len(rows))
+    ends = [start, stop]
+    for i in range(2):
+        while 0 < ends[i] < len(rows) and group_of(rows[ends[i] - 1]) == group_of(rows[ends[i]]):
+            ends[i] += 1
+    return rows[slice(*ends)]

@@ -1,0 +1,158 @@
+"""One table of pictures: a row each, and which rows are a split; what folders at the top of a tree mean."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from cpc_tf.data import names, walk
+from cpc_tf.data.config import DataConfig
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import listed
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Pictures of a folder. Columns have an entry a row.
+
+    Attributes:
+      root: the folder, as TensorFlow reads it.
+      names: str [N], sorted: relative to the root. Of pictures with boxes what they and their annotations have in
+        common, see `boxes.layout.key`.
+      splits: {split: its rows, int64}.
+      bases: {split: where the folders of its classes are, e.g. 'my_pictures/train/'}.
+      flag: the flag that names the folder, with its value.
+      base: where in it the folders of splits or classes are, '' or e.g. 'my_pictures/'.
+      files: str [N], relative to the root; '' if there is no such file. By default they are `names`.
+      labels: the classes of each in a tuple, None of one without a label; None for all: the folders are the classes.
+      groups: str [N], the same text for those that are drawn together, as a table has them; '' of one that is alone.
+      one_test: whether `val` and `test` both mean the only split of these kinds.
+      notes: lines for the user.
+      cache_dir: where findings about its files are kept, see `cache.remember`.
+      with_copies: whether copies of one file are drawn together.
+      stats: sizes and times of change, int64 [N, 2], see `walk.stats`.
+    """
+
+    root: str
+    names: np.ndarray
+    splits: Mapping[str, np.ndarray]
+    bases: Mapping[str, str]
+    flag: str = ""
+    base: str = ""
+    files: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    one_test: bool = False
+    notes: tuple[str, ...] = ()
+    cache_dir: str = ""
+    with_copies: bool = True
+    stats: np.ndarray | None = None
+
+    def __post_init__(self):
+        files = self.names if self.files is None else self.files
+        groups = np.full(len(files), "", object) if self.groups is None else self.groups
+        stats = walk.stats(self.root, files) if self.stats is None else self.stats
+        for name, value in (("files", files), ("groups", groups), ("stats", stats)):
+            object.__setattr__(self, name, value)
+
+    @functools.cached_property
+    def several_labels(self) -> bool:
+        """Whether pictures may have any number of classes, as some in the table have."""
+        return any(own is not None and len(own) != 1 for own in (() if self.labels is None else self.labels))
+
+    def key(self, rules: str, rows: Iterable[int]) -> Iterator[str]:
+        """Yields what findings about the files of some rows depend on; `rules`: what else."""
+        yield rules
+        for row in rows:
+            yield f"{self.files[row]}\n{self.stats[row, 0]} {self.stats[row, 1]}"
+
+    def group_of(self, rows: Sequence[int]) -> dict[int, str]:
+        """Returns {row: its group in the table} of those of some rows that have one."""
+        return {row: self.groups[row] for row in rows if self.groups[row]}
+
+    def find(self, split: str) -> str | None:
+        """Returns the name here of a split with a usual name; None if it is absent."""
+        found = find(split, self.splits)
+        if found is None and self.one_test and is_test(split):
+            tests = [*filter(is_test, self.splits)]
+            return tests[0] if len(tests) == 1 else None
+        return found
+
+
+def split_folders(found: Sequence[str], data: DataConfig) -> dict[str, np.ndarray]:
+    """Returns {split: its rows} of the folders at the top, {} if these are no splits.
+
+    They are splits if all have usual names of splits, or if one is named as `train` is and another as `val` or `test`
+    is. A folder that holds everything does not count as the top: its folders do.
+
+    Args:
+      found: files, relative to the root.
+      data: its `top_folders` may say what they are.
+
+    Raises:
+      ConfigError: some are named as splits and others not, or two mean the same split.
+    """
+    base, rows = top_of(found), collections.defaultdict(list)
+    for row, name in enumerate(found):
+        top, slash, _ = name[len(base) :].partition("/")
+        if slash:
+            rows[top].append(row)
+    tops = sorted(rows)
+    if data.top_folders == "splits" or (data.top_folders == "auto" and _are_splits(tops, data.flag)):
+        return {top: np.array(rows[top]) for top in tops}
+    return {}
+
+
+def top_of(found: Sequence[str]) -> str:
+    """Returns the path of the first folder with several things in it, or with one that is named as a split."""
+    base = ""
+    while True:
+        parts = [name[len(base) :].split("/", 2) for name in found]
+        tops = {part[0] for part in parts}
+        # A folder without folders is a class, or all there is.
+        if len(tops) != 1 or names.meaning(top := tops.pop()) or not any(len(part) > 2 for part in parts):
+            return base
+        base += f"{top}/"
+
+
+def _are_splits(tops, flag):
+    usual = {top: found for top in tops if (found := names.meaning(top))}
+    twins = [(one, other) for one in usual for other in usual if one < other and usual[one] == usual[other]]
+    kinds = {found.kind for found in usual.values()} - {names.UNLABELLED}
+    if kinds and (len(usual) == len(tops) or ("train" in kinds and len(kinds) > 1)):
+        if twins:
+            pair = " and ".join(twins[0])
+            raise ConfigError(f"{flag}: its folders {pair} mean the same split; join them or rename one")
+        return True
+    hinted = set().union(*map(names.kinds_within, tops))
+    if kinds or ("train" in hinted and hinted & {"val", "test"}):
+        alike = [top for top in tops if top in usual or names.kinds_within(top)]
+        rest = [top for top in tops if top not in alike]
+        beside = f", beside {listed(rest)}" if rest else ""
+        raise ConfigError(
+            f"{flag}: its folders can be splits or classes, since {listed(alike)} sound like splits"
+            f"{beside}; say --top_folders=splits (each is a split by its name) or --top_folders=classes"
+        )
+    return False
+
+
+def find(split: str, available: Collection[str]) -> str | None:
+    """Returns the name of a split, where `val` also means `Validation` or `dev`. None if absent, or one of several."""
+    if split in available:
+        return split
+    wanted = names.meaning(split)
+    if not wanted:
+        return None
+    known = [(name, found) for name in available if (found := names.meaning(name))]
+    same = [name for name, (kind, number) in known if kind == wanted.kind and wanted.number in ("", number)]
+    return same[0] if len(same) == 1 else None
+
+
+def is_test(split: str) -> bool:
+    """Returns whether a name usually means a split to test on."""
+    found = names.meaning(split)
+    return found is not None and found.kind in ("val", "test")

@@ -1,0 +1,246 @@
+"""Finds pictures below a folder, whatever else is there: loops of links, pipes, names that are not text."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from cpc_tf.data.decoding import signatures
+from cpc_tf.data.names import is_skipped
+from cpc_tf.files import reason
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import escaped, listed
+
+EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# Images that are not decoded here; a warning counts them.
+_FOREIGN = (
+    *(".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".ppm", ".pgm", ".dcm", ".nii"),
+    *(".dng", ".nef", ".cr2", ".arw", ".raw"),
+)
+# What is often beside images, and is not opened to see what it is.
+_NO_IMAGES = {
+    *".txt .csv .tsv .json .jsonl .xml .yaml .yml .md .html .htm .ini .cfg .names".split(),
+    *".xlsx .xls .pdf .doc .docx .py .m .sh .ipynb .log .db .lock .tmp .part".split(),
+    *".zip .tar .gz .tgz .rar .7z .npy .npz .mat .h5 .pkl .parquet .tfrecord".split(),
+    *".mp4 .mov .avi .mkv .webm .mp3 .wav".split(),
+}
+_THREADS = 16  # hide the latency of a bucket
+
+
+def images(root: str) -> list[str]:
+    """Returns the names of the image files below a folder, relative to it, sorted. See `files`.
+
+    Files without an extension are images if their content says so. Warnings count images that are left out.
+    """
+    found, others = all_files(root, EXTENSIONS + _FOREIGN)
+    foreign = collections.Counter(end for name in found if (end := extension(name)) in _FOREIGN)
+    if foreign:
+        kinds = ", ".join(f"{number} {end}" for end, number in sorted(foreign.items()))
+        logging.warning("%s: left out, since they cannot be decoded here: %s", root, kinds)
+
+    def is_image(name):
+        try:
+            with tf.io.gfile.GFile(f"{root}/{name}", "rb") as file:
+                return signatures.is_picture(file.read(signatures.BEGIN))
+        except (OSError, tf.errors.OpError):  # not said to be an image, and not readable
+            return False
+
+    odd = [name for name in others if extension(name) not in _NO_IMAGES]
+    by_content = [name for name, own in zip(odd, in_threads(is_image, odd)) if own]
+    if misnamed := [name for name in by_content if extension(name)]:
+        what = "images with other extensions, which are not read; rename them"
+        logging.warning("%s: skipped: %d %s: %s", root, len(misnamed), what, listed(misnamed))
+    own = [name for name in found if extension(name) in EXTENSIONS]
+    return sorted([*own, *(name for name in by_content if not extension(name))])
+
+
+def stats(root: str, names: Sequence[str]) -> np.ndarray:
+    """Returns the size in bytes and the time of change in ns of each file, -1 if it is absent: int64 [names, 2]."""
+
+    def describe(name):
+        try:
+            stat = tf.io.gfile.stat(os.path.join(root, name))
+        except tf.errors.OpError:
+            return -1, -1
+        return stat.length, stat.mtime_nsec
+
+    chunks = [names[i : i + 1000] for i in range(0, len(names), 1000)]
+    parts = in_threads(lambda chunk: np.array([describe(name) for name in chunk], np.int64), chunks)
+    return np.concatenate([np.zeros([0, 2], np.int64), *parts])
+
+
+def in_threads(function: Callable, items: Sequence) -> list:
+    """Returns the function of each item, computed by several threads."""
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(function, items))
+
+
+def folder_of(dataset: str, flag: str = "") -> str:
+    """Returns the folder of --dataset=KIND:PATH, or of another flag. Raises ConfigError if there is none."""
+    flag = flag or f"--dataset={dataset}"
+    root = os.path.expanduser(dataset.partition(":")[2]).rstrip("/") or "/"
+    if not (os.path.isdir(root) if _is_local(root) else tf.io.gfile.isdir(root)):
+        raise ConfigError(f"{flag}: no such folder")
+    if not _is_text(root):
+        raise ConfigError(f"{flag}: TensorFlow cannot read it, its name is not UTF-8; rename it")
+    return root
+
+
+class Found(NamedTuple):
+    """The names of files below a folder, relative to it, with '/', sorted."""
+
+    wanted: list[str]  # with the extensions that are asked for
+    others: list[str]  # with other ones, or none
+
+
+def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str]:
+    """Returns the names of the files with these extensions below a folder, relative to it, with '/', sorted.
+
+    Each folder is read once: a link to a folder is not followed if that folder lies in the tree or an earlier link led
+    to it. Hidden files and folders, and folders of tools, are skipped. A warning counts what is skipped.
+
+    Args:
+      root: the folder, local or e.g. gs://.
+      extensions: lower case, with the dot; files may have them in upper case.
+      deep: whether to look into folders below.
+
+    Raises:
+      ConfigError: the folder cannot be read.
+    """
+    return all_files(root, extensions, deep).wanted
+
+
+def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Found:
+    """Returns the files with these extensions, as `files` does, and the others, of which nothing else is said."""
+    skipped = collections.defaultdict(list)
+    try:
+        found = _walk(root, extensions, deep, skipped)
+    except (OSError, tf.errors.OpError, UnicodeError) as error:
+        raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
+    if skipped:
+        kinds = "; ".join(f"{len(names)} {what}, e.g. {escaped(min(names))}" for what, names in sorted(skipped.items()))
+        logging.warning("%s: skipped: %s", root, kinds)
+    return Found(*map(sorted, found))
+
+
+def folders(root: str) -> list[str]:
+    """Returns the names of the folders directly in a folder that `files` would read, sorted; none if unreadable."""
+    try:
+        entries = _entries(root, lambda name: not extension(name))
+        return sorted(e.name for e in entries if _is_folder(e) and _is_text(e.name) and not is_skipped(e.name))
+    except (OSError, tf.errors.OpError, UnicodeError):
+        return []
+
+
+def extension(name: str) -> str:
+    """Returns the extension of a name, in lower case and with the dot."""
+    return os.path.splitext(name)[1].lower()
+
+
+def _walk(root, extensions, deep, skipped):
+    found, read, links = Found([], []), set(), [""]
+    # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
+    while links:
+        pending, links = sorted(links, reverse=True), []
+        while pending:
+            folder = pending.pop()
+            path = os.path.join(root, folder)
+            real = os.path.realpath(path) if _is_local(root) else path
+            if real in read:
+                skipped["links to folders that are read anyway"].append(folder)
+                continue
+            read.add(real)
+            try:
+                entries = _entries(path, lambda name: deep and extension(name) not in extensions)
+            except OSError:
+                if not folder:
+                    raise
+                skipped["folders that cannot be read"].append(folder)
+                continue
+            for entry in entries:
+                name = f"{folder}/{entry.name}" if folder else entry.name
+                is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
+                if is_skipped(entry.name):
+                    if is_folder and not entry.is_symlink():
+                        for file in _files_within(entry.path, extensions):
+                            skipped["files in hidden folders or folders of tools"].append(f"{name}/{file}")
+                    elif wanted:
+                        skipped["hidden files"].append(name)
+                elif not (is_folder or wanted):
+                    if _is_text(name) and _is(entry.is_file):
+                        found.others.append(name)
+                elif not _is_text(name):
+                    skipped["names that are not UTF-8"].append(name)
+                elif is_folder:
+                    if deep:
+                        (links if entry.is_symlink() else pending).append(name)
+                elif _is(entry.is_file):
+                    found.wanted.append(name)
+                else:
+                    skipped["links to nothing, pipes and the like"].append(name)
+    return found
+
+
+class _BucketEntry(NamedTuple):
+    """An entry of a bucket, which has no links, with the methods of os.DirEntry."""
+
+    name: str
+    path: str
+    marked: bool  # as a folder; not all buckets mark them
+    asked: bool  # whether to ask the bucket, which is a request
+
+    def is_dir(self) -> bool:
+        return self.marked or (self.asked and tf.io.gfile.isdir(self.path))
+
+    def is_file(self) -> bool:
+        return not self.marked
+
+    def is_symlink(self) -> bool:
+        return False
+
+
+def _entries(folder: str, ask: Callable[[str], bool]) -> list[os.DirEntry | _BucketEntry]:
+    """Returns the entries of a folder. A bucket is asked what an entry is if `ask` says so of its name."""
+    if _is_local(folder):
+        # TensorFlow can neither list odd names nor tell links from folders.
+        with os.scandir(folder) as entries:
+            return list(entries)
+    found = [(entry.rstrip("/"), entry.endswith("/")) for entry in tf.io.gfile.listdir(folder)]
+    return [_BucketEntry(name, os.path.join(folder, name), marked, ask(name)) for name, marked in found if name]
+
+
+def _files_within(path, extensions):
+    """Yields the files with these extensions below a hidden folder, relative to it."""
+    for folder, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
+        for file in inside:
+            if extension(file) in extensions:
+                yield os.path.join(folder, file)[len(path) :].lstrip("/")
+
+
+def _is_folder(entry):
+    return _is(entry.is_dir)
+
+
+def _is(question):
+    try:
+        return question()
+    except OSError:  # a link to itself
+        return False
+
+
+def _is_local(path):
+    return "://" not in path
+
+
+def _is_text(name):
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:  # bytes that are not UTF-8, which Python has escaped
+        return False

@@ -1,0 +1,179 @@
+"""The check of each file: broken and huge images, what is remembered of them, leftovers of killed runs."""
+
+import os
+import struct
+import time
+import zlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from cpc_tf import progress
+from cpc_tf.data import check
+from cpc_tf.data.decoding import decode
+from tests.data.samples import encode, open_folder, write_files
+
+pytestmark = pytest.mark.slow
+
+NOISE = Image.effect_noise((32, 32), 50).convert("RGB")
+# Names -> contents and what they are called.
+BROKEN = {
+    "cut.jpg": (encode(NOISE, "JPEG")[:-100], "a JPEG that is cut short"),
+    "cut.png": (encode(NOISE, "PNG")[:99], "a PNG that is cut short"),
+    "empty.jpg": (b"", "empty"),
+    "text.JPG": (b"Not a picture.", "text"),
+}
+DESCRIBED = [f"{name} ({what})" for name, (_, what) in BROKEN.items()]
+
+
+def test_one_percent_of_broken_files_is_left_out_with_a_warning_and_more_ends_the_run(
+    tmp_path, cache, write_folder, warnings, refused
+):
+    root = write_folder(tmp_path / "x", [f"{i:03}.png" for i in range(197)])
+    write_files(tmp_path / "x", {"png_inside.jpg": encode(NOISE), "empty.jpg": b"", "text.JPG": BROKEN["text.JPG"][0]})
+    source = open_folder(root, "train", cache)
+    assert source.num_examples == len(list(source.ordered())) == 198
+    assert warnings == [
+        f"--dataset=folder:{root}: 2 of 200 files (1 %) cannot be decoded and are left out; "
+        f"remove or repair them: {', '.join(DESCRIBED[2:])}"
+    ]
+    write_files(tmp_path / "x", {name: BROKEN[name][0] for name in ("cut.jpg", "cut.png")})
+    for _ in range(2):  # checked, then remembered
+        assert refused(open_folder, root, "train", cache) == (
+            f"--dataset=folder:{root}: 4 of 202 files (1.98 %) cannot be decoded, more than 1 %; "
+            f"remove or repair them: {', '.join(DESCRIBED)}"
+        )
+
+
+def test_long_lists_of_broken_files_are_cut(tmp_path, cache, refused):
+    write_files(tmp_path, {f"x/{i:02}.jpg": b"" for i in range(25)})
+    said = refused(open_folder, tmp_path / "x", "train", cache)
+    assert "25 of 25 files (100 %)" in said
+    assert said.endswith(" 19.jpg (empty) and 5 more")
+
+
+def test_of_several_frames_the_first_is_used_and_a_line_says_so(tmp_path, cache, warnings):
+    frames = {"one": {}, "several": {"save_all": True, "append_images": [NOISE.rotate(90)]}}
+    for kind in ("gif", "tiff", "webp"):
+        write_files(tmp_path, {f"x/{name}.{kind}": encode(NOISE, kind, **frames[name]) for name in frames})
+    assert open_folder(tmp_path / "x", "train", cache).num_examples == 6
+    assert warnings == [f"{tmp_path}/x: 3 of 6 files have several frames or pages, of which the first is used"]
+
+
+def test_long_checks_show_time_left(root, cache, monkeypatch, capfd):
+    """Where a user sees it, and at the verbosity of our binaries."""
+    monkeypatch.setattr(progress, "_FIRST", 0)
+    monkeypatch.setattr(progress, "_THEN", (0.01, 0.01))
+    open_folder(root, "train", cache)
+    assert f"checking the images in {root} ..." in capfd.readouterr().err
+
+
+def test_the_check_is_remembered_until_a_file_changes(tmp_path, cache, write_folder, monkeypatch):
+    root, checks = write_folder(tmp_path / "x", ["a.png", "b.png"]), []
+    check_files = check._check
+    monkeypatch.setattr(check, "_check", lambda *args: checks.append(1) or check_files(*args))
+    for _ in range(2):
+        open_folder(root, "train", cache)
+    assert len(checks) == 1
+    os.utime(tmp_path / "x" / "a.png", ns=(1, 1))
+    open_folder(root, "train", cache)
+    assert len(checks) == 2
+    (tmp_path / "x" / "b.png").rename(tmp_path / "x" / "c.png")
+    open_folder(root, "train", cache)
+    assert len(checks) == 3
+    assert len(list((tmp_path / "cache/checked_folders").iterdir())) == 3, "nothing left aside"
+
+
+def test_the_cache_is_where_cpc_tf_cache_says(tmp_path, write_folder, monkeypatch):
+    root = write_folder(tmp_path / "x", ["a.png"])
+    monkeypatch.delenv("CPC_TF_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    open_folder(root)
+    assert len(list((tmp_path / "xdg/cpc_tf/checked_folders").iterdir())) == 1
+    monkeypatch.setenv("CPC_TF_CACHE", str(tmp_path / "chosen"))
+    open_folder(root)
+    assert len(list((tmp_path / "chosen/checked_folders").iterdir())) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, cache, write_folder, warnings):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    assert open_folder(write_folder(tmp_path / "x", ["a.png"]), "train", cache).num_examples == 1
+    (line,) = warnings
+    assert "the folder will be checked again" in line
+
+
+SOUND = {"broken": np.zeros(0, np.int64), "huge": np.zeros(0, np.int64), "deep": np.array(0), "several": np.array(0)}
+SOUND["sizes"] = np.ones([2, 3], np.int32)
+OUTCOMES = [
+    *(b"", b"[]", b"PK\x03\x04", b"\xff" * 99),
+    *({name: own for name, own in SOUND.items() if name != missing} for missing in SOUND),
+    *({**SOUND, "broken": np.array(own)} for own in ([2], [-1], [[0]], [0.0], ["train/a/1.png"], 0)),
+    *({**SOUND, "deep": np.array(own)} for own in (np.nan, 1.0, [1], "1")),
+    *({**SOUND, "more": np.array(0)}, {**SOUND, "huge": np.array([None])}),
+]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("content", OUTCOMES, ids=range(len(OUTCOMES)))
+def test_an_outcome_of_another_shape_is_not_believed(root, cache, tmp_path, content):
+    for _ in range(2):
+        assert open_folder(root, "train", cache).num_examples == 2
+        (outcome,) = (tmp_path / "cache/checked_folders").iterdir()
+        with np.load(outcome) as found:
+            assert {*found.files} == {*SOUND}
+            assert (found["broken"].size, found["several"], found["sizes"].tolist()) == (0, 0, [[8, 8, 1]] * 2)
+        if isinstance(content, bytes):
+            outcome.write_bytes(content)
+        else:
+            np.savez(outcome, **content)
+
+
+def test_leftovers_of_killed_runs_are_removed(root, cache, tmp_path):
+    folder, hours_ago = tmp_path / "cache/checked_folders", time.time() - 2 * 3600
+    kept = {"0" * 32 + end for end in (".npz.13.tmp", ".npz.old", ".npz")}
+    write_files(folder, {name: "{" for name in (*kept, "0" * 32 + ".npz.12.tmp")})
+    for path in folder.iterdir():
+        os.utime(path, (hours_ago, hours_ago) if "13" not in path.name else None)
+    open_folder(root, "train", cache)
+    assert len({path.name for path in folder.iterdir()} - kept) == 1, "the new outcome alone"
+    assert kept <= {path.name for path in folder.iterdir()}
+
+
+def png_header(width, height):
+    """A PNG of these sides without its pixels."""
+    chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
+
+
+def bmp_header(width, height):
+    return b"BM" + bytes(12) + struct.pack("<IiiHH", 40, width, height, 1, 24) + bytes(24)
+
+
+def gif_header(width, height, frames=1):
+    frame = b"," + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x02\x01\x00\x00"
+    control = b"!\xf9\x04" + bytes(5)
+    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0) + control + frame * frames + b";"
+
+
+def test_bombs_are_left_out_by_their_headers(root, cache, warnings, refused):
+    for header in (png_header, bmp_header, gif_header):
+        assert decode.image_size(tf.constant(header(12000, 9000))).numpy().tolist() == [9000, 12000]
+        assert decode.header(tf.constant(header(12000, 9000))).pixels == 108_000_000
+        write_files(root, {f"train/a/{header.__name__}.png": header(20000, 20000)})
+    write_files(root, {f"train/a/{number}.png": encode(np.zeros([8, 8, 3], np.uint8)) for number in range(300)})
+    assert open_folder(root, "train", cache).num_examples == 301
+    (line,) = warnings
+    assert "3 of 304 files (0.987 %) have 100 megapixels or more and are left out; remove or shrink them: " in line
+    # The limit is part of what is remembered.
+    assert "shrink them: train/a/0.png" in refused(open_folder, root, "train", cache, max_megapixels=64e-6)
+    assert open_folder(root, "train", cache).num_examples == 301
+
+
+def test_all_frames_of_a_gif_count_and_rows_of_a_bmp_may_be_stored_from_the_top():
+    assert decode.header(tf.constant(gif_header(100, 200, frames=2))).pixels == 20_000
+    assert decode.header(tf.constant(gif_header(100, 200, frames=9))).pixels == 60_000
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        decode.image_size(tf.constant(b"GIF89a" + bytes(7)))
+    assert decode.image_size(tf.constant(bmp_header(7, -5))).numpy().tolist() == [5, 7]

@@ -1,0 +1,144 @@
+"""Tables of files and classes as people have them."""
+
+import re
+
+import pytest
+
+from cpc_tf.data import labels
+from cpc_tf.texts import csv_lines
+from tests.data.samples import write_files
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a table with these contents."""
+
+    def read(content):
+        write_files(tmp_path, {"labels.csv": content})
+        return labels.read(str(tmp_path / "labels.csv")).classes
+
+    return read
+
+
+TWO = {"a/1.jpg": ("cat",), "2.jpg": ("dog",)}
+TABLES = [
+    ("a/1.jpg,cat\n2.jpg,dog\n", TWO),
+    ("\ufeffFilename;Class\r\na/1.jpg;cat\r\n2.jpg;dog\r\n", TWO),
+    ("a\\1.jpg\tcat\n\n./2.jpg\t dog \n2.jpg\tdog\n", TWO),
+    ("\n  \nfile,label\na/1.jpg,cat\n2.jpg,dog\n", TWO),
+    ("label,width,image\ncat,10,a/1.jpg\ndog,20,2.jpg\n", TWO),  # columns in any order, some unused
+    ('"a, b.jpg","cat"\n"c;d.jpg",x\n', {"a, b.jpg": ("cat",), "c;d.jpg": ("x",)}),
+    ("1.jpg,cat;dog; cat\n2.jpg,\n", {"1.jpg": ("cat", "dog"), "2.jpg": None}),
+    ('file;label\n1.jpg;"cat;dog"\n', {"1.jpg": ("cat", "dog")}),
+    (
+        csv_lines([["file", "label"], ["=1+1.jpg", "@x;-y"], ["'=2.jpg", "'a"]]),
+        {"=1+1.jpg": ("@x", "-y"), "'=2.jpg": ("'a",)},
+    ),
+    ("1.jpg,cafe\u0301\n", {"1.jpg": ("caf\u00e9",)}),
+    ("Image ID,group,Tags,x\n1.jpg,p1,cat,5\n2.jpg,,dog\n", {"1.jpg": ("cat",), "2.jpg": ("dog",)}),
+    # Several classes as programs write them; nothing is no label yet.
+    ('1.jpg,"[""cat"", ""dog""]"\n2.jpg,"[\'cat\']"\n', {"1.jpg": ("cat", "dog"), "2.jpg": ("cat",)}),
+    ('1.jpg,"{""choices"": [""cat"", ""dog""]}"\n2.jpg,[0]\n', {"1.jpg": ("cat", "dog"), "2.jpg": ("0",)}),
+    ("1.jpg,No class\n2.jpg,;\n", {"1.jpg": (), "2.jpg": None}),
+    (
+        "1.jpg,black & white\n2.jpg,crane/machine\n3.jpg,crane\n4.jpg,New York\n",
+        {
+            **{"1.jpg": ("black & white",), "2.jpg": ("crane/machine",), "3.jpg": ("crane",), "4.jpg": ("New York",)},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "expected"), TABLES)
+def test_tables(read, content, expected):
+    assert read(content) == expected
+
+
+REFUSED = [
+    ("", "is empty"),
+    ("file,label\n", "a header only"),
+    ('{"images": [' + "1" * 200_000 + "]}", "which is no file and its class"),
+    ("1.jpg\n", "line 1 is 1.jpg, which is no file and its class"),
+    ("1.jpg,cat,3,4\n", "a header must name them: file,label"),
+    ("1.jpg,cat\n2.jpg\n", "line 2 has 1 columns"),
+    ("file;label\n1.jpg;cat\n2.jpg;cat;dog\n", "line 3 has 3 columns, .* needs quotes"),
+    ("1.jpg,cat\n,dog\n", "line 2 names no file"),
+    (
+        "1.jpg,cat\n1.jpg,dog\n",
+        "1.jpg has the class cat in line 1 and the class dog in line 2; keep one, or write .* cat;dog",
+    ),
+    ("file,path,label\na,b,c\n", "several such columns"),
+    ('1.jpg,cat\n"2.jpg,dog\n', "is no line of a CSV file"),
+    (b"1.jpg,cat\n2.jpg,caf\xe9\n", "line 2 is not UTF-8"),
+    (b"\xff\xfe1\0,\0a\0", "line 1 is not UTF-8"),
+    ("1.jpg,c\0at\n", "not a text"),
+    ("file,group\na,b\n", "no column label"),
+    ("1.jpg,cat\n2.jpg,no class;cat\n", "line 2 has no class beside a class"),
+    ("1.jpg,cat\n2.jpg,[]\n", "line 2 has an empty list; write no class, or leave it blank"),
+    ('1.jpg,cat\n2.jpg,"[cat, dog]"\n', r"line 2 has the list \[cat, dog\]; write several classes as cat;dog"),
+    ("1.jpg,cat\n2.jpg,\"['cat' 'dog']\"\n", "line 2 has the list"),
+    ("1.jpg,cat|outdoor\n2.jpg,cat\n", r"the class cat\|outdoor joins classes of the table by '\|'; .* cat;dog"),
+    ('1.jpg,"cat, dog"\n2.jpg,"dog, cow"\n3.jpg,cow\n4.jpg,cat\n', "joins classes of the table by ','"),
+    ("1.jpg,cat+dog\n2.jpg,dog\n3.jpg,cat\n", r"cat\+dog joins classes"),
+    ("1.jpg,a b\n2.jpg,b\n3.jpg,a\n", "the class a b joins classes of the table by ' '"),
+    ("file,label,group\n1.jpg,cat,p\n1.jpg,cat,q\n", "the class cat and the group p in line 2 and .* group q in"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED)
+def test_what_is_no_such_table_is_refused(read, refused, content, message):
+    said = refused(read, content)
+    assert said.startswith("--labels=")
+    assert re.search(message, said)
+
+
+NAMES = ["1.jpg", "cats/2.JPG", "cats/3.jpg", "dogs/3.jpg", "dogs/v1.5.png", "cats/e\u0301.png"]
+
+
+# Row -> the picture that it names.
+ROWS = {
+    "1.jpg": "1.jpg",
+    "1": "1.jpg",
+    "cats/2.JPG": "cats/2.JPG",
+    "2.JPG": "cats/2.JPG",
+    "2": "cats/2.JPG",
+    "/home/me/pictures/cats/3.jpg": "cats/3.jpg",
+    "pictures/dogs/3": "dogs/3.jpg",
+    "v1.5": "dogs/v1.5.png",
+    "cats/\u00e9.png": "cats/e\u0301.png",
+    "4.jpg": None,
+    "birds/4.jpg": None,
+    "birds/2.JPG": None,  # another folder: not cats/2.JPG
+}
+
+
+def test_the_picture_of_a_row():
+    for row, name in ROWS.items():
+        found = labels.match("labels.csv", labels.Content({row: ("x",)}), NAMES)
+        assert found == labels.Matched({name: ("x",)} if name else {}, [] if name else [row]), row
+
+
+def test_capitals_of_a_row_make_no_difference_where_nothing_else_is_meant(refused):
+    rows = {name: ("x",) for name in ("1.JPG", "CATS/2.jpg", "dogs/V1.5.PNG")}
+    found = labels.match("t", labels.Content(rows), NAMES)
+    assert ([*found.of], found.absent) == (["1.jpg", "cats/2.JPG", "dogs/v1.5.png"], [])
+    with_both = labels.match("t", labels.Content({"a.jpg": ("x",)}), ["a.jpg", "A.JPG"])
+    assert [*with_both.of] == ["a.jpg"]
+    assert "can be each of" in refused(labels.match, "t", labels.Content({"a.Jpg": ("x",)}), ["a.jpg", "A.JPG"])
+
+
+@pytest.mark.parametrize(("first", "label", "title"), [("what", "kind", "what"), ("what", "x", ""), ("9.jpg", "y", "")])
+def test_a_first_line_without_a_picture_is_a_header_if_its_class_is_nowhere_else(first, label, title):
+    table = labels.Content({first: (label,), "1.jpg": ("x",)}, {"1.jpg": "p1"}, first)
+    found = labels.match("t", table, NAMES)
+    assert found == ({"1.jpg": ("x",)}, [] if title else [first], {"1.jpg": "p1"}, title)
+
+
+def test_rows_that_can_mean_several_pictures_or_contradict_each_other(refused):
+    assert "3.jpg can be each of cats/3.jpg, dogs/3.jpg" in refused(
+        labels.match, "t", labels.Content({"3.jpg": ("x",)}), NAMES
+    )
+    rows = labels.Content({"2": ("x",), "cats/2.JPG": ("y",)})
+    assert "2 and cats/2.JPG are the same picture" in refused(labels.match, "t", rows, NAMES)
+    rows = labels.Content({"2": ("x",), "cats/2.JPG": ("x",)})
+    assert labels.match("t", rows, NAMES).of == {"cats/2.JPG": ("x",)}

@@ -1,0 +1,136 @@
+"""Folders with links, odd names and odd kinds of files: counted skips, or one line."""
+
+import os
+import re
+import socket
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from cpc_tf.data import check, classes, splits, walk
+from cpc_tf.data.config import DataConfig
+from tests.data.samples import encode, open_folder, write_files
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+PNG = encode(np.zeros([8, 8, 3], np.uint8))
+READ_ANYWAY = "links to folders that are read anyway"
+TO_NOTHING = "links to nothing, pipes and the like"
+# Links, what is read beside the two images of `root`, and what is skipped.
+LINKS = [
+    ({"train/a/up": ".."}, [], f"1 {READ_ANYWAY}, e.g. train/a/up"),
+    ({"train/a/top": "../.."}, [], f"1 {READ_ANYWAY}, e.g. train/a/top"),
+    ({"train/a/b": "../b", "train/0": "a"}, [], f"2 {READ_ANYWAY}, e.g. train/0"),
+    ({"train/c": "../../beside/c"}, ["train/c/3.png"], ""),
+    ({"train/d": "../../beside/c", "train/c": "../../beside/c"}, ["train/c/3.png"], f"1 {READ_ANYWAY}, e.g. train/d"),
+    # What a link leads to is read whole, with the links in it, but for what is read anyway.
+    ({"train/e": "../../beside", "../beside/back": "../x"}, ["train/e/c/3.png"], f"1 {READ_ANYWAY}, e.g. train/e/back"),
+    ({"train/b/copy.png": "../a/1.png"}, ["train/b/copy.png"], ""),
+    ({"gone": "nowhere"}, [], ""),
+    ({"gone.png": "nowhere.png", "self.jpg": "self.jpg", "self": "self"}, [], f"2 {TO_NOTHING}, e.g. gone.png"),
+]
+
+
+@pytest.mark.parametrize(("links", "names", "skipped"), LINKS)
+def test_every_folder_is_read_once(root, warnings, links, names, skipped):
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    assert walk.images(str(root)) == sorted(["train/a/1.png", "train/b/2.png", *names])
+    assert warnings == ([f"{root}: skipped: {skipped}"] if skipped else [])
+
+
+def test_hidden_and_foreign_files_are_left_out(tmp_path, write_folder, warnings):
+    names = ["a.png", ".hidden.png", "._a.png", ".git/b.png", "__MACOSX/c.png", "notes.txt", "d.heic", "v1.0/e.png"]
+    root = write_folder(tmp_path / "x", names)
+    assert walk.images(root) == ["a.png", "v1.0/e.png"]
+    assert warnings == [
+        f"{root}: skipped: 2 files in hidden folders or folders of tools, e.g. .git/b.png; "
+        "2 hidden files, e.g. ._a.png",
+        f"{root}: left out, since they cannot be decoded here: 1 .heic",
+    ]
+
+
+def test_images_without_an_extension_are_read_and_with_another_one_counted(root, cache, warnings):
+    files = {
+        "train/a/3": PNG,
+        "train/a/v1.": PNG,
+        "train/a/README": b"text",
+        "train/b/empty": b"",
+        "train/a/x.txt": PNG,
+    }
+    write_files(
+        root, {**files, "train/b/2.JPG_large": PNG, "train/b/4.old": b"old", "train/b/5.bak": PNG, ".git/6": PNG}
+    )
+    assert walk.images(str(root)) == ["train/a/1.png", "train/a/3", "train/b/2.png"]
+    names = "3: train/a/v1., train/b/2.JPG_large, train/b/5.bak"
+    assert warnings == [
+        f"{root}: skipped: {names[0]} images with other extensions, which are not read; rename them{names[1:]}"
+    ]
+
+
+def test_names_that_are_no_text_are_counted(root, warnings, refused):
+    for name in (b"train/caf\xe9.png", b"train/a/\xff.JPG", b"train/\xe9.txt"):
+        with open(os.path.join(os.fsencode(root), name), "wb") as file:
+            file.write(PNG)
+    folder = os.path.join(os.fsencode(root), b"train/\xe4")
+    os.mkdir(folder)
+    assert walk.images(str(root)) == ["train/a/1.png", "train/b/2.png"]
+    assert warnings == [rf"{root}: skipped: 3 names that are not UTF-8, e.g. train/a/\udcff.JPG"]
+    message = refused(walk.folder_of, f"folder:{os.fsdecode(folder)}")
+    assert message.endswith(r"train/\udce4: TensorFlow cannot read it, its name is not UTF-8; rename it")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("checked")
+def test_odd_names_are_read(root, cache, refused):
+    odd = ["a\nb.png", "*.png", "a b\t.png", "%s.png", "[x]?.png", "\u2028.png", "\\.png"]
+    write_files(root / "train/a", dict.fromkeys(odd, PNG))
+    source = open_folder(root, "train", cache)
+    assert source.num_examples == len(list(source.ordered())) == 2 + len(odd)
+    write_files(root / "train/a", dict.fromkeys(odd, b""))
+    assert f"{len(odd)} of {2 + len(odd)} files" in refused(open_folder, root, "train", cache)
+
+
+def test_pipes_and_sockets_are_skipped_and_folders_are_folders(root, warnings, cache):
+    os.mkfifo(root / "train/a/pipe.jpg")
+    (root / "train/a/zero.png").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(os.path.relpath(root / "train/a/unix.gif"))
+    write_files(root, {"train/a/folder.jpg/4.png": PNG})
+    assert open_folder(root, "train", cache).num_examples == 3
+    assert warnings == [f"{root}: skipped: 3 {TO_NOTHING}, e.g. train/a/pipe.jpg"]
+
+
+def test_folders_that_cannot_be_read(root, warnings, unreadable, refused):
+    unreadable(root / "train/a")
+    assert walk.images(str(root)) == ["train/b/2.png"]
+    assert warnings == [f"{root}: skipped: 1 folders that cannot be read, e.g. train/a"]
+    unreadable(root)
+    assert refused(open_folder, root) == f"{root}: cannot be read: Permission denied"
+
+
+@pytest.mark.usefixtures("checked")
+def test_a_file_that_cannot_be_opened_ends_the_run_and_is_not_remembered_as_broken(root, cache, refused):
+    data = DataConfig(dataset=f"folder:{root}", data_dir=cache)
+    found = splits.read(data)
+    (root / found.names[0]).rename(root / "aside")  # between listing and check
+    said = refused(check.usable, data, found, [0, 1])
+    assert re.search(f"^{root}/{found.names[0]}: cannot be read .*o such file.*; run the same command again", said)
+    assert not os.path.exists(cache)
+
+
+def test_a_bucket_is_read_through_tensorflow(cache, warnings):
+    """Here TensorFlow's file system in memory; folders of tools are skipped and empty ones named there, too."""
+    for name in ("cat/1.png", "dog/2.png", "@eaDir/3.png", "cat/.thumbnails/deep/4.png"):
+        tf.io.gfile.makedirs(os.path.dirname(f"ram://images/{name}"))
+        with tf.io.gfile.GFile(f"ram://images/{name}", "wb") as file:
+            file.write(PNG)
+    tf.io.gfile.makedirs("ram://images/emu")
+    source = open_folder("ram://images", "train", cache)
+    assert source.class_names == ("cat", "dog")
+    assert [int(e["label"]) for e in source.ordered()] == [0, 1]
+    found = splits.read(DataConfig(dataset="folder:ram://images"))
+    assert found.names[found.splits["train"]].tolist() == ["cat/1.png", "dog/2.png"]
+    assert classes.named(found, ["train"]).empty == ["emu"]
+    assert warnings[0].startswith("ram://images: skipped: 2 files in hidden folders or folders of tools, e.g. @eaDir/3")
