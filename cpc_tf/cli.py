@@ -120,13 +120,14 @@ _RETIRED = dict(
     word.split("=")
     for word in """
     accumulate=1 backbone_statistics=false crop_stretch=1.3333333333333333 detection_iou=0.5 detection_nms_iou=0.5
-    doubtful_folders=ask entropy_weight=1.0 keep_checkpoints=3 least_looks=4 look_steps=500 looks=10 parts=2
+    ambiguous_folders=ask entropy_weight=1.0 keep_checkpoints=3 least_looks=4 look_steps=500 looks=10 parts=2
     patience=4 pseudo_begin=0.1 pseudo_end=0.6 pseudo_weight=3.0 region_points=2 region_positive_iou=0.5
     restore_kernel_norms=true rpn_negative_iou=0.3 rpn_nms_iou=0.7 rpn_positive_fraction=0.5 rpn_positive_iou=0.7
     share_records=false smallest_box=2.0 split_seed=0 uda_confidence=0.5 uda_temperature=0.4 uda_weight=1.0
     unlabelled= vat_probe=0.01 vat_radius=0.035 vat_weight=1.0
     """.split()
 )
+_RENAMED = {"--doubtful_folders": "--ambiguous_folders"}  # flags in files of earlier versions
 _LONGEST_NAME = 100  # of a flag; absl would look for similar names for minutes
 
 
@@ -159,7 +160,8 @@ class _Flag(flags.Flag):
 
 def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
     """Parses a command line. Raises ConfigError."""
-    words = [word for word in _expanded(argv[1:]) if not _is_retired(word, config_class, flag_values)]
+    words = [re.sub(r"^--\w+", lambda flag: _RENAMED.get(flag[0], flag[0]), word) for word in _expanded(argv[1:])]
+    words = [word for word in words if not _is_retired(word, config_class, flag_values)]
     try:
         strays = flag_values([argv[0], *words])[1:]
     except (flags.Error, ValueError) as error:  # ValueError: from absl's own logging flags

@@ -45,7 +45,7 @@ def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
     Args:
       table: the pictures.
       chosen: some of its splits.
-      doubtful: the value of --doubtful_folders.
+      doubtful: the value of --ambiguous_folders.
     """
     texts, meant = np.full(len(table.names), "", object), np.zeros(len(table.names), bool)
     for split in filter(names.is_unlabelled, chosen):

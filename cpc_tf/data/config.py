@@ -38,7 +38,7 @@ class DataConfig(Settings):
         "What the folders at the top of --dataset=folder:PATH are; auto: splits if they have usual names of splits",
         choices=("auto", "splits", "classes"),
     )
-    doubtful_folders = ASK  # see PicturesConfig, as for the next one
+    ambiguous_folders = ASK  # see PicturesConfig, as for the next one
     share_records = False
     split_seed = 0  # of slices of folders and of the test part of --labelled
     shuffle_window: int = count(
@@ -105,7 +105,7 @@ class PicturesConfig(DataConfig):
         "order then depends on the number of hosts. Of folders each host reads only what it needs anyway",
         compared=False,
     )
-    doubtful_folders: str = setting(
+    ambiguous_folders: str = setting(
         ASK,
         "Classes with names such as unknown, other or nan, and class folders without pictures. 'ask': the run stops; "
         "'classes': such names are classes; 'left_out': they are not. Folders without pictures never are",

@@ -115,8 +115,8 @@ def open_folder(
         with contextlib.suppress(SplitError):  # raised when that one is opened, with the flag that names it
             others += [piece.split for piece in select(table, other, data.split_seed)]
     chosen = others or [*filter(names.meaning, table.splits), *(piece.split for piece in pieces)]
-    found = classes.named(table, list(dict.fromkeys(chosen)), data.doubtful_folders)
-    wanted, why_not, notes = _with_labels(table, pieces, found, labelled, data.doubtful_folders)
+    found = classes.named(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
+    wanted, why_not, notes = _with_labels(table, pieces, found, labelled, data.ambiguous_folders)
     rows, intensity_range, _ = check.usable(data, table, wanted)
     text = "+".join(piece.text for piece in pieces)
     if len(rows) < len(wanted):
@@ -148,11 +148,11 @@ def _with_labels(
         strange += " with a name as for pictures that have no class yet"
         if labelled:
             raise ConfigError(
-                f"{table.flag}: {strange}; --doubtful_folders=classes takes such names for classes, "
-                f"--doubtful_folders=left_out does not{either}"
+                f"{table.flag}: {strange}; --ambiguous_folders=classes takes such names for classes, "
+                f"--ambiguous_folders=left_out does not{either}"
             )
         if in_table or any(names.is_doubtful(name.rpartition("/")[2]) for name in found.doubtful):
-            return rows.tolist(), f"{strange} (see --doubtful_folders)", notes
+            return rows.tolist(), f"{strange} (see --ambiguous_folders)", notes
     if not found.names:
         return rows.tolist(), found.trouble, notes
     stray = rows[~found.labelled[rows]]

@@ -66,7 +66,7 @@ def add(table: Table, data: PicturesConfig) -> Table:
     found, unknown = np.full(len(pictures), None, object), collections.Counter()
     row_of = {name: row for row, name in enumerate(pictures)}
     for name, texts in of.items():
-        doubtful = names.is_doubtful if data.doubtful_folders == LEFT_OUT else lambda text: False
+        doubtful = names.is_doubtful if data.ambiguous_folders == LEFT_OUT else lambda text: False
         without = [text for text in texts or () if names.is_unlabelled(text) or doubtful(text)]
         unknown.update(without)
         if texts is not None and (not texts or len(without) < len(texts)):

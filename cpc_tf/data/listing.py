@@ -83,10 +83,10 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     from cpc_tf.data.labels import NO_CLASS
 
     table = folder.table_of(data)
-    found = classes.named(table, [*table.splits], data.doubtful_folders)
+    found = classes.named(table, [*table.splits], data.ambiguous_folders)
     if table.labels is None:
         texts = classes.strata(table, [split for split in table.splits if not names.is_unlabelled(split)])
-        if data.doubtful_folders == LEFT_OUT:
+        if data.ambiguous_folders == LEFT_OUT:
             texts = ["" if names.is_doubtful(text) else text for text in texts]
         own = [(text,) if text else () for text in texts]
     else:
@@ -102,7 +102,7 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     if found.trouble:
         lines.append(f"nothing to classify: {found.trouble}")
     if found.doubtful:
-        lines.append(f"may be no classes: {', '.join(found.doubtful)}; see --doubtful_folders")
+        lines.append(f"may be no classes: {', '.join(found.doubtful)}; see --ambiguous_folders")
     return table, texts, lines
 
 

@@ -190,7 +190,7 @@ class PhasesConfig(Settings):
         minimum=0,
         maximum=0.9,
     )
-    looks = 10  # tests on held-out images in the second phase
+    evals = 10  # tests on held-out images in the second phase
     patience = 4  # tests after the best one that end the choice of a length
 
 

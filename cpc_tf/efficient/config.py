@@ -63,7 +63,7 @@ class ClassifierConfig(Settings):
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     signature: str = setting(
-        "", "Signature of a SavedModel of others, as 'encode', to classify on frozen; empty: its call"
+        "", "Signature of a third-party SavedModel, as 'encode', to classify on frozen; empty: its call"
     )
     endpoint: str = setting(
         "feature_map",
@@ -163,8 +163,8 @@ class SgdConfig(Settings):
         minimum=0,
         maximum=1000,
     )
-    look_steps = 500  # the least between evaluations on held-out labels
-    least_looks = 4  # evaluations on held-out labels in a phase
+    eval_every = 500  # the least between evaluations on held-out labels
+    min_evals = 4  # evaluations on held-out labels in a phase
     cached_views: int = count(
         -1,
         "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16 with few labels, fewer "

@@ -188,11 +188,11 @@ def fine_tuning(config: EfficientConfig) -> int:
 def evaluate_every(config: EfficientConfig, longest: int, images: int) -> int:
     """Returns the steps between evaluations on held-out labels: an epoch.
 
-    Of few images it is `look_steps` instead, since an evaluation after each of their epochs would take longer than the
-    training. Short phases have at least `least_looks`.
+    Of few images it is `eval_every` instead, since an evaluation after each of their epochs would take longer than the
+    training. Short phases have at least `min_evals`.
     """
     sgd, epoch = config.sgd, math.ceil(images / config.training.batch_size)
-    return min(max(epoch, sgd.look_steps), math.ceil(longest / sgd.least_looks))
+    return min(max(epoch, sgd.eval_every), math.ceil(longest / sgd.min_evals))
 
 
 class Selection(NamedTuple):

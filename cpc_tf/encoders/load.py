@@ -84,7 +84,7 @@ class LoadedEncoder(keras.layers.Layer):
 
     @property
     def has_batch_norm(self) -> bool:
-        """Whether a network of ours exchanges statistics of the batch in training. Modules of others never do."""
+        """Whether a network of ours exchanges statistics of the batch in training. Third-party modules never do."""
         return self._update_statistics and isinstance(self.encoder, Network) and has_batch_norm(self.encoder)
 
     @property
@@ -163,7 +163,7 @@ class LoadedEncoder(keras.layers.Layer):
 
     @property
     def held(self) -> list[tf.Variable | tf.Module]:
-        """What a SavedModel that calls it must hold. A SavedModel of others may have tables, too."""
+        """What a SavedModel that calls it must hold. A third-party SavedModel may have tables, too."""
         saved_model = getattr(self.encoder, "resolved_object", None)  # of a layer that calls one
         return list(self.variables) if saved_model is None else [saved_model]
 
@@ -191,7 +191,7 @@ def load_patch_encoder(
       patch_size: side of the patches, px.
       precision: of a network; a SavedModel computes as it was exported.
       xla: whether it shall be compiled by XLA. A module that XLA cannot compile gets `compiles` False.
-      signature: of a SavedModel of others; '': its call.
+      signature: of a third-party SavedModel; '': its call.
       endpoint: which output, pooled if it is a map; '': the default one.
 
     Raises:
@@ -256,7 +256,7 @@ def load_feature_maps(
       backbone: architecture of 'random' and 'pixels'.
       seed: of new weights.
       precision: of a network; a SavedModel computes as it was exported.
-      signature: of a SavedModel of others; '': its call.
+      signature: of a third-party SavedModel; '': its call.
       frozen_by: if it will be trained, the flag that would leave it as it is: one that cannot be trained is refused.
       flag: that names the endpoint, for messages.
       vectors: whether the output may be vectors, which become maps of a single cell.

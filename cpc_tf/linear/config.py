@@ -23,13 +23,13 @@ class ProbeConfig(Settings):
     encoder: str = setting(
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
-        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others may have its range "
-        "of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. A third-party one may have its "
+        "range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
-    signature: str = setting("", "Signature of a SavedModel of others, as 'encode'; empty: its call")
+    signature: str = setting("", "Signature of a third-party SavedModel, as 'encode'; empty: its call")
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its default output")
     geometry_from: str = setting(
         "encoder",

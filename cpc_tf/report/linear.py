@@ -96,5 +96,5 @@ def several_labels(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
     best = max(points, key=lambda point: point.spread("map").mean)
     remark = f"{best.labels:,} labelled pictures"
     remark += f", {best.runs[0]['tested']:,} test pictures" if "tested" in best.runs[0] else ""
-    finding = Finding(f"several labels, {title}, mAP", {best.title: str(best.spread("map"))}, remark)
+    finding = Finding(f"multi-label, {title}, mAP", {best.title: str(best.spread("map"))}, remark)
     return [Part(15, "several", "Several labels a picture", [shown], [finding])]

@@ -17,7 +17,12 @@ from cpc_tf.report.runs import Run, is_number
 from cpc_tf.settings import uncompared
 
 # In the order of tables, after the objectives.
-BASELINES = {UNKNOWN: "encoder of others", LABELS: "supervised encoder", UNTRAINED: "random encoder", PIXELS: "pixels"}
+BASELINES = {
+    UNKNOWN: "third-party encoder",
+    LABELS: "supervised encoder",
+    UNTRAINED: "random encoder",
+    PIXELS: "pixels",
+}
 ORDER = ("cpc", "", *BASELINES)  # '': other objectives
 # Label propagation beside any of these, by the name in --propagation.
 PROPAGATION = {"pseudo_labels": "pseudo-labels", "vat": "VAT + entropy min.", "uda": "unsup. data aug."}

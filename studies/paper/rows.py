@@ -119,7 +119,7 @@ LADDER = [
     Row("Larger patches, px", "64 to 80", _V1_V2, RUNS, holds=f"{_PRETRAIN} patch_size=80"),
     Row("Colour dropping: channels that are dropped", "2 of 3", ("rung_RC",), RUNS,
         holds="imagenet_ladder/pretrain_5_rc augment=colour_drop"),
-    Row("Networks of others: BigBiGAN; CMC; Momentum Contrast", "RevNet-50 x4; ResNet-50 x2; x4", (), NOT,
+    Row("Third-party networks: BigBiGAN; CMC; Momentum Contrast", "RevNet-50 x4; ResNet-50 x2; x4", (), NOT,
         "quoted; BigBiGAN's own module can be taken: [table 1](#table-1)"),
     Row("Directions of prediction", "4", _161, RUNS, holds=f"{_PRETRAIN} directions=4"),
     Row("Linear top-1: CPC v2; CPC v1; CPC v2 with ResNet-50", "71.5; 48.7; 63.8", ("linear", "linear_v1", "linear_50"),

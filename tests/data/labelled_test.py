@@ -106,12 +106,12 @@ def test_blanks_and_words_for_nothing_are_no_label_with_one_label_and_with_sever
     for several in ("", ";bird"):
         texts = ["cat", "dog" + several, "cat", "dog", "", "n/a", "unlabelled", "dog;unknown"]
         table = "".join(f"{i}.png,{text}\n" for i, text in enumerate(4 * texts if several else 4 * texts[:-1]))
-        pair = catalog.open_pair(pictures(FLAT, table, doubtful_folders="left_out"), "test")
+        pair = catalog.open_pair(pictures(FLAT, table, ambiguous_folders="left_out"), "test")
         assert pair.source.class_names == (("bird",) if several else ()) + ("cat", "dog")
         assert pair.source.num_examples + pair.test_source.num_examples == (20 if several else 16)
         unknown = ", unknown (4)" if several else ""
         assert f"taken for no label yet, as a blank in --labels: n/a (4), unlabelled (4){unknown}" in pair.summary
-    pair = catalog.open_pair(pictures(FLAT, table, doubtful_folders="classes"), "test")
+    pair = catalog.open_pair(pictures(FLAT, table, ambiguous_folders="classes"), "test")
     assert pair.source.class_names == ("bird", "cat", "dog", "n/a", "unknown")
 
 
@@ -132,11 +132,11 @@ def test_class_folders_that_may_be_none_are_asked_about(pictures, tmp_path):
     (tmp_path / "x/emu").mkdir()
     with pytest.raises(ConfigError, match=r"^--labelled=.*may be none: to-label, emu: .*=classes .*=left_out "):
         catalog.open_pair(data, "test")
-    assert "see --doubtful_folders" in catalog.open_source(data, "train").about.unlabelled
-    pair = catalog.open_pair(pictures(files, doubtful_folders="classes"), "test")
+    assert "see --ambiguous_folders" in catalog.open_source(data, "train").about.unlabelled
+    pair = catalog.open_pair(pictures(files, ambiguous_folders="classes"), "test")
     assert pair.source.class_names == ("cat", "dog", "to-label")
     assert "folders without an image: emu" in pair.summary
-    pair = catalog.open_pair(pictures(files, doubtful_folders="left_out"), "test")
+    pair = catalog.open_pair(pictures(files, ambiguous_folders="left_out"), "test")
     assert pair.source.class_names == ("cat", "dog")
     assert "images of train are in no class folder, e.g. to-label/" in pair.summary
 

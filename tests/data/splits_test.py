@@ -108,7 +108,7 @@ REFUSED = {
     "two for one": ([*TWO, "valid/cat"], r"--dataset=.*: its folders val and valid mean the same split"),
     "train beside": (["train/a", "train/b", "cat", "dog"], r"can be splits or classes, since train sound"),
     "empty in both": ([*TWO, "train/emu/", "val/emu/"], r"may be none: train/emu, val/emu: .*folders=classes"),
-    "unknown": ([*TWO, "train/Unknown"], r"may be none: train/Unknown: .*--doubtful_folders=left_out"),
+    "unknown": ([*TWO, "train/Unknown"], r"may be none: train/Unknown: .*--ambiguous_folders=left_out"),
     "most astray": ([*TWO, *(f"train/{i}.png" for i in range(5))], "5 of 9"),
     "classes only in test": (["train/0.png", "val/cat", "val/dog"], r"--split=train: no labels there .*1 of 1 images"),
 }

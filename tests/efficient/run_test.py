@@ -162,7 +162,7 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
 
 
 def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, capsys, monkeypatch):
-    """On an encoder of others with vectors.
+    """On an third-party encoder with vectors.
 
     The dataset is known as a tenth of another one here, as TFDS has subsets of ImageNet.
     """
@@ -190,7 +190,7 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
 def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_train_longer(
     folder, tmp_path, caplog, capsys
 ):
-    """On an encoder of others that XLA cannot compile, and that has no variables to fine-tune."""
+    """On an third-party encoder that XLA cannot compile, and that has no variables to fine-tune."""
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "theirs"))
     flags = ["--endpoint=feature_map", "--xla=on", "--cached_views=0", "--finetune_steps=0", "--learning_rate=0.001"]
     here = folder, tmp_path / "run", tmp_path / "theirs"

@@ -162,7 +162,7 @@ class Tables(Target):
 
     def _read(self, rule):
         own = {"labelled": f"{self.room}/x", "labels": f"{self.room}/labels.csv", "data_dir": f"{self.room}/cache"}
-        found = splits.read(PicturesConfig(doubtful_folders=rule, **own))
+        found = splits.read(PicturesConfig(ambiguous_folders=rule, **own))
         assert not {*found.splits["train"]} & {*found.splits.get("test", ())}
         together = draws.together(found, range(len(found.names)))
         sides = {(together[row], split) for split, own in found.splits.items() for row in own if row in together}

@@ -105,7 +105,7 @@ def test_what_is_no_file_is_said_too(monkeypatch):
 @pytest.fixture
 def keep(tmp_path):
     """Keeps some files as the data of a run."""
-    config = cli.parse(LinearConfig, [f"--workdir={tmp_path}/run"])
+    config = cli.parse(LinearConfig, [f"--workdir={tmp_path}/run", "--encoder=random:module"])
 
     def keep(files, **splits):
         workdir = Workdir(config, "linear")
