@@ -15,7 +15,6 @@ from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 
 _HELP = """cpc-tf {version}: learn from pictures without labels, then classify or detect with few.
-
 First, on photographs that come with the program (some minutes on two CPU cores):
   cpc-tf pretrain --preset=photos/pretrain --workdir=runs/photos/small/pretrain
   cpc-tf export   --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub

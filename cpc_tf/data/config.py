@@ -5,7 +5,7 @@ import functools
 
 from cpc_tf.settings import MOST, ConfigError, Settings, constant, count, fraction, parted_names, setting, side
 
-# What becomes of values of more than 8 bits: see `levels`.
+# What becomes of values of more than 8 bits: see `check.measured`.
 RANGE, FULL = "range", "full"
 # What becomes of class folders that may be none.
 ASK, CLASSES, LEFT_OUT = "ask", "classes", "left_out"

@@ -12,7 +12,7 @@ import collections
 import dataclasses
 from typing import TYPE_CHECKING
 
-from cpc_tf.data.config import PicturesConfig
+from cpc_tf.data.config import LEFT_OUT, PicturesConfig
 from cpc_tf.settings import ConfigError, Settings, setting
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     found = classes.named(table, [*table.splits], data.doubtful_folders)
     if table.labels is None:
         texts = classes.strata(table, [split for split in table.splits if not names.is_unlabelled(split)])
+        if data.doubtful_folders == LEFT_OUT:
+            texts = ["" if names.is_doubtful(text) else text for text in texts]
         own = [(text,) if text else () for text in texts]
     else:
         own = [labels or () for labels in table.labels]

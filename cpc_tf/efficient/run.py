@@ -127,7 +127,7 @@ def prepare(
 def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
     labels, phases = prepare(workdir.config, strategy, data)
     config = workdir.config = phases.inputs.config
-    names, levels = phases.inputs.class_names, phases.inputs.sources[0].levels
+    names, levels = phases.inputs.class_names, phases.inputs.sources[0].intensity_range
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)

@@ -1,5 +1,6 @@
 """Tiny data that several tests share, and folders that tests spoil."""
 
+import io
 import os
 import types
 
@@ -22,9 +23,9 @@ def _as_sound(root, names, max_megapixels):
 
     def size(name):
         try:
-            with Image.open(f"{root}/{name}") as image:
+            with tf.io.gfile.GFile(f"{root}/{name}", "rb") as file, Image.open(io.BytesIO(file.read())) as image:
                 return *image.size[::-1], image.getexif().get(274, 1)
-        except OSError:
+        except (OSError, tf.errors.OpError):
             return 0, 0, 1
 
     sizes = np.reshape([size(name) for name in names], [-1, 3]).astype(np.int32)

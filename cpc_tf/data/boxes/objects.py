@@ -42,7 +42,7 @@ def place(
 
     Raises:
       ConfigError: boxes are in parts of the image instead of pixels, more than 1 % are left out or reach beyond their
-        images, or an image has changed meanwhile.
+        images.
     """
     counts = np.array([len(a.names) for a in annotations], np.int64)
     owner = np.repeat(np.arange(len(files)), counts)  # [objects], the image of each

@@ -11,7 +11,6 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import PatchGrid, SeveralCrops, WholeImage
-from cpc_tf.settings import ConfigError
 
 NONE = AugmentConfig(augment="none")
 GEOMETRY = GeometryConfig(resize=12, image_size=8, patch_size=8, patch_stride=1, mirror=True)
@@ -51,10 +50,3 @@ def test_each_crop_is_augmented_on_its_own_by_counter_and_by_seed():
     np.testing.assert_array_equal(first, same)
     assert (first[0] != first[1]).any()
     assert all((first != other).any() for other in others)
-
-
-@pytest.mark.parametrize("view", [WholeImage(), SeveralCrops(2)])
-def test_whole_images_have_a_geometry_of_one_patch(view):
-    view.check(GEOMETRY)
-    with pytest.raises(ConfigError, match="--patch_size=4: .*use --patch_size=8"):
-        view.check(GeometryConfig(resize=12, image_size=8, patch_size=4, patch_stride=2))
