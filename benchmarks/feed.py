@@ -1,8 +1,8 @@
-"""Measures what a feed costs: python -m benchmarks.feed [--presets=NAME,..] [--seconds=5] > table.md
+"""Measures what an input server costs: python -m benchmarks.feed [--presets=NAME,..] [--seconds=5] > table.md
 
-Counts images per second of CPU time, in this process alone and in this process with a feed beside it, where the time of
-both counts. The last column is the speed of one stream whose batches are ready, by the clock: the most that a host gets
-from its feed. Images are those of `benchmarks.input`.
+Counts images per second of CPU time, in this process alone and in this process with a server beside it, where the time
+of both counts. The last column is the speed of one stream whose batches are ready, by the clock: the most that a host
+gets from its server. Images are those of `benchmarks.input`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from benchmarks import input
 def main(argv) -> None:
     """Prints a table with a row for each preset."""
     del argv
-    print("| preset | kB an image | images/s a core, here | with a feed | ratio | ready batches, images/s | GB/s |")
+    print("| preset | kB an image | images/s a core, here | with a server | ratio | ready batches, images/s | GB/s |")
     print("|---|---|---|---|---|---|---|")
     command = [sys.executable, "-m", "cpc_tf.feed", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as feed:
-        port = re.fullmatch(r"feed: ready at port (\d+)\n", feed.stdout.readline())[1]
+        port = re.fullmatch(r"input server: ready at port (\d+)\n", feed.stdout.readline())[1]
         os.environ["CPC_TF_FEED"] = f"localhost:{port}"
         for preset in flags.FLAGS.presets:
             print(_row(preset, feed.pid, flags.FLAGS.seconds), flush=True)

@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Iterator
 
+import numpy as np
 from absl import app, flags
 
 
@@ -29,11 +30,12 @@ def measure(directory: str, given: str, batch_size: int, most: int, rounds: int)
     These are the medians of some rounds; the time until the first batch is there does not count.
     """
     from cpc_tf import pictures
-    from cpc_tf.predict.models import open_model
+    from cpc_tf.predict.model import Model
 
-    model, files = open_model(directory), pictures.find(given)
+    model, files = Model(directory), pictures.find(given)
     files = files.take(range(0, len(files), -(-len(files) // most)))
-    prepared = [batch.images for batch, *_ in model.predict(files, batch_size) if len(batch.indices)]  # warms up, too
+    sound = ([image for image in images if image is not None] for _, images in model.steps(files, batch_size))
+    prepared = [np.stack(images) for images in sound if images]  # warms up, too
 
     def bare() -> Iterator[int]:
         for images in prepared:
@@ -41,8 +43,8 @@ def measure(directory: str, given: str, batch_size: int, most: int, rounds: int)
             yield len(images)
 
     def whole() -> Iterator[int]:
-        for batch, *_ in model.predict(files, batch_size):
-            yield len(batch.indices)
+        for records, _ in model.steps(files, batch_size):
+            yield len(records)
 
     found = [(_timed(whole()), _timed(bare())) for _ in range(rounds)]
     return [tuple(map(statistics.median, zip(*column))) for column in zip(*found)]

@@ -20,7 +20,8 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.phases import load_encoder
 from cpc_tf.efficient.propagation import method
 from cpc_tf.efficient.propagation.config import NONE
-from cpc_tf.encoders.loaded import NEW, EncoderName, LoadedEncoder
+from cpc_tf.encoders.card import NEW, EncoderName
+from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig

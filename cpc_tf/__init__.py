@@ -34,18 +34,18 @@ if _is_program():
 
 __version__ = "0.1.0"
 
-# Name -> its module, which is imported at the first use: it imports TensorFlow. A package is its own function.
+# Name -> its module, which is imported at the first use: it imports TensorFlow.
 # __init__.pyi has the same names for type checkers.
 _EXPORTED = {
     "ConfigError": "cpc_tf.settings",
-    "Encoder": "cpc_tf.api.encoder",
-    "classify": "cpc_tf.api.runs",
-    "load_encoder": "cpc_tf.api.encoder",
-    "Model": "cpc_tf.api.model",
+    "Encoder": "cpc_tf.embed.encoder",
+    "classify": "cpc_tf.api",
+    "load_encoder": "cpc_tf.api",
+    "Model": "cpc_tf.predict.model",
     "RunEnded": "cpc_tf.settings",
-    "embed": "cpc_tf",
-    "predict": "cpc_tf",
-    "pretrain": "cpc_tf",
+    "embed": "cpc_tf.api",
+    "predict": "cpc_tf.api",
+    "pretrain": "cpc_tf.api",
 }
 __all__ = [*_EXPORTED]
 
@@ -53,9 +53,15 @@ __all__ = [*_EXPORTED]
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTED:
         raise AttributeError(f"module 'cpc_tf' has no attribute '{name}'")
-    if _EXPORTED[name] == __name__:
-        return importlib.import_module(f"cpc_tf.{name}")
     return getattr(importlib.import_module(_EXPORTED[name]), name)
+
+
+# Three packages have the names of functions. Python sets a package on its parent at its first import, and never again:
+# they are imported now, empty as they are, and from here on `cpc_tf.predict` is the function, while
+# `from cpc_tf.predict.run import ...` finds the package.
+for _name in ("embed", "predict", "pretrain"):
+    importlib.import_module(f"cpc_tf.{_name}")
+    del globals()[_name]
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging as standard_logging
 import os
 import re
@@ -22,7 +23,7 @@ def run(config_class: type, function: Callable[[Any], Any]) -> NoReturn:
 
     A RunEnded becomes one line on stderr and its exit status: 2 for a setting that cannot work, 3 after divergence, 4
     where something cannot be written, 5 where memory is exhausted, 6 where another process of a cluster was lost, 8
-    where a feed was lost. After a signal the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
+    where an input server was lost. After a signal the line is no error, and the status 143 (SIGTERM) or 130 (SIGINT).
     """
     termination.watch()
     sys.modules["__main__"].__doc__ = sys.modules[config_class.__module__].__doc__  # which --help begins with
@@ -79,6 +80,16 @@ def parse(config_class: type, argv: Sequence[str], recorded: bool = False) -> An
     define(config_class, flag_values)
     _parse(flag_values, ["program", *argv])
     return _from_flags(config_class, flag_values, recorded)
+
+
+def value_of(field: dataclasses.Field, value: Any) -> Any:
+    """Returns a value of a setting, a text or of its own type, as the flag has it. Raises ConfigError if it is none."""
+    flag = _Flag(field.name, field.type, field.default, "")
+    try:
+        flag.parse(value)
+    except flags.IllegalFlagValueError as error:
+        raise ConfigError(str(error)) from error
+    return flag.value
 
 
 def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc_tf") -> None:

@@ -80,11 +80,11 @@ COMMANDS = {
     "launch": Command(
         "train on a Cloud TPU: create it, follow the training, delete it",
         "cpc_tf.launch.config:LaunchConfig",
-        "cpc_tf.launch.run:main",
+        "cpc_tf.launch.script:main",
         takes_words=True,
     ),
     "feed": Command(
-        "read and augment pictures for trainings on other machines",
+        "read and augment the pictures of a training on another machine: an input server",
         "cpc_tf.feed.config:FeedConfig",
         "cpc_tf.feed.serve:serve",
     ),

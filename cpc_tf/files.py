@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -107,6 +108,18 @@ def reason(error: Exception) -> str:
     """Returns the first line of the message of an error of the file system or of TensorFlow."""
     text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
     return escaped((text.strip() or type(error).__name__).splitlines()[0])
+
+
+@contextlib.contextmanager
+def optional_picture(path: str) -> Iterator[str]:
+    """Gives a path to write a picture to. A run does not need it: what the machine fails is a warning.
+
+    That is an image that cannot be read, a missing font or a full disk. Other errors are raised.
+    """
+    try:
+        yield path
+    except (OSError, ImportError, ConfigError, tf.errors.OpError) as error:  # ImportError: PIL without FreeType
+        print(f"warning: {path} is not drawn: {reason(error)}", file=sys.stderr, flush=True)
 
 
 def bytes_read() -> int | None:

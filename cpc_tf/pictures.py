@@ -1,17 +1,19 @@
-"""Pictures that people have: found in folders and lists, and decoded in batches; a broken one gives its reason."""
+"""Pictures that people have: files in folders and lists, or arrays; in batches, where a broken one gives its reason."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from PIL import Image, ImageOps
 
 from cpc_tf.data import check, walk
 from cpc_tf.data.config import DataConfig
@@ -27,18 +29,26 @@ _PREFETCH = 2  # batches
 _OF_8_BITS = (".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp")
 MAX_MEGAPIXELS = DataConfig.max_megapixels  # larger pictures are not decoded: a small file can fill the memory
 
+One = Union[str, os.PathLike, np.ndarray, Image.Image]
+# A folder (with all below it), a file, a list of files; an array uint8 or of floats in [0, 1], [H, W, 3] or
+# [N, H, W, 3]; a PIL image; a list of arrays and PIL images of any sizes.
+Images = Union[One, Sequence[One]]
+
 
 @dataclasses.dataclass(frozen=True)
 class Pictures:
-    """Files of pictures, which need not be sound.
+    """Files of pictures, which need not be sound, or arrays and PIL images.
 
     Attributes:
-      names: as results show them, each on one line: relative to the folder, or as they were given.
-      paths: where the files are, as TensorFlow reads them.
+      names: as results show them, each on one line: relative to the folder, or as they were given; '000000.png' and so
+        on for arrays.
+      paths: where the files are, as TensorFlow reads them; none for arrays.
+      arrays: the arrays and PIL images; none for files.
     """
 
     names: list[str]
     paths: list[bytes]
+    arrays: Sequence[Any] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -68,13 +78,17 @@ class Pictures:
         return low, high
 
     @property
-    def places(self) -> list[bytes]:
-        """The paths by which the same file is known however it was named: absolute, without links."""
+    def places(self) -> list[Any]:
+        """What tells pictures apart: of a file its path, absolute and without links, of an array its pixels' digest."""
+        if self.arrays:
+            pixels = map(_pixels, self.arrays)
+            return [(image.shape, hashlib.sha256(np.ascontiguousarray(image)).digest()) for image in pixels]
         return [path if b"://" in path else os.path.realpath(path) for path in self.paths]
 
     def take(self, indices: Sequence[int]) -> Pictures:
         """Returns these pictures."""
-        return Pictures([self.names[i] for i in indices], [self.paths[i] for i in indices])
+        paths, arrays = ([column[i] for i in indices] if len(column) else [] for column in (self.paths, self.arrays))
+        return Pictures([self.names[i] for i in indices], paths, arrays)
 
 
 class Batch(NamedTuple):
@@ -84,7 +98,6 @@ class Batch(NamedTuple):
       start, stop: which ones, by index.
       indices: of the sound ones among them, int64 [n], ascending.
       images: of these, uint8 [n, ...], as they were prepared.
-      deep: whether each has more than 8 bits, bool [n].
       broken: index -> why a picture could not be read.
     """
 
@@ -92,18 +105,20 @@ class Batch(NamedTuple):
     stop: int
     indices: np.ndarray
     images: np.ndarray
-    deep: np.ndarray
     broken: dict[int, str]
 
 
-def find(given: str, flag: str = "pictures") -> Pictures:
-    """Returns the pictures that a flag names: `texts.PICTURES` says how. Files of a folder are sorted.
+def find(images: Images, flag: str = "pictures") -> Pictures:
+    """Returns the pictures that a flag names, as `texts.PICTURES` says, or that Python has; a folder's are sorted.
 
     Paths in a list are relative to the working directory. A file that a list names need not exist.
 
     Raises:
-      ConfigError: there is no such folder or file, or no picture.
+      ConfigError: there is no such folder or file, no picture, or an array is none.
     """
+    if not isinstance(images, (str, os.PathLike)):
+        return _of_python(images)
+    given = os.fspath(images)
     where = f"--{flag}={shown(given)}"
     if not given:
         raise ConfigError(f"--{flag}= is empty: name {PICTURES}")
@@ -138,6 +153,43 @@ def _of_list(text: bytes, where: str) -> Pictures:
     return Pictures([escaped(os.fsdecode(line)) for line in lines], [os.path.expanduser(line) for line in lines])
 
 
+def _of_python(images: Any) -> Pictures:
+    """Returns the pictures of a list of files, of an array, or of a list of arrays and PIL images."""
+    is_one = isinstance(images, Image.Image) or getattr(images, "ndim", 0) == 3
+    items = [images] if is_one else list(images)
+    if not items:
+        raise ConfigError("pictures: there are none")
+    are_files = [isinstance(each, (str, os.PathLike)) for each in items]
+    if all(are_files):
+        paths = [*map(os.fsencode, items)]
+        return Pictures([escaped(os.fsdecode(path)) for path in paths], [*map(os.path.expanduser, paths)])
+    if any(are_files):
+        raise ConfigError("pictures: files beside arrays; give either files or arrays")
+    for index, image in enumerate(items):
+        if isinstance(image, Image.Image):
+            if image.mode[0] in "IF":  # their values would be cut off at 255
+                depth = f"a PIL image of mode {image.mode}, of more than 8 bits"
+                raise ConfigError(f"picture {index}: {depth}; give its file")
+            continue
+        found = items[index] = np.asarray(image)
+        if found.ndim != 3 or found.shape[-1] != 3 or 0 in found.shape:
+            raise ConfigError(
+                f"picture {index}: an array of shape {list(found.shape)}; must be [height, width, 3], RGB"
+            )
+        is_fraction = np.issubdtype(found.dtype, np.floating) and found.min() >= 0 and found.max() <= 1
+        if found.dtype != np.uint8 and not is_fraction:
+            values = f"{found.dtype} values of {found.min():g} to {found.max():g}"
+            raise ConfigError(f"picture {index}: {values}; must be uint8, or floats of 0 to 1")
+    return Pictures([f"{index:06}.png" for index in range(len(items))], [], items)
+
+
+def _pixels(image: np.ndarray | Image.Image) -> np.ndarray:
+    """Returns a picture as uint8 [H, W, 3]; a PIL image is turned as its EXIF says, as its file would be."""
+    if isinstance(image, Image.Image):
+        return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+    return image if image.dtype == np.uint8 else np.round(image * 255).astype(np.uint8)
+
+
 def batches(
     pictures: Pictures,
     prepare: Callable[[tf.Tensor], tf.Tensor],
@@ -145,18 +197,19 @@ def batches(
     *,
     least_side: int = 0,
     levels: IntensityRange | None = None,
-    start: int = 0,
+    quiet: bool = False,
 ) -> Iterator[Batch]:
     """Decodes and prepares pictures, in order and in parallel, and puts them into batches of sound ones.
 
+    In the end it warns of files of more than 8 bits, if no levels say how to see them.
+
     Args:
-      pictures: the files.
+      pictures: files or arrays.
       prepare: image uint8 [H, W, 3] -> uint8 [...], of the same shape for all if `batch_size` is not 1.
       batch_size: sound pictures of a batch; the last may have fewer, even none.
       least_side, levels: as in `decode.decode`; without levels, those of the pictures.
-      start: index of the first picture.
+      quiet: whether not to warn, as others did.
     """
-
     levels = levels or pictures.levels
 
     def read(index: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -165,22 +218,30 @@ def batches(
         with tf.control_dependencies([tf.debugging.assert_less(about.pixels, tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))]):
             return index, prepare(decode(encoded, least_side, levels)), about.bits > 8
 
-    if start >= len(pictures):
+    def arrays() -> Iterator[tuple[int, np.ndarray]]:
+        return enumerate(map(_pixels, pictures.arrays))
+
+    parallel = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": True}
+    if pictures.arrays:
+        kinds = tf.TensorSpec([], tf.int64), tf.TensorSpec([None, None, 3], tf.uint8)
+        known = tf.data.Dataset.from_generator(arrays, output_signature=kinds)
+        found = known.map(lambda index, image: (index, prepare(image), False), **parallel)
+    elif pictures.paths:
+        files = tf.data.Dataset.from_tensor_slices((tf.range(len(pictures), dtype=tf.int64), pictures.paths))
+        found = files.map(read, **parallel).ignore_errors()  # what fails is missing afterwards
+    else:
         return
-    indices = tf.range(start, len(pictures), dtype=tf.int64)
-    files = tf.data.Dataset.from_tensor_slices((indices, tf.constant(pictures.paths[start:])))
-    # What fails is missing afterwards.
-    found = files.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).ignore_errors()
-    done = start
+    done = deep_ones = 0
     for indices, images, deep in found.batch(batch_size).prefetch(_PREFETCH).as_numpy_iterator():
         stop = int(indices[-1]) + 1
         missing = sorted({*range(done, stop)} - {*indices.tolist()})
-        yield Batch(done, stop, indices, images, deep, {i: why_not(pictures.paths[i]) for i in missing})
-        done = stop
+        yield Batch(done, stop, indices, images, {i: why_not(pictures.paths[i]) for i in missing})
+        done, deep_ones = stop, deep_ones + int(deep.sum())
     if done < len(pictures):
         broken = {i: why_not(pictures.paths[i]) for i in range(done, len(pictures))}
-        nothing = np.zeros([0])
-        yield Batch(done, len(pictures), nothing.astype(np.int64), nothing.astype(np.uint8), nothing > 0, broken)
+        yield Batch(done, len(pictures), np.zeros([0], np.int64), np.zeros([0], np.uint8), broken)
+    if deep_ones and not levels and not quiet:
+        logging.warning("%d pictures have more than 8 bits; their upper 8 bits are used", deep_ones)
 
 
 def why_not(path: bytes) -> str:
@@ -215,13 +276,7 @@ def thumbnails(pictures: Pictures, side: int, levels: IntensityRange | None = No
         return tf.ensure_shape(padded, [side, side, 3])
 
     found = np.full([len(pictures), side, side, 3], 255, np.uint8)
-    for batch in batches(pictures, shrink, 32, least_side=side, levels=levels):
+    for batch in batches(pictures, shrink, 32, least_side=side, levels=levels, quiet=True):
         if len(batch.indices):
             found[batch.indices] = batch.images
     return found
-
-
-def say_deep(count: int, levels: IntensityRange | None) -> None:
-    """Warns of pictures of more than 8 bits, if there is any and the model does not say how to see them."""
-    if count and not levels:
-        logging.warning("%d pictures have more than 8 bits; their upper 8 bits are used", count)

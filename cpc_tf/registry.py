@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -18,18 +18,11 @@ def modules(package: str) -> list[ModuleType]:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A kind of run with a result that the report shows."""
+    """A kind of run with a result, which `cpc_tf.report.NAME` shows."""
 
     name: str  # of the package, of the binary `python -m cpc_tf.NAME`, and the 'kind' of its results
     config: type  # the settings class
     run: Callable[[Any], dict[str, Any]]  # settings -> result, which is also in result.json
-    # Fields of a result that the report needs, beside dataset and encoder -> a kind of value in results.runs.CHECKS.
-    required: Mapping[str, str]
-    optional: Mapping[str, str]  # further fields, which the report shows if they are there
-    # Results on one dataset, and the value of --dataset -> the parts (results.blocks.Part) of the page.
-    report: Callable[[Sequence[Any], str], list[Any]]
-    # Of results with several labels a picture, in place of `required`.
-    required_of_several: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def module(self) -> str:

@@ -1,4 +1,4 @@
-"""Starts a command again while it ends without a fault of its own: killed, or since another worker or a feed was lost.
+"""Starts a command again while it ends without a fault of its own: killed, or since another process was lost.
 
     python -m cpc_tf.restart -- python -m cpc_tf.pretrain --strategy=multiworker ...
 
@@ -14,12 +14,10 @@ import time
 from collections.abc import Sequence
 
 from cpc_tf.termination import name_of
-from cpc_tf.training.cluster import LostWorker
-from cpc_tf.training.feeds import LostFeed
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 RESTARTS = 20  # most within an hour
-LOST = {LostWorker.status: "another worker was lost", LostFeed.status: "a feed was lost"}
+LOST = {6: "another worker was lost", 8: "an input server was lost"}  # statuses of LostWorker and LostFeed
 PAUSE = 5  # seconds before the first restart
 
 

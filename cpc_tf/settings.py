@@ -27,10 +27,15 @@ class RunEnded(Exception):
 
 
 class Stopped(RunEnded):
-    """A signal ended the run; `saved` says what became of the work, as half a sentence."""
+    """A signal ended the run; `saved` says what became of the work, `then` how it goes on, as parts of a sentence."""
 
-    def __init__(self, number: int, saved: str = "what was saved before is whole"):
-        super().__init__(f"{termination.stopped_by(number)}: {saved}; the same command goes on from there")
+    def __init__(
+        self,
+        number: int,
+        saved: str = "what was saved before is whole",
+        then: str = "the same command goes on from there",
+    ):
+        super().__init__(f"{termination.stopped_by(number)}: {saved}; {then}")
         self.status = termination.status_of(number)
 
 
@@ -53,6 +58,7 @@ def setting(
     listed: type | None = None,
     path: bool = False,
     free_on_resume: bool = False,
+    compared: bool = True,
     derived: bool = False,
     instead: str = "",
     flag: bool = True,
@@ -72,6 +78,8 @@ def setting(
       listed: type of the numbers in a text such as '0.5,1,2'; the bounds hold for each.
       path: whether TensorFlow reads or writes checkpoints or modules there.
       free_on_resume: whether it may change when a run is resumed.
+      compared: False if runs that differ in it may still be seeds of one method, as they may in what is free on resume:
+        a seed, a place, what a result says of its data and its encoder.
       derived: whether the default stands for a value that the run derives from its encoder or its data.
       instead: name of another derived setting that says the same in its own way; if one is given, none is derived.
       flag: False for a setting that only code can change. Flag files, such as run.flags, may still hold its default.
@@ -198,6 +206,15 @@ def changed_flags(config: Settings, saved: Settings) -> dict[str, tuple[Any, Any
     now, before = flatten(config), flatten(saved)
     fixed = [field.name for _, field in leaves(type(config)) if not field.metadata["free_on_resume"]]
     return {name: (now[name], before[name]) for name in fixed if now[name] != before[name]}
+
+
+def uncompared(config_class: type) -> set[str]:
+    """Returns the names of the settings in which runs of one method may differ."""
+    return {
+        field.name
+        for _, field in leaves(config_class)
+        if field.metadata["free_on_resume"] or not field.metadata["compared"]
+    }
 
 
 def joined_names(names: Sequence[str]) -> str:

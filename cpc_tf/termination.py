@@ -144,7 +144,7 @@ def _end_if_nobody_does(pipe: int) -> NoReturn:
     while True:
         for number in os.read(pipe, 64):
             handler = signal.getsignal(number)
-            if getattr(handler, "__module__", None) != __name__:  # a launch deletes its TPU first
+            if getattr(handler, "__module__", None) != __name__:  # another program's
                 continue
             received += 1
             if received == 1 and getattr(handler, "__func__", None) is Deferred._note:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 # How flags name pictures.
@@ -51,6 +51,12 @@ def csv_lines(rows: Iterable[Iterable[Any]]) -> str:
     An apostrophe is put before texts, such as names of files, that a spreadsheet would run as a formula.
     """
     return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
+
+
+def csv_records(records: Sequence[Mapping[str, Any]]) -> str:
+    """Returns records as CSV, with a column for each name that occurs."""
+    names = dict.fromkeys(name for record in records for name in record)
+    return csv_lines([names, *(map(record.get, names) for record in records)])
 
 
 def _cell(value: Any) -> str:

@@ -18,14 +18,14 @@ from absl import app, flags
 
 from benchmarks import records as compiled
 from benchmarks import scale
-from cpc_tf.efficient.label_curve import interpolated
 from cpc_tf.files import write_file
-from cpc_tf.results import paper
+from cpc_tf.report.efficient import interpolated
 from studies import records, runner, tables
 from studies.causes import study as causes
 from studies.health import study as health
 from studies.label_curve import study as curves
 from studies.ladder import study as ladders
+from studies.paper import figures as paper
 from studies.paper import page
 from studies.tables import markdown, spread
 

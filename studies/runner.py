@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from cpc_tf import devices
-from cpc_tf.results.runs import run_id
+from cpc_tf.report.runs import run_id
 from studies import records
 from studies.records import Command
 

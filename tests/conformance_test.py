@@ -20,7 +20,8 @@ from cpc_tf.encoders.networks import architectures
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.registry import Task
-from cpc_tf.results.runs import collect
+from cpc_tf.report.page import REPORTS
+from cpc_tf.report.runs import collect
 from cpc_tf.settings import ConfigError, Settings, kept, replace
 from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
@@ -170,9 +171,9 @@ def test_conforms(case, run_whole, tmp_path, monkeypatch):
     for name, value in undisturbed.items():
         np.testing.assert_array_equal(resumed[name], value, err_msg=str(name))
 
-    runs, problems = collect(config.workdir, TASKS)
+    runs, problems = collect(config.workdir, REPORTS)
     assert ([run["kind"] for run in runs], list(problems)) == ([task.name], [])
-    task.report(runs, config.data.dataset)
+    REPORTS[task.name].report(runs, config.data.dataset)
     if case in OF_TASKS and task.name in EXPORTERS["all"]:
         # The check in a process of its own is that of tests/export and of tests/end_to_end_test.py.
         checked = {"difference": 0, "variables": 0, "detections": 0, "same": 1}

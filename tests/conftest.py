@@ -16,10 +16,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework.config import disable_op_determinism  # public is only the way to enable it
 
+from cpc_tf.drawing import map as embedding_map
+from cpc_tf.drawing import plots
 from cpc_tf.encoders.networks import architectures
 from cpc_tf.pretrain import patch_sheet
-from cpc_tf.results import map as embedding_map
-from cpc_tf.results import plots
 from cpc_tf.training.strategy import make_strategy
 from tests import processes
 

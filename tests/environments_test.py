@@ -11,7 +11,8 @@ import sys
 import pytest
 import tensorflow as tf
 
-from cpc_tf.export import verify
+from cpc_tf.export.module import encoder_reference
+from cpc_tf.export.verify import verify
 from cpc_tf.files import read_json
 from tests import samples
 from tests.binaries import ROOT
@@ -84,7 +85,7 @@ def test_a_module_works_in_the_other_environment(tmp_path, monkeypatch):
     """Its outputs of all sizes, and the gradients that fine-tuning with hub.KerasLayer needs."""
     encoder = write_module(tmp_path)
     monkeypatch.setattr(sys, "executable", OTHER)
-    found = verify.verify("encoder", str(tmp_path), verify.encoder_reference(encoder, GEOMETRY))
+    found = verify("encoder", str(tmp_path), encoder_reference(encoder, GEOMETRY))
     assert found["variables"] == len(encoder.trainable_variables)
 
 

@@ -11,7 +11,7 @@ from tests.binaries import ROOT
 
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
 BASE = {
-    *"cache callables cli devices files keras memory native".split(),
+    *"cache cli devices files keras memory native".split(),
     *"presets progress registry settings termination texts xla".split(),
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
@@ -21,7 +21,6 @@ ALLOWED = {
     "program": {"cli", "commands", "presets", "settings", "texts"},
     "commands": set(),  # names of what it imports when a command runs
     "notices": set(),
-    "callables": set(),
     "texts": set(),
     "settings": {"termination", "texts"},
     "keras": set(),
@@ -44,17 +43,17 @@ ALLOWED = {
     "training": BASE,
     "evaluation": BASE | {"data", "training"},
     "pictures": BASE | {"data"},
-    "results": SHARED,
-    "pretrain": SHARED | {"results"},
-    "linear": SHARED | {"results"},
-    "efficient": SHARED | {"results"},
-    "detect": SHARED | {"results"},
-    "embed": SHARED | {"pictures", "results"},
-    "predict": SHARED | {"pictures", "results"},
-    "report": SHARED | {"results", "tasks"},
+    "drawing": SHARED,
+    "pretrain": SHARED | {"drawing"},
+    "linear": SHARED | {"drawing"},
+    "efficient": SHARED | {"drawing"},
+    "detect": SHARED | {"drawing"},
+    "embed": SHARED | {"pictures", "drawing"},
+    "predict": SHARED | {"pictures", "drawing"},
+    "report": SHARED | {"drawing", "tasks", "pretrain", "linear", "efficient", "detect"},
     "export": SHARED | {"tasks", "pretrain", "linear", "efficient", "detect"},
     "feed": BASE | {"augment", "training"},
-    "launch": {"cli", "commands", "settings", "termination", "texts"},
+    "launch": {"cli", "commands", "settings", "texts"},
     "api": SHARED | {"pictures", "tasks", "pretrain", "linear", "efficient", "export", "embed", "predict"},
 }
 BINARY = set(ALLOWED) - {"export"}
@@ -111,6 +110,19 @@ def test_imports_go_one_way():
         assert not wrong, f"{path} imports {sorted(wrong)}"
 
 
+def test_training_loads_neither_pictures_nor_the_report():
+    """They are imported in the function that draws: Matplotlib and jinja2 wait until they are asked for."""
+    files = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree for path, tree in sources()}
+    loaded, waiting = set(), ["cpc_tf.pretrain.run", "cpc_tf.linear.run", "cpc_tf.efficient.run"]
+    while waiting:
+        loaded.add(name := waiting.pop())
+        top = [node for node in files[name].body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        found = {full for node in top for full in imports(ast.Module([node], []))}
+        waiting += {full if full in files else full.rpartition(".")[0] for full in found} & set(files) - loaded
+        assert not {full for full in found if full.split(".")[0] in ("matplotlib", "jinja2")}, name
+    assert not {name for name in loaded if part(name) in ("drawing", "report")}
+
+
 def test_no_file_imports_itself_around_a_circle():
     """Folders of a package, too: each file can be read after those that it imports."""
     files = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): tree for path, tree in sources()}
@@ -130,7 +142,7 @@ ONLY_IN = {
     "tensorflow.keras": "",
     "tf.keras": "keras.py",
     "tf_keras": "keras.py",
-    "keras": "keras3.py check_runtime.py",  # Keras 3: what writes a model, and what runs one apart
+    "keras": "formats.py check.py",  # Keras 3: what writes a model, and what runs one apart
 }
 
 

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from cpc_tf import pictures
+from cpc_tf.settings import ConfigError
 from tests.samples import write_pictures
 
 
@@ -48,13 +50,11 @@ def test_broken_pictures_have_reasons_and_the_others_are_read_in_order(folder):
         for index, image in zip(batch.indices, batch.images):
             wanted = tf.io.decode_png((folder / files.names[index]).read_bytes(), channels=3).numpy()
             np.testing.assert_array_equal(image, wanted[:8, :8])
-    later = read(files, start=7)
-    assert [i for batch in later for i in batch.indices] == [i for i in sound if i >= 7]
 
 
 @pytest.mark.slow
 def test_pictures_of_12_bits_are_seen_as_those_of_8(tmp_path, monkeypatch):
-    """As in training; whether one of them is asked for or all."""
+    """As in training."""
     grey = np.random.default_rng(0).integers(0, 256, [30, 20, 20, 1], dtype=np.uint8)
     for folder, pixels in (("8", grey), ("12", 16 * grey.astype(np.uint16))):
         (tmp_path / folder).mkdir()
@@ -66,8 +66,7 @@ def test_pictures_of_12_bits_are_seen_as_those_of_8(tmp_path, monkeypatch):
     assert wanted.levels is None
     found, wanted = (np.concatenate([batch.images for batch in read(files)]) for files in (deep, wanted))
     assert np.abs(found.astype(int) - wanted).max() <= 3
-    np.testing.assert_array_equal(read(deep, start=29)[0].images, found[29:])
-    assert read(deep, start=29, levels=(0.0, 65535.0))[0].images.max() <= 16
+    assert read(deep, levels=(0.0, 65535.0))[0].images.max() <= 16
     assert len(lines) == 1
     assert lines[0].startswith("30 pictures have more than 8 bits, and the model does not say how to see them: their v")
 
@@ -107,8 +106,52 @@ def test_thumbnails_show_the_whole_picture_on_white(tmp_path):
 
 
 @pytest.mark.slow
-def test_16_bit_pictures_are_counted(tmp_path):
-    (tmp_path / "deep.png").write_bytes(tf.io.encode_png(np.full([8, 8, 3], 3000, np.uint16)).numpy())
-    (batch,) = read(pictures.find(str(tmp_path)), levels=(2000.0, 4000.0))
-    assert batch.deep.tolist() == [True]
-    assert (batch.images == 128).all()
+def test_16_bit_pictures_that_are_not_called_so_are_told(tmp_path, caplog):
+    (tmp_path / "deep.jpg").write_bytes(tf.io.encode_png(np.full([8, 8, 3], 3000, np.uint16)).numpy())
+    files = pictures.find(str(tmp_path))
+    assert (read(files, levels=(2000.0, 4000.0))[0].images == 128).all()
+    assert (read(files, quiet=True)[0].images == 11).all()
+    assert caplog.text == ""
+    read(files)
+    assert "1 pictures have more than 8 bits; their upper 8 bits are used" in caplog.text
+
+
+@pytest.mark.slow
+def test_arrays_and_pil_images_are_as_their_files(tmp_path):
+    """A PIL image is turned as its EXIF says, a grey one is RGB."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pixels = np.random.default_rng(0).integers(0, 256, [20, 30, 3], np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "0.png")
+    Image.fromarray(pixels).save(tmp_path / "1.png", exif=exif)
+    Image.fromarray(pixels[..., 0]).save(tmp_path / "2.png")
+    (wanted,) = read(pictures.find(tmp_path))
+    grey = np.repeat(pixels[..., :1], 3, -1)
+    arrays = pictures.find([pixels / 255, np.rot90(pixels, -1), grey])
+    (batch,) = read(arrays)
+    np.testing.assert_array_equal(batch.images, wanted.images)
+    opened = pictures.find([Image.open(tmp_path / f"{i}.png") for i in range(3)])
+    assert read(opened)[0].images.tolist() == batch.images.tolist()
+    assert (arrays.names, arrays.places) == (["000000.png", "000001.png", "000002.png"], opened.places)
+    assert len({*arrays.places, *pictures.find([pixels.reshape(30, 20, 3)]).places}) == 4
+    assert pictures.find(np.stack([grey] * 5)).take([4]).names == ["000004.png"]
+    assert pictures.thumbnails(arrays, 8).tolist() == pictures.thumbnails(pictures.find(tmp_path), 8).tolist()
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ([], "there are none"),
+        (np.zeros([0, 8, 8, 3]), "there are none"),
+        (Image.fromarray(np.full([8, 8], 4096, np.uint16)), "picture 0: a PIL image of mode I;16"),
+        (np.full([2, 8, 8, 3], 2.0), r"picture 0: float64 values of 2 to 2; must be uint8, or floats of 0 to 1"),
+        (np.full([8, 8, 3], np.nan), "picture 0: float64 values of nan"),
+        (np.zeros([8, 8, 3], np.int64), "picture 0: int64 values"),
+        ([np.zeros([8, 8, 3], np.uint8), np.zeros([8, 8, 4])], r"picture 1: an array of shape \[8, 8, 4\]"),
+        (["a.png", np.zeros([8, 8, 3])], "files beside arrays"),
+        ("nowhere.png", "there is no nowhere.png"),
+    ],
+)
+def test_what_is_no_picture_is_named(images, message):
+    with pytest.raises(ConfigError, match=message):
+        pictures.find(images)

@@ -46,6 +46,8 @@ TABLE = [
     ("pretrain", ["--workdir=a\nb"], r"^--workdir=a\\nb: must be text without control characters"),
     ("linear", "--workdir=runs/[a]", r"^--workdir=runs/\[a\]: must be a path without"),
     ("linear", "--encoder=random:a?b", r"^--encoder=random:a\?b: must be a path without"),
+    ("linear", "--encoder=-1..1:net.h5 --dataset=photos", r"net.h5: Keras files are not read; .* model\.export\('DIR"),
+    ("efficient", "--encoder=a/net.keras --dataset=photos", "^--encoder=a/net.keras: Keras files are not read"),
     ("export", "--output=a\\b", r"^--output=a\\b: must be a path without"),
     ("pretrain", "--keep_checkpoints=9", "^--keep_checkpoints=9: not configurable from the command line, where it is"),
     ("detect", "--norestore_kernel_norms", "^--restore_kernel_norms=False: not configurable from the command line"),
@@ -258,7 +260,7 @@ TABLE = [
     ("feed", "--address=::", "^--address=::: other machines reach it"),
     ("feed", "--address=", "^--address=: other machines reach it"),
     ("feed", "--address=no.such.host.invalid", "^--address=no.such.host.invalid: no address of this machine"),
-    ("feed", "--port=65520", "^--port=65520: must be at most 65519"),
+    ("feed", "--port=65534", "^--port=65534: must be at most 65533"),
 ]
 
 

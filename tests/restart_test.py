@@ -4,6 +4,8 @@ import subprocess
 import pytest
 
 from cpc_tf import restart
+from cpc_tf.training.cluster import LostWorker
+from cpc_tf.training.feeds import LostFeed
 from tests import processes
 
 
@@ -27,7 +29,9 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("end", ["kill -KILL $$", "kill -35 $$", "exit 6", "exit 8"])
+@pytest.mark.parametrize(
+    "end", ["kill -KILL $$", "kill -35 $$", f"exit {LostWorker.status}", f"exit {LostFeed.status}"]
+)
 def test_a_killed_process_and_one_that_lost_another_start_again(end, run, capfd):
     assert run(f"test $1 = 3 || {end}") == (0, 3)
     assert capfd.readouterr().err.count("; starting it again in 0 seconds\n") == 2

@@ -22,6 +22,7 @@ class DataConfig(Settings):
         "Images to use: 'photos' (embedded photographs), 'photos/N' (N unlabelled crops of them), 'folder:PATH' "
         "(your own pictures), 'collages' (embedded, with boxes), 'voc:PATH', 'coco:PATH', 'yolo:PATH' (pictures with "
         "boxes in these formats), or the name of a TensorFlow Datasets builder",
+        compared=False,
     )
     data_dir: str = setting(
         "",
@@ -44,7 +45,9 @@ class DataConfig(Settings):
     shuffle_window: int = constant(
         16384, "Examples shuffled together; folders are shuffled as a whole", unit="images", minimum=1, maximum=MOST
     )
-    share_records: bool = constant(False, "A flag only in PretrainPicturesConfig and LabelledPicturesConfig")
+    share_records: bool = constant(
+        False, "A flag only in PretrainPicturesConfig and LabelledPicturesConfig", compared=False
+    )
     sixteen_bit: str = setting(
         RANGE,
         "How pictures of 16 bits become 8: 'range' (the range of values in the whole dataset becomes 0 to 255), "
@@ -57,6 +60,7 @@ class DataConfig(Settings):
         unit="megapixels",
         above=0,
         maximum=1000,
+        compared=False,
     )
 
     def check(self):
@@ -84,6 +88,7 @@ class PicturesConfig(DataConfig):
         "",
         "Folder of your pictures, instead of --dataset: one subfolder for each class, or any folder with --labels. "
         "Without a folder val or test a fifth of each class is the test",
+        compared=False,
     )
     labels: str = setting(
         "",
@@ -130,6 +135,7 @@ def _share_records() -> bool:
         False,
         "Each of several hosts reads only its share of TensorFlow Datasets' records, another one in each epoch: the "
         "order then depends on the number of hosts. Of folders each host reads only what it needs anyway",
+        compared=False,
     )
 
 

@@ -37,6 +37,7 @@ class BackboneConfig(Settings):
         "Encoder to fine-tune: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
         "'random:MODULE': the untrained copy of one of our modules; 'graph:MODULE': one of ours as its SavedModel",
         path=True,
+        compared=False,
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     backbone: str = setting("resnet50", "Architecture of the encoder if --encoder=random", choices=tuple(NETWORKS))

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from cpc_tf.data.source import DetectionSource
 from cpc_tf.detect.average_precision import Found, Judged, judge
 from cpc_tf.detect.scoring import Scene, Scores
-from cpc_tf.results import glyphs, plots
+from cpc_tf.drawing import plots
 
 SHOWN = 0.5  # Detections below this score are not drawn: most of them are wrong, and would hide the image.
 TILES, COLUMNS = 20, 5
@@ -69,8 +69,8 @@ def draw_sheet(
     """Draws images (uint8 [H, W, 3] each) with their true and detected boxes, as PNG; `iou` as in `verdict`."""
     columns = min(COLUMNS, len(scenes))
     rows = math.ceil(len(scenes) / columns)
-    class_names = glyphs.drawable(tuple(class_names), "class")
-    titles = plots.shortened(glyphs.drawable(tuple(scene.name for scene in scenes), "picture"), TITLE)
+    class_names = plots.drawable(tuple(class_names), "class")
+    titles = plots.shortened(plots.drawable(tuple(scene.name for scene in scenes), "picture"), TITLE)
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         for axis, title, scene, image in zip(plots.grid(canvas, len(scenes), columns), titles, scenes, images):
@@ -104,7 +104,7 @@ def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: 
 
 def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
     """Draws precision over recall of each class that has an object to find, as PNG."""
-    class_names = glyphs.drawable(tuple(class_names), "class")
+    class_names = plots.drawable(tuple(class_names), "class")
     known = [label for label, curve in enumerate(scores.curves) if curve.objects]
     columns = min(COLUMNS, len(known))
 

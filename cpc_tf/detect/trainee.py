@@ -8,8 +8,7 @@ from cpc_tf.detect.config import DetectConfig, DetectorSgdConfig
 from cpc_tf.detect.faster_rcnn import PROBE, FasterRCNN, Rest
 from cpc_tf.detect.targets import Draws
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps
 from cpc_tf.encoders.network import Network, restore_kernel_norms
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.optimizer import Schedule, sgd

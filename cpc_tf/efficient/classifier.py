@@ -11,7 +11,7 @@ import tensorflow as tf
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.efficient.propagation.config import NONE
 from cpc_tf.efficient.propagation.step import Propagation
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
 from cpc_tf.evaluation import label_kinds

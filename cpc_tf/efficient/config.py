@@ -30,9 +30,13 @@ class LabelsConfig(Settings):
         source="Sec. 4.2",
         above=0,
         maximum=1,
+        compared=False,
     )
     labels_per_class: int = count(
-        0, "Labels of each class to use, instead of --label_fraction; 0: --label_fraction decides", minimum=0
+        0,
+        "Labels of each class to use, instead of --label_fraction; 0: --label_fraction decides",
+        minimum=0,
+        compared=False,
     )
     held_out: float = setting(
         0.2,
@@ -51,9 +55,9 @@ class ClassifierConfig(Settings):
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
         "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
         "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. One of "
-        "others, or a Keras file (.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also "
-        "'0..255:', 'torch:', 'caffe:'",
+        "others may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
+        compared=False,
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     signature: str = setting(
@@ -61,7 +65,7 @@ class ClassifierConfig(Settings):
     )
     endpoint: str = setting(
         "feature_map",
-        "Output of the module to classify, e.g. 'feature_map', 'stack2' or 'latents'; a layer of a Keras file",
+        "Output of the module to classify, e.g. 'feature_map', 'stack2' or 'latents'",
     )
     backbone: str = setting(
         "resnet200_v2",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
-from cpc_tf.encoders.card import find_card
+from cpc_tf.encoders.card import EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.settings import derived
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
 

@@ -16,7 +16,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels
 from cpc_tf.efficient.propagation.stream import beside
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas, own_images

@@ -22,8 +22,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.efficient.plateau import Length, Plateau, evaluate_every, plateau
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps
 from cpc_tf.evaluation import calibration
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace

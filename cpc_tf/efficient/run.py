@@ -20,8 +20,6 @@ from cpc_tf.efficient.propagation.config import NONE
 from cpc_tf.efficient.selection import Selection, as_given, select
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
-from cpc_tf.results import map as embedding_map
-from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.workdir import Workdir, open_run
@@ -171,6 +169,9 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
 
 def _draw(phases: Phases, workdir: Workdir) -> None:
     """Draws what was predicted of test images, and a map of them by the features of the encoder, if there is one."""
+    from cpc_tf.drawing import map as embedding_map  # here: a training does not need Matplotlib
+    from cpc_tf.drawing import predictions as sheet
+
     test_source, config = phases.inputs.sources[1], workdir.config
     shown = None
     if config.classifier.encoder != PIXELS:

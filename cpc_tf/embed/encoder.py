@@ -1,4 +1,4 @@
-"""An encoder as `embed` uses it: how it sees a picture, and the features that it gives."""
+"""A trained encoder: opened from its module, features of pictures, and which pictures are near each other."""
 
 from __future__ import annotations
 
@@ -9,91 +9,188 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf import augment, pictures
+from cpc_tf import augment
+from cpc_tf import pictures as files
 from cpc_tf.augment.config import knows_no_colour
 from cpc_tf.data.decoding.decode import IntensityRange
 from cpc_tf.data.views import geometry as geo
-from cpc_tf.encoders.card import find_card
-from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.loaded import COPY, GRAPH, MODULE, EncoderName
+from cpc_tf.embed import similar
+from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderCard, EncoderName, find_card
+from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.patches import patch_grid
+from cpc_tf.evaluation.neighbours import normalized
+from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError
 
+_BATCH = 64  # pictures
 
-class Encoder(NamedTuple):
-    """A picture's way to its features.
+
+class Neighbour(NamedTuple):
+    """A picture that is near another one."""
+
+    index: int  # among the pictures
+    name: str  # of its file, relative to the folder; of an array its number, such as '000003.png'
+    similarity: float  # cosine of both features after the mean of all was subtracted, -1 to 1
+
+
+class Encoder:
+    """A trained encoder. Pictures are resized and cropped as in its training.
+
+    Pictures are a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
+    [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
+
+    Args:
+      path: directory of a module that `cpc-tf export` wrote, or of another TF-Hub module of images; random:MODULE is an
+        untrained copy.
+      seed: of an untrained copy.
+      image_size: side of the pictures for a third-party module, px; others come with their own sizes.
 
     Attributes:
-      prepare: image uint8 [H, W, 3] -> uint8 [S, S, 3].
-      encode: uint8 [N, S, S, 3] -> features float32 [N, D].
-      latents: the same -> float32 [N, R, C, D], whose mean the features are; None for a third-party module.
-      least_side: the shorter side of an image that `prepare` needs, px.
+      path, seed, image_size: as given.
+      card: the content of encoder.json: geometry and training; None for a third-party module.
+      prepare: image uint8 [H, W, 3] -> uint8 [S, S, 3], as the encoder sees it.
       what: what the features are, for people.
       levels: the values that become 0 and 255 in pictures of more than 8 bits; None: the range of the pictures'.
-    """
-
-    prepare: Callable[[tf.Tensor], tf.Tensor]
-    encode: Callable[[tf.Tensor], tf.Tensor]
-    latents: Callable[[tf.Tensor], tf.Tensor] | None
-    least_side: int
-    what: str
-    levels: IntensityRange | None = None
-
-    def features(self, files: pictures.Pictures, batch_size: int) -> Iterator[tuple[pictures.Batch, np.ndarray]]:
-        """Yields batches of pictures with the features of the sound ones, float32 [n, D]."""
-        options = {"least_side": self.least_side, "levels": self.levels}
-        for batch in pictures.batches(files, self.prepare, batch_size, **options):
-            yield batch, self.encode(batch.images).numpy() if len(batch.indices) else np.zeros([0, 0], np.float32)
-
-
-def open_encoder(text: str, seed: int = 0, image_size: int = 224) -> Encoder:
-    """Returns the encoder that --encoder names.
-
-    The features of a module of ours are the mean latents of the patches of a picture, those of another module its
-    output for the whole picture, resized to a square of `image_size` px.
 
     Raises:
       ConfigError: there is no such module, or it gives no features.
     """
-    name = EncoderName.parse(text)
-    if name.kind not in (MODULE, COPY, GRAPH):
-        raise ConfigError(f"--encoder={text}: name a TF-Hub module; there is no network of that name to make here")
-    other = next((kind for kind in ("classifier", "detector") if _has(name.module, f"{kind}.json")), "")
-    if other:
-        raise ConfigError(f"--encoder={text}: is a {other}; export the run's encoder for features")
-    card = name.card() if name.kind == COPY else find_card(name.module)
-    loaded = load_patch_encoder(text, seed, card.geometry.patch_size if card else image_size)
-    if card is None:
-        return Encoder(
-            prepare=lambda image: geo.resize(image, image_size),
-            encode=_compiled(
-                lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), image_size
-            ),
-            latents=None,
-            least_side=image_size,
-            what=f"the module's output for whole pictures, resized to {image_size} x {image_size} px",
-        )
-    geometry, grey = card.geometry, knows_no_colour(card.training.augment, card.training.augment_changes)
 
-    def latents(images: tf.Tensor) -> tf.Tensor:
-        patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
-        return loaded.patch_latents(patches)
+    def __init__(self, path: str | os.PathLike[str], seed: int = 0, image_size: int = 224):
+        self.path, self.seed, self.image_size = os.path.expanduser(os.fspath(path)), seed, image_size
+        name = EncoderName.parse(self.path)
+        if name.kind not in (MODULE, COPY, GRAPH):
+            raise ConfigError(
+                f"--encoder={self.path}: name a TF-Hub module; there is no network of that name to make here"
+            )
+        for kind in ("classifier", "detector"):
+            if "://" not in name.module and tf.io.gfile.exists(os.path.join(name.module, f"{kind}.json")):
+                raise ConfigError(f"--encoder={self.path}: is a {kind}; export the run's encoder for features")
+        self.card: EncoderCard | None = name.card() if name.kind == COPY else find_card(name.module)
+        self.levels: IntensityRange | None = self.card.levels if self.card else None
+        # uint8 [N, S, S, 3] -> features float32 [N, D], and those of patches float32 [N, R, C, D].
+        self._vectors: Callable[[tf.Tensor], tf.Tensor]
+        self._grids: Callable[[tf.Tensor], tf.Tensor] | None = None
+        loaded = load_patch_encoder(self.path, seed, self.card.geometry.patch_size if self.card else image_size)
+        if self.card:
+            self._see_patches(loaded, self.card)
+        else:
+            self._see_whole_pictures(loaded)
 
-    return Encoder(
-        prepare=lambda image: augment.grey(geo.plain(image, geometry)) if grey else geo.plain(image, geometry),
-        encode=_compiled(lambda images: tf.reduce_mean(latents(images), [1, 2]), geometry.image_size),
-        latents=_compiled(latents, geometry.image_size),
-        least_side=geometry.resize,
-        levels=card.levels,
-        what=(
+    def _see_patches(self, loaded: LoadedEncoder, card: EncoderCard) -> None:
+        """The features of a module of ours are the mean latents of the patches of a picture."""
+        geometry, grey = card.geometry, knows_no_colour(card.training.augment, card.training.augment_changes)
+
+        def prepare(image: tf.Tensor) -> tf.Tensor:
+            plain = geo.plain(image, geometry)
+            return augment.grey(plain) if grey else plain
+
+        def grids(images: tf.Tensor) -> tf.Tensor:
+            return loaded.patch_latents(patch_grid(images, geometry.patch_size, geometry.patch_stride))
+
+        self.prepare, self._least_side = prepare, geometry.resize
+        self._grids = _compiled(grids, geometry.image_size)
+        self._vectors = _compiled(lambda images: tf.reduce_mean(grids(images), [1, 2]), geometry.image_size)
+        self.what = (
             f"mean latents of {geometry.grid} x {geometry.grid} patches of {geometry.patch_size} px, cut from pictures "
             f"of {geometry.image_size} x {geometry.image_size} px{', grey as in its training' if grey else ''}"
-        ),
-    )
+        )
 
+    def _see_whole_pictures(self, loaded: LoadedEncoder) -> None:
+        """The features of a third-party module are its output for the whole picture, resized to a square."""
+        side = self._least_side = self.image_size
+        self.prepare = lambda image: geo.resize(image, side)
+        self._vectors = _compiled(lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), side)
+        self.what = f"the module's output for whole pictures, resized to {side} x {side} px"
 
-def _has(module: str, name: str) -> bool:
-    return "://" not in module and tf.io.gfile.exists(os.path.join(module, name))
+    def __repr__(self) -> str:
+        return f"Encoder({self.path!r}): {self.what}"
+
+    def steps(
+        self, pictures: Pictures, batch_size: int = _BATCH, levels: IntensityRange | None = None, patches: bool = False
+    ) -> Iterator[tuple[Batch, np.ndarray]]:
+        """Yields batches of pictures with the features of the sound ones, float32 [n, D].
+
+        Args:
+          pictures: as `pictures.find` gives them.
+          batch_size: pictures encoded at a time.
+          levels: how to see pictures of more than 8 bits if the encoder does not say; None: by their own range.
+          patches: whether to yield the features of the patches, float32 [n, R, C, D].
+        """
+        encode = self._grids if patches else self._vectors
+        options = {"least_side": self._least_side, "levels": self.levels or levels}
+        for batch in files.batches(pictures, self.prepare, batch_size, **options):
+            yield batch, encode(batch.images).numpy() if len(batch.indices) else np.zeros([0, 0], np.float32)
+
+    def features(self, pictures: Images) -> np.ndarray:
+        """Returns one vector a picture: the mean of the features of its patches.
+
+        Of a third-party module it is the output for the whole picture.
+
+        Returns:
+          float32 [N, D].
+
+        Raises:
+          ConfigError: there is no such file, or a picture cannot be read.
+
+        Example:
+
+            >>> import cpc_tf, numpy as np
+            >>> encoder = cpc_tf.load_encoder("modules/imagenette_128px")
+            >>> encoder.features("my_pictures").shape
+            (24, 1024)
+            >>> grey, noise = np.full([40, 60, 3], 128, np.uint8), np.random.default_rng(0).uniform(size=[50, 50, 3])
+            >>> encoder.features([grey, noise]).shape
+            (2, 1024)
+            >>> encoder.patches(grey).shape
+            (1, 5, 5, 1024)
+            >>> [[nearest, second]] = encoder.neighbours("my_pictures/red/3.png", "my_pictures", count=2)
+            >>> nearest.name.partition("/")[0], nearest.similarity >= second.similarity
+            ('red', True)
+        """
+        return self._of_all(files.find(pictures))
+
+    def patches(self, pictures: Images) -> np.ndarray:
+        """Returns the features of each patch of the grid that is laid on a picture; an example is at `features`.
+
+        Returns:
+          float32 [N, R, C, D], R from top to bottom, C from left to right.
+
+        Raises:
+          ConfigError: as `features`, or it is a third-party module, which has no patches.
+        """
+        if self._grids is None:
+            raise ConfigError(f"{self.path}: a third-party module, which has no patches; features() has its output")
+        return self._of_all(files.find(pictures), patches=True)
+
+    def neighbours(self, query: Images, pictures: Images, count: int = 5) -> list[list[Neighbour]]:
+        """Returns, for each picture of a query, the most similar other ones, the nearest first; see `features`.
+
+        The picture itself is left out: the same file, or an array with the same pixels.
+
+        Args:
+          query: one or several pictures.
+          pictures: those to search.
+          count: how many neighbours; fewer if there are fewer pictures.
+
+        Raises:
+          ConfigError: as `features`.
+        """
+        gallery, queries = files.find(pictures), files.find(query)
+        features, asked = self._of_all(gallery), self._of_all(queries)
+        centre = features.mean(0)
+        sides = normalized(asked, centre), normalized(features, centre)
+        near = similar.nearest_others(*sides, count, queries.places, gallery.places)
+        return [[Neighbour(i, gallery.names[i], cosine) for i, cosine in row] for row in near]
+
+    def _of_all(self, pictures: Pictures, patches: bool = False) -> np.ndarray:
+        """Returns the features of pictures. Raises ConfigError if one is broken."""
+        blocks = []
+        for batch, features in self.steps(pictures, patches=patches):
+            for index, why in batch.broken.items():
+                raise ConfigError(f"{pictures.names[index]}: {why}; cpc_tf.embed leaves such pictures out")
+            blocks.append(features)
+        return np.concatenate(blocks)
 
 
 def _compiled(encode: Callable[[tf.Tensor], tf.Tensor], side: int) -> Callable[[tf.Tensor], tf.Tensor]:

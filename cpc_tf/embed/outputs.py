@@ -1,4 +1,4 @@
-"""The files that `embed` writes: features, tables, the sheet of neighbours."""
+"""The files that `embed` writes: features, tables, the map, the sheet of neighbours."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import csv
 import io
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from matplotlib.figure import Figure
 
 from cpc_tf import pictures
+from cpc_tf.drawing import map as embedding_map
+from cpc_tf.drawing import plots
+from cpc_tf.embed import similar
 from cpc_tf.embed.config import CSV, NPZ, PARQUET, EmbedConfig
 from cpc_tf.files import read_text, reason, write_file
 from cpc_tf.pictures import Pictures
-from cpc_tf.results import glyphs, plots
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import csv_lines, listed
 
 QUERIES, NEAREST, SIDE = 20, 8, 128  # rows, neighbours and px of a picture on the sheet
 LABEL_COLUMNS = ("file", "label")
 _LETTERS = 18  # of a name on it, as wide as its picture
+_THUMBNAIL = 64  # px of a picture on the map
 
 
 def check(config: EmbedConfig) -> None:
@@ -78,6 +81,35 @@ def write_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     write_file(path, csv_lines(itertools.chain([columns], rows)))
 
 
+def write_duplicates(config: EmbedConfig, names: list[str], normal: np.ndarray) -> str:
+    """Writes --duplicates and returns a line on it; `normal` are normalized features."""
+    pairs = similar.repeats(normal, config.duplicate_similarity)
+    rows = [(names[i], names[j], f"{cosine:.4f}") for i, j, cosine in pairs]
+    write_table(config.duplicates, ("file", "repeats", "similarity"), rows)
+    least = f"a cosine similarity of at least {config.duplicate_similarity:g} of centred features"
+    return f"{config.duplicates}: {len(pairs)} pictures repeat an earlier one ({least})"
+
+
+def write_to_label(config: EmbedConfig, names: list[str], normal: np.ndarray, labels: Collection[str]) -> str:
+    """Writes --to_label_output and returns a line on it; `labels`: the pictures that have one."""
+    known = [i for i, name in enumerate(names) if name in labels]
+    chosen = similar.farthest_first(normal, config.to_label, known)
+    write_table(config.to_label_output, LABEL_COLUMNS, [(names[i], "") for i in chosen])
+    beside = f", beside the {len(known)} that have a label" if known else ""
+    return f"{config.to_label_output}: {len(chosen)} pictures to label first{beside}"
+
+
+def draw_map(config: EmbedConfig, files: Pictures, features: np.ndarray, labels: dict[str, tuple[str, ...]]) -> bytes:
+    """Draws evenly spaced pictures, `embedding_map.MOST` of them at most."""
+    shown = np.arange(0, len(features), -(-len(features) // embedding_map.MOST))
+    files = files.take(shown)
+    own = [labels.get(name, ()) for name in files.names]
+    names = sorted({classes[0] for classes in own if classes})  # of several labels the first has the colour
+    numbers = [names.index(classes[0]) if classes else -1 for classes in own] if names else None
+    tiles = pictures.thumbnails(files, _THUMBNAIL)
+    return embedding_map.draw(features[shown], tiles, numbers, names, config.map_method, config.seed)
+
+
 def reasons(broken: Mapping[str, str]) -> str:
     """Returns the first broken pictures with their reasons, on a line."""
     return listed([f"{name} ({why})" for name, why in broken.items()])
@@ -92,7 +124,7 @@ def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, fl
     """
 
     paths = list(dict.fromkeys([*(row[1] for row in rows), *(files.names[i] for row in rows for i, _ in row[2])]))
-    drawable = glyphs.drawable(tuple(map(os.path.basename, paths)), "picture")
+    drawable = plots.drawable(tuple(map(os.path.basename, paths)), "picture")
     named = dict(zip(paths, plots.shortened(drawable, _LETTERS, ends=True)))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:

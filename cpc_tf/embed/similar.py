@@ -11,29 +11,23 @@ import numpy as np
 _BLOCK = 1024  # rows of similarities at a time
 
 
-def nearest(queries: np.ndarray, features: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns indices int64 [Q, count] of the nearest features [N, D] of each query [Q, D], and their cosines.
-
-    Both are normalized; the nearest comes first, among equals the first in the list.
-    """
-    similarity = queries @ features.T
-    order = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
-    return order, np.take_along_axis(similarity, order, 1)
-
-
 def nearest_others(
     queries: np.ndarray, features: np.ndarray, count: int, asked: Sequence[Any], known: Sequence[Any]
 ) -> list[list[tuple[int, float]]]:
     """Returns (index, cosine) of the nearest features of each query, the query's own picture left out.
 
+    The nearest comes first, among equals the first in the list.
+
     Args:
-      queries, features, count: as those of `nearest`; fewer if there are not so many.
+      queries: normalized, [Q, D].
+      features: normalized, [N, D].
+      count: how many; fewer if there are not so many.
       asked, known: what tells pictures apart, of the queries [Q] and of the features [N].
     """
     found = []
-    for own, order, cosines in zip(asked, *nearest(queries, features, len(features))):
-        others = ((int(i), float(cosine)) for i, cosine in zip(order, cosines) if known[i] != own)
-        found.append([*itertools.islice(others, count)])
+    for own, cosines in zip(asked, queries @ features.T):
+        order = (i for i in np.argsort(-cosines, kind="stable").tolist() if known[i] != own)
+        found.append([(i, float(cosines[i])) for i in itertools.islice(order, count)])
     return found
 
 

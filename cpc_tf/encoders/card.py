@@ -1,4 +1,4 @@
-"""encoder.json, the card of a module of `cpc-tf export`: its network and how it was trained."""
+"""What --encoder names, and encoder.json, the card of a module of `cpc-tf export`: its network and its training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders.config import LABELS, EncoderConfig
+from cpc_tf.encoders.config import LABELS, PIXELS, EncoderConfig
 from cpc_tf.settings import ConfigError, Settings, flatten
 from cpc_tf.texts import shown, wrong_text
 
@@ -124,6 +124,11 @@ class Training:
         """See `Identity`."""
         before = self._first.began_as
         return (before.module or "") if before else ""
+
+    @property
+    def lineage(self) -> list[Training]:
+        """The runs that these values went through, from the first one on."""
+        return [*(self.began_as.lineage if self.began_as else []), self]
 
     @property
     def _first(self) -> Training:
@@ -255,3 +260,70 @@ def _settings(settings_class: type[Settings], values: dict[str, Any], key: str) 
         return settings_class(**values[key])
     except ConfigError as error:
         raise ConfigError(f"'{key}': {error}") from error
+
+
+# Of ImageNet's training images, in the order red, green, blue: the constants of keras.applications.
+_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_CAFFE_MEAN = (103.939, 116.779, 123.68)  # blue, green, red; of pixels in [0, 255]
+
+UNIT = "0..1"
+# Range of pixels, which is written before a third-party module as in --encoder=-1..1:MODULE -> images float32
+# [B, H, W, 3] in [0, 1] to what the module takes. Ours take [0, 1], as TF-Hub's modules of images do. 'torch' and
+# 'caffe' are the modes of keras.applications.imagenet_utils.preprocess_input.
+RANGES: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    UNIT: lambda images: images,
+    "-1..1": lambda images: 2.0 * images - 1.0,
+    "0..255": lambda images: 255.0 * images,
+    "torch": lambda images: (images - _MEAN) / _DEVIATION,
+    "caffe": lambda images: 255.0 * images[..., ::-1] - _CAFFE_MEAN,
+}
+
+# Kinds of encoders beside PIXELS. Those that end with a colon are prefixes of the value.
+MODULE, NEW, COPY, GRAPH = "module", "random", "random:", "graph:"
+_OF_RANGES = {f"{name}:": name for name in RANGES}
+_KERAS_FILES = (".keras", ".h5", ".hdf5")
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderName:
+    """The value of --encoder.
+
+    Attributes:
+      text: as given.
+      kind: PIXELS: no encoder; the supervised baseline. NEW: a network of --backbone with new weights. COPY: an
+        untrained copy of one of our modules. MODULE: a TF-Hub module; one of ours becomes a network, which computes in
+        --precision. GRAPH: a TF-Hub module as its SavedModel, which computes as it was exported.
+      module: directory or handle, '' if there is none.
+      pixels: the range of pixels that it takes, a key of RANGES that is written before it; '' if none is: [0, 1].
+    """
+
+    text: str
+    kind: str
+    module: str = ""
+    pixels: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> EncoderName:
+        """Parses a value of --encoder. Raises ConfigError if it is empty or a Keras file: building one can run code."""
+        if text in (PIXELS, NEW):
+            return cls(text, text)
+        before = next((prefix for prefix in (COPY, GRAPH, *_OF_RANGES) if text.startswith(prefix)), "")
+        kind, module = before if before in (COPY, GRAPH) else MODULE, text.removeprefix(before)
+        if not module:
+            example = f"--encoder={text}runs/photos/small/hub"
+            raise ConfigError(f"--encoder={text} is empty: name a TF-Hub module, e.g. {example}")
+        if module.endswith(_KERAS_FILES):
+            raise ConfigError(
+                f"--encoder={shown(text)}: Keras files are not read; in the program that made it, "
+                "model.export('DIRECTORY') writes a SavedModel: --encoder=DIRECTORY --signature=serving_default"
+            )
+        return cls(text, kind, module, _OF_RANGES.get(before, ""))
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it starts with random weights."""
+        return self.kind in (PIXELS, NEW, COPY)
+
+    def card(self, otherwise: str = "") -> EncoderCard:
+        """Returns the card of its module; see `read_card`."""
+        return read_card(self.module, otherwise)

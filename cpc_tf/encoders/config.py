@@ -16,7 +16,9 @@ LABELS, UNTRAINED, PIXELS, UNKNOWN = "labels", "untrained", "pixels", "unknown"
 class EncoderConfig(Settings):
     """The network that turns a patch, or a whole image, into latents. It may not have an option."""
 
-    encoder: str = setting("resnet161", "Architecture of the encoder", source="Sec. 4.1", choices=tuple(NETWORKS))
+    encoder: str = setting(
+        "resnet161", "Architecture of the encoder", source="Sec. 4.1", choices=tuple(NETWORKS), compared=False
+    )
     norm: str = setting(
         "layer", "Normalization inside the encoder", source="Sec. 4.1", choices=("layer", "channel", "batch", "none")
     )

@@ -1,24 +1,176 @@
-"""Loads what --encoder names, with all its variables: as patch latents or as feature maps."""
+"""Loads what --encoder names, with all its variables: an encoder of patches, or one that gives feature maps."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.encoders import foreign, third_party
-from cpc_tf.encoders.card import EncoderCard, find_card
-from cpc_tf.encoders.config import PIXELS, EncoderConfig
-from cpc_tf.encoders.loaded import COPY, GRAPH, NEW, EncoderName, LoadedEncoder
+from cpc_tf.encoders import third_party
+from cpc_tf.encoders.card import (
+    COPY,
+    GRAPH,
+    NEW,
+    RANGES,
+    UNIT,
+    EncoderCard,
+    EncoderName,
+    Identity,
+    Training,
+    find_card,
+    module_name,
+)
+from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED, EncoderConfig
 from cpc_tf.encoders.network import Network, make_encoder
 from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.norm import has_batch_norm
+from cpc_tf.encoders.patches import encode_grid, patch_grid, pixel_grid
+from cpc_tf.encoders.third_party import LATENTS
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.texts import shown
+
+# Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D].
+GridEncoder = Callable[[tf.Tensor], tf.Tensor]
+
+_IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
+
+
+class LoadedEncoder(keras.layers.Layer):
+    """One output of an encoder: images float32 [B, S, S, 3] in [0, 1] -> feature maps float32 [B, H, W, D].
+
+    Vectors become maps of a single cell.
+
+    Args:
+      encoder: a network of ours, or what `third_party.open_encoder` returns; None for pixels.
+      name: its value of --encoder.
+      card: of its module, None if it has none.
+      backbone, seed: architecture and seed of a new network.
+      endpoint: name of its output, '' for its default output.
+      update_statistics: whether batch norm uses and updates the statistics of the batch in training. The weights are
+        trained either way.
+
+    Attributes:
+      compiles: whether XLA can compile its training, as far as `load_feature_maps` was asked to find out.
+    """
+
+    def __init__(
+        self,
+        encoder: keras.layers.Layer | None,
+        name: EncoderName,
+        card: EncoderCard | None = None,
+        backbone: str = "",
+        seed: int = 0,
+        endpoint: str = "",
+        update_statistics: bool = True,
+    ):
+        super().__init__(name="backbone")
+        self.encoder, self.endpoint, self.compiles = encoder, endpoint, True
+        self._origin, self._update_statistics = (name, card, backbone, seed), update_statistics
+
+    @property
+    def text(self) -> str:
+        """Its value of --encoder."""
+        return self._origin[0].text
+
+    @property
+    def is_rebuilt(self) -> bool:
+        """Whether it is one of our networks with the values of a module."""
+        return isinstance(self.encoder, Network) and not self._origin[0].is_new
+
+    @property
+    def has_batch_norm(self) -> bool:
+        """Whether a network of ours exchanges statistics of the batch in training. Modules of others never do."""
+        return self._update_statistics and isinstance(self.encoder, Network) and has_batch_norm(self.encoder)
+
+    @property
+    def learned(self) -> Training:
+        """How its values were trained before this run, as far as is known."""
+        name, card, *_ = self._origin
+        return card.training if card and not name.is_new else Training()
+
+    @property
+    def identity(self) -> Identity:
+        """The identity that it had before this run."""
+        name, card, backbone, seed = self._origin
+        if card and not name.is_new:
+            return card.identity(name.module)
+        counted = sum(int(np.prod(v.shape)) for v in self.trainable_variables)
+        new = name.kind in (NEW, COPY)
+        return Identity(
+            trained_by=PIXELS if name.kind == PIXELS else UNTRAINED if new else UNKNOWN,
+            architecture=card.encoder.encoder if card else backbone if name.is_new else "",
+            seed=seed if new else None,
+            parameters=counted or None,
+            module=module_name(name.module),
+        )
+
+    def outputs(self, images: tf.Tensor, training: bool = False) -> tf.Tensor | dict[str, tf.Tensor]:
+        """All endpoints by name, or the only output."""
+        training = training and self._update_statistics
+        if isinstance(self.encoder, Network):
+            card = self._origin[1]
+            if self.endpoint == LATENTS and card:
+                patches = patch_grid(images, card.geometry.patch_size, card.geometry.patch_stride)
+                return encode_grid(lambda flat: self.encoder.endpoints(flat, training)["features"], patches)
+            return self.encoder.endpoints(images, training)
+        return self.encoder(self._seen(images), training=training)
+
+    def _seen(self, images: tf.Tensor) -> tf.Tensor:
+        """Images in [0, 1] -> in the range that the encoder takes."""
+        return RANGES[self._origin[0].pixels or UNIT](images)
+
+    def call(self, images: tf.Tensor, training: bool = False) -> tf.Tensor:
+        features = self.outputs(images, training)
+        if isinstance(features, dict):
+            features = features[self.endpoint]
+        return tf.cast(features if features.shape.rank == 4 else features[:, None, None], tf.float32)
+
+    def map_shape(self, side: int) -> tf.TensorShape:
+        """Returns the shape [None, H, W, D] of the maps of images of this side, px; traces the encoder."""
+        one = tf.TensorSpec([1, side, side, 3])  # third-party modules may know their sizes for a known batch alone
+        maps = tf.function(self, autograph=False).get_concrete_function(one).structured_outputs
+        return tf.TensorShape([None, *maps.shape[1:]])
+
+    # Made on demand: a checkpoint would list a tf.function that is set as an attribute.
+    @functools.cached_property
+    def encode(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """Images uint8 [B, S, S, 3] -> feature maps float32 [B, H, W, D], in inference mode; compiled once."""
+
+        def encode(images: tf.Tensor) -> tf.Tensor:
+            return self(tf.image.convert_image_dtype(images, tf.float32))
+
+        return tf.function(encode, input_signature=[_IMAGES], autograph=False)
+
+    @functools.cached_property
+    def patch_latents(self) -> GridEncoder:
+        """Patches uint8 [B, R, C, P, P, 3] -> latents float32 [B, R, C, D], each patch on its own; compiled."""
+        if self.encoder is None:
+            return tf.function(pixel_grid, autograph=False)
+        return tf.function(functools.partial(encode_grid, self.vectors), autograph=False)
+
+    def vectors(self, images: tf.Tensor) -> tf.Tensor:
+        """Images float32 [N, H, W, 3] -> the encoder's default output, pooled to float32 [N, D]."""
+        features = self.outputs(images) if self.endpoint else self.encoder(self._seen(images))
+        if isinstance(features, dict):
+            features = features[self.endpoint or "default"]
+        features = tf.cast(features, tf.float32)
+        return tf.reduce_mean(features, [1, 2]) if features.shape.rank == 4 else features
+
+    @property
+    def held(self) -> list[tf.Variable | tf.Module]:
+        """What a SavedModel that calls it must hold. A SavedModel of others may have tables, too."""
+        saved_model = getattr(self.encoder, "resolved_object", None)  # of a layer that calls one
+        return list(self.variables) if saved_model is None else [saved_model]
+
+    def saved(self) -> tf.train.Checkpoint:
+        """Its variables, under their names in the checkpoints of runs on few labels."""
+        network = isinstance(self.encoder, Network)
+        return tf.train.Checkpoint(layer=tf.train.Checkpoint(encoder=self.encoder) if network else self.encoder)
 
 
 def load_patch_encoder(
@@ -59,20 +211,20 @@ def load_patch_encoder(
         _warn_of_precision(precision, text)
         encoder = third_party.open_encoder(name, signature, endpoint, patch_size, "endpoint", trainable=False)
     loaded = LoadedEncoder(encoder, name, card, seed=seed, endpoint=endpoint)
-    outputs = foreign.outputs(loaded.outputs if endpoint else encoder, patch_size, text)
+    outputs = third_party.outputs(loaded.outputs if endpoint else encoder, patch_size, text)
     if endpoint:
-        foreign.check_endpoint(outputs, endpoint, text, "endpoint", vectors=True)
+        third_party.check_endpoint(outputs, endpoint, text, "endpoint", vectors=True)
     default = outputs.get(endpoint or "default") if isinstance(outputs, dict) else outputs
-    if not foreign.fits(default, (2, 4)):
-        has = f"outputs named {', '.join(map(str, outputs))}" if default is None else foreign.described(default)
+    if not third_party.fits(default, (2, 4)):
+        has = f"outputs named {', '.join(map(str, outputs))}" if default is None else third_party.described(default)
         raise ConfigError(
             f"--encoder={shown(text)}: gives {has}; what is needed is one output, or one named 'default' or by "
             "--endpoint, of vectors or feature maps"
         )
     if not name.is_new:
-        foreign.try_out(loaded.vectors, patch_size, text)
+        third_party.try_out(loaded.vectors, patch_size, text)
     if xla and not isinstance(encoder, Network):
-        loaded.compiles = foreign.compiles(loaded.vectors, [], patch_size, text)
+        loaded.compiles = third_party.compiles(loaded.vectors, [], patch_size, text)
     return loaded
 
 
@@ -142,9 +294,9 @@ def load_feature_maps(
         encoder.recompute = recompute
     loaded = LoadedEncoder(encoder, name, card, backbone, seed, endpoint, update_statistics)
     # Traced before any model is built: Keras would wrap what is raised in its layers.
-    foreign.check_endpoint(foreign.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)
+    third_party.check_endpoint(third_party.outputs(loaded.outputs, image_size, text), endpoint, text, flag, vectors)
     if not name.is_new:
-        foreign.try_out(loaded.call, image_size, text)
+        third_party.try_out(loaded.call, image_size, text)
     if frozen_by and not encoder.trainable_variables:
         raise ConfigError(
             f"--encoder={shown(text)}: cannot be fine-tuned, since {third_party.why_untrainable(encoder)}; "
@@ -152,7 +304,7 @@ def load_feature_maps(
         )
     if xla and not isinstance(encoder, Network):
         train = functools.partial(loaded, training=True)
-        loaded.compiles = foreign.compiles(train, loaded.trainable_variables, image_size, text)
+        loaded.compiles = third_party.compiles(train, loaded.trainable_variables, image_size, text)
     return loaded
 
 
@@ -191,7 +343,7 @@ def _network(
 
 def saved_values(module: str, text: str) -> list[np.ndarray]:
     """Returns the values of a module of ours, in the order of `Network.variables`; its graphs are not loaded."""
-    with foreign.refused(text, "its variables cannot be read"):
+    with third_party.refused(text, "its variables cannot be read"):
         reader = tf.train.load_checkpoint(os.path.join(module, "variables", "variables"))
         keys = [key for key in reader.get_variable_to_shape_map() if not key.startswith("_")]
         return [reader.get_tensor(f"variables/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(len(keys))]
@@ -202,7 +354,7 @@ def with_values(
 ) -> Network:
     """Returns a network with these values; see `take_values`."""
     network = make_encoder(settings, precision)
-    foreign.trace(network, 32)
+    third_party.trace(network, 32)
     take_values(network, values, text)
     return network
 

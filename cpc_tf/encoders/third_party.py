@@ -1,27 +1,32 @@
-"""Opens encoders that others made: SavedModels, by their call or a signature, TF1-format modules and Keras files."""
+"""Opens third-party encoders, SavedModels by their call or a signature and modules of TF1 format, and checks them."""
 
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_hub as hub
 from absl import logging
 
-from cpc_tf.encoders import keras_file
-from cpc_tf.encoders.foreign import LATENTS, refused, trace
-from cpc_tf.encoders.loaded import EncoderName
-from cpc_tf.encoders.pixels import RANGES, UNIT
+from cpc_tf.encoders.card import UNIT, EncoderName
+from cpc_tf.files import reason
 from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import listed, shown
+
+# The endpoint that gives the latents of our modules' patch grid instead of maps of the whole image.
+LATENTS = "latents"
+# Names that may also stand for a module's only output, which has no name.
+_NAMELESS = ("", "feature_map", "features", LATENTS)
 
 
 def open_encoder(
     name: EncoderName, signature: str, endpoint: str, side: int, flag: str, trainable: bool
 ) -> keras.layers.Layer:
-    """An encoder of others, or one of ours as its SavedModel, as a layer.
+    """A third-party encoder, or one of ours as its SavedModel, as a layer.
 
     Args:
       name: of the kind MODULE or GRAPH.
@@ -38,16 +43,8 @@ def open_encoder(
       ConfigError: if there is no such module, signature or layer, or it takes other images.
     """
     text = name.text
-    if keras_file.is_keras_file(name.module):
-        if signature:
-            raise ConfigError(f"--signature={signature}: --encoder={shown(text)} is a Keras file, which has none")
-        if not name.pixels:
-            raise ConfigError(
-                f"--encoder={shown(text)}: Keras files take pixels in different ranges; name that of this one, one of "
-                f"{', '.join(RANGES)}: e.g. --encoder=-1..1:{shown(name.module)}"
-            )
-        return keras_file.open_file(name.module, endpoint, text, flag, trainable)
-    module = _load(name.module, text)
+    with refused(text, "cannot be loaded as a TF-Hub module"):
+        module = hub.load(name.module)
     if signature or is_tf1_hub(module):
         layer = Signature(module, signature or "default", text, side, name.pixels)
         if not name.pixels:
@@ -129,12 +126,6 @@ class Signature(keras.layers.Layer):
         return self._function(**{name: tf.cast(values, dtype)})
 
 
-def _load(module: str, text: str) -> Any:
-    """A SavedModel by directory or handle; TEXT is the value of --encoder. Raises ConfigError."""
-    with refused(text, "cannot be loaded as a TF-Hub module"):
-        return hub.load(module)
-
-
 def _signatures(module: Any) -> list[str]:
     return sorted(getattr(module, "signatures", None) or {})
 
@@ -144,3 +135,105 @@ def _as_layer(module: Any, text: str, trainable: bool, **options: Any) -> hub.Ke
     trainable = trainable and bool(getattr(module, "trainable_variables", ()))
     with refused(text, "cannot be called with images, as a TF-Hub module of images can"):
         return hub.KerasLayer(module, trainable=trainable, **options)
+
+
+@contextlib.contextmanager
+def refused(text: str, what: str) -> Iterator[None]:
+    """Re-raises whatever TensorFlow raises as a ConfigError: '--encoder=TEXT: WHAT (the reason)'."""
+    try:
+        yield
+    except RunEnded:
+        raise
+    # TensorFlow documents no types: IndexError, KeyError, AttributeError, protobuf's DecodeError and others occur.
+    except Exception as error:
+        lines = str(error).partition("Call arguments received")[0].strip().splitlines()  # which Keras appends
+        why = lines[-1].strip() if lines else type(error).__name__
+        raise ConfigError(f"--encoder={shown(text)}: {what} ({why})") from error
+
+
+def trace(function: Callable[[tf.Tensor], Any], side: int) -> Any:
+    """Traces a function of images, which creates its variables, and returns its symbolic outputs."""
+    spec = tf.TensorSpec([None, side, side, 3], tf.float32)
+    return tf.function(function, autograph=False).get_concrete_function(spec).structured_outputs
+
+
+def outputs(function: Callable[[tf.Tensor], Any], side: int, text: str) -> Any:
+    """Traces an encoder. Raises ConfigError if it does not take images of this size."""
+    with refused(text, f"does not take images [B, {side}, {side}, 3] in [0, 1]"):
+        return trace(function, side)
+
+
+def fits(output: Any, ranks: tuple[int, ...]) -> bool:
+    """Whether a traced output is a tensor of floats of one of these ranks and of a known width."""
+    is_tensor = isinstance(output, (tf.Tensor, tf.TensorSpec))
+    return bool(is_tensor and output.dtype.is_floating and output.shape.rank in ranks and output.shape[-1])
+
+
+def described(output: Any) -> str:
+    """A traced output, for messages."""
+    if not isinstance(output, (tf.Tensor, tf.TensorSpec)):
+        return f"a {type(output).__name__}"
+    return str(output.shape) if output.dtype.is_floating else f"{output.dtype.name} {output.shape}"
+
+
+def check_endpoint(outputs: Any, endpoint: str, text: str, flag: str, vectors: bool) -> None:
+    """Raises ConfigError if the endpoint is not among the outputs."""
+    if not isinstance(outputs, dict):
+        if endpoint not in _NAMELESS:
+            raise ConfigError(
+                f"--{flag}={endpoint}: --encoder={text} has one output, without a name; --{flag}=feature_map is that"
+            )
+        outputs = {endpoint: outputs}
+    wanted, ranks = ("feature maps or vectors", (2, 4)) if vectors else ("feature maps", (4,))
+    fitting = sorted(str(name) for name, x in outputs.items() if fits(x, ranks))
+    if endpoint not in fitting:
+        shape = f", but {described(outputs[endpoint])}" if endpoint in outputs else ""
+        has = f"the {wanted} {', '.join(fitting)}" if fitting else f"no {wanted}"
+        raise ConfigError(f"--{flag}={endpoint}: --encoder={text} has {has}{shape}")
+
+
+def try_out(function: Callable[[tf.Tensor], tf.Tensor], side: int, text: str) -> None:
+    """Runs a module once, because tracing trusts its signature. Raises ConfigError.
+
+    Only on one device: with several replicas, its variables cannot be read here.
+    """
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync > 1 or isinstance(strategy, tf.distribute.TPUStrategy):
+        return
+    with refused(text, f"cannot be run on images [2, {side}, {side}, 3]"):
+        features = function(tf.fill([2, side, side, 3], 0.5))
+        finite = bool(tf.reduce_all(tf.math.is_finite(features)))
+    if features.shape[0] != 2 or 0 in features.shape:
+        raise ConfigError(f"--encoder={shown(text)}: makes {features.shape} of images [2, {side}, {side}, 3]")
+    if not finite:
+        raise ConfigError(f"--encoder={shown(text)}: its features of a grey image are not finite; is it damaged?")
+
+
+def compiles(function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Variable], side: int, text: str) -> bool:
+    """Whether XLA can compile a module; warns, with the reason, if it cannot. Nothing is run or changed.
+
+    Args:
+      function: images float32 [2, side, side, 3] -> a tensor, with variables of the current strategy.
+      trained: the variables whose gradients are computed.
+      side: px.
+      text: the value of --encoder, for the warning.
+    """
+
+    @tf.function(autograph=False, jit_compile=True)
+    def gradient(images: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            output = function(images)
+        found = tape.gradient(output, trained)
+        return [output, *(x for x in found if x is not None)]
+
+    def compile_it() -> None:
+        gradient.experimental_get_compiler_ir(tf.zeros([2, side, side, 3]))(stage="hlo")
+
+    try:
+        tf.distribute.get_strategy().run(compile_it)  # replicas have variables of their own
+    except Exception as error:  # as varied as in `refused`
+        missing = sorted(set(re.findall(r"No registered '(\w+)' OpKernel", str(error))))
+        why = f"it has no {', '.join(missing)}" if missing else reason(error)
+        logging.warning("--xla: not used, since XLA cannot compile --encoder=%s (%s)", text, why)
+        return False
+    return True

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.data.source import Select
-from cpc_tf.training import agreement
+from cpc_tf.training import cluster
 from cpc_tf.training.strategy import wants_xla
 from cpc_tf.xla import jit
 
@@ -70,10 +70,10 @@ def own_images(strategy: tf.distribute.Strategy, rows: int) -> Select:
 
     The pixels of the others need not be there: the first process computes the first rows of each batch, and so on.
     """
-    processes = len(agreement.addresses(strategy))
+    processes = len(cluster.addresses(strategy))
     if processes < 2:
         return None
-    batch, own = rows * strategy.num_replicas_in_sync, agreement.process(strategy)
+    batch, own = rows * strategy.num_replicas_in_sync, cluster.process(strategy)
     return lambda place: place % batch // (batch // processes) == own
 
 

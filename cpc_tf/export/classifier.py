@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import io
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from PIL import ExifTags, Image
 
 from cpc_tf import augment
 from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
-from cpc_tf.data.decoding.decode import UPPER_BITS
+from cpc_tf.data.decoding import portable
+from cpc_tf.data.decoding.decode import UPPER_BITS, IntensityRange, decode
+from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import Identity
-from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED
-from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.patches import patch_grid
 from cpc_tf.evaluation import class_counts, label_kinds
-from cpc_tf.export import readme
-from cpc_tf.export.classifier_module import Classifying, HubClassifier, save
-from cpc_tf.export.encoder import classifier_of, original_maps, restore_maps
-from cpc_tf.export.module import Export
-from cpc_tf.export.restore import needed, read_checkpoint, restore, result_of_ended
-from cpc_tf.export.verify import classifier_reference
-from cpc_tf.keras import keras
+from cpc_tf.export.encoder import original_maps, restore_maps
+from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
+from cpc_tf.export.restore import (
+    dataset_name,
+    needed,
+    read_checkpoint,
+    render,
+    restore,
+    result_of_ended,
+    run_name,
+    versions,
+)
+from cpc_tf.export.verify import Reference
 from cpc_tf.linear.classifier import LinearClassifier
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import augment_of, geometry_of
@@ -38,7 +49,120 @@ FIGURES = {
     *("top1", "top1_low", "top1_high", "top5", "right", "tested", "class_mean", "largest_class"),
     *("map", "map_chance", "micro_f1"),
 }
-CLASSES = 40  # in the card's table at most
+ENCODED = tf.TensorSpec([None], tf.string, name="encoded")
+
+
+@dataclasses.dataclass(frozen=True)
+class Classifying:
+    """What a run tested: how it shows a picture to its network, and what that makes of it.
+
+    Attributes:
+      logits: images uint8 [N, S, S, 3], with S = geometry.image_size -> logits float32 [N, C].
+      held: what keeps the variables and tables of `logits`: they are saved with the module. No Keras model, which
+        TensorFlow would save layer by layer.
+      geometry: to what size pictures are resized and cropped.
+      class_names: C names, in the order of the logits.
+      temperature: what logits are divided by before they become probabilities.
+      several_labels: whether the probabilities of the classes are independent of each other.
+      levels: how files of more than 8 bits are decoded, see `decode`. None: a file alone does not tell, so it has an
+        error; Python looks at the range of all pictures together.
+    """
+
+    logits: Callable[[tf.Tensor], tf.Tensor]
+    held: Sequence[tf.Variable | tf.Module]
+    geometry: Geometry
+    class_names: Sequence[str]
+    temperature: float = 1.0
+    several_labels: bool = False
+    levels: IntensityRange | None = None
+
+    def prepared(self, image: tf.Tensor) -> tf.Tensor:
+        """Shows a picture as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
+        return geo.plain(image, self.geometry)
+
+    def decoded(self, encoded: tf.Tensor) -> tf.Tensor:
+        """Does the same with the bytes of a file, by operations that can be saved: string scalar -> uint8 [S, S, 3]."""
+        return self.prepared(decode(encoded, self.geometry.resize, self.levels, portable=True))
+
+    def outputs(self, prepared: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Classifies prepared images, uint8 [N, S, S, 3]; classifier.md.jinja describes the outputs."""
+        logits = self.logits(or_black(prepared))[: tf.shape(prepared)[0]]  # [N, C]
+        activation = tf.nn.sigmoid if self.several_labels else tf.nn.softmax
+        label = tf.argmax(logits, 1)
+        return {
+            "probabilities": activation(logits / self.temperature),
+            "logits": logits,
+            "label": label,
+            "name": tf.gather(tf.constant(list(self.class_names)), label),
+        }
+
+
+class HubClassifier(tf.Module):
+    """Images [N, H, W, 3], any N, H and W -> probabilities, logits, labels and names; see classifier.md.jinja.
+
+    `prepared` and `classify` are its two halves, with images uint8 [N, S, S, 3] between them. All three take uint8, or
+    floats in [0, 1].
+    """
+
+    def __init__(self, model: Classifying):
+        super().__init__(name="classifier")
+        self.held, side, names = list(model.held), model.geometry.image_size, list(model.class_names)
+        shown = tf.TensorSpec([side, side, 3], tf.uint8)
+
+        def graph(function: Callable, *signature: tf.TensorSpec) -> Callable:
+            return tf.function(function, input_signature=signature, autograph=False)
+
+        def read(file: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            blank, deep = tf.zeros(shown.shape, tf.uint8), bool(model.levels)
+            return portable.decoded(file, model.decoded, blank, DataConfig.max_megapixels, deep)
+
+        def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
+            images, error = tf.map_fn(read, encoded, fn_output_signature=(shown, tf.TensorSpec([], tf.string)))
+            found, broken = classify(images), tf.not_equal(error, "")
+            for name, nothing in {"label": -1, "name": "", "probabilities": 0, "logits": 0}.items():
+                those = tf.reshape(broken, [-1, *[1] * (found[name].shape.rank - 1)])
+                found[name] = tf.where(those, tf.constant(nothing, found[name].dtype), found[name])
+            return {**found, "error": error}
+
+        prepared = graph(lambda images: tf.map_fn(model.prepared, images, fn_output_signature=shown), BYTES)
+        classify = graph(model.outputs, tf.TensorSpec([None, *shown.shape], tf.uint8, name="images"))
+        self.__call__ = of_pictures(lambda images: classify(prepared(images)))
+        self.prepared, self.classify = of_pictures(prepared), of_pictures(classify, shape=[None, *shown.shape])
+        self.from_bytes, self.class_names = graph(from_bytes, ENCODED), graph(lambda: tf.constant(names))
+
+    def __call__(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Calls what is saved under this name."""
+        return vars(self)["__call__"](images)
+
+
+def classifier_reference(model: Classifying) -> Reference:
+    """Random images, and files of them, and what the run's own network makes of them."""
+    draw, side = np.random.default_rng(0), model.geometry.resize
+    shapes = [(side + 27, side), (side // 2 + 1, 2 * side + 3), (side, side)]
+    inputs, outputs = {}, {"names/classes": np.array(model.class_names), "temperature": np.float32(model.temperature)}
+    outputs["several_labels"] = np.array(model.several_labels)
+    squares = [draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)]  # noise would become grey
+    for i, (batch, shape) in enumerate(zip(squares, shapes)):
+        rows, columns = (np.arange(after) * before // after for before, after in zip(batch.shape[1:3], shape))
+        inputs[f"case{i}"] = batch[:, rows][:, :, columns]
+        prepared = tf.stack([model.prepared(tf.constant(image)) for image in inputs[f"case{i}"]])
+        outputs[f"case{i}/logits"] = model.logits(prepared).numpy()
+    for i, (kind, orientation) in enumerate([("JPEG", 6), ("PNG", 3), ("BMP", 1), ("GIF", 1)]):
+        stream, exif = io.BytesIO(), Image.Exif()
+        exif[ExifTags.Base.Orientation] = orientation
+        Image.fromarray(inputs["case0"][0]).save(stream, kind, **({} if orientation == 1 else {"exif": exif}))
+        image = decode(tf.constant(stream.getvalue()), model.geometry.resize, model.levels)
+        inputs[f"file{i}"] = np.frombuffer(stream.getvalue(), np.uint8)
+        outputs[f"file{i}/logits"] = model.logits(model.prepared(image)[None]).numpy()
+    return Reference(inputs, outputs)
+
+
+def save(module: HubClassifier, directory: str) -> None:
+    """Writes the SavedModel with its signatures 'serving_default' and 'bytes'."""
+    # It is not trained any more: the gradients that its encoder brings are left out.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    signatures = {"serving_default": module.__call__.get_concrete_function(BYTES), "bytes": module.from_bytes}
+    tf.saved_model.save(module, directory, signatures=signatures, options=options)
 
 
 def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> Export:
@@ -67,13 +191,12 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
     step = read_checkpoint(workdir, step, lambda path: restore(path, classifier=classifier))
     model = Classifying(
         logits=lambda images: classifier(latents(images)),
-        held=_held(encoder, classifier),
+        held=[*encoder.held, *classifier.variables],
         geometry=geometry,
         class_names=names,
         **_measured(result, run),
     )
-    trained = f"a linear layer on the mean of the patch grid, {run.training.batch_size} images a batch"
-    return _export(model, result, run, workdir, step, trained, result["steps"])
+    return _export(model, result, run, run, workdir, step, result["steps"])
 
 
 def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
@@ -105,13 +228,12 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
 
     model = Classifying(
         logits=logits,
-        held=_held(maps, classifier),
+        held=[*maps.held, *classifier.variables],
         geometry=chosen.images,
         class_names=names,
         **_measured(result, run),
     )
-    trained = f"{classifier_of(chosen)}, phase `{phase}`, {chosen.training.batch_size} images a batch"
-    return _export(model, result, run, workdir, step, trained, result["phases"][phase]["steps"])
+    return _export(model, result, run, chosen, workdir, step, result["phases"][phase]["steps"], phase)
 
 
 def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
@@ -145,24 +267,28 @@ def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> di
     }
 
 
-def _held(encoder: LoadedEncoder, classifier: keras.Model) -> list[tf.Variable | tf.Module]:
-    """Returns what is saved with the module. A Keras model is not: TensorFlow would save it layer by layer."""
-    return [*encoder.held, *classifier.variables]
-
-
 def _export(
     model: Classifying,
     result: dict[str, Any],
     run: LinearConfig | EfficientConfig,
+    chosen: LinearConfig | EfficientConfig,
     workdir: str,
     step: int,
-    head: str,
     tested: int,
+    phase: str = "",
 ) -> Export:
-    """Returns the classifier as a module with its card; `head` says what was trained, `tested` is the step tested."""
+    """Returns the classifier as a module with its card.
+
+    Args:
+      model: what the module does.
+      result: of the run.
+      run, chosen: its settings, and those that its search chose for the phase.
+      workdir: its directory.
+      step, tested: the step that is exported, and the one that was tested.
+      phase: of a run with few labels.
+    """
     geometry: Geometry = model.geometry
-    is_grid = isinstance(geometry, GeometryConfig)
-    figures = {name: value for name, value in label_kinds.telling(result).items() if name in FIGURES}
+    kind, known = label_kinds.of_result(result), label_kinds.telling(result)
     card = {
         "kind": "classifier",
         "class_names": list(model.class_names),
@@ -172,102 +298,40 @@ def _export(
         "image_size": geometry.image_size,
         "resize": geometry.resize,
         "resize_mode": geometry.resize_mode,
-        "geometry": flatten(geometry) if is_grid else None,
+        "geometry": flatten(geometry) if isinstance(geometry, GeometryConfig) else None,
         "levels": model.levels,
         "encoder": result["identity"],
-        "dataset": readme.dataset_name(result.get("dataset", run.data.origin)),
-        "run": os.path.basename(workdir.rstrip("/")),
+        "dataset": dataset_name(result.get("dataset", run.data.origin)),
+        "run": run_name(workdir),
         "step": step,
-        "figures": figures,
+        "figures": {name: value for name, value in known.items() if name in FIGURES},
         "classes": result.get("classes"),
-        "versions": readme.versions(),
+        "versions": versions("tensorflow-hub"),
     }
+    readme = render(
+        "classifier",
+        card=card,
+        max_megapixels=DataConfig.max_megapixels,
+        result=result,
+        run=run,
+        chosen=chosen,
+        phase=phase,
+        test_split=(run.probe if isinstance(run, LinearConfig) else run.labels).test_split,
+        tested=tested,
+        scores=kind.titled(result),
+        cautions=kind.caution(result),
+        classes=[each for each in class_counts.of_result(result) if each.tested or each.predicted],
+    )
     return Export(
         kind="classifier",
         module=HubClassifier(model),
         save=save,
         card=card,
         files={"labels.txt": "".join(f"{name}\n" for name in model.class_names)},
-        readme=_readme(card, result, run, head, tested),
+        readme=readme,
         reference=functools.partial(classifier_reference, model),
         summary=(
             f"{len(model.class_names)} classes, weights of step {step}; in a fresh process: "
             "largest difference {difference:.0e}"
         ),
-    )
-
-
-def _readme(
-    card: dict[str, Any], result: dict[str, Any], run: LinearConfig | EfficientConfig, head: str, tested: int
-) -> str:
-    test_split = run.probe.test_split if isinstance(run, LinearConfig) else run.labels.test_split
-    labels = f"{result['num_train_labels']} labels ({100 * result['label_fraction']:.3g} %)"
-    rows = [
-        ("images", f"`{card['dataset']}`, split `{run.data.split}`, {labels}"),
-        ("encoder", _encoder(card["encoder"])),
-        ("classifier", head),
-        ("run", f"`{card['run']}`, step {card['step']}"),
-        ("software", readme.software(card["versions"])),
-    ]
-    sums = "of each class on its own" if card["several_labels"] else "those of a picture sum to 1"
-    texts = {
-        "count": len(card["class_names"]),
-        "megapixels": f"{DataConfig.max_megapixels:g}",
-        "names": ", ".join(f"`{name}`" for name in card["class_names"]),
-        "kind_of_probabilities": sums,
-        "calibration": _calibration(card["calibration"], test_split),
-        "training": readme.table(rows),
-        "figures": _figures(result, readme.measured_at(f"on split `{test_split}`", tested, card["step"])),
-    }
-    return readme.render("classifier", **{**card, **texts})
-
-
-def _figures(result: dict[str, Any], head: str) -> str:
-    """The table of the scores, what they are worth, and a table of the classes."""
-    kind = label_kinds.of_result(result)
-    beside = {"class_mean": "mean of the classes", "largest_class": "always naming the largest class"}
-    rows = [(title, f"{100 * result[name]:.1f} %") for name, title in beside.items() if name in result]
-    blocks = [readme.table([*kind.titled(result), *rows], head), *kind.caution(result), *_classes(result)]
-    return "\n\n".join(blocks)
-
-
-def _classes(result: dict[str, Any]) -> list[str]:
-    """The table of the classes, those that are found least first; none of an earlier version's result."""
-    found = [own for own in class_counts.of_result(result) if own.tested or own.predicted]
-    lines = ["| class | test pictures | found | predicted | recall | precision |", "|---|---|---|---|---|---|"]
-    for own in found[:CLASSES]:
-        shares = ("-" if share is None else f"{100 * share:.0f} %" for share in (own.recall, own.precision))
-        name = own.name.replace("|", "\\|")
-        lines.append(f"| `{name}` | {own.tested} | {own.right} | {own.predicted} | {' | '.join(shares)} |")
-    table = ["\n".join(lines)] if found else []
-    return [f"The {CLASSES} classes that are found least, of {len(found)}:", *table] if len(found) > CLASSES else table
-
-
-def _encoder(identity: dict[str, Any]) -> str:
-    """What the encoder was before the run, as text."""
-    by, architecture = identity["trained_by"], identity["architecture"]
-    if by == PIXELS:
-        return f"`{architecture}`, from random weights on" if architecture else "none, the pixels themselves"
-    module = f"module `{identity['module']}`" if identity["module"] else ""
-    if by in (UNTRAINED, UNKNOWN):
-        return ", ".join(
-            filter(None, [architecture and f"`{architecture}`", "random weights" * (by == UNTRAINED), module])
-        )
-    return f"`{architecture}`, trained by `{by}` on `{readme.dataset_name(identity['dataset'])}`, {module}"
-
-
-def _calibration(found: dict[str, Any] | None, test_split: str) -> str:
-    if not found or not found["held_out"]:
-        return "Not calibrated: no labels were held out that could tell how far the probabilities can be trusted."
-    where = f"{found['tested']} labels of split `{test_split}`"
-    if not found["fitted"]:
-        return (
-            f"Not calibrated: all {found['held_out']} held-out labels were predicted right, which tells nothing about "
-            f"errors. On {where} the expected calibration error is {100 * found['ece']:.1f} % (15 bins)."
-        )
-    return (
-        f"The logits are divided by {found['temperature']:.3f} (temperature scaling, Guo et al. 2017). This number was "
-        f"fitted on {found['held_out']} held-out labels, for a classifier with the same settings that was trained "
-        f"without them. On {where}, the expected calibration error is {100 * found['ece']:.1f} % instead of "
-        f"{100 * found['ece_before']:.1f} % (15 bins)."
     )

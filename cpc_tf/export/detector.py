@@ -6,6 +6,7 @@ import functools
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.config import CanvasConfig
@@ -15,10 +16,20 @@ from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
 from cpc_tf.encoders.card import module_name
-from cpc_tf.export import readme
 from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
-from cpc_tf.export.restore import needed, read_checkpoint, read_levels, restore, result_of, result_of_ended
-from cpc_tf.export.verify import detector_reference
+from cpc_tf.export.restore import (
+    dataset_name,
+    needed,
+    read_checkpoint,
+    read_levels,
+    render,
+    restore,
+    result_of,
+    result_of_ended,
+    run_name,
+    versions,
+)
+from cpc_tf.export.verify import Reference
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError, flatten, replace
 
@@ -26,7 +37,7 @@ LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
 
 
 class HubDetector(tf.Module):
-    """Images [N, H, W, 3], any N, H and W -> detections, K rows an image; detector.md describes them.
+    """Images [N, H, W, 3], any N, H and W -> detections, K rows an image; detector.md.jinja describes them.
 
     Images are uint8, or floats in [0, 1]. It shows them to the detector as its test did. 'labels' are -1, and the rest
     zero or empty, behind the last detection.
@@ -76,13 +87,31 @@ class HubDetector(tf.Module):
         self.detect, self.__call__, self.class_names = of_pictures(detect, LEAST_SCORE), of_pictures(call), all_names
 
 
+def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> Reference:
+    """Random images and what the detector, as a Keras model, finds on them at any score."""
+    draw, view = np.random.default_rng(0), canvas.plain(config)
+    least_score = np.float32(model.config.inference.detection_score)
+    inputs, outputs = {}, {"names/classes": np.array(class_names), "least_score": least_score}
+    for i, (count, *shape) in enumerate([(2, 90, 120), (1, 113, 57)]):
+        # Squares of 10 px: noise would be grey on the canvas.
+        images = draw.integers(0, 256, [count, *(-(-side // 10) for side in shape), 3], np.uint8)
+        images = images.repeat(10, 1).repeat(10, 2)[:, : shape[0], : shape[1]]
+        size = canvas.fitted(tf.constant(shape), view.area, config)
+        shown = tf.stack([canvas.show(tf.constant(image), size, view, config) for image in images])
+        found = model(tf.cast(shown, tf.float32) / 255.0, tf.stack([size] * count), least_score=tf.constant(0.0))
+        inputs[f"case{i}"] = images
+        outputs[f"case{i}/boxes"] = found.boxes.numpy() * np.tile(shape / size.numpy(), 2)
+        outputs.update({f"case{i}/{name}": getattr(found, name).numpy() for name in ("scores", "labels", "count")})
+    return Reference(inputs, outputs)
+
+
 def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) -> Export:
     """Restores the detector of a run, which has no averages: `weights` is not used."""
     path = os.path.join(workdir, CLASS_NAMES)
     if not tf.io.gfile.exists(path):
         raise ConfigError(f"--workdir={workdir}: has no {CLASS_NAMES}, its training never began")
     names = read_json(path, list)
-    phase, figures = _last_phase(run, workdir)
+    phase, result = _last_phase(run, workdir)
     with needed(workdir):
         model = build_detector(replace(run, precision="float32", recompute=False, xla="off"), len(names))
     step = read_checkpoint(os.path.join(workdir, phase), step, lambda path: restore(path, model=model))
@@ -94,29 +123,17 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
         "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
         "canvas": flatten(run.canvas),
         "split": run.data.split,
-        "dataset": readme.dataset_name(run.data.origin),
-        "run": os.path.basename(workdir.rstrip("/")),
+        "dataset": dataset_name(run.data.origin),
+        "run": run_name(workdir),
         "step": step,
-        "versions": readme.versions(),
-    }
-    known = {
-        **card,
-        **card["detector"],
-        **card["canvas"],
-        "count": len(names),
-        "names": ", ".join(names),
-        "slots": run.detector.inference.detections,
-        "test_area": round(run.canvas.test_area * run.canvas.area_scale),
-        "batch_size": run.training.batch_size,
-        "versions": readme.software(card["versions"]),
-        "figures": _figures(figures, step),
+        "versions": versions("tensorflow-hub"),
     }
     return Export(
         kind="detector",
         module=HubDetector(model, run.canvas, names),
         save=save,
         card=card,
-        readme=readme.render("detector", **known),
+        readme=render("detector", card=card, run=run, result=result, tested_on=tested_on(result)),
         reference=functools.partial(detector_reference, model, run.canvas, names),
         summary=(
             f"{len(names)} classes, weights of step {step}; in a fresh process: "
@@ -136,19 +153,6 @@ def _last_phase(run: DetectConfig, workdir: str) -> tuple[str, dict[str, Any]]:
     result = result_of_ended(workdir, "detect")
     phase = FINE_TUNED if result["phases"][FINE_TUNED]["steps"] else FROZEN
     return phase, {**result, "steps": result["phases"][phase]["steps"]}
-
-
-def _figures(result: dict[str, Any], step: int) -> str:
-    """A table of the mean average precision; `result` is empty if the run has not ended."""
-    if "map11" not in result:
-        return readme.NO_FIGURES
-    where = f"on split `{result['test_split']}` at an overlap of {result['iou']:g}"
-    about = tested_on(result)
-    where += f", {about}" if about else ""
-    rows = [
-        (f"over {points} points", f"{100 * result[name]:.1f} %") for name, points in (("map11", 11), ("map_all", "all"))
-    ]
-    return readme.table(rows, "mean average precision, " + readme.measured_at(where, result["steps"], step))
 
 
 def save(module: HubDetector, directory: str) -> None:

@@ -13,18 +13,25 @@ import tensorflow as tf
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.encoders.card import EncoderCard, Training, module_name
-from cpc_tf.encoders.config import PIXELS
-from cpc_tf.encoders.foreign import LATENTS
-from cpc_tf.encoders.load import load_feature_maps, with_values
-from cpc_tf.encoders.loaded import EncoderName, LoadedEncoder
+from cpc_tf.encoders.card import EncoderCard, EncoderName, Training, module_name
+from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps, with_values
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.export import readme
-from cpc_tf.export.module import Export, HubEncoder, save
-from cpc_tf.export.restore import needed, read_checkpoint, read_levels, restore, result_of, result_of_ended
-from cpc_tf.export.verify import NotVerified, encoder_reference
+from cpc_tf.export.module import Export, HubEncoder, encoder_reference, save
+from cpc_tf.export.restore import (
+    dataset_name,
+    needed,
+    read_checkpoint,
+    read_levels,
+    render,
+    restore,
+    result_of,
+    result_of_ended,
+    run_name,
+    versions,
+)
+from cpc_tf.export.verify import NotVerified
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model, read_initial_card
 from cpc_tf.settings import ConfigError, replace
@@ -52,33 +59,18 @@ def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: st
     objective, result = run.objective.kind, result_of(workdir)
     training = Training(
         objective=objective.NAME,
-        dataset=readme.dataset_name(run.data.origin),
+        dataset=dataset_name(run.data.origin),
         augment=run.augment.augment,
         augment_changes=run.augment.augment_changes or None,
         seed=run.training.seed,
-        run=os.path.basename(workdir.rstrip("/")),
+        run=run_name(workdir),
         step=step,
         weights=weights,
         began_as=before,
     )
     figures = [(text, form.format(result[key])) for key, (text, form) in objective.FIGURES.items() if key in result]
-    head = readme.measured_at("at the end of the run", result.get("step"), step)
-    return _export(
-        model.encoder,
-        run.geometry,
-        training,
-        workdir,
-        title=f"{run.objective.settings.TITLE} encoder `{run.encoder.encoder}`, pre-trained on `{training.dataset}`",
-        summary=f"It learned from images without labels,\nby {objective.SUMMARY}, as implemented by cpc_tf.",
-        seen=f"In pre-training it saw {objective.VIEW.seen}.",
-        rows=[
-            ("images", f"`{training.dataset}`, split `{run.data.split}`, labels not used"),
-            ("augmentation", f"`{run.augment.title}`"),
-            readme.run_row(training, run.training.batch_size),
-            *([("began with", f"`{before.module}`: {readme.past(before)}")] if before else []),
-        ],
-        figures=readme.table(figures, head) if figures else readme.NO_FIGURES,
-    )
+    facts = {"objective": objective, "run": run, "result": result, "figures": figures}
+    return _export(model.encoder, run.geometry, training, workdir, **facts)
 
 
 def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str) -> Export:
@@ -96,11 +88,11 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     chosen = read_config(folder, EfficientConfig)  # the phase has settings of its own: the search chose them
     encoder, step = _load_trained(chosen, before, folder, step, averaged)
     training = Training(
-        dataset=readme.dataset_name(result.get("dataset", run.data.origin)),
+        dataset=dataset_name(result.get("dataset", run.data.origin)),
         augment=run.augment.augment,
         augment_changes=run.augment.augment_changes or None,
         seed=run.training.seed,
-        run=os.path.basename(workdir.rstrip("/")),
+        run=run_name(workdir),
         step=step,
         weights="averaged" if averaged else "raw",
         phase=phase,
@@ -108,44 +100,11 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         label_fraction=result["label_fraction"],
         began_as=dataclasses.replace(before.training, module=module_name(name.module), phase=None) if before else None,
     )
-    images, endpoint, found = chosen.images, chosen.classifier.endpoint, result["phases"][phase]
-    side, size = images.image_size, f"{images.image_size} x {images.image_size} px"
-    if before:
-        geometry = before.geometry
-        seen = f"Patches are those of the module that it began as; while it was fine-tuned it saw whole images, {size}."
-        if endpoint == LATENTS:
-            seen = f"While it was fine-tuned it saw the patches of the grid on images of {size}, each on its own."
-    else:
-        geometry = GeometryConfig(
-            resize=images.resize, image_size=side, patch_size=side, patch_stride=side, mirror=images.mirror
-        )
-        seen = f"It saw whole images, {size}: the grid is a single patch."
-    head = classifier_of(chosen)
-    where = f"on split `{chosen.labels.test_split}`, {result['num_classes']} classes"
-    trained = "fine-tuned" if before else "trained"
-    return _export(
-        encoder,
-        geometry,
-        training,
-        workdir,
-        title=f"Encoder `{encoder.config.encoder}`, {trained} on labels of `{training.dataset}`",
-        summary=(
-            f"It was {readme.past(training)}.\nThe protocol is that of CPC v2 for few labels "
-            "(Hénaff et al., ICML 2020, appendix C), as implemented by cpc_tf."
-        ),
-        seen=seen,
-        rows=[
-            ("images", f"`{training.dataset}`, split `{chosen.data.split}`, {readme.labels_of(training)}"),
-            ("began as", f"module `{training.began_as.module}`" if before else "random weights"),
-            ("image augmentation", f"`{chosen.augment.title}`, crops of at least {100 * images.crop_area:.3g} %"),
-            ("classifier", f"{head}; not part of this module"),
-            readme.run_row(training, chosen.training.batch_size),
-        ],
-        figures=readme.table(
-            label_kinds.of_result(result).titled(result, phase),
-            readme.measured_at(where, found["steps"], step),
-        ),
-    )
+    images, side = chosen.images, chosen.images.image_size
+    whole = {"image_size": side, "patch_size": side, "patch_stride": side}
+    geometry = before.geometry if before else GeometryConfig(resize=images.resize, mirror=images.mirror, **whole)
+    facts = {"run": chosen, "result": result, "figures": label_kinds.of_result(result).titled(result, phase)}
+    return _export(encoder, geometry, training, workdir, **facts)
 
 
 def _trained_phase(run: EfficientConfig, workdir: str, result: dict[str, Any]) -> str:
@@ -173,13 +132,6 @@ def original_maps(run: EfficientConfig, workdir: str) -> LoadedEncoder:
             norm=chosen.norm,
             signature=chosen.signature,
         )
-
-
-def classifier_of(run: EfficientConfig) -> str:
-    """Returns what the classifier of a phase with these settings is."""
-    chosen = run.classifier
-    linear = chosen.encoder == PIXELS and not chosen.blocks
-    return "a linear layer" if linear else f"{chosen.blocks} residual blocks on endpoint `{chosen.endpoint}`"
 
 
 def restore_maps(path: str, maps: LoadedEncoder, averaged: bool) -> None:
@@ -216,8 +168,8 @@ def _load_trained(
     return encoder, step
 
 
-def _export(encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **history: Any) -> Export:
-    """Returns an encoder, with its values and in float32, as a module; `history` goes to `encoder_readme`."""
+def _export(encoder: Network, geometry: GeometryConfig, training: Training, workdir: str, **facts: Any) -> Export:
+    """Returns an encoder, with its values and in float32, as a module; its README also has these `facts` of the run."""
     encoder.recompute = False  # the card keeps the setting of the run
     parameters = int(sum(np.prod(v.shape) for v in encoder.trainable_variables))
     card = EncoderCard(
@@ -226,18 +178,18 @@ def _export(encoder: Network, geometry: GeometryConfig, training: Training, work
         training,
         encoder.feature_dim,
         parameters,
-        readme.versions(),
+        versions("tensorflow-hub"),
         read_levels(workdir),
     )
     module = HubEncoder(encoder, geometry)
+    options = [name for name in NETWORKS[encoder.config.encoder].options if name != "recompute"]
+    endpoints = [name for name in module.endpoint_names() if name not in ("feature_map", "features")]
     return Export(
         kind="encoder",
         module=module,
         save=save,
         card=card.to_json(),
-        readme=readme.encoder_readme(
-            card, NETWORKS[encoder.config.encoder].options, module.endpoint_names(), **history
-        ),
+        readme=render("encoder", card=card, options=options, endpoints=endpoints, **facts),
         reference=functools.partial(encoder_reference, encoder, geometry),
         summary=(
             f"{encoder.config.encoder}, {training.weights} weights of step {training.step}; in a fresh process: "

@@ -14,6 +14,7 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.network import Network
 from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.encoders.patches import patch_grid
+from cpc_tf.export.verify import Reference
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 BYTES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
@@ -29,9 +30,9 @@ class Export:
     save: Callable[[tf.Module, str], None]  # writes the module to a directory
     card: dict[str, Any]  # the content of encoder.json, classifier.json or detector.json
     readme: str
-    # What the module should compute, by the names that check_module.py reads. Called after `save`: it runs a step of
-    # training, which moves the statistics of batch norm.
-    reference: Callable[[], dict[str, np.ndarray]]
+    # What the module should compute. Called after `save`: it runs a step of training, which moves the statistics of
+    # batch norm.
+    reference: Callable[[], Reference]
     summary: str  # one line, a format string for what the check measured
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # further ones: name -> content
 
@@ -195,3 +196,39 @@ def save(module: HubEncoder, directory: str) -> None:
         # Layer norm brings its own gradient (cpc_tf/encoders/norm.py): without this, fine-tuning would fail.
         options=tf.saved_model.SaveOptions(experimental_custom_gradients=True),
     )
+
+
+def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
+    """Random images and what the encoder, as a Keras model, computes from them.
+
+    Few and small, because of the large encoders: several sizes of whole images, one grid of patches, one gradient. The
+    gradient is that of training, which moves the statistics of batch norm.
+    """
+    draw = np.random.default_rng(0)
+
+    def images(*shape: int) -> np.ndarray:
+        return draw.uniform(size=[*shape, 3]).astype(np.float32)
+
+    patch, stride, side = geometry.patch_size, geometry.patch_stride, geometry.image_size
+    inputs, outputs = {}, {}
+    for i, batch in enumerate([images(2, patch, patch), images(1, patch + 13, 31), images(1, 32, 2 * patch + 1)]):
+        inputs[f"whole{i}"] = batch
+        outputs.update({f"whole{i}/{name}": x.numpy() for name, x in encoder.endpoints(tf.constant(batch)).items()})
+
+    # A column less than the geometry's grid has, unless that is the only one.
+    inputs["patched"] = images(1, side, max(side - stride, patch))
+    # Computed in another way than by the module: [H, W, 3] -> [H', W', 3, P, P] -> [R, C, P, P, 3].
+    windows = np.lib.stride_tricks.sliding_window_view(inputs["patched"][0], (patch, patch), axis=(0, 1))
+    patches = np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
+    latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
+    outputs["patched/latents"] = latents.reshape(1, *patches.shape[:2], encoder.feature_dim)
+
+    # Large enough for the last feature map not to be a point, where batch norm has nothing to normalize.
+    inputs["gradient"] = images(2, max(patch, 64), max(patch, 64))
+    inputs["projection"] = draw.normal(size=[2, encoder.feature_dim]).astype(np.float32)
+    with tf.GradientTape() as tape:
+        features = encoder(tf.constant(inputs["gradient"]), training=True)
+        loss = tf.reduce_sum(features * inputs["projection"])
+    gradients = tape.gradient(loss, encoder.trainable_variables)
+    outputs["gradient/norms"] = np.array([float(tf.norm(gradient)) for gradient in gradients])
+    return Reference(inputs, outputs)

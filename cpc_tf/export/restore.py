@@ -1,14 +1,17 @@
-"""What a run left: the values of a checkpoint, and its result."""
+"""What a run left, read: the values of a checkpoint, its result, and the facts that its module's README states."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from typing import Any
 
+import jinja2
 import tensorflow as tf
 
+from cpc_tf.data.names import of_folder
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.checkpoint import Checkpoints
@@ -25,11 +28,13 @@ def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int
     if not steps:
         raise ConfigError(f"--workdir={workdir}: has no checkpoint; let the run get to its first one")
     if step and step not in steps:
-        raise ConfigError(f"--step={step}: no such checkpoint in --workdir={workdir}; there are {_listed(steps)}")
+        there = ", ".join(map(str, steps))
+        raise ConfigError(f"--step={step}: no such checkpoint in --workdir={workdir}; there are {there}")
     candidates = [step] if step else steps[::-1]
     found = checkpoints.read_first(candidates, lambda step: read(checkpoints.path(step)))
     if found is None:
-        raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {_listed(candidates[::-1])}")
+        tried = ", ".join(map(str, sorted(candidates)))
+        raise ConfigError(f"--workdir={workdir}: no checkpoint that can be read among {tried}")
     return found
 
 
@@ -53,13 +58,6 @@ def result_of(workdir: str) -> dict[str, Any]:
     return read_json(path) if tf.io.gfile.exists(path) else {}
 
 
-def read_levels(workdir: str) -> tuple[float, float] | None:
-    """The values that became 0 and 255 in the run's pictures of more than 8 bits; None: it had none."""
-    path = os.path.join(workdir, "levels.json")
-    found = read_json(path).get("levels") if tf.io.gfile.exists(path) else None
-    return tuple(found) if found else None
-
-
 def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
     """The result.json of a run of a task, which is needed. Raises ConfigError if the run has not ended."""
     result = result_of(workdir)
@@ -71,5 +69,38 @@ def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
     return result
 
 
-def _listed(steps: list[int]) -> str:
-    return ", ".join(map(str, steps))
+def read_levels(workdir: str) -> tuple[float, float] | None:
+    """The values that became 0 and 255 in the run's pictures of more than 8 bits; None: it had none."""
+    path = os.path.join(workdir, "levels.json")
+    found = read_json(path).get("levels") if tf.io.gfile.exists(path) else None
+    return tuple(found) if found else None
+
+
+def run_name(workdir: str) -> str:
+    """A run's name: its directory without the folders of this machine."""
+    return os.path.basename(workdir.rstrip("/"))
+
+
+def dataset_name(dataset: str) -> str:
+    """A --dataset without the folders of this machine: 'folder:birds' for 'folder:/home/me/birds/train'."""
+    kind, colon, path = dataset.partition(":")
+    return f"{kind}:{of_folder(path)}" if colon else dataset
+
+
+def versions(*more: str) -> dict[str, str]:
+    """The versions of the libraries that write a module: TensorFlow's and those of `more`."""
+    return {name: metadata.version(name) for name in ("tensorflow", *more)}
+
+
+def render(template: str, **facts: Any) -> str:
+    """Returns a README: the template export/NAME.md.jinja with these facts, which it puts into words."""
+    folder = jinja2.FileSystemLoader(os.path.dirname(__file__))
+    pages = jinja2.Environment(
+        loader=folder,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    pages.filters.update(dataset=dataset_name, code=lambda text: f"`{text}`")
+    return pages.get_template(f"{template}.md.jinja").render(facts)

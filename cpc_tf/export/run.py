@@ -12,11 +12,11 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.export import classifier, encoder
-from cpc_tf.export.config import ExportConfig
+from cpc_tf.export.config import SAVED_MODEL, ExportConfig, RuntimeConfig
 from cpc_tf.export.detector import export_detector
 from cpc_tf.export.module import HubEncoder
-from cpc_tf.export.runtimes.config import SAVED_MODEL, RuntimeConfig, check_installed
 from cpc_tf.export.runtimes.convert import convert
+from cpc_tf.export.runtimes.formats import check_installed
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, flatten, replace

@@ -1,27 +1,26 @@
-"""On every export: checks that the written module, loaded without our code, does what the checkpoint does."""
+"""On every export: compares what the written module gives, without our code, with what the checkpoint gives."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
-from PIL import ExifTags, Image
 
-from cpc_tf.data.config import CanvasConfig, GeometryConfig
-from cpc_tf.data.decoding.decode import decode
-from cpc_tf.data.views import canvas
-from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.encoders.network import Network
-from cpc_tf.export.classifier_module import Classifying
 from cpc_tf.settings import RunEnded
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_module.py")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check.py")
+TOLERANCE = 1e-5  # of features, relative to the largest of them
+GRADIENT_TOLERANCE = 1e-3  # of a gradient's norm
+SCORE_TOLERANCE = 1e-4  # of a detection's score
+BOX_TOLERANCE = 0.01  # of its box, in pixels per 100
+SAME = 0.9  # part of the detections that must be the same: rounding decides what suppresses what
+
+Arrays = Mapping[str, np.ndarray]
 
 
 class NotVerified(RunEnded):
@@ -30,13 +29,20 @@ class NotVerified(RunEnded):
     status = 3
 
 
-def verify(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, float]:
+class Reference(NamedTuple):
+    """What a module gets in its check, as check.py describes it for its kind, and what it should give."""
+
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+
+
+def verify(kind: str, module: str, reference: Reference) -> dict[str, float]:
     """Compares a module with what it was made of, in a fresh process without our code.
 
     Args:
       kind: 'encoder', 'classifier' or 'detector'.
       module: path of the SavedModel.
-      values: what it should compute: `encoder_reference`, `classifier_reference` or `detector_reference`.
+      reference: what it should compute of what.
 
     Returns:
       Encoder: 'difference', the largest of any output relative to its scale, and 'variables', how many can be trained.
@@ -46,102 +52,146 @@ def verify(kind: str, module: str, values: dict[str, np.ndarray]) -> dict[str, f
     Raises:
       NotVerified: the module does something else, or cannot be used.
     """
-    with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
-        path = os.path.join(scratch, "reference.npz")
-        np.savez(path, **values)
-        return json.loads(run_script(SCRIPT, kind, module, path).splitlines()[-1])
+    compare = {"encoder": compare_encoder, "classifier": compare_classifier, "detector": compare_detector}[kind]
+    return compare(computed(kind, module, reference.inputs), reference)
 
 
-def run_script(script: str, *arguments: str) -> str:
-    """Runs a script that checks something, in a fresh process; returns what it prints. Raises NotVerified if it fails.
+def computed(kind: str, directory: str, inputs: Arrays, script: str = SCRIPT) -> dict[str, np.ndarray]:
+    """What check.py gets from a module, in a fresh process. Raises NotVerified if the module cannot be used.
 
     On the CPU, as in this process: a GPU rounds differently, and may be taken.
     """
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    # Not with `python -I`, which would hide a TensorFlow installed with `pip install --user`.
-    done = subprocess.run([sys.executable, script, *arguments], env=environment, capture_output=True, text=True)
-    if done.returncode < 0:
-        raise NotVerified(f"the check was killed by signal {-done.returncode}; is there enough memory?")
-    if done.returncode:
-        raise NotVerified((done.stderr.strip().splitlines() or ["the check failed without a message"])[-1])
-    return done.stdout
+    with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
+        given, found = os.path.join(scratch, "inputs.npz"), os.path.join(scratch, "outputs.npz")
+        np.savez(given, **inputs)
+        # Not with `python -I`, which would hide a TensorFlow installed with `pip install --user`.
+        command = [sys.executable, script, kind, directory, given, found]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode < 0:
+            raise NotVerified(f"the check was killed by signal {-done.returncode}; is there enough memory?")
+        if done.returncode:
+            raise NotVerified((done.stderr.strip().splitlines() or ["the check failed without a message"])[-1])
+        return dict(np.load(found))
 
 
-def encoder_reference(encoder: Network, geometry: GeometryConfig) -> dict[str, np.ndarray]:
-    """Random images and what the encoder, as a Keras model, computes from them.
+def difference(
+    what: str, got: np.ndarray | None, wanted: np.ndarray, tolerance: float = TOLERANCE, source: str = "checkpoint"
+) -> float:
+    """Returns the largest difference, relative to the largest wanted value.
 
-    Few and small, because of the large encoders: several sizes of whole images, one grid of patches, one gradient. The
-    gradient is that of training, which moves the statistics of batch norm.
+    Raises:
+      NotVerified: the shapes differ, values are not finite, or the difference is above the tolerance.
     """
-    draw = np.random.default_rng(0)
-
-    def images(*shape: int) -> np.ndarray:
-        return draw.uniform(size=[*shape, 3]).astype(np.float32)
-
-    patch, stride, side = geometry.patch_size, geometry.patch_stride, geometry.image_size
-    values = {}
-    for i, batch in enumerate([images(2, patch, patch), images(1, patch + 13, 31), images(1, 32, 2 * patch + 1)]):
-        values[f"whole{i}/images"] = batch
-        values.update({f"whole{i}/{name}": x.numpy() for name, x in encoder.endpoints(tf.constant(batch)).items()})
-
-    # A column less than the geometry's grid has, unless that is the only one.
-    values["patched/images"] = images(1, side, max(side - stride, patch))
-    # Computed in another way than by the module: [H, W, 3] -> [H', W', 3, P, P] -> [R, C, P, P, 3].
-    windows = np.lib.stride_tricks.sliding_window_view(values["patched/images"][0], (patch, patch), axis=(0, 1))
-    patches = np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
-    latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
-    values["patched/latents"] = latents.reshape(1, *patches.shape[:2], encoder.feature_dim)
-
-    # Large enough for the last feature map not to be a point, where batch norm has nothing to normalize.
-    values["gradient/images"] = images(2, max(patch, 64), max(patch, 64))
-    values["gradient/projection"] = draw.normal(size=[2, encoder.feature_dim]).astype(np.float32)
-    with tf.GradientTape() as tape:
-        features = encoder(tf.constant(values["gradient/images"]), training=True)
-        loss = tf.reduce_sum(features * values["gradient/projection"])
-    values["gradient/norms"] = np.array([float(tf.norm(g)) for g in tape.gradient(loss, encoder.trainable_variables)])
-    return values
+    if got is None or got.shape != wanted.shape:
+        raise NotVerified(f"{what} has shape {'none' if got is None else got.shape}, not {wanted.shape}")
+    if not wanted.size:
+        return 0.0
+    if not np.all(np.isfinite(wanted)):
+        raise NotVerified(f"{what} is not finite in the {source}")
+    found = float(np.abs(got - wanted).max() / max(np.abs(wanted).max(), 1e-30))
+    if not (np.isfinite(found) and found <= tolerance):
+        raise NotVerified(f"{what} differs from the {source}'s by {found:.1e} of its scale")
+    return found
 
 
-def classifier_reference(model: Classifying) -> dict[str, np.ndarray]:
-    """Random images, and files of them, and what the run's own network makes of them."""
-    draw, side = np.random.default_rng(0), model.geometry.resize
-    squares = [draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)]  # noise would become grey
-    shapes = [(side + 27, side), (side // 2 + 1, 2 * side + 3), (side, side)]
-    images = [np.stack([_enlarged(x, shape) for x in batch]) for batch, shape in zip(squares, shapes)]
-    values = {"class_names": np.array(model.class_names), "temperature": np.float32(model.temperature)}
-    values["several_labels"] = np.array(model.several_labels)
-    for i, batch in enumerate(images):
-        prepared = tf.stack([model.prepared(tf.constant(image)) for image in batch])
-        values.update({f"case{i}/images": batch, f"case{i}/logits": model.logits(prepared).numpy()})
-    for i, (kind, orientation) in enumerate([("JPEG", 6), ("PNG", 3), ("BMP", 1), ("GIF", 1)]):
-        stream, exif = io.BytesIO(), Image.Exif()
-        exif[ExifTags.Base.Orientation] = orientation
-        Image.fromarray(images[0][0]).save(stream, kind, **({} if orientation == 1 else {"exif": exif}))
-        image = decode(tf.constant(stream.getvalue()), model.geometry.resize, model.levels)
-        values[f"file{i}/bytes"] = np.frombuffer(stream.getvalue(), np.uint8)
-        values[f"file{i}/logits"] = model.logits(model.prepared(image)[None]).numpy()
-    return values
+def differences(got: Arrays, wanted: Arrays) -> float:
+    """Returns the largest difference of any output 'CASE/NAME', in each way 'CASE/WAY/NAME' that it was computed.
+
+    Raises:
+      NotVerified: one is too large, or an output is missing.
+    """
+    found = {}
+    for key, values in got.items():
+        case, *way, name = key.split("/")
+        expected = wanted.get(f"{case}/{name}")
+        if way and expected is not None:
+            expected = expected[:0] if way == ["no image"] else expected
+            found[key] = difference(f"{name} of {case} by {way[0]}", values, expected)
+    missing = set(wanted) - {"/".join(key.split("/")[::2]) for key in found}
+    if missing:
+        raise NotVerified(f"{min(missing)} is missing")
+    return max(found.values())
 
 
-def _enlarged(image: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Returns an image [h, w, 3] at another size: of squares, so that no detail is lost."""
-    rows, columns = (np.arange(after) * before // after for before, after in zip(image.shape, shape))
-    return image[rows][:, columns]
+def compare_encoder(got: Arrays, reference: Reference) -> dict[str, float]:
+    """Compares what it computes, the gradients of all variables, and that a step along them changes something."""
+    wanted = dict(reference.outputs)
+    norms = wanted.pop("gradient/norms")
+    largest, found = differences(got, wanted), got["gradient/norms"]
+    if len(found) != len(norms):
+        raise NotVerified(f"{len(found)} variables can be trained, not {len(norms)}")
+    for name, norm, expected in zip(got["gradient/variables"], found, norms):
+        if not norm > 0 or not abs(norm - expected) <= GRADIENT_TOLERANCE * expected:
+            raise NotVerified(f"the gradient of {name} has norm {norm:.4g}, not {expected:.4g}")
+    if not np.all(np.isfinite(got["step/after"])) or np.array_equal(got["step/before"], got["step/after"]):
+        raise NotVerified("a step of gradient descent does not change the output as it should")
+    return {"difference": largest, "variables": len(norms)}
 
 
-def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> dict[str, np.ndarray]:
-    """Random images and what the detector, as a Keras model, finds on them at any score."""
-    draw = np.random.default_rng(0)
-    values = {"class_names": np.array(class_names), "least_score": np.float32(model.config.inference.detection_score)}
-    view = canvas.plain(config)
-    for i, (count, *shape) in enumerate([(2, 90, 120), (1, 113, 57)]):
-        # Squares of 10 px: noise would be grey on the canvas.
-        images = draw.integers(0, 256, [count, *(-(-side // 10) for side in shape), 3], np.uint8)
-        images = images.repeat(10, 1).repeat(10, 2)[:, : shape[0], : shape[1]]
-        size = canvas.fitted(tf.constant(shape), view.area, config)
-        shown = tf.stack([canvas.show(tf.constant(image), size, view, config) for image in images])
-        found = model(tf.cast(shown, tf.float32) / 255.0, tf.stack([size] * count), least_score=tf.constant(0.0))
-        values[f"case{i}/images"] = images
-        values[f"case{i}/boxes"] = found.boxes.numpy() * np.tile(shape / size.numpy(), 2)
-        values.update({f"case{i}/{name}": getattr(found, name).numpy() for name in ("scores", "labels", "count")})
-    return values
+def compare_classifier(got: Arrays, reference: Reference) -> dict[str, float]:
+    """Compares logits, and whether probabilities, labels and names follow from them."""
+    wanted = dict(reference.outputs)
+    names, temperature, several = (wanted.pop(key) for key in ("names/classes", "temperature", "several_labels"))
+    if _texts(got["names/classes"]) != names.tolist():
+        raise NotVerified("the classes are others")
+    largest = differences(got, wanted)
+    for key in (key for key in got if key.endswith("/logits")):
+        case, way, _ = key.split("/")
+        what, found = f"{case} by {way}", {name: got[f"{case}/{way}/{name}"] for name in ("label", "name")}
+        # Of the module's own logits, which may be rounded in another way: a temperature below 1 would enlarge that.
+        scaled = got[key].astype(np.float64) / temperature
+        odds = np.exp(scaled - scaled.max(1, keepdims=True))
+        shares = 1 / (1 + np.exp(-scaled)) if several else odds / odds.sum(1, keepdims=True)
+        shift = difference(f"probabilities of {what}", got[f"{case}/{way}/probabilities"], shares)
+        largest = max(largest, shift)
+        labels = wanted[f"{case}/logits"].argmax(1)[: len(scaled)]
+        if not np.array_equal(found["label"], labels):
+            raise NotVerified(f"the labels of {what} are others")
+        if _texts(found["name"]) != names[labels].tolist():
+            raise NotVerified(f"the names of {what} are not those of the labels")
+    return {"difference": largest}
+
+
+def compare_detector(got: Arrays, reference: Reference) -> dict[str, float]:
+    """Compares detections of any score, the threshold of the call, and the signature with the call."""
+    names, least_score = reference.outputs["names/classes"], reference.outputs["least_score"]
+    if _texts(got["names/classes"]) != names.tolist():
+        raise NotVerified(f"the classes are {', '.join(_texts(got['names/classes']))}")
+    total = same = 0
+    for case, images in reference.inputs.items():
+        found, called, served, empty = (_of(got, f"{case}/{way}") for way in ("any", "call", "signature", "no image"))
+        wanted = _of(reference.outputs, case)
+        for name, values in wanted.items():
+            if found[name].shape != values.shape or not np.all(np.isfinite(values)):
+                raise NotVerified(f"{name} has shape {found[name].shape}, not {values.shape}, or is not finite")
+        for i, count in enumerate(wanted["count"]):
+            own = {name: x[i, : found["count"][i]] for name, x in found.items() if name != "count"}
+            if _texts(own["names"]) != names[own["labels"]].tolist():
+                raise NotVerified("the names are not those of the labels")
+            boxes, scores, labels = (wanted[name][i, :count, None] for name in ("boxes", "scores", "labels"))
+            near = np.abs(own["boxes"] - boxes).max(2) <= BOX_TOLERANCE * max(images.shape) / 100  # [wanted, found]
+            near &= (np.abs(own["scores"] - scores) <= SCORE_TOLERANCE) & (own["labels"] == labels)
+            same += int(near.any(1).sum())
+            total += int(count)
+        for name in ("boxes", "scores"):  # TensorFlow may round in another way in another graph
+            difference(f"{name} of the signature", served[name], called[name])
+        if not all(np.array_equal(called[name], served[name]) for name in ("labels", "names", "count")):
+            raise NotVerified("the signature does something else than the call")
+        # The best are never suppressed by worse ones, so a threshold only cuts off.
+        if not np.array_equal(called["count"], (found["scores"] > least_score).sum(1)):
+            raise NotVerified("the call has another threshold")
+        if any(x.shape != (0, *called[name].shape[1:]) for name, x in empty.items()):
+            raise NotVerified("the output for no image has the wrong shape")
+    if not total or same < SAME * total:
+        raise NotVerified(f"{same} of {total} detections are the checkpoint's")
+    return {"detections": total, "same": same / total}
+
+
+def _texts(values: np.ndarray) -> list[str]:
+    return np.char.decode(values, "utf-8").tolist()
+
+
+def _of(arrays: Arrays, begin: str) -> dict[str, np.ndarray]:
+    """Those whose names begin so, by the rest."""
+    return {name.removeprefix(f"{begin}/"): x for name, x in arrays.items() if name.startswith(f"{begin}/")}

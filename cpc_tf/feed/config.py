@@ -1,20 +1,19 @@
-"""Reads and augments the pictures of trainings on other machines, or of a TPU's host that lacks our C++ operations.
+"""An input server: reads and augments the pictures of a training on another machine, or beside a TPU's host.
 
-    cpc-tf feed                                   # for trainings of this machine
+    cpc-tf feed                                   # for a training of this machine
     CPC_TF_FEED_SECRET=feed.secret cpc-tf feed --address=10.0.0.5
 
-A training uses the feeds that the environment variable CPC_TF_FEED names, e.g. CPC_TF_FEED=10.0.0.5:8480,10.0.0.6:8480,
-one for each host with input in their order, or CPC_TF_FEED=:8480 for a feed beside each host. The pictures are the same
-to the bit. A feed reads what --dataset names at the same paths as the training would. Whoever uses it reads and writes
-files as its user does: for other machines it needs a secret, in a file that CPC_TF_FEED_SECRET names, there and here.
-docs/speed.md tells more.
+A training uses the input servers that the environment variable CPC_TF_FEED names, e.g.
+CPC_TF_FEED=10.0.0.5:8480,10.0.0.6:8480, one for each host with input in their order, or CPC_TF_FEED=:8480 for one
+beside each host. The pictures are the same to the bit. It reads what --dataset names at the same paths as the training
+would, and serves one training at a time. Whoever uses it reads and writes files as its user does: for other machines it
+needs a secret, in a file that CPC_TF_FEED_SECRET names, there and here. docs/speed.md tells more.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from cpc_tf.feed.ports import PORTS
 from cpc_tf.settings import Settings, setting
 
 
@@ -28,7 +27,7 @@ class FeedConfig(Settings):
     )
     port: int = setting(
         8480,
-        f"Port that trainings connect to; the {PORTS} next ones are those of TensorFlow; 0: a free one",
+        "Port that trainings connect to; the two next ones are those of TensorFlow; 0: a free one",
         minimum=0,
-        maximum=2**16 - 1 - PORTS,
+        maximum=2**16 - 3,
     )

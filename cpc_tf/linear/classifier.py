@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.encoders.loaded import GridEncoder
+from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.encoders.norm import BatchNorm
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.label_kinds import LabelKind

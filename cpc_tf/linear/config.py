@@ -22,9 +22,10 @@ class ProbeConfig(Settings):
     encoder: str = setting(
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random:MODULE': the untrained copy of one of "
-        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others, or a Keras file "
-        "(.keras, .h5), may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        "our modules; 'graph:MODULE': one of ours as its SavedModel; 'pixels': none. One of others may have its range "
+        "of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
+        compared=False,
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
     )
     signature: str = setting("", "Signature of a SavedModel of others, as 'encode'; empty: its call")
@@ -39,7 +40,9 @@ class ProbeConfig(Settings):
     cached_views: int = count(
         0, "Augmented views of each image that are encoded once; 0: encode at each step", minimum=0, maximum=10_000
     )
-    baselines: bool = setting(True, "Classify from the module's untrained copy and from raw pixels, too")
+    baselines: bool = setting(
+        True, "Classify from the module's untrained copy and from raw pixels, too", compared=False
+    )
 
     def check(self):
         if self.encoder == "pixels" and self.geometry_from == "encoder":

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from cpc_tf.augment.policies import Policy
 from cpc_tf.data import catalog
@@ -17,15 +15,19 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.source import Source
-from cpc_tf.encoders.loaded import GridEncoder
+from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.features import encode_dataset
 from cpc_tf.evaluation.neighbours import normalized
 from cpc_tf.evaluation.replicas import on_replicas
-from cpc_tf.results import glyphs, plots
-from cpc_tf.results import map as embedding_map
 
-TRAINING_IMAGES, TEST_IMAGES = 1000, embedding_map.SAMPLE
+if TYPE_CHECKING:  # only `draw` needs Matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from cpc_tf.drawing import plots
+
+TRAINING_IMAGES, TEST_IMAGES = 1000, 400
 
 
 class Neighbours(NamedTuple):
@@ -89,10 +91,12 @@ def draw(
 
     `results`: title of an encoder -> its result.json; `shown`: title of an encoder -> its neighbours.
     """
+    from cpc_tf.drawing import plots
+
     first = next(iter(shown.values()))
     queries = np.unique(first.labels, axis=0, return_index=True)[1]  # the first of each class, or set of classes
     queries = queries[:: max(1, len(queries) // rows)][:rows]
-    names = plots.shortened(glyphs.drawable(tuple(class_names), "class"))
+    names = plots.shortened(plots.drawable(tuple(class_names), "class"))
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         left, right = canvas.subfigures(1, 2, width_ratios=[1, 3])

@@ -18,10 +18,9 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.data.views.views import PatchGrid
-from cpc_tf.encoders.card import EncoderCard, Identity
+from cpc_tf.encoders.card import COPY, EncoderCard, EncoderName, Identity
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.encoders.loaded import COPY, EncoderName
 from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
 from cpc_tf.evaluation.features import encode_dataset, feature_batches
 from cpc_tf.evaluation.replicas import on_replicas, own_images
@@ -29,8 +28,6 @@ from cpc_tf.files import read_text, write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import AS_ENCODER, LinearConfig, ProbeGeometryConfig
-from cpc_tf.results import map as embedding_map
-from cpc_tf.results import predictions as sheet
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import loop
 from cpc_tf.training.config import UsualTraining
@@ -80,16 +77,26 @@ def linear(config: LinearConfig) -> dict[str, Any]:
         if near:
             shown[title] = near
     if chief:
-        if shown:  # raw pixels alone have no neighbours
-            drawn = picture.draw(results, shown, data().source.class_names)
-            write_file(os.path.join(config.workdir, "linear.png"), drawn)
-        near = shown.get(ENCODER)
-        if near is not None:
-            embedding_map.write(config.workdir, near.features, near.images, near.labels, data().source.class_names)
-        sheet.write_sheet(config.workdir, data().test_source, geometry_of(config))
+        _draw(config, results, shown, data())
         write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")
         print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")
     return results[ENCODER]
+
+
+def _draw(
+    config: LinearConfig, results: dict[str, Any], shown: dict[str, picture.Neighbours], data: catalog.Pair
+) -> None:
+    """Draws the neighbours by each encoder, a map of test images by the first one's features, and its predictions."""
+    from cpc_tf.drawing import map as embedding_map  # here: a training does not need Matplotlib
+    from cpc_tf.drawing import predictions as sheet
+
+    names = data.source.class_names
+    if shown:  # raw pixels alone have no neighbours
+        write_file(os.path.join(config.workdir, "linear.png"), picture.draw(results, shown, names))
+    near = shown.get(ENCODER)
+    if near is not None:
+        embedding_map.write(config.workdir, near.features, near.images, near.labels, names)
+    sheet.write_sheet(config.workdir, data.test_source, geometry_of(config))
 
 
 def _finished(

@@ -6,7 +6,7 @@
     find my_pictures -name '*.jpg' | cpc-tf predict --model=runs/photos/small/classifier --pictures=- \\
       --output=-
 
-A picture that cannot be read is a row with its reason. Interrupted, the same command goes on where it was.
+A picture that cannot be read is a row with its reason. Until all are done, rows are in predictions.csv.part.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.font_manager import FontProperties, findfont
 from PIL import Image, ImageDraw, ImageFont
 
-from cpc_tf.predict.records import Box, Detected, Record
-from cpc_tf.results import glyphs, plots
+from cpc_tf.drawing import plots
+from cpc_tf.predict.model import Box, Detected, Record
 
 MOST = 60  # pictures on a sheet
 SIDE = 160  # px of each
@@ -28,7 +28,7 @@ class Style(NamedTuple):
 
 def styles(class_names: Sequence[str]) -> dict[str, Style]:
     """Returns how each class of a model is drawn."""
-    names = glyphs.drawable(tuple(class_names), "class")
+    names = plots.drawable(tuple(class_names), "class")
     return {own: Style(name, plots.THEME.color(i)) for i, (own, name) in enumerate(zip(class_names, names))}
 
 
@@ -99,7 +99,7 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
     inks = plots.THEME.named
     canvas = Image.new("RGB", size, inks["page"])
     pen = ImageDraw.Draw(canvas)
-    files = glyphs.drawable(tuple(record.file.rpartition("/")[2] for record in records), "picture")
+    files = plots.drawable(tuple(record.file.rpartition("/")[2] for record in records), "picture")
     captions = [(_caption(record, own), file) for record, file in zip(records, files)]
     heading = "the least sure first"
     if total > len(records):
@@ -144,7 +144,7 @@ def _cut(pen: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont) -> s
 
 def _font(texts: Sequence[str], height: int) -> ImageFont.FreeTypeFont:
     """Returns a font that has the letters of these texts, if one is installed."""
-    family = next(iter(glyphs.families(["".join(texts)])), "DejaVu Sans")
+    family = next(iter(plots.families(["".join(texts)])), "DejaVu Sans")
     return ImageFont.truetype(findfont(FontProperties(family=family)), height)
 
 

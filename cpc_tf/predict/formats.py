@@ -1,32 +1,160 @@
-"""Records as CSV, JSON lines, COCO's JSON and VOC's XML."""
+"""Where predictions go: a file that grows, standard output, COCO's JSON with its ids, VOC's XML."""
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import itertools
+import json
 import os
+import sys
+import unicodedata
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from cpc_tf.files import to_json, write_file
-from cpc_tf.predict.coco_ids import Ids
-from cpc_tf.predict.config import COCO, JSON_LINES
-from cpc_tf.predict.models import BEST, Model
-from cpc_tf.predict.records import Detected, Record, to_line
-from cpc_tf.settings import ConfigError
-from cpc_tf.texts import csv_lines, escaped
+import tensorflow as tf
+
+from cpc_tf.files import NotWritten, read_json, reason, to_json, write_file, writing
+from cpc_tf.predict.config import COCO, CSV, JSON_LINES, STDOUT, PredictConfig
+from cpc_tf.predict.model import BEST, Detected, Model, Record
+from cpc_tf.settings import ConfigError, Stopped
+from cpc_tf.termination import Interrupted
+from cpc_tf.texts import csv_lines, escaped, listed
+
+PART = ".part"  # ending of an output that still grows
 
 
-def write(path: str, form: str, records: Sequence[Record], model: Model, ids: Ids | None) -> None:
-    """Writes all records in a format of `PredictConfig.format`; COCO's needs `ids`. Raises NotWritten."""
-    if form == JSON_LINES:
-        write_file(path, "".join(map(to_line, records)))
-    elif form == COCO:
-        write_file(path, coco(records, ids))
-    elif form:
-        write_file(path, csv_lines([columns(model), *(row for record in records for row in rows(record, model))]))
+def check(config: PredictConfig, model: Model, names: Sequence[str]) -> None:
+    """Raises ConfigError if the model cannot give what the settings ask for, of pictures with these names."""
+    if not model.is_detector:
+        if config.drawn:
+            raise ConfigError(f"--drawn={config.drawn}: a classifier finds no boxes; --sheet draws its predictions")
+        if config.output and config.format in (COCO, ""):
+            raise ConfigError(
+                f"--output={config.output}: a classifier finds no boxes; choose a file that ends with .csv or .jsonl"
+            )
+    if config.drawn or (config.output and not config.format):
+        places: dict[str, str] = {}
+        for name in names:
+            other = places.setdefault(place("", name, ""), name)
+            if other != name:
+                flag = "drawn" if config.drawn else "output"
+                raise ConfigError(f"--{flag}: {other} and {name} differ in their endings only; rename one of them")
+
+
+def check_new(output: str) -> None:
+    """Raises ConfigError if an --output is there already, finished or not; NotWritten if it cannot be seen."""
+    if output in ("", STDOUT):
+        return
+    part = output.rstrip("/") + PART
+    with writing(output):
+        if tf.io.gfile.exists(output):
+            raise ConfigError(
+                f"--output={output}: is finished (an unfinished one has a {PART} beside it); remove it or choose "
+                "another name"
+            )
+        if tf.io.gfile.exists(part):
+            raise ConfigError(
+                f"--output={output}: a process is writing {part}, or was stopped; rename that file to keep what was "
+                "predicted, or remove it"
+            )
+
+
+@contextlib.contextmanager
+def opened(config: PredictConfig, model: Model, ids: Ids | None) -> Iterator[Callable[[Sequence[Record]], None]]:
+    """Yields what takes the records of an --output one after the other; it is finished where the context ends.
+
+    CSV and JSON lines grow in a file beside it, with the ending PART; on standard output rows appear as they come.
+    Other formats, and files in a bucket, where none can grow, are written at the end.
+
+    Raises:
+      NotWritten: it cannot be written.
+      Stopped: a signal came while a file was growing.
+    """
+    output, form = config.output, config.format
+    if output == STDOUT:
+        _print(head(form, model))
+        yield lambda records: _print(lines(records, form, model))
+    elif form in (CSV, JSON_LINES) and "://" not in output:
+        with _growing(output) as append:
+            append(head(form, model))
+            yield lambda records: append(lines(records, form, model))
     else:
-        for record in records:
-            if not record.error:
-                write_file(place(path, record.file, ".xml"), voc(record))
+        records: list[Record] = []
+        yield records.extend
+        if form == COCO:
+            write_file(output, coco(records, ids))
+        elif form:
+            write_file(output, head(form, model) + lines(records, form, model))
+        elif output:
+            for record in records:
+                if not record.error:
+                    write_file(place(output, record.file, ".xml"), voc(record))
+
+
+@contextlib.contextmanager
+def _growing(path: str) -> Iterator[Callable[[str], None]]:
+    """Yields what appends text to a new file, which gets its name where the context ends without an error."""
+    part = path + PART
+    with writing(part):
+        os.makedirs(os.path.dirname(part) or ".", exist_ok=True)
+        # Without a buffer: what did not fit on a disk would be tried again as the file is closed.
+        file = open(part, "xb", buffering=0)  # noqa: SIM115 (its errors are those of writing; those within are not)
+
+    def append(text: str) -> None:
+        rest = memoryview(text.encode())
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError as error:
+            raise NotWritten(
+                f"{part}: cannot be written ({reason(error)}); it has what was predicted before"
+            ) from error
+
+    with file:
+        try:
+            yield append
+        except Interrupted as stop:
+            raise Stopped(
+                stop.number,
+                f"{part} has what was predicted before",
+                "rename or remove it before the same command begins anew",
+            ) from stop
+    with writing(path):
+        os.replace(part, path)
+
+
+def _print(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # its reader has enough
+        raise
+    except OSError as error:
+        # What did not fit would be tried again as Python ends, with a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise NotWritten(f"--output=-: standard output cannot be written ({reason(error)})") from error
+
+
+def head(form: str, model: Model) -> str:
+    """Returns how a file begins: CSV with the names of its columns."""
+    return "" if form == JSON_LINES else csv_lines([columns(model)])
+
+
+def lines(records: Sequence[Record], form: str, model: Model) -> str:
+    """Returns records as JSON lines or as CSV."""
+    if form == JSON_LINES:
+        return "".join(map(to_line, records))
+    return csv_lines([row for record in records for row in rows(record, model)])
+
+
+def to_line(record: Record) -> str:
+    """Returns a record as a line of JSON."""
+    values = record._asdict()
+    if isinstance(record, Detected):
+        values["boxes"] = [box._asdict() for box in record.boxes]
+    return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def columns(model: Model) -> list[str]:
@@ -111,10 +239,69 @@ def place(folder: str, name: str, ending: str) -> str:
     return os.path.join(folder, os.path.splitext("/".join(parts))[0] + ending)
 
 
-def check_places(names: Sequence[str], flag: str) -> None:
-    """Raises ConfigError if two pictures would have the same place below a folder."""
-    places: dict[str, str] = {}
-    for name in names:
-        other = places.setdefault(place("", name, ""), name)
-        if other != name:
-            raise ConfigError(f"--{flag}: {other} and {name} differ in their endings only; rename one of them")
+class Ids(NamedTuple):
+    """The ids of the pictures, in their order, and of the classes."""
+
+    images: list[int]
+    categories: dict[str, int]
+
+
+def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
+    """Returns the ids for pictures and the classes of a detector.
+
+    Classes have the ids of --coco_ids, or else of the COCO JSON that the detector learned from; without either, both
+    count from 1.
+
+    Args:
+      path: the value of --coco_ids, '' for none.
+      files: names of the pictures.
+      model: the detector.
+
+    Raises:
+      ConfigError: the file cannot be read, or lacks a picture or a class, or has a picture twice.
+    """
+    if not path:
+        return Ids([*range(1, len(files) + 1)], _completed(model.category_ids, model.class_names))
+    content = read_json(os.path.expanduser(path))
+    try:
+        numbers = {_composed(each["name"]): each["id"] for each in content["categories"]}
+        images = [(_path(each["file_name"]), each["id"]) for each in content["images"]]
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"--coco_ids={path}: is no COCO JSON with images and categories") from error
+    if absent := [name for name in model.class_names if name not in numbers]:
+        raise ConfigError(f"--coco_ids={path}: has {listed([*numbers])}, but no category {listed(absent)} of the model")
+    return Ids(_image_ids(path, images, files), {name: numbers[name] for name in model.class_names})
+
+
+def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str]) -> list[Any]:
+    """Returns the id of each picture: of the image with its path, or else with its name, if only one has it."""
+    by_path, by_name = collections.defaultdict(list), collections.defaultdict(list)
+    for name, number in images:
+        by_path[name].append(number)
+        by_name[os.path.basename(name)].append(number)
+    found = [by_path.get(_path(file)) or by_name.get(os.path.basename(_path(file)), []) for file in files]
+    for problem, wrong in (
+        ("are not among its images", [file for file, own in zip(files, found) if not own]),
+        ("may be several of its images", [file for file, own in zip(files, found) if len(own) > 1]),
+    ):
+        if wrong:
+            raise ConfigError(f"--coco_ids={path}: {len(wrong)} of {len(files)} pictures {problem}: {listed(wrong)}")
+    numbers = [own[0] for own in found]
+    counts = collections.Counter(numbers)
+    if twice := [file for file, own in zip(files, numbers) if counts[own] > 1]:
+        raise ConfigError(f"--coco_ids={path}: several pictures are one of its images: {listed(twice)}")
+    return numbers
+
+
+def _completed(known: dict[str, int], class_names: Sequence[str]) -> dict[str, int]:
+    """Returns an id of each class: the known one, or the next number that is free."""
+    free = (number for number in itertools.count(1) if number not in known.values())
+    return {name: known[name] if name in known else next(free) for name in class_names}
+
+
+def _composed(name: Any) -> str:
+    return unicodedata.normalize("NFC", str(name)).strip()
+
+
+def _path(name: Any) -> str:
+    return _composed(name).replace("\\", "/").removeprefix("./")

@@ -75,7 +75,7 @@ class PretrainConfig(Settings):
         needed="a directory for the run, e.g. --workdir=runs/first",
     )
     initial_encoder: str = setting(
-        "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True
+        "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True, compared=False
     )
     data: PretrainPicturesConfig = PretrainPicturesConfig()
     geometry: GeometryConfig = GeometryConfig()

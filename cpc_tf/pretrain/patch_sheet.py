@@ -18,15 +18,15 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.data.views.geometry import centre_crop, grid_of_patches
-from cpc_tf.files import write_file
+from cpc_tf.files import optional_picture, write_file
 from cpc_tf.pretrain.config import DRAWS, PretrainConfig
-from cpc_tf.results import plots
 from cpc_tf.settings import ConfigError
 
 GAP = 4  # px between patches
 MARGIN = 24  # px around a panel, and the height of its title
 MIN_PATCH_SIDE = 64  # px: smaller patches are magnified
 CANDIDATES, FURTHEST = 64, 3200  # images from which a sheet's is chosen, evenly spaced among so many
+FRAME = "#ffb000"  # of the patch that is drawn augmented
 CELLS = 8  # along a side of an image whose structure is measured
 
 
@@ -34,7 +34,7 @@ def write_once(config: PretrainConfig, source: Source) -> None:
     """Writes patches.png of an image with much structure into a run's directory, unless the file exists."""
     if tf.io.gfile.exists(os.path.join(config.workdir, "patches.png")):
         return
-    with plots.optional(os.path.join(config.workdir, "patches.png")) as path:
+    with optional_picture(os.path.join(config.workdir, "patches.png")) as path:
         buffer = io.BytesIO()
         Image.fromarray(draw(config, choose(config, source))).save(buffer, format="png")
         write_file(path, buffer.getvalue())
@@ -110,7 +110,7 @@ def _outlined(whole: np.ndarray, geometry: GeometryConfig, framed: int, height: 
     for number in [*(n for n in range(len(places)) if n != framed), framed]:
         top, left = (start + place * geometry.patch_stride for place in places[number])
         corners = [scale * left, scale * top, scale * (left + geometry.patch_size), scale * (top + geometry.patch_size)]
-        color, width = (plots.WRONG, 4) if number == framed else ("white", 1)
+        color, width = (FRAME, 4) if number == framed else ("white", 1)
         canvas.rectangle([min(corner, height - 1) for corner in corners], outline=color, width=width)
     return np.asarray(large)
 

@@ -1,15 +1,7 @@
 """The entry of `cpc-tf pretrain` in the registry of tasks."""
 
 from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.pretrain.report import RECORDED, report
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.registry import Task
 
-TASK = Task(
-    name="pretrain",
-    config=PretrainConfig,
-    run=pretrain,
-    required={"step": "a number", "loss": "a number"},
-    optional=dict.fromkeys((*RECORDED, "images", "parameters"), "a number"),
-    report=report,
-)
+TASK = Task(name="pretrain", config=PretrainConfig, run=pretrain)

@@ -1,4 +1,4 @@
-"""Makes a page of all results below a directory beside the paper's: report.html, with PNG, CSV and JSON beside it.
+"""Makes a page of all results below a directory: report.html, with PNG, CSV and JSON beside it.
 
 A table of the main results is in summary.txt, and is printed.
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shlex
 from collections.abc import Sequence
 
+from cpc_tf.drawing.map import DATA, PICTURE
+from cpc_tf.drawing.predictions import SHEET, sample
+from cpc_tf.encoders.card import NEW
 from cpc_tf.encoders.config import PIXELS, UNTRAINED
-from cpc_tf.encoders.loaded import NEW
 from cpc_tf.evaluation import class_counts, counts, label_kinds
-from cpc_tf.results import map as embedding_map
-from cpc_tf.results import predictions
-from cpc_tf.results.blocks import MODEL, Block, Commands, Details, Part, Row, Table
-from cpc_tf.results.methods import architecture, identity, methods
-from cpc_tf.results.runs import Run
+from cpc_tf.evaluation.predictions import FILE, from_csv
+from cpc_tf.report.blocks import MODEL, Block, Commands, Details, Figure, Part, Row, Table, table
+from cpc_tf.report.methods import architecture, methods
+from cpc_tf.report.runs import Run
 
 # Figures that a result may be judged by, the first that it has -> what they are.
 FIGURES = {"top1": "of test images right", "map": "mean average precision", "map11": "mean average precision"}
@@ -24,16 +26,16 @@ PICTURES, LABELLED = "my_pictures", "my_labelled_pictures"  # stand for the user
 def model(runs: Sequence[Run]) -> list[Part]:
     """Returns the part on the best model of a dataset, among the runs that lie in directories; none without any."""
     here = [run for run in runs if run.directory]
-    tested = [run for run in here if _figure(run) and identity(run).trained_by != UNTRAINED]
+    tested = [run for run in here if _figure(run) and run.identity.trained_by != UNTRAINED]
     if not tested:
         trained = [run for run in here if run["kind"] == "pretrain"]
         return [Part(0, *MODEL, _encoder_alone(trained[-1]))] if trained else []
-    pretrained = [run for run in tested if identity(run).trained_by != PIXELS] or tested
+    pretrained = [run for run in tested if run.identity.trained_by != PIXELS] or tested
     best = max(pretrained, key=lambda run: run[_figure(run)])
     others = [run for run in pretrained if run["encoder"] == best["encoder"] and run is not best]
-    maps = [figure for run in [best, *others] for figure in embedding_map.figure(run)]
+    maps = [figure for run in [best, *others] for figure in _map(run)]
     blocks: list[Block] = [_table(best), *_classes(best), Commands("What to do next", _commands(best))]
-    blocks += predictions.figure(best)
+    blocks += _sheet(best)
     return [Part(0, *MODEL, [*blocks, *maps[:1]])]
 
 
@@ -43,10 +45,8 @@ def _figure(run: Run) -> str:
 
 
 def _table(run: Run) -> Table:
-    labels, kind = (
-        run.get("num_train_labels"),
-        {"detect": "detector", "linear": "linear classifier"}.get(run["kind"], "classifier"),
-    )
+    labels = run.get("num_train_labels")
+    kind = {"detect": "detector", "linear": "linear classifier"}.get(run["kind"], "classifier")
     rows = [
         *_encoder(run),
         ("Its module", run["encoder"]),
@@ -55,7 +55,7 @@ def _table(run: Run) -> Table:
         ("Its run", _directory(run)),
     ]
     rows = [row for row in rows if row != ("Its module", PIXELS)]
-    return Table("model", "The best model", ["What", "Value"], [Row(row) for row in rows])
+    return table("model", "The best model", ["What", "Value"], [Row(row) for row in rows])
 
 
 def _quality(run: Run) -> list[tuple[str, str]]:
@@ -81,21 +81,45 @@ def _quality(run: Run) -> list[tuple[str, str]]:
 def _classes(run: Run) -> list[Block]:
     """Returns a table of the classes, those that were found least first."""
     found = [own for own in class_counts.of_result(run) if own.tested or own.predicted]
-    rows = [
-        Row([own.name, own.tested, own.right, own.predicted, *(x if x is None else 100 * x for x in shares)])
-        for own in found
-        for shares in [(own.recall, own.precision)]
-    ]
+    shares = [(own.recall and 100 * own.recall, own.precision and 100 * own.precision) for own in found]
+    rows = [Row([own.name, own.tested, own.right, own.predicted, *both]) for own, both in zip(found, shares)]
     columns = ["Class", "Test images", "Found", "Predicted", "Recall, %", "Precision, %"]
     title = "The classes, those that are found least first"
-    table = Table(
-        "classes", title, columns, rows, "Recall: found, of its images. Precision: found, of its predictions."
-    )
-    return ([Details(title, [table])] if len(rows) > UNFOLDED else [table]) if rows else []
+    note = "Recall: found, of its images. Precision: found, of its predictions."
+    shown = table("classes", title, columns, rows, note)
+    return ([Details(title, [shown])] if len(rows) > UNFOLDED else [shown]) if rows else []
+
+
+def _sheet(run: Run) -> list[Figure]:
+    """Returns the run's sheet of predictions with what it shows as data, if the run left one."""
+    png = run.png(SHEET)
+    if not png:
+        return []
+    found = None if run.get("several_labels") else from_csv(run.text(FILE), run.get("class_names", []))
+    rows = sample(found) if found and found.probabilities is not None else {}
+    data = [{"row": title, **found.record(index)} for title, indices in rows.items() for index in indices]
+    right = found and counts.shown((found.labels == found.guesses).mean(), len(found.labels))
+    title = f"Test images ({run.place}) with the predicted class and its probability. Green frame: right; red: wrong."
+    alt = f"Test images in rows: {'; '.join(rows) or 'right and wrong'}.{f' Of all: {right}.' if right else ''}"
+    return [Figure("predictions", title, png, alt, data)]
+
+
+def _map(run: Run) -> list[Figure]:
+    """Returns the embedding map of a run, with the places as data, if the run left one."""
+    png = run.png(PICTURE)
+    if not png:
+        return []
+    title = f"Test images by the features of the encoder ({run.place}): similar ones are near each other."
+    alt = "A map of test images by the features of the encoder: dots in the colours of classes, and thumbnails."
+    try:
+        data = list(csv.DictReader(run.text(DATA).splitlines()))
+    except csv.Error:
+        data = []
+    return [Figure("map", title, png, alt, [{name: x for name, x in row.items() if name} for row in data])]
 
 
 def _encoder(run: Run) -> list[tuple[str, str]]:
-    known, (method,) = identity(run), methods([run])
+    known, (method,) = run.identity, methods([run])
     said = [method.title, architecture(known.architecture)]
     said.append(f"{known.parameters:,} parameters" if known.parameters else "")
     said.append(f"trained on {known.dataset}" if known.dataset else "")
@@ -111,17 +135,14 @@ def _commands(run: Run) -> list[tuple[str, str]]:
     predict = _python("predict", f"--model={where}", new, "--output=predictions.csv")
     embed = _python("embed", f"--encoder={encoder}", new, "--output=features.npz", "--map=map.png")
     what = "boxes" if run["kind"] == "detect" else "a label and its probability"
+    # `embed` takes a module that is called, not one of its signatures.
+    signatures = [line for line in run.text("run.flags").splitlines() if line.startswith("--signature=")]
+    can_embed = encoder not in (PIXELS, NEW) and signatures in ([], ["--signature="])
     return [
         ("Put everything that a prediction takes into one model", export),
         (f"Predict {what} for each picture of a folder", predict),
-        *([("Features of the pictures, and a map of them", embed)] if _can_embed(run) else []),
+        *([("Features of the pictures, and a map of them", embed)] if can_embed else []),
     ]
-
-
-def _can_embed(run: Run) -> bool:
-    """Whether `embed` takes the encoder: a module that is called, not one of its signatures."""
-    named = [line for line in run.lines("run.flags") if line.startswith("--signature=")]
-    return run["encoder"] not in (PIXELS, NEW) and named in ([], ["--signature="])
 
 
 def _encoder_alone(run: Run) -> list[Block]:
@@ -134,8 +155,7 @@ def _encoder_alone(run: Run) -> list[Block]:
         ("Train a classifier on it, with a folder that has one for each class", learn),
     ]
     rows = [Row(row) for row in (*_encoder(run), ("Its run", place))]
-    table = Table("model", "The encoder", ["What", "Value"], rows)
-    return [table, Commands("What to do next", lines)]
+    return [table("model", "The encoder", ["What", "Value"], rows), Commands("What to do next", lines)]
 
 
 def _directory(run: Run) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import importlib
 import json
 import os
 import pathlib
@@ -13,17 +14,20 @@ from typing import NamedTuple
 
 import jinja2
 
+from cpc_tf.drawing import plots
 from cpc_tf.encoders.config import LABELS, PIXELS, UNTRAINED
 from cpc_tf.files import remove_leftovers, write_file
 from cpc_tf.objectives.config import OBJECTIVES
+from cpc_tf.report.blocks import Block, Figure, Finding, Table, flat, text
 from cpc_tf.report.config import ReportConfig
+from cpc_tf.report.methods import BASELINES
 from cpc_tf.report.model import model
-from cpc_tf.results import plots
-from cpc_tf.results.blocks import Block, Figure, Finding, Table, flat, text, to_csv
-from cpc_tf.results.methods import BASELINES, identity
-from cpc_tf.results.runs import Run, collect, dataset_id, dataset_name, dataset_titles
+from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_titles
 from cpc_tf.tasks import TASKS
+from cpc_tf.texts import csv_records
 
+# Kind of result -> the module of its report, which has a function `report` and the fields that it needs, NEEDS.
+REPORTS = {name: importlib.import_module(f"cpc_tf.report.{name}") for name in TASKS}
 LONGEST = 60  # letters of a dataset in the name of a file
 ABOUT = {
     "photos": "Each class of photos is one photograph, and each image is a crop of one: a prediction is right if it "
@@ -70,7 +74,7 @@ def report(config: ReportConfig) -> str:
       ConfigError: without an output, or without any result.
     """
     config.check_complete()
-    made = files(*collect(config.runs, TASKS), config.runs)
+    made = files(*collect(config.runs, REPORTS), config.runs)
     remove_leftovers(config.output, r".+\.\d+\.tmp")  # as write_file names them
     for name, content in made.items():
         write_file(os.path.join(config.output, name), content)
@@ -85,15 +89,16 @@ def sections(runs: Sequence[Run]) -> Iterator[Section]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         run.dataset_title = titles[run["dataset"]]
-        run.unclear = names.count(dataset_name(identity(run).dataset)) > 1
+        run.unclear = names.count(dataset_name(run.identity.dataset)) > 1
         groups.setdefault(run.dataset_title, []).append(run)
     slugs: list[str] = []
     for name, own in sorted(groups.items(), key=lambda item: (-sum("top1" in run for run in item[1]), item[0])):
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:LONGEST].strip("-") or "unnamed"
         slugs.append(slug + (f"-{len(slugs) + 1}" if slug in slugs else ""))
         dataset = max((run["dataset"] for run in own), key=len)  # photos/15200
-        parts = [p for kind, task in TASKS.items() for p in task.report([r for r in own if r["kind"] == kind], dataset)]
-        parts += model(own)
+        parts = model(own)
+        for kind, module in REPORTS.items():
+            parts += module.report([run for run in own if run["kind"] == kind], dataset)
         parts.sort(key=lambda part: part.order)
         subjects: dict[tuple[str, str], list[Block]] = {}
         for part in (part for part in parts if part.blocks):
@@ -109,7 +114,7 @@ def files(runs: Sequence[Run], problems: Sequence[str], runs_dir: str) -> dict[s
     for section in shown:
         made |= {f"{section.slug}-{block.name}.png": block.png for block in section.blocks(Figure)}
         known = {block.name: list(block.data) for block in section.blocks(Figure, Table) if block.data}
-        made |= {f"{section.slug}-{name}.csv": to_csv(records) for name, records in known.items()}
+        made |= {f"{section.slug}-{name}.csv": csv_records(records) for name, records in known.items()}
         data[section.name] = {"findings": [finding._asdict() for finding in section.findings], "data": known}
     made["summary.txt"] = "\n".join(_aligned(section.summary) for section in shown if section.findings)
     records = [{"place": run.place, **run} for run in runs]

@@ -1,9 +1,11 @@
-"""The processes that train together: they meet, agree on a number, and end when one of them is lost."""
+"""The processes of TF_CONFIG that train together: they meet, tell each other numbers, and end when one is lost."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
+import os
 import re
 import select
 import socket
@@ -11,8 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from cpc_tf import termination
@@ -35,6 +38,7 @@ class Member(NamedTuple):
     address: str  # HOST:PORT
 
 
+_WIDTH = 128  # numbers that are sent at a time: of one shape there is one program
 _TASK = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")  # as errors name a process
 
 
@@ -54,6 +58,66 @@ class LostWorker(RunEnded):
             f"{listed(who) or 'another process of the cluster'} has ended or cannot be reached; start the same command "
             f"again on each machine: the run goes on from its last checkpoint ({why})"
         )
+
+
+def tf_config() -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """Returns ({kind of process: addresses}, this process's 'type' and 'index') of TF_CONFIG. Raises ConfigError."""
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        config = json.loads(text)
+        processes, task = config.get("cluster", {}), config.get("task", {})
+        found = {kind: list(addresses) for kind, addresses in processes.items()}
+        if any(isinstance(addresses, str) for addresses in processes.values()):
+            raise TypeError("an address in place of a list of them")
+        return found, dict(task)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects") from error
+
+
+def members() -> tuple[list[Member], int]:
+    """Returns the processes of TF_CONFIG that train, the chief first, and the number of this one among them.
+
+    Raises:
+      ConfigError: TF_CONFIG names no such processes, or this process is none of them.
+    """
+    processes, task = tf_config()
+    kinds = [kind for kind in ("chief", "worker") if processes.get(kind)]
+    if not kinds:
+        raise ConfigError(
+            f"--strategy=multiworker: the environment variable TF_CONFIG {_what_is_missing(processes)}; set it as "
+            "docs/gpu.md shows, or take another --strategy for one machine"
+        )
+    found = [Member(kind, index, address) for kind in kinds for index, address in enumerate(processes[kind])]
+    names, own = [(member.kind, str(member.task)) for member in found], (task.get("type"), str(task.get("index", 0)))
+    if own not in names:
+        raise ConfigError(
+            f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
+            "'worker' of its cluster, since only these train"
+        )
+    addresses = [member.address for member in found]
+    if twice := [address for address in dict.fromkeys(addresses) if addresses.count(address) > 1]:
+        raise ConfigError(
+            f"--strategy=multiworker: several processes of TF_CONFIG have the address {shown(twice[0])}; give each its "
+            "own"
+        )
+    return found, names.index(own)
+
+
+def _what_is_missing(processes: dict[str, list[str]]) -> str:
+    if not os.environ.get("TF_CONFIG"):
+        return "is not set"  # as when an `export` was lost behind ssh or sudo
+    return f"names no 'chief' and no 'worker' (only {', '.join(processes)})" if processes else "names no processes"
+
+
+def addresses(strategy: tf.distribute.Strategy) -> list[str]:
+    """Returns the addresses of the processes that train together, the chief's first; empty if there is only one."""
+    together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    return [member.address for member in members()[0]] if together else []
+
+
+def process(strategy: tf.distribute.Strategy) -> int:
+    """Returns the place of this process in `addresses`, 0 if there is only one."""
+    return members()[1] if addresses(strategy) else 0
 
 
 @contextlib.contextmanager
@@ -156,16 +220,41 @@ def hosts(strategy: tf.distribute.Strategy) -> int:
 
 def total(strategy: tf.distribute.Strategy, value: int) -> int:
     """Returns the sum of `value` over all processes, once all have called this; `value` itself if there is only one."""
+    return int(gathered_of_processes(strategy, [value]).sum())
+
+
+def gathered(strategy: tf.distribute.Strategy, values: Sequence[Sequence[int]]) -> np.ndarray:
+    """Returns the values of all replicas, once all processes have called this.
+
+    Args:
+      strategy: of the run.
+      values: of the replicas of this process, one after the other: integers [local replicas, n].
+
+    Returns:
+      int64 [replicas, n].
+    """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return value
-    values = strategy.experimental_distribute_values_from_function(lambda _: tf.constant(value, tf.int64))
-    replicas = len(strategy.experimental_local_results(values))
-    return int(_sum(strategy, values)) // replicas
+        return np.array(values, np.int64)
+    count, values = len(values[0]), np.array(values, np.int64)
+    own = iter(np.pad(values, [[0, 0], [0, -count % _WIDTH]]))
+
+    def row(context: tf.distribute.ValueContext) -> tf.Tensor:
+        here = tf.one_hot(context.replica_id_in_sync_group, context.num_replicas_in_sync, dtype=tf.int64)
+        return here[:, None] * next(own)
+
+    rows = strategy.experimental_distribute_values_from_function(row)
+    return _sum(strategy, rows).numpy()[:, :count]
 
 
 @functools.partial(tf.function, autograph=False)
 def _sum(strategy, values):
     return strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
+
+
+def gathered_of_processes(strategy: tf.distribute.Strategy, values: Sequence[int]) -> np.ndarray:
+    """Returns the values of all processes, int64 [processes, n]; see `gathered`."""
+    each = len(strategy.extended.worker_devices) if addresses(strategy) else 1
+    return gathered(strategy, [values] * each)[::each]
 
 
 def _meet(addresses: Sequence[str], index: int, wait: float) -> None:

@@ -21,7 +21,9 @@ class TrainingConfig(Settings):
         200, "Length of training", unit="epochs", source="App. A", minimum=0, maximum=1e6, free_on_resume=True
     )
     # The range of numpy's global generator, which Keras seeds, too.
-    seed: int = setting(0, "Seed of weights, order, crops and augmentation", minimum=0, maximum=2**32 - 1)
+    seed: int = setting(
+        0, "Seed of weights, order, crops and augmentation", minimum=0, maximum=2**32 - 1, compared=False
+    )
     strategy: str = setting(
         "auto",
         "Strategy of tf.distribute; auto: as many GPUs as divide the batch",

@@ -1,15 +1,24 @@
-"""The feeds of a run: `cpc-tf feed` beside each host reads and augments what the run trains on.
+"""The input servers of a run: `cpc-tf feed` reads and augments elsewhere what the run trains on.
 
-The environment variable CPC_TF_FEED names them. They change where the input is computed, not what it is. A run holds a
-connection to each of its feeds while it trains: a feed that was started anew would begin at the run's first step again,
-so the end of a connection is the end of the run.
+The environment variable CPC_TF_FEED names one for each host with input. They change where the input is computed, not
+what it is. A run holds a connection to each of them while it trains: one that was started anew would begin at the run's
+first step again, so the end of a connection is the end of the run.
+
+Both sides send lines of JSON, signed with a secret that never travels: the server sends a random number, the run its
+request signed with it and a number of its own, and the server an answer signed with that. Without a secret the
+signatures are those of an empty one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
+import json
 import os
+import secrets
 import socket
+import stat
 import sys
 import threading
 import time
@@ -23,23 +32,26 @@ from cpc_tf import native
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import shown
-from cpc_tf.training import feed_messages
 
 VARIABLE = "CPC_TF_FEED"
-_WAIT = 300  # seconds that a run waits until its feeds have started
-_ANSWER = 60  # seconds that a feed may take to answer
+SECRET = "CPC_TF_FEED_SECRET"  # the environment variable that names the file with the secret
+HOW = f"`(umask 077; openssl rand -hex 32 > FILE)` makes one, and {SECRET}=FILE names it"
+_WAIT = 300  # seconds that a run waits until its input servers have started
+_ANSWER = 60  # seconds that one may take to answer
+_LONGEST = 2**16  # bytes of a line
+_SHORTEST = 16  # bytes of a secret
 _open: list[Connection] = []  # connections of the training under way
 
 
 class LostFeed(RunEnded):
-    """A feed does not answer or has ended."""
+    """An input server does not answer or has ended."""
 
     status = 8
 
     def __init__(self, address: str, why: str):
         super().__init__(
-            f"{VARIABLE}: the feed at {address} {why}; start `cpc-tf feed` there, then the same command again: the run "
-            "goes on from its last checkpoint"
+            f"{VARIABLE}: the input server at {address} {why}; start `cpc-tf feed` there, then the same command again: "
+            "the run goes on from its last checkpoint"
         )
 
 
@@ -51,7 +63,7 @@ def addresses() -> list[str]:
         if not (port.isdigit() and 0 < int(port) < 2**16) or (not host and len(found) > 1):
             raise ConfigError(
                 f"{VARIABLE}={shown(address)}: must be HOST:PORT for each host with input, with commas between "
-                "them, or :PORT for a feed beside each"
+                "them, or :PORT for one beside each"
             )
     return found
 
@@ -59,16 +71,16 @@ def addresses() -> list[str]:
 def through(
     make: Callable[[], tf.data.Dataset], context: tf.distribute.InputContext, hosts: Sequence[str] = ()
 ) -> tf.data.Dataset:
-    """Returns the dataset that `make` returns, computed by the feed of this host if there are feeds.
+    """Returns the dataset that `make` returns, computed by the input server of this host if there is one.
 
     Args:
       make: makes the dataset of one host.
       context: which host that is.
-      hosts: all hosts with input, for feeds beside each; none: this machine is the host.
+      hosts: all hosts with input, for servers beside each; none: this machine is the host.
 
     Raises:
-      ConfigError: there are more or fewer feeds than hosts, or a feed has another TensorFlow or other operations.
-      LostFeed: the feed does not answer.
+      ConfigError: there are more or fewer servers than hosts, or one has another TensorFlow or other operations.
+      LostFeed: it does not answer.
     """
     found, host = addresses(), context.input_pipeline_id
     if not found:
@@ -77,10 +89,10 @@ def through(
         found = [f"{name}{found[0]}" for name in hosts or ["localhost"] * context.num_input_pipelines]
     if len(found) != context.num_input_pipelines:
         raise ConfigError(
-            f"{VARIABLE}={shown(os.environ[VARIABLE])}: names {len(found)} feeds; this run needs "
+            f"{VARIABLE}={shown(os.environ[VARIABLE])}: names {len(found)} input servers; this run needs "
             f"{context.num_input_pipelines}, one for each host with input, in their order"
         )
-    with tf.device(None):  # here: the host may lack our operations, and a feed has no devices of the run
+    with tf.device(None):  # here: the host may lack our operations, and the server has no devices of the run
         dataset = make()
         connection = Connection(found[host], _WAIT, hosts[host : host + 1])
         _open.append(connection)
@@ -96,8 +108,8 @@ def connected() -> Iterator[None]:
     except tf.errors.OpError as error:
         if _open and native.IN_PYTHON in str(error):
             raise ConfigError(
-                f"{VARIABLE}: --dataset has WebP, TIFF or BMP, which feeds cannot decode; convert them to JPEG or PNG, "
-                f"or train without {VARIABLE}"
+                f"{VARIABLE}: --dataset has WebP, TIFF or BMP, which input servers cannot decode; convert them to JPEG "
+                f"or PNG, or train without {VARIABLE}"
             ) from error
         raise
     finally:
@@ -106,10 +118,10 @@ def connected() -> Iterator[None]:
 
 
 class Connection:
-    """A connection to a feed, which serves a tf.data service of its own as long as the connection is open.
+    """A connection to an input server, which runs a tf.data service of its own as long as the connection is open.
 
     Args:
-      address: of the feed, as the hosts with input reach it.
+      address: of the server, as the hosts with input reach it.
       wait: seconds to wait until it has started.
       readers: other machines that read what it computes.
 
@@ -119,38 +131,37 @@ class Connection:
     """
 
     def __init__(self, address: str, wait: float, readers: Sequence[str] = ()):
-        self._address, self._closed, secret = address, False, feed_messages.read_secret()
+        self._address, self._closed, secret = address, False, read_secret()
         host, _, port = address.rpartition(":")
         self._socket = _reach(address, host.strip("[]"), int(port), wait)
-        # A name may have several addresses; the feed lets in who comes to this one.
+        # A name may have several addresses; the server lets in who comes to this one.
         host = self._socket.getpeername()[0]
         try:
             answer = _ask(self._socket, {"host": host, "readers": [*readers]}, secret)
-        except feed_messages.NotSigned as error:
+        except NotSigned as error:
             self._socket.close()
             raise ConfigError(
-                f"{VARIABLE}: the feed at {address} {error}; the feed and the run need the same secret: "
-                f"{feed_messages.HOW}"
+                f"{VARIABLE}: the input server at {address} {error}; it and the run need the same secret: {HOW}"
             ) from error
         except (OSError, ValueError) as error:
-            raise LostFeed(address, f"does not answer as a feed does ({reason(error)})") from error
+            raise LostFeed(address, f"does not answer as an input server does ({reason(error)})") from error
         self._refuse_others(answer)
         self._service = f"grpc://{f'[{host}]' if ':' in host else host}:{answer['dispatcher']}"
         threading.Thread(target=self._watch, daemon=True).start()
 
     def register(self, dataset: tf.data.Dataset) -> tf.Tensor:
-        """Sends the feed a dataset, and returns its number there."""
+        """Sends the server a dataset, and returns its number there."""
         return service.register_dataset(self._service, dataset, compression=None)
 
     def read(self, number: tf.Tensor, spec: Any) -> tf.data.Dataset:
-        """Returns the elements of a registered dataset in their order, computed by the feed.
+        """Returns the elements of a registered dataset in their order, computed by the server.
 
         One worker computes the whole dataset, as one stream: no element is lost, and none comes twice.
         """
         return service.from_dataset_id(service.ShardingPolicy.OFF, self._service, number, spec)
 
     def close(self) -> None:
-        """Lets the feed forget this run."""
+        """Lets the server forget this run."""
         self._closed = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -161,12 +172,12 @@ class Connection:
         for name in mine.keys() & others.keys():
             if mine[name] != others[name]:
                 raise ConfigError(
-                    f"{VARIABLE}: the feed at {self._address} has {name} {others[name]}, this run {mine[name]}; start "
-                    "the feed with the same cpc_tf and TensorFlow"
+                    f"{VARIABLE}: the input server at {self._address} has {name} {others[name]}, this run "
+                    f"{mine[name]}; start it with the same cpc_tf and TensorFlow"
                 )
 
     def _watch(self) -> None:
-        """Ends this process when the feed ends: TensorFlow waits for ever for another feed at that address."""
+        """Ends this process when the server ends: TensorFlow waits for ever for another one at that address."""
         why = "has ended"
         try:
             while self._socket.recv(1024):
@@ -186,7 +197,7 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 def _reach(address: str, host: str, port: int, wait: float) -> socket.socket:
-    """Returns a connection to a feed once it has started. Raises LostFeed."""
+    """Returns a connection to an input server once it has started. Raises LostFeed."""
     deadline, said = time.monotonic() + wait, False
     while True:
         try:
@@ -195,16 +206,16 @@ def _reach(address: str, host: str, port: int, wait: float) -> socket.socket:
             if time.monotonic() > deadline:
                 raise LostFeed(address, f"does not answer for {wait:g} s ({reason(error)})") from error
             if not said:
-                print(f"waiting for the feed at {address} ({reason(error)})", flush=True)
+                print(f"waiting for the input server at {address} ({reason(error)})", flush=True)
             said = True
             time.sleep(0.5)
 
 
 def _ask(connection: socket.socket, request: dict, secret: bytes) -> dict:
-    """Returns a feed's answer to the request of a run. Raises OSError, ValueError or NotSigned."""
-    challenge, number = feed_messages.receive(connection), feed_messages.new_number()
-    feed_messages.send_signed(connection, {**request, "number": number}, secret, str(challenge.get("number")))
-    answer = feed_messages.receive_signed(connection, secret, number)
+    """Returns a server's answer to the request of a run. Raises OSError, ValueError or NotSigned."""
+    challenge, number = receive(connection), new_number()
+    send_signed(connection, {**request, "number": number}, secret, str(challenge.get("number")))
+    answer = receive_signed(connection, secret, number)
     if "refused" in answer:
         raise ValueError(f"refuses this run: {shown(str(answer['refused']))}")
     if not (isinstance(answer.get("dispatcher"), int) and isinstance(answer.get("has"), dict)):
@@ -219,3 +230,68 @@ def _end(lost: LostFeed) -> NoReturn:
     print(f"error: {lost}", file=sys.stderr, flush=True)
     sys.stdout.flush()
     os._exit(lost.status)
+
+
+class NotSigned(ValueError):
+    """A message was not signed with our secret."""
+
+
+def read_secret() -> bytes:
+    """Returns the secret in the file that CPC_TF_FEED_SECRET names; empty if it names none.
+
+    Raises:
+      ConfigError: it cannot be read, others can read it, or it is too short.
+    """
+    path = os.environ.get(SECRET, "")
+    if not path:
+        return b""
+    try:
+        with open(path, "rb") as file:
+            status, secret = os.fstat(file.fileno()), file.read(_LONGEST).strip()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{SECRET}={shown(path)}: cannot be read ({reason(error)}); {HOW}") from error
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO) or status.st_uid not in (0, os.geteuid()):
+        mode = f"{stat.S_IMODE(status.st_mode):o}, of user {status.st_uid}"
+        raise ConfigError(f"{SECRET}={shown(path)}: others can read it (mode {mode}); `chmod 600` it as its owner")
+    if len(secret) < _SHORTEST:
+        raise ConfigError(f"{SECRET}={shown(path)}: has {len(secret)} bytes, at least {_SHORTEST} are needed; {HOW}")
+    return secret
+
+
+def new_number() -> str:
+    """Returns a random number that nobody has had before."""
+    return secrets.token_hex(16)
+
+
+def send(connection: socket.socket, message: dict[str, Any]) -> None:
+    """Sends a line."""
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def send_signed(connection: socket.socket, message: dict[str, Any], secret: bytes, number: str) -> None:
+    """Sends a line that is signed with a secret and the other side's number."""
+    send(connection, {**message, "signature": _signature(message, secret, number)})
+
+
+def receive(connection: socket.socket) -> dict[str, Any]:
+    """Returns the line that the other side sent. Raises OSError or ValueError."""
+    with connection.makefile("rb") as lines:
+        line = lines.readline(_LONGEST)
+    value = json.loads(line)
+    if not isinstance(value, dict):
+        raise ValueError(f"{shown(line)}: is not an object")
+    return value
+
+
+def receive_signed(connection: socket.socket, secret: bytes, number: str) -> dict[str, Any]:
+    """Returns the line that the other side sent and signed. Raises OSError, ValueError or NotSigned."""
+    message = receive(connection)
+    signature = str(message.pop("signature", ""))
+    if not hmac.compare_digest(signature.encode(), _signature(message, secret, number).encode()):
+        raise NotSigned(f"has another secret (it answers {shown(str(message))})")
+    return message
+
+
+def _signature(message: dict[str, Any], secret: bytes, number: str) -> str:
+    signed = json.dumps([number, message], sort_keys=True).encode()
+    return hmac.new(secret, signed, hashlib.sha256).hexdigest()

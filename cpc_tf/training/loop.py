@@ -6,6 +6,7 @@ import contextlib
 import math
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -17,16 +18,17 @@ from cpc_tf.progress import Progress, waiting_for
 from cpc_tf.settings import RunEnded, Settings, Stopped, flatten
 from cpc_tf.termination import Deferred
 from cpc_tf.texts import listed
-from cpc_tf.training import agreement, cluster, feeds, waiting
+from cpc_tf.training import cluster, feeds
+from cpc_tf.training.agreement import replica_names
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import AccumulatingConfig, TrainingConfig
 from cpc_tf.training.resume import resume
 from cpc_tf.training.trainee import Trainee
-from cpc_tf.training.weights import Weights
 from cpc_tf.training.workdir import Workdir
 
 Record = dict
 _CHECKED = ("loss", "gradient_norm")  # whose means must be finite
+_SHOWN = 0.1  # share of the time of a step from which on waiting for data is shown
 
 
 class Outcome(NamedTuple):
@@ -89,14 +91,14 @@ def train(
     def diverged(bad: str, where: str = "") -> Diverged:
         return Diverged(f"{bad} {now(where)}. {advice(workdir.config, trainee.rates)}")
 
-    worker = 0 if workdir.chief else agreement.process(trainee.strategy)
-    measured = waiting.is_measured(trainee.strategy)
+    worker = cluster.process(trainee.strategy)
+    measured = _is_measured(trainee.strategy)
     iterator = iter(
         trainee.strategy.distribute_datasets_from_function(
-            lambda context: waiting.timed(make_dataset(step, context), measured)
+            lambda context: _timed(make_dataset(step, context), measured)
         )
     )
-    device_loop, weights = _device_loop(trainee), Weights(trainee.strategy, trainee.trained)
+    device_loop = _device_loop(trainee)
     events = [every for every in (config.checkpoint_every, evaluate_every) if every]
     progress, shown = Progress(train_steps, step), False
     _begin(device_loop, iterator, config, workdir.config)
@@ -115,7 +117,7 @@ def train(
             step += count
             progress.update(step)
             if "waiting" in record:
-                record["waiting"], slowest = waiting.longest(trainee.strategy, record["waiting"])
+                record["waiting"], slowest = _longest_wait(trainee.strategy, record["waiting"])
             record["images_per_second"] = progress.rate * config.batch_size
             record["wall_seconds"] = seconds + progress.seconds
             if (read := bytes_read()) is not None:
@@ -132,14 +134,14 @@ def train(
             if workdir.chief:
                 _show(progress, record, warning)
                 # Not of the first loop, in which the input begins and the step is compiled.
-                if progress.rate and record.get("waiting", 0.0) > waiting.SHOWN and not shown:
+                if progress.rate and record.get("waiting", 0.0) > _SHOWN and not shown:
                     share = f"{record['waiting']:.0%} of a step{slowest}"
                     print(f"waiting for data: {share}; see docs/speed.md", flush=True)
                     shown = True
             # A signal to one process stops all, after the same step.
             stopped = cluster.total(trainee.strategy, stop.number)
             if stopped or finished or step % config.checkpoint_every == 0:
-                if bad := weights.check(now):
+                if bad := _not_finite(trainee.trained):
                     raise diverged(f"the norm of {bad} is not finite")
                 checkpoints.save(step, worker)
             if stopped:
@@ -164,8 +166,8 @@ def _device_loop(trainee: Trainee) -> Callable:
     """Returns (iterator, number of steps) -> (means of the metrics of all replicas, `_Origin`)."""
     strategy = trainee.strategy
     step = tf.autograph.experimental.do_not_convert(trainee.train_step)
-    measured = waiting.is_measured(strategy)
-    replicas = strategy.num_replicas_in_sync // max(1, len(agreement.addresses(strategy)))  # of this process
+    measured = _is_measured(strategy)
+    replicas = strategy.num_replicas_in_sync // max(1, len(cluster.addresses(strategy)))  # of this process
 
     @tf.function
     def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
@@ -174,7 +176,7 @@ def _device_loop(trainee: Trainee) -> Callable:
         'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
         """
         totals = {name: tf.zeros([]) for name in trainee.reported}
-        began = waiting.now() if measured else None
+        began = _clock() if measured else None
         waited, last = tf.zeros([], tf.float64), tf.zeros([])
         bad_step, bad = tf.constant(-1), tf.zeros([replicas], tf.bool)
         for number in tf.range(count):
@@ -182,7 +184,7 @@ def _device_loop(trainee: Trainee) -> Callable:
             if measured:
                 # On GPUs the host is ahead: this waits for the step before while the next is already under way.
                 ready = strategy.experimental_local_results(element["ready"])[-1]
-                waited += tf.maximum(ready - waiting.now(after=last), 0)
+                waited += tf.maximum(ready - _clock(after=last), 0)
             metrics = strategy.run(step, element["batch"])
             mean = {name: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, None) for name, value in metrics.items()}
             totals = {name: total + mean[name] for name, total in totals.items()}
@@ -194,10 +196,42 @@ def _device_loop(trainee: Trainee) -> Callable:
                 bad_step, bad = number, tf.logical_not(tf.math.is_finite(tf.stack(own)))
         means = {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
         if measured:
-            means["waiting"] = waited / (waiting.now(after=last) - began)
+            means["waiting"] = waited / (_clock(after=last) - began)
         return means, _Origin(bad_step, bad)
 
     return run
+
+
+def _is_measured(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether waiting is measured. On a TPU's hosts, which need not run this program, there is no clock."""
+    return not isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def _timed(dataset: tf.data.Dataset, measured: bool) -> tf.data.Dataset:
+    """Returns {'batch': the dataset's element} and, if `measured`, 'ready': the time at which it was ready."""
+    return dataset.map(lambda *batch: {"batch": batch, **({"ready": _clock()} if measured else {})})
+
+
+def _clock(after: tf.Tensor | float = 0.0) -> tf.Tensor:
+    """Returns the time once the scalar `after` is computed: seconds, float64 scalar."""
+    # tf.timestamp is refused with --deterministic.
+    return tf.ensure_shape(tf.numpy_function(lambda _: time.monotonic(), [after], tf.float64), [])
+
+
+def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float, str]:
+    """Returns the largest share of waiting of all processes and, of several, the words that name its process."""
+    hosts = cluster.addresses(strategy)
+    if not hosts:
+        return share, ""
+    millionths = round(1e6 * share) if math.isfinite(share) else 0
+    shares = cluster.gathered_of_processes(strategy, [millionths])[:, 0]
+    return float(shares.max()) / 1e6, f" at {hosts[shares.argmax()]}"
+
+
+def _not_finite(variables: Sequence[tf.Variable]) -> str | None:
+    """Returns the name of a variable whose norm is not finite: its values are not, or too large to be squared."""
+    floats = [variable for variable in variables if variable.dtype.is_floating]
+    return next((v.name for v in floats if not math.isfinite(tf.norm(tf.cast(v, tf.float32)))), None)
 
 
 class _Origin(NamedTuple):
@@ -212,8 +246,8 @@ def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> st
     number = int(origin.step)
     if number < 0 or strategy.num_replicas_in_sync == 1:
         return "" if number < 0 else f" (since step {before + number + 1})"
-    bad = agreement.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
-    names = [name for name, own in zip(agreement.replica_names(strategy), bad) if own]
+    bad = cluster.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
+    names = [name for name, own in zip(replica_names(strategy), bad) if own]
     those = "all replicas" if bad.all() else f"{listed(names)} alone" if names else "no replica"
     return f" (since step {before + number + 1}, in which the loss of {those} was not finite)"
 

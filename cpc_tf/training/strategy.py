@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
-import os
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -15,9 +12,7 @@ from absl import logging
 from cpc_tf import devices
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import shown
 from cpc_tf.training import cluster, feeds
-from cpc_tf.training.cluster import Member
 from cpc_tf.training.config import TrainingConfig
 
 
@@ -29,7 +24,7 @@ def strategy_of(training: TrainingConfig) -> tf.distribute.Strategy:
     Raises:
       ConfigError: there are no such devices, or they do not divide the batch.
     """
-    workers = sum(map(len, _cluster()[0].values()))
+    workers = sum(map(len, cluster.tf_config()[0].values()))
     if workers > 1 and training.strategy != "multiworker":
         logging.warning(
             "TF_CONFIG names %d processes, but with --strategy=%s each trains by itself; "
@@ -96,7 +91,7 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
     """
     if name == "multiworker":
         # Before anything looks at the devices: its collective ops are set up with them.
-        processes, index = members()
+        processes, index = cluster.members()
         return cluster.connect([process.address for process in processes], index)
     if name == "tpu":
         tpu = tpu or "local"
@@ -154,56 +149,7 @@ def is_chief(training: TrainingConfig) -> bool:
     """
     if training.strategy != "multiworker":
         return True
-    return members()[1] == 0
-
-
-def members() -> tuple[list[Member], int]:
-    """Returns the processes of TF_CONFIG that train, the chief first, and the number of this one among them.
-
-    Raises:
-      ConfigError: TF_CONFIG names no such processes, or this process is none of them.
-    """
-    processes, task = _cluster()
-    kinds = [kind for kind in ("chief", "worker") if processes.get(kind)]
-    if not kinds:
-        raise ConfigError(
-            f"--strategy=multiworker: the environment variable TF_CONFIG {_what_is_missing(processes)}; set it as "
-            "docs/gpu.md shows, or take another --strategy for one machine"
-        )
-    found = [Member(kind, index, address) for kind in kinds for index, address in enumerate(processes[kind])]
-    names, own = [(member.kind, str(member.task)) for member in found], (task.get("type"), str(task.get("index", 0)))
-    if own not in names:
-        raise ConfigError(
-            f"--strategy=multiworker: the task in TF_CONFIG is {shown(json.dumps(task))}; it must be a 'chief' or a "
-            "'worker' of its cluster, since only these train"
-        )
-    addresses = [member.address for member in found]
-    if twice := [address for address in dict.fromkeys(addresses) if addresses.count(address) > 1]:
-        raise ConfigError(
-            f"--strategy=multiworker: several processes of TF_CONFIG have the address {shown(twice[0])}; give each its "
-            "own"
-        )
-    return found, names.index(own)
-
-
-def _what_is_missing(processes: dict[str, list[str]]) -> str:
-    if not os.environ.get("TF_CONFIG"):
-        return "is not set"  # as when an `export` was lost behind ssh or sudo
-    return f"names no 'chief' and no 'worker' (only {', '.join(processes)})" if processes else "names no processes"
-
-
-def _cluster() -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Returns ({kind of process: addresses}, this process's 'type' and 'index') of TF_CONFIG. Raises ConfigError."""
-    text = os.environ.get("TF_CONFIG") or "{}"
-    try:
-        config = json.loads(text)
-        processes, task = config.get("cluster", {}), config.get("task", {})
-        found = {kind: list(addresses) for kind, addresses in processes.items()}
-        if any(isinstance(addresses, str) for addresses in processes.values()):
-            raise TypeError("an address in place of a list of them")
-        return found, dict(task)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ConfigError(f"TF_CONFIG={shown(text)}: is not the JSON object that TensorFlow expects") from error
+    return cluster.members()[1] == 0
 
 
 def wants_xla(setting: str, strategy: tf.distribute.Strategy) -> bool:

@@ -25,7 +25,7 @@ from cpc_tf.training.agreement import about_program, about_settings, agree
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import AccumulatingConfig, UsualTraining, refuse_large_batch
 from cpc_tf.training.lock import locked
-from cpc_tf.training.strategy import is_chief, members, strategy_of, wants_xla
+from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
 
@@ -63,7 +63,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
     lock = locked(workdir.path) if workdir.chief else contextlib.nullcontext()
     kind = "tpu" if config.training.tpu else config.training.strategy
-    with quiet, lock, cluster.together(kind, *(members() if kind == "multiworker" else ())):
+    with quiet, lock, cluster.together(kind, *(cluster.members() if kind == "multiworker" else ())):
         try:
             strategy, flags = strategy_of(config.training), flatten(config)
             agree(strategy, lambda: about_program(task))
@@ -72,7 +72,7 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             precision = flags.get("precision", "float32")
             print(devices.describe(strategy, precision, xla), flush=True)
             if found := feeds.addresses():
-                print(f"feeds: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
+                print(f"input servers: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
             if workdir.chief and (warning := devices.slow_precision(strategy, precision)):
                 _warn_once(warning)
             if warning := devices.unused_gpu():

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from skimage import data
 
-from cpc_tf.results.plots import THEME
+from cpc_tf.drawing.plots import THEME
 
 INK, MUTED, CPC, TRUE = (THEME.named[name] for name in ("ink", "muted", "cpc", "healthy"))
 CELL, SKIPPED = "#b9d3ec", "#eef0f2"  # paler than these

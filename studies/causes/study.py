@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure as Canvas
 
-from cpc_tf.results import plots
+from cpc_tf.drawing import plots
 from studies import runner
 from studies.tables import markdown
 

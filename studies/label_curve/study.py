@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure as Canvas
-
-from cpc_tf.results import plots
+from cpc_tf.drawing import plots
+from cpc_tf.report.efficient import against_labels
 from studies import runner, tables
 
 SEEDS = 3
@@ -128,29 +127,23 @@ def top1(records: Sequence[dict], phase: str = "", metric: str = "top1") -> list
 
 def draw(records: Sequence[dict]) -> bytes:
     """Top-1 and top-5 against labels; bands from the worst to the best seed, hollow: of other settings ('other')."""
-    labels = sorted({(record["num_train_labels"], record["label_fraction"]) for record in records})
-
-    def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for axis, metric in zip(canvas.subplots(1, 2), ("top1", "top5")):
-            for (title, (features, phase)), style in zip(METHODS.items(), ("o-", "o--", "s-")):
-                color, points = theme.named["cpc" if features == "CPC" else "pixels"], []
-                for count, fraction in labels:
-                    own = at(records, features, fraction)
-                    values = [100 * value for value in top1(own, phase, metric)]
-                    if any("other" in record for record in own):
-                        hollow = {"color": "none", "markeredgecolor": color, "label": f"{title}, half the steps"}
-                        axis.plot(count, sum(values) / len(values), "s", **hollow)
-                    elif own:
-                        points.append((count, sum(values) / len(values), min(values), max(values)))
-                x, y, low, high = zip(*points)
-                axis.plot(x, y, style, color=color, markersize=5, linewidth=1.6, label=title)
-                if not phase:
-                    axis.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
-            axis.set(title=f"{metric.replace('top', 'Top-')} accuracy on test images, %", xscale="log")
-            axis.set_xticks([n for n, _ in labels], [f"{n:,}\n{100 * f:g} %" for n, f in labels], fontsize=8.5)
-            axis.set_xlabel("labels (fraction of all)")
-            axis.minorticks_off()
-        entries = dict(zip(*axis.get_legend_handles_labels()[::-1]))
-        canvas.legend(entries.values(), entries, loc="outside upper left", ncols=4, fontsize=9)
-
-    return plots.png(fill, 10, 4.3, dpi=160)
+    labels = {record["num_train_labels"]: record["label_fraction"] for record in records}
+    panels: dict[str, list[plots.Line]] = {}
+    for metric in ("top1", "top5"):
+        lines = panels[f"{metric.replace('top', 'Top-')} accuracy on test images, %"] = []
+        for title, (features, phase) in METHODS.items():
+            points, others = [], []
+            for count, fraction in sorted(labels.items()):
+                own = at(records, features, fraction)
+                values = [100 * value for value in top1(own, phase, metric)]
+                mean = sum(values) / max(1, len(values))
+                ends = (mean, mean) if phase else (min(values, default=0), max(values, default=0))
+                if any("other" in record for record in own):
+                    others.append((count, mean, mean, mean))
+                elif own:
+                    points.append((count, mean, *ends))
+            color = features.lower()
+            lines.append(plots.Line(title, points, color, "--" if phase else "-"))
+            if others:
+                lines.append(plots.Line(f"{title}, half the steps", others, color, hollow=True))
+    return plots.png(against_labels(panels, labels).draw, 10, 4.3, dpi=160)

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from cpc_tf import presets
-from cpc_tf.results import paper
+from studies.paper import figures as paper
 
 COMMAND = re.compile(r"cpc-tf .*")
 

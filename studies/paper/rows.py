@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cpc_tf.results import paper
+from studies.paper import figures as paper
 
 HERE, RUNS, NOT = "run here", "runs, not measured", "not possible"
 STATES = (HERE, RUNS, NOT)

@@ -1,18 +1,16 @@
 """The examples of the functions for Python, and of their page, do what they say."""
 
 import doctest
-import importlib
-import pkgutil
 
 import pytest
 
-import cpc_tf.api
+import cpc_tf
 from cpc_tf import presets
 from tests.binaries import ROOT
 
-MODULES = [f"cpc_tf.api.{item.name}" for item in pkgutil.iter_modules(cpc_tf.api.__path__)]
-EXAMPLES = [test for name in MODULES for test in doctest.DocTestFinder().find(importlib.import_module(name))]
-EXAMPLES = {test.name.removeprefix("cpc_tf.api."): test for test in EXAMPLES if test.examples}
+FUNCTIONS = {name: getattr(cpc_tf, name) for name in cpc_tf.__all__}
+FINDER = doctest.DocTestFinder()
+EXAMPLES = {test.name: test for name, value in FUNCTIONS.items() for test in FINDER.find(value, name) if test.examples}
 PAGE = ROOT / "docs/python.md"
 EXAMPLES["page"] = doctest.DocTestParser().get_doctest(PAGE.read_text(), {}, "page", str(PAGE), 0)
 # The presets that they name, with less to trace: what the examples show is the same.

@@ -1,12 +1,10 @@
-"""Pictures in Python give what their files give; wrong ones are named."""
+"""Features of pictures in Python are those of their files, and tell which are near each other."""
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import cpc_tf
-from cpc_tf import pictures
-from cpc_tf.api.images import as_flag
 from tests.api.conftest import RELEASED
 
 
@@ -40,56 +38,3 @@ def test_neighbours_are_sorted_and_named(encoder, room):
     arrays = np.random.default_rng(0).integers(0, 256, [3, 20, 20, 3], np.uint8)
     near = encoder.neighbours(arrays[1:], arrays)
     assert [sorted(one.index for one in row) for row in near] == [[0, 2], [0, 1]]
-
-
-@pytest.mark.slow
-def test_a_grey_image_becomes_rgb(encoder):
-    grey = Image.fromarray(np.full([20, 20], 7, np.uint8))
-    same = np.full([20, 20, 3], 7, np.uint8)
-    np.testing.assert_array_equal(encoder.features([grey, grey]), encoder.features([same, same]))
-
-
-@pytest.mark.slow
-def test_a_pil_image_is_turned_as_its_file_is(encoder, tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    pixels = np.random.default_rng(0).integers(0, 256, [20, 30, 3], np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "phone.png", exif=exif)
-    turned = encoder.features(np.rot90(pixels, -1))
-    np.testing.assert_array_equal(encoder.features(tmp_path / "phone.png"), turned)
-    np.testing.assert_array_equal(encoder.features(Image.open(tmp_path / "phone.png")), turned)
-
-
-@pytest.mark.slow
-def test_files_of_more_than_8_bits_are_told(encoder, tmp_path, caplog):
-    Image.fromarray(np.full([20, 20], 4096, np.uint16)).save(tmp_path / "x_ray.png")
-    encoder.features(tmp_path / "x_ray.png")
-    assert "1 pictures have more than 8 bits, and the model does not say how to see them" in caplog.text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("images", "message"),
-    [
-        ([], "there are none"),
-        (np.zeros([0, 8, 8, 3]), "there are none"),
-        (Image.fromarray(np.full([8, 8], 4096, np.uint16)), "picture 0: a PIL image of mode I;16"),
-        (np.full([2, 8, 8, 3], 2.0), r"picture 0: float64 values of 2 to 2; must be uint8, or floats of 0 to 1"),
-        (np.full([8, 8, 3], np.nan), "picture 0: float64 values of nan"),
-        (np.zeros([8, 8, 3], np.int64), "picture 0: int64 values"),
-        ([np.zeros([8, 8, 3], np.uint8), np.zeros([8, 8, 4])], r"picture 1: an array of shape \[8, 8, 4\]"),
-        (["a.png", np.zeros([8, 8, 3])], "files beside arrays"),
-        ("nowhere.png", "there is no nowhere.png"),
-        (["nowhere.png"], "nowhere.png: there is no such file"),
-    ],
-)
-def test_what_is_no_picture_is_named(encoder, images, message):
-    with pytest.raises(cpc_tf.ConfigError, match=message):
-        encoder.features(images)
-
-
-def test_nothing_stays_behind():
-    with as_flag(np.zeros([2, 8, 8, 3])) as flag:
-        assert pictures.find(flag).names == ["000000.png", "000001.png"]
-    with pytest.raises(cpc_tf.ConfigError):
-        pictures.find(flag)

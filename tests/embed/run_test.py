@@ -13,13 +13,13 @@ import tensorflow as tf
 from cpc_tf import pictures
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.data.views import geometry as geo
+from cpc_tf.drawing import plots
 from cpc_tf.embed import outputs
 from cpc_tf.embed.config import EmbedConfig
-from cpc_tf.embed.encoder import open_encoder
+from cpc_tf.embed.encoder import Encoder
 from cpc_tf.embed.run import embed
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.results import plots
 from cpc_tf.settings import ConfigError
 from tests.conftest import make_tiny
 from tests.encoders.conftest import write_theirs
@@ -95,10 +95,9 @@ def test_pictures_of_12_bits_are_scaled_by_the_card(encoder, folder, tmp_path):
     (tmp_path / "hub/encoder.json").write_text(json.dumps({**card, "levels": [0, 4080]}))
     pixels = tf.io.decode_png((folder / "a/red/0.png").read_bytes())
     (tmp_path / "deep.png").write_bytes(tf.io.encode_png(16 * tf.cast(pixels, tf.uint16)).numpy())
-    files = pictures.find(f"{tmp_path}/deep.png,{folder}/a/red/0.png")
-    seen = open_encoder(str(tmp_path / "hub"))._replace(encode=tf.identity)
-    ((_, (deep, flat)),) = seen.features(files, 2)
-    np.testing.assert_array_equal(deep, flat)
+    seen = Encoder(tmp_path / "hub")
+    seen._vectors = tf.identity
+    deep, flat = seen.features([tmp_path / "deep.png", folder / "a/red/0.png"])
 
 
 def test_the_file_of_features(done):
@@ -147,7 +146,7 @@ def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(tmp_pa
 
 def test_pictures_are_resized_as_in_pre_training(tmp_path):
     write_card(tmp_path, EncoderConfig(encoder="tiny"), dataclasses.replace(GEOMETRY, resize_mode="pad"))
-    prepared = open_encoder(f"random:{tmp_path}").prepare(tf.zeros([8, 16, 3], tf.uint8)).numpy()
+    prepared = Encoder(f"random:{tmp_path}").prepare(tf.zeros([8, 16, 3], tf.uint8)).numpy()
     assert (prepared[:4] == geo.GREY).all()
     assert (prepared[4:12] == 0).all()
 

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from cpc_tf.encoders.card import EncoderCard, Identity, Training, find_card, module_name, read_card
+from cpc_tf.encoders.card import EncoderCard, EncoderName, Identity, Training, find_card, module_name, read_card
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.loaded import EncoderName
 from cpc_tf.settings import ConfigError
 from tests.modules import GEOMETRY, PRETRAINED
 

@@ -1,6 +1,8 @@
-"""Encoders that no one here made, in each format, give what their authors compute, through all binaries."""
+"""Third-party encoders, in each format, give what their authors compute; what is damaged or of no use is one line."""
 
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 
@@ -11,24 +13,24 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient
+from cpc_tf.encoders import third_party
+from cpc_tf.encoders.card import RANGES
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
-from cpc_tf.encoders.pixels import RANGES
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import linear
 from cpc_tf.settings import ConfigError
-from tests import samples
+from tests import modules, samples
+from tests.encoders.conftest import write_theirs
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_block")]
 SCRIPT = pathlib.Path(__file__).parent / "third_party/write.py"
-# Encoder with {} for its folder, signature, output, side of the images, and the author's values of that output.
+# Encoder with {} for its folder, signature, output, and the author's values of that output.
 ENCODERS = [
-    ("-1..1:{}/call", "", "", 16, "call/"),
-    ("0..255:{}/bytes", "embed", "map", 16, "bytes/map"),
-    ("-1..1:{}/tf1", "encode", "bn_crelu_feat", 16, "tf1/bn_crelu_feat"),
-    ("-1..1:{}/net.h5", "", "", 32, "net.h5/"),
-    ("-1..1:{}/net.h5", "", "conv1_relu", 32, "net.h5/conv1_relu"),
-    ("-1..1:{}/net.keras", "", "", 32, "net.keras/"),
+    ("-1..1:{}/call", "", "", "call/"),
+    ("0..255:{}/bytes", "embed", "map", "bytes/map"),
+    ("-1..1:{}/tf1", "encode", "bn_crelu_feat", "tf1/bn_crelu_feat"),
+    ("-1..1:{}/keras", "serving_default", "output_0", "keras/"),
 ]
 
 
@@ -45,19 +47,18 @@ def pictures(tmp_path_factory):
     return samples.write_pictures(tmp_path_factory.mktemp("pictures") / "pictures", {"train": 4, "val": 2}, side=32)
 
 
-def images(written, side):
-    found = np.load(written / "reference.npz")["images"]
-    return tf.image.convert_image_dtype(np.repeat(np.repeat(found, side // 16, 1), side // 16, 2), tf.float32)
+def images(written):
+    return tf.image.convert_image_dtype(np.load(written / "reference.npz")["images"], tf.float32)
 
 
 @pytest.mark.usefixtures("loaded_once")
-@pytest.mark.parametrize(("encoder", "signature", "output", "side", "wanted"), ENCODERS)
-def test_outputs_are_those_that_the_author_computes(written, encoder, signature, output, side, wanted):
-    text, seen = encoder.format(written), images(written, side)
+@pytest.mark.parametrize(("encoder", "signature", "output", "wanted"), ENCODERS)
+def test_outputs_are_those_that_the_author_computes(written, encoder, signature, output, wanted):
+    text, seen = encoder.format(written), images(written)
     wanted = np.load(written / "reference.npz")[wanted]
-    maps = load_feature_maps(text, output, side, backbone="tiny", signature=signature)(seen)
+    maps = load_feature_maps(text, output, 16, backbone="tiny", signature=signature)(seen)
     np.testing.assert_allclose(np.reshape(maps, wanted.shape), wanted, rtol=1e-4, atol=1e-4)
-    frozen = load_patch_encoder(text, patch_size=side, signature=signature, endpoint=output)
+    frozen = load_patch_encoder(text, patch_size=16, signature=signature, endpoint=output)
     pooled = wanted.mean((1, 2)) if wanted.ndim == 4 else wanted
     np.testing.assert_allclose(frozen.vectors(seen), pooled, rtol=1e-4, atol=1e-4)
     assert frozen.trainable_variables == []
@@ -81,18 +82,12 @@ REFUSED = [  # encoder, signature, output, what is said, and whether it shall be
     ("0..255:{}/bytes", "embed", "vector", MODE.format("signature"), True),
     ("-1..1:{}/tf1", "encode", "feature_map", "has the feature maps or vectors avepool_feat, bn_crelu_feat, def"),
     ("-1..1:{}/tf1", "encode", "avepool_feat", MODE.format("module of TF1 format"), True),
-    ("{}/net.h5", "", "", "name that of this one, one of 0..1, -1..1, 0..255, torch, caffe: e.g. --encoder=-1"),
-    ("0..1:{}/net.h5", "x", "", "--signature=x: .* is a Keras file, which has none"),
-    ("0..1:{}/net.h5", "", "stack2", "--endpoint=stack2: .* has layers .*: pooled, conv2_relu, conv2_bn, conv2, conv1"),
-    ("0..1:{}/reference.npz.h5", "", "", "cannot be loaded as a Keras model file"),
-    ("0..1:{}/nothing.keras", "", "", "cannot be loaded as a Keras model file"),
     ("random", "encode", "", "--signature=encode: is for third-party modules, not for --encoder=random"),
 ]
 
 
 @pytest.mark.usefixtures("loaded_once")
 def test_what_cannot_be_is_said_in_one_line(written):
-    (written / "reference.npz.h5").write_bytes((written / "reference.npz").read_bytes())
     for encoder, signature, output, said, *trained in REFUSED:
         more = {"frozen_by": "x"} if trained else {}
         with pytest.raises(ConfigError, match=said) as error:
@@ -100,18 +95,6 @@ def test_what_cannot_be_is_said_in_one_line(written):
         assert "\n" not in str(error.value)
     with pytest.raises(ConfigError, match="images of 16 x 16 px, not of 32 x 32 px: set --image_size"):
         load_patch_encoder(f"-1..1:{written}/tf1", patch_size=32, signature="encode", endpoint="avepool_feat")
-
-
-def test_a_keras_file_of_tf_dot_keras_is_read_or_says_who_wrote_it(written):
-    """`net.keras` is of the package tf_keras, this one of tf.keras."""
-    text = f"-1..1:{written}/own.keras"
-    if tf.__version__ >= "2.16":  # whose tf.keras is Keras 3
-        with pytest.raises(ConfigError, match=r"was written by Keras 3\..*, and Keras 2 reads it here; there, model"):
-            load_feature_maps(text, "", 32, backbone="tiny")
-        return
-    wanted = np.load(written / "reference.npz")["own.keras/"]
-    maps = load_feature_maps(text, "", 32, backbone="tiny")(images(written, 32))
-    np.testing.assert_allclose(maps[:, 0, 0], wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("loaded_once")
@@ -122,16 +105,15 @@ def test_a_signature_without_a_range_says_what_it_is_given(written, caplog):
     assert f"is given pixels in [0, 1]; name its range if it is another, as --encoder=-1..1:{written}" in caplog.text
 
 
-@pytest.mark.parametrize(("encoder", "architecture"), [("call", ""), ("net.h5", "small_net")])
-def test_training_reaches_kernels_and_statistics_and_the_prefix_is_no_part_of_the_name(written, encoder, architecture):
-    maps = load_feature_maps(f"-1..1:{written}/{encoder}", "", 32, backbone="tiny", frozen_by="x")
+def test_training_reaches_kernels_and_statistics_and_the_prefix_is_no_part_of_the_name(written):
+    maps = load_feature_maps(f"-1..1:{written}/call", "", 16, backbone="tiny", frozen_by="x")
     before = [variable.numpy() for variable in maps.non_trainable_variables]
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(maps(images(written, 32), training=True) ** 2)
+        loss = tf.reduce_sum(maps(images(written), training=True) ** 2)
     assert all(np.any(gradient) for gradient in tape.gradient(loss, maps.trainable_variables))
     assert all(np.any(old != new.numpy()) for old, new in zip(before, maps.non_trainable_variables))
     identity = maps.identity
-    assert (identity.trained_by, identity.architecture, identity.module) == ("unknown", architecture, encoder)
+    assert (identity.trained_by, identity.architecture, identity.module) == ("unknown", "", "call")
 
 
 @pytest.mark.parametrize("task", ["linear", "efficient"])
@@ -143,3 +125,94 @@ def test_the_binaries_ask_the_signature_for_its_outputs(written, pictures, tmp_p
         given += "--nobaselines --augment=none --geometry_from=flags --patch_size=16 --patch_stride=16".split()
     with pytest.raises(ConfigError, match="^--endpoint=none: .* has the feature maps or vectors avepool_feat"):
         run(cli.parse(config, [*given, f"--encoder=-1..1:{written}/tf1"]))
+
+
+# Modules that are damaged, or made for something else.
+
+
+def maps(path):
+    return load_feature_maps(str(path), "feature_map", 16, backbone="tiny")
+
+
+def latents(path):
+    return load_patch_encoder(str(path), patch_size=8)
+
+
+def refusal(function, *arguments):
+    """The message of the refusal, which is one line."""
+    with pytest.raises(ConfigError, match="--encoder=") as caught:
+        function(*arguments)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 1000
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("loaded_once")
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: (x, x), "a tuple|outputs named"),
+        (lambda x: tf.cast(x, tf.int32), "int32"),
+        (lambda x: tf.reduce_mean(x), r"\(\)"),
+        (lambda x: x[:, None], r"\(None, 1, "),
+        (lambda x: {"other": x}, "other"),
+        (lambda x: {"default": tf.cast(x, tf.int32), "feature_map": tf.cast(x, tf.int32)}, "int32"),
+        (lambda x: {"default": (x, x), "feature_map": {"a": x}}, "a tuple|a dict"),
+        (lambda x: tf.strings.as_string(x), "string"),
+        (lambda x: x[:1], r"makes \(1, "),
+        (lambda x: x[:, :0], "makes .*0|not finite"),
+        (lambda x: x / 0, "not finite"),
+        (lambda x: tf.io.parse_tensor(tf.io.serialize_tensor(x), tf.float32), "unknown"),
+        (lambda x: tf.reshape(x, [7, 7, 7, 3]), "does not take images .*evenly divisible"),
+        (lambda x: tf.ensure_shape(x, [7, None, None, 3]), "cannot be run on images"),
+        (None, "cannot be called with images"),
+    ],
+)
+def test_modules_that_give_something_else(tmp_path, call, said):
+    if call:
+        write_theirs(tmp_path / "theirs", call)
+    else:
+        tf.saved_model.save(tf.Module(), str(tmp_path / "theirs"))
+    for load in (maps, latents):
+        assert re.search(said, refusal(load, tmp_path / "theirs"))
+
+
+def test_whatever_loading_raises_is_one_line(monkeypatch):
+    for error in (
+        IndexError("Read less\nbytes"),
+        KeyError("x"),
+        AttributeError(),
+        UnicodeDecodeError("a", b"", 0, 1, "x"),
+    ):
+
+        def load(handle, error=error):
+            raise error
+
+        monkeypatch.setattr(third_party.hub, "load", load)
+        for function in (maps, latents):
+            assert "cannot be loaded as a TF-Hub module (" in refusal(function, "/a/module")
+
+
+def test_damaged_files_of_our_module(ours, tmp_path):
+    """A card that is damaged, too, is found before the training, not when its result is written."""
+    for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+        copied = shutil.copytree(ours[0], tmp_path / name.replace("/", "_"))
+        (copied / name).write_bytes((copied / name).read_bytes()[:100])
+        refusal(latents, f"graph:{copied}")
+        if name != "saved_model.pb":  # the network needs only the values
+            refusal(maps, copied)
+    (copied / "encoder.json").write_text((copied / "encoder.json").read_text()[:50])
+    for load in (maps, latents):
+        assert "its encoder.json is damaged" in refusal(load, copied)
+
+
+def test_a_module_that_xla_cannot_compile_is_found_at_loading(tmp_path, caplog, two_replicas):
+    write_theirs(tmp_path / "fine", lambda x: tf.nn.avg_pool2d(x, 2, 2, "SAME"))
+    tf.saved_model.save(modules.NotForXla(), str(tmp_path / "not"))
+    with two_replicas.scope():
+        for name, wanted in (("fine", True), ("not", False)):
+            assert load_feature_maps(str(tmp_path / name), "", 16, backbone="tiny", xla=True).compiles is wanted
+            assert load_patch_encoder(str(tmp_path / name), patch_size=16, xla=True).compiles is wanted
+    messages = [record.getMessage() for record in caplog.records if "--xla" in record.getMessage()]
+    begins = f"--xla: not used, since XLA cannot compile --encoder={tmp_path}/not (it has no AsString"
+    assert [message.startswith(begins) for message in messages] == [True, True]

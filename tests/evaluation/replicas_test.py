@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.evaluation.replicas import on_replicas, own_images
-from cpc_tf.training import agreement
+from cpc_tf.training import cluster
 from cpc_tf.training.strategy import make_strategy
 
 
@@ -54,10 +54,10 @@ def test_many_functions_are_not_taken_for_one_that_is_traced_each_time(caplog):
 def test_each_process_needs_the_images_that_its_replicas_compute(two_replicas, monkeypatch):
     """Two processes of one replica each are played by two replicas."""
     assert own_images(two_replicas, 3) is None
-    monkeypatch.setattr(agreement, "addresses", lambda strategy: ["first:1", "second:1"])
+    monkeypatch.setattr(cluster, "addresses", lambda strategy: ["first:1", "second:1"])
     numbers, apart = tf.range(6), []
     for process in (0, 1):
-        monkeypatch.setattr(agreement, "process", lambda strategy, process=process: process)
+        monkeypatch.setattr(cluster, "process", lambda strategy, process=process: process)
         own = own_images(two_replicas, 3)
         apart.append([int(place) for place in range(12) if own(place)])
     assert apart == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]

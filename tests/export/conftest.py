@@ -1,38 +1,29 @@
-"""A tiny encoder in all tests of the export, written once, and a pre-training run made without training."""
+"""Runs and what is exported of them, written once for all tests of the export."""
 
-import json
+import functools
 import os
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_hub as hub
 
 from cpc_tf import cli
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.export import check_module, run, verify
+from cpc_tf.export import verify
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
-from cpc_tf.files import write_file
-from cpc_tf.keras import keras
-from cpc_tf.pretrain.config import PretrainConfig
-from cpc_tf.pretrain.trainee import Pretraining, build_model
-from cpc_tf.settings import replace, to_flagfile
 from cpc_tf.tasks import read_task
-from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import read_config
 from tests import modules, processes
 from tests.conftest import make_tiny
+from tests.data.samples import open_folder
+from tests.export.runs import IMAGES, NAMES, detector_run, few_labels, pretraining_run
 
-FLAGS = (
-    "--resize=32", "--image_size=32", "--patch_size=16", "--patch_stride=4", "--encoder=small", "--output_stack=1",
-    "--batch_size=2", "--recompute", "--directions=1", "--context_blocks=1", "--context_dim=8",
-    "--precision=bfloat16", "--split=unlabelled", "--dataset=folder:/home/someone/birds",
-)  # fmt: skip
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)
-IMAGES = np.random.default_rng(1).uniform(size=[2, 32, 24, 3]).astype(np.float32)
 OURS = EncoderConfig(encoder="small", norm="batch", recompute=True)  # batch norm is what minds `training`
+SIZES = [(40, 30), (16, 50), (22, 22)]  # of the pictures of `root`, one of each class
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -40,14 +31,6 @@ def _tiny():
     with pytest.MonkeyPatch.context() as patch:
         make_tiny(patch)
         yield
-
-
-@pytest.fixture
-def in_process(monkeypatch):
-    """The check runs here instead of in a fresh process, which imports what it needs."""
-    for name, library in {"np": np, "tf": tf, "hub": hub, "keras": keras}.items():
-        monkeypatch.setattr(check_module, name, library, raising=False)
-    monkeypatch.setattr(run, "verify", lambda kind, *values: getattr(check_module, f"check_{kind}")(*values))
 
 
 @pytest.fixture
@@ -72,34 +55,74 @@ def ours(tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def pretrained(tmp_path_factory):
-    """A run: `config`, `path`, and the float32 encoder's `features` of IMAGES {(weights, step): [2, D]}."""
-    config = cli.parse(PretrainConfig, [*FLAGS])
-    path = str(tmp_path_factory.mktemp("somewhere") / "first_run")
-    training = Pretraining(config, tf.distribute.get_strategy(), train_steps=9)
-    twin = build_model(replace(config, precision="float32"))
-    features = {}
-    for step in (7, 9):
-        for i, average in enumerate(training.average.averages):
-            average.assign(average * (1 + 0.1 * np.sin(i + step)))
-        for i, variable in enumerate(training.model.trainable_variables):
-            variable.assign(variable * (1 + 0.1 * np.cos(i + step)))
-        Checkpoints(path, training.checkpoint).save(step)
-        for weights, values in (("raw", training.model.variables), ("averaged", training.average.averages)):
-            for variable, value in zip(twin.trainable_variables, values):
-                variable.assign(value)
-            features[weights, step] = twin.encoder(IMAGES).numpy()
-    write_file(f"{path}/run.flags", to_flagfile(config))
-    write_file(f"{path}/run.json", json.dumps({"task": "pretrain"}))
-    write_file(f"{path}/result.json", json.dumps({"kind": "pretrain", "step": 9, "loss": 4.25, "knn": 0.5}))
-    return SimpleNamespace(config=config, path=path, features=features)
+    """See `pretraining_run`."""
+    return pretraining_run(str(tmp_path_factory.mktemp("somewhere") / "first_run"))
 
 
 @pytest.fixture(scope="package")
-def hub_dir(pretrained, tmp_path_factory):
-    """The run's newest checkpoint, exported and checked in a fresh process."""
-    output = str(tmp_path_factory.mktemp("exported") / "hub")
-    export(ExportConfig(workdir=pretrained.path, output=output))
-    return output
+def detected(tmp_path_factory):
+    """(path, trainee) of a run of detection."""
+    path = str(tmp_path_factory.mktemp("somewhere") / "first_run")
+    return path, detector_run(path)
+
+
+class Theirs(tf.Module):
+    """A third-party module whose features come out of a table, which is no variable."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = tf.Variable(tf.random.stateless_normal([4, 4, 3, 6], [1, 1]))
+        pairs = tf.lookup.KeyValueTensorInitializer(["shift"], tf.constant([0.5]))
+        self.table = tf.lookup.StaticHashTable(pairs, 0.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
+    def __call__(self, images):
+        return tf.nn.conv2d(images, self.kernel, 4, "SAME") + self.table.lookup(tf.constant("shift"))
+
+
+@pytest.fixture(scope="package")
+def root(ours, tmp_path_factory):
+    """A folder with val/NAME/0.png, our module `ours` and another `theirs`."""
+    root, random = tmp_path_factory.mktemp("home"), np.random.default_rng(0)
+    for name, size in zip(NAMES, SIZES):
+        (root / "pictures/val" / name).mkdir(parents=True)
+        pixels = random.integers(0, 256, [size[0] // 2, size[1] // 2, 3], np.uint8).repeat(2, 0).repeat(2, 1)
+        (root / "pictures/val" / name / "0.png").write_bytes(tf.io.encode_png(pixels).numpy())
+    (root / "ours").symlink_to(ours.path)
+    tf.saved_model.save(Theirs(), str(root / "theirs"))
+    return root
+
+
+@pytest.fixture(scope="package")
+def source(root):
+    return open_folder(root / "pictures", "val", root / "cache")
+
+
+@pytest.fixture(scope="package")
+def exported(tmp_path_factory, request):
+    """Kind -> (directory, what the export returned), written once and checked in a fresh process.
+
+    An encoder of pre-training, the classifier of a run with few labels on a third-party module, and a detector.
+    """
+
+    @functools.cache
+    def of(kind):
+        if kind == "encoder":
+            workdir = request.getfixturevalue("pretrained").path
+        elif kind == "classifier":
+            workdir, _ = few_labels(request.getfixturevalue("root"), "theirs", FINE_TUNED)
+        else:
+            workdir, _ = request.getfixturevalue("detected")
+        output = str(tmp_path_factory.mktemp("exported") / "hub")
+        return output, export(ExportConfig(workdir=workdir, output=output))
+
+    return of
+
+
+@pytest.fixture(scope="package")
+def hub_dir(exported):
+    """The directory of the exported encoder."""
+    return exported("encoder")[0]
 
 
 def made(workdir, step=0, weights="averaged", part="encoder"):

@@ -1,7 +1,8 @@
-"""From a run's directory to the module: whose weights, what is written, and every way to fail."""
+"""From a run's directory to the module, of each kind: whose weights, what is written, and every way to fail."""
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -17,15 +18,14 @@ from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import NotWritten, write_file
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.settings import ConfigError, to_flagfile, unflatten
-from tests.export.conftest import IMAGES, assert_close, made, read
+from tests.export.conftest import assert_close, made, read
+from tests.export.runs import IMAGES, NAMES, RESULT
 from tests.snippets import printed, python_of
 
 
 @pytest.mark.slow
 def test_averaged_weights_of_the_newest_step_alone_are_written(pretrained, hub_dir):
     assert_close(hub.load(hub_dir)(IMAGES), pretrained.features["averaged", 9])
-    assert os.listdir(os.path.dirname(hub_dir)) == ["hub"]
-    assert {"saved_model.pb", "variables", "README.md", "encoder.json"} <= set(os.listdir(hub_dir))
 
 
 @pytest.mark.slow
@@ -39,31 +39,93 @@ def test_chosen_weights_and_step(pretrained):
 
 
 @pytest.mark.slow
-def test_its_card(pretrained, hub_dir):
+@pytest.mark.parametrize(
+    ("kind", "measured", "summary"),
+    [
+        (
+            "encoder",
+            {"difference", "variables"},
+            r"small, averaged weights of step 9; .*: largest difference \S+, \d+ var",
+        ),
+        ("classifier", {"difference"}, "3 classes, weights of step 2; .* largest difference "),
+        (
+            "detector",
+            {"detections", "same"},
+            r"3 classes, weights of step 9; .*: \d+ detections, \S+% of them the same",
+        ),
+    ],
+)
+def test_what_is_written_is_checked_and_names_no_folder_of_this_machine(exported, kind, measured, summary):
+    """In a fresh process. Nothing is left to fill in, either."""
+    output, done = exported(kind)
+    card, text = json.loads(read(output, f"{kind}.json")), read(output, "README.md")
+    assert {"saved_model.pb", "variables", "README.md", f"{kind}.json"} <= set(os.listdir(output))
+    assert os.listdir(os.path.dirname(output)) == ["hub"]
+    assert set(done) - set(card) == measured | {"summary"}
+    assert done.get("difference", 0) < 1e-5
+    assert done.get("same", 1) >= 0.9
+    assert re.match(summary, done["summary"])
+    assert card["versions"]["tensorflow"] == tf.__version__
+    everything = text + json.dumps(card)
+    assert not any(word in everything for word in ("$", "{{", "{%", "/home/someone", "/tmp"))
+
+
+@pytest.mark.slow
+def test_the_card_of_an_encoder(pretrained, hub_dir):
     card, text = json.loads(read(hub_dir, "encoder.json")), read(hub_dir, "README.md")
     assert unflatten(EncoderConfig, card["encoder"]) == pretrained.config.encoder
     assert unflatten(GeometryConfig, card["geometry"]) == pretrained.config.geometry
     assert (card["feature_dim"], card["step"], card["weights"]) == (8, 9, "averaged")
     assert (card["dataset"], card["run"]) == ("folder:birds", "first_run")
-    assert card["versions"]["tensorflow"] == tf.__version__
     assert "| run | `first_run`, step 9 of batches of 2, averaged weights |" in text
     assert "| encoder | `small`, 472 parameters, norm `layer`, block_order `pre`, output_stack `1` |" in text
     assert "(nats) | 4.250 |" in text
     assert "contrastive accuracy" not in text  # not in this result.json
-    # No path of this machine, and nothing left to fill in.
-    assert not any(word in text + json.dumps(card) for word in ("$", "/home/someone", os.path.dirname(pretrained.path)))
 
 
 @pytest.mark.slow
-def test_the_readmes_code_runs(hub_dir):
-    code = python_of(read(hub_dir, "README.md"))
-    assert code.count("path/to/this/directory") == 1
+def test_the_card_of_a_classifier(exported):
+    output, _ = exported("classifier")
+    card, text = json.loads(read(output, "classifier.json")), read(output, "README.md")
+    assert read(output, "labels.txt") == "ant\nbee\nwasp\n"
+    assert (card["kind"], card["class_names"], card["several_labels"]) == ("classifier", NAMES, False)
+    assert (card["image_size"], card["resize"], card["resize_mode"], card["levels"]) == (16, 22, "squash", None)
+    assert (card["temperature"], card["calibration"]) == (2.5, RESULT["calibration"])
+    assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75})
+    assert "is 4.0 % instead of 20.0 %" in text
+    assert "step 2 | |\n|---|---|\n| top-1 | 9 of 12 right (75 %, 47 to 91) |\n\n" in text
+
+
+@pytest.mark.slow
+def test_the_card_of_a_detector(exported):
+    output, _ = exported("detector")
+    card, text = json.loads(read(output, "detector.json")), read(output, "README.md")
+    assert (card["class_names"], card["step"], card["run"]) == (NAMES, 9, "first_run")
+    assert (card["dataset"], card["detector"]["encoder"]) == ("voc:insects", "random")
+    assert (card["canvas"]["canvas_height"], card["levels"]) == (48, [3.0, 900.0])
+    assert "overlap of 0.5, 24 objects in 8 test pictures, step 9 | |" in text
+    assert "| over 11 points | 25.0 % |\n| over all points | 50.0 % |" in text
+
+
+@pytest.mark.slow
+def test_the_readmes_code_runs(exported, capsys):
+    code = {}
+    for kind in ("encoder", "classifier", "detector"):
+        output, _ = exported(kind)
+        code[kind] = python_of(read(output, "README.md")).replace("path/to/this/directory", output)
+        assert code[kind].count(output) == 1
     # In a process of its own: the code chooses Keras before it imports TensorFlow. Eagerly: the first function that
     # Keras rewrites in a process takes many times as long as all else.
     eager = "import tensorflow_hub as hub\ntf.config.run_functions_eagerly(True)"
-    code = code.replace("path/to/this/directory", hub_dir).replace("import tensorflow_hub as hub", eager)
-    shapes = printed(code, "print(latents.shape, feature_map.shape)", hub_dir)
+    encoder = code["encoder"].replace("import tensorflow_hub as hub", eager)
+    shapes = printed(encoder, "print(latents.shape, feature_map.shape)", exported("encoder")[0])
     assert shapes == "(4, 5, 5, 8) (4, 16, 16, 8)"
+    exec(code["classifier"], {})
+    name, share = capsys.readouterr().out.split()[-2:]
+    assert name in NAMES
+    assert 1 / 3 <= float(share) <= 1
+    exec(code["detector"], {})
+    assert all(line.split()[0] in NAMES for line in capsys.readouterr().out.splitlines())
 
 
 @pytest.mark.slow

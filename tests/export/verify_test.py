@@ -1,61 +1,135 @@
-"""The check itself: passes what is right, and finds what is wrong."""
+"""The check itself: passes what is right, finds what is wrong, and says why its process ended.
+
+That it passes what `check.py` computes from real modules is shown where they are exported.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_hub as hub
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.export import check_module, module, verify
-from tests import modules
+from cpc_tf.export import check, module, verify
+from cpc_tf.export.verify import NotVerified, Reference
 from tests.export.conftest import GEOMETRY, IMAGES
+from tests.modules import GEOMETRY as OURS
+
+NAMES = np.array(["ant", "bee", "wésp"])
+CODED = np.array([name.encode() for name in NAMES])
 
 
-@pytest.fixture(scope="module")
-def reference(ours):
-    """What `ours` should compute."""
-    before = [variable.numpy() for variable in ours.encoder.variables]
-    found = verify.encoder_reference(ours.encoder, modules.GEOMETRY)
-    for variable, value in zip(ours.encoder.variables, before):  # its statistics were moved
-        variable.assign(value)
-    return found
+def encoder():
+    """What an encoder gives, and its reference, made up; so are the others."""
+    draw = np.random.default_rng(0)
+    features, stack, latents = (draw.normal(size=shape) for shape in ([2, 4], [2, 3, 3, 5], [1, 2, 3, 4]))
+    norms, by = np.array([1.0, 2.0]), {"call": slice(None), "signature": slice(None), "no image": slice(0)}
+    got = {f"whole0/{way}/features": features[part] for way, part in by.items()}
+    got |= {"whole0/endpoints/features": features, "whole0/endpoints/stack1": stack}
+    got |= {"patched/call/latents": latents, "patched/no image/latents": latents[:0]}
+    got |= {"gradient/norms": norms, "gradient/variables": np.array(["kernel", "bias"])}
+    got |= {"step/before": np.zeros([2, 4]), "step/after": np.ones([2, 4])}
+    wanted = {"whole0/features": features, "whole0/stack1": stack, "patched/latents": latents, "gradient/norms": norms}
+    return got, Reference({}, wanted)
 
 
-@pytest.fixture(scope="module")
-def layer(ours):
-    return hub.KerasLayer(ours.path)
+def classifier():
+    logits = np.random.default_rng(0).normal(size=[2, 3])
+    odds = np.exp(logits / 2.5)
+    said = {"logits": logits, "probabilities": odds / odds.sum(1, keepdims=True)}
+    said |= {"label": logits.argmax(1), "name": CODED[logits.argmax(1)]}
+    got = {f"case0/{way}/{name}": x for way in ("call", "signature") for name, x in said.items()}
+    got |= {f"case0/no image/{name}": x[:0] for name, x in said.items()} | {"names/classes": CODED}
+    wanted = {"case0/logits": logits, "names/classes": NAMES, "temperature": np.float32(2.5)}
+    return got, Reference({}, {**wanted, "several_labels": np.array(False)})
 
 
-@pytest.mark.slow
-def test_passes_batch_norm(ours, reference, in_process):
-    """run_test.py has layer norm, in a fresh process."""
-    measured = check_module.check_encoder(ours.path, reference)
-    assert measured["difference"] < 1e-5
-    assert measured["variables"] == len(ours.encoder.trainable_variables)
+def detector():
+    found = {"boxes": np.arange(12.0).reshape([1, 3, 4]), "scores": np.array([[0.9, 0.5, 0.0]])}
+    found |= {"labels": np.array([[2, 0, -1]]), "count": np.array([2])}
+    got = {f"case0/{way}/{name}": x for way in ("any", "call", "signature") for name, x in found.items()}
+    got |= {f"case0/{way}/names": np.array([[*CODED[[2, 0]], b""]]) for way in ("any", "call", "signature")}
+    got |= {f"case0/no image/{name}": got[f"case0/call/{name}"][:0] for name in (*found, "names")}
+    wanted = {f"case0/{name}": x for name, x in found.items()} | {"names/classes": NAMES}
+    images = {"case0": np.zeros([1, 20, 30, 3], np.uint8)}
+    return {**got, "names/classes": CODED}, Reference(images, {**wanted, "least_score": np.float32(0.2)})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "change", "message"),
+    ("made", "measured"),
     [
-        ("whole1/features", lambda x: x + 0.01, "the output for 1x21x31x3 differs from the checkpoint's"),
-        ("whole0/stack1", lambda x: x[:1], "endpoint stack1 for 2x8x8x3 has shape"),
-        ("whole0/features", lambda x: x * np.nan, "is not finite in the checkpoint"),
-        ("patched/latents", lambda x: x[:, ::-1], "the patched output differs"),
+        (encoder, {"difference": 0, "variables": 2}),
+        (classifier, {"difference": pytest.approx(0, abs=1e-7)}),
+        (detector, {"detections": 2, "same": 1}),
     ],
 )
-def test_finds_what_is_different(layer, reference, in_process, name, change, message):
-    with pytest.raises(check_module.NotTheSame, match=message):
-        check_module.check_values(layer, {**reference, name: change(reference[name])})
+def test_passes_what_is_the_same(made, measured):
+    assert getattr(verify, f"compare_{made.__name__}")(*made()) == measured
+
+
+WRONG = [  # what gives it, which output, its change (None: it is missing), and what is said
+    (
+        encoder,
+        "whole0/signature/features",
+        lambda x: x + 0.01,
+        "features of whole0 by signature differs from the ",
+    ),
+    (encoder, "whole0/call/features", lambda x: x * np.nan, "features of whole0 by call differs"),
+    (encoder, "whole0/no image/features", lambda x: np.zeros([1, 4]), r"by no image has shape \(1, 4\), not \(0, 4\)"),
+    (encoder, "whole0/endpoints/stack1", lambda x: x[:1], "stack1 of whole0 by endpoints has shape"),
+    (encoder, "whole0/endpoints/stack1", None, "whole0/stack1 is missing"),
+    (encoder, "patched/call/latents", lambda x: x[:, ::-1], "latents of patched by call differs"),
+    (encoder, "gradient/norms", lambda x: x[:1], "1 variables can be trained, not 2"),
+    (encoder, "gradient/norms", lambda x: x * [1, 1.01], "the gradient of bias has norm 2.02, not 2"),
+    (encoder, "gradient/norms", lambda x: x * [np.nan, 1], "the gradient of kernel has norm nan, not 1"),
+    (encoder, "step/after", lambda x: x - 1, "a step of gradient descent does not change the output"),
+    (classifier, "case0/signature/logits", lambda x: x * 1.001, "logits of case0 by signature differs"),
+    (classifier, "case0/call/probabilities", lambda x: x**2, "probabilities of case0 by call differs"),
+    (classifier, "case0/call/label", lambda x: x + 1, "the labels of case0 by call are others"),
+    (
+        classifier,
+        "case0/call/name",
+        lambda x: np.full_like(x, b"bat"),
+        "the names of case0 by call are not those",
+    ),
+    (classifier, "names/classes", lambda x: x[::-1], "the classes are others"),
+    (detector, "names/classes", lambda x: x[::-1], "the classes are wésp, bee, ant"),
+    (detector, "case0/call/count", lambda x: x - 1, "the signature does something else than the call"),
+    (detector, "case0/any/scores", lambda x: x / 3, "the call has another threshold"),
+    (detector, "case0/any/boxes", lambda x: x + 1, "0 of 2 detections are the checkpoint's"),
+    (detector, "case0/any/boxes", lambda x: x[:, :2], "boxes has shape"),
+    (detector, "case0/any/labels", lambda x: (x + 1) % 3, "the names are not those of the labels"),
+    (detector, "case0/signature/boxes", lambda x: x + 1, "boxes of the signature differs"),
+    (detector, "case0/no image/boxes", lambda x: x[:, :2], "the output for no image has the wrong shape"),
+]
+
+
+@pytest.mark.parametrize(("made", "name", "change", "message"), WRONG)
+def test_finds_what_is_different(made, name, change, message):
+    got, reference = made()
+    values = got.pop(name)
+    with pytest.raises(NotVerified, match=message):
+        getattr(verify, f"compare_{made.__name__}")({**got, **({name: change(values)} if change else {})}, reference)
+
+
+def test_what_is_not_finite_in_the_checkpoint_is_no_reference():
+    with pytest.raises(NotVerified, match="^x is not finite in the checkpoint"):
+        verify.difference("x", np.ones([2]), np.array([1, np.nan]))
+    with pytest.raises(NotVerified, match=r"^x has shape none, not \(2,\)"):
+        verify.difference("x", None, np.ones([2]))
+    with pytest.raises(NotVerified, match="^x differs from the SavedModel's by inf"):  # int8 has no tolerance, but this
+        verify.difference("x", np.array([1, np.inf]), np.ones([2]), np.inf, "SavedModel")
 
 
 @pytest.mark.slow
-def test_finds_other_gradients(ours, reference, in_process):
-    layer, norms = hub.KerasLayer(ours.path), reference["gradient/norms"]  # its own: training moves statistics
-    for other, message in ((norms[1:], f"{len(norms)} variables can be trained, not"), (norms * 1.01, "has norm")):
-        with pytest.raises(check_module.NotTheSame, match=message):
-            check_module.check_training(layer, {**reference, "gradient/norms": other})
+def test_passes_batch_norm(ours):
+    """run_test.py has layer norm, in a fresh process."""
+    before = [variable.numpy() for variable in ours.encoder.variables]
+    reference = module.encoder_reference(ours.encoder, OURS)
+    for variable, value in zip(ours.encoder.variables, before):  # its statistics were moved
+        variable.assign(value)
+    measured = verify.compare_encoder(check.encoder(ours.path, reference.inputs), reference)
+    assert measured["difference"] < 1e-5
+    assert measured["variables"] == len(ours.encoder.trainable_variables)
 
 
 @pytest.mark.slow
@@ -66,8 +140,8 @@ def test_finds_missing_gradients(tmp_path, monkeypatch, forked):
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     monkeypatch.setattr(tf.saved_model, "SaveOptions", lambda **arguments: options)
     module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
-    with pytest.raises(verify.NotVerified, match="[Gg]radient"):
-        verify.verify("encoder", str(tmp_path), verify.encoder_reference(encoder, GEOMETRY))
+    with pytest.raises(NotVerified, match="[Gg]radient"):
+        verify.verify("encoder", str(tmp_path), module.encoder_reference(encoder, GEOMETRY))
 
 
 @pytest.mark.parametrize(
@@ -80,12 +154,12 @@ def test_finds_missing_gradients(tmp_path, monkeypatch, forked):
 )
 def test_says_why_the_process_ended(tmp_path, script, message):
     (tmp_path / "script.py").write_text(script)
-    with pytest.raises(verify.NotVerified, match=message):
-        verify.run_script(str(tmp_path / "script.py"))
+    with pytest.raises(NotVerified, match=message):
+        verify.computed("encoder", "", {}, str(tmp_path / "script.py"))
 
 
 def test_the_script_cannot_import_us():
     for name in ("cpc_tf", "cpc_tf.encoders.norm", "cpc_tf.export.module"):
         with pytest.raises(ImportError):
-            check_module.Blocker().find_spec(name)
-    assert check_module.Blocker().find_spec("cpc_tfx") is None
+            check.Blocker().find_spec(name)
+    assert check.Blocker().find_spec("cpc_tfx") is None

@@ -10,16 +10,16 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.drawing import plots
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder
-from cpc_tf.report.page import files
-from cpc_tf.results import plots
-from cpc_tf.results.runs import collect
+from cpc_tf.report.page import REPORTS, files
+from cpc_tf.report.runs import collect
 from cpc_tf.tasks import TASKS, read_task
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.workdir import Workdir, read_config
 from tests import modules, samples
 from tests.faults.targets import Target, accepted, damaged
-from tests.results import samples as results
+from tests.report import samples as results
 
 
 class Directory(Target):
@@ -104,11 +104,11 @@ class Results(Directory):
     def __init__(self, room):
         super().__init__(room)
         results.all_kinds(room / "sound")
-        runs, problems = collect(str(room / "sound"), TASKS)
+        runs, problems = collect(str(room / "sound"), REPORTS)
         self.counts = len(runs), len(problems)
 
     def check(self, data):
-        runs, problems = collect(str(self.broken(data)), TASKS)
+        runs, problems = collect(str(self.broken(data)), REPORTS)
         with mock.patch.object(plots, "png", return_value=b"png"):
             made = files(runs, problems, "runs")
         for content in made.values():

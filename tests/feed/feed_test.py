@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from benchmarks import feed as benchmark
 from cpc_tf import cli
-from cpc_tf.feed import ports
+from cpc_tf.feed import serve
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain
 from cpc_tf.settings import ConfigError
-from cpc_tf.training import feed_messages, feeds
+from cpc_tf.training import feeds
 from tests import processes, samples
 from tests.feed import apart
 from tests.training import killed_run
@@ -36,8 +36,8 @@ def a_feed(*words, **variables):
     """(process of a feed, its address)."""
     with processes.start("cpc_tf.feed", "--port=0", *words, env={**os.environ, **variables}) as process:
         try:
-            line = processes.wait_for(process, "feed:")
-            yield process, f"localhost:{re.fullmatch(r'feed: ready at port ([0-9]+)', line.strip())[1]}"
+            line = processes.wait_for(process, "input server:")
+            yield process, f"localhost:{re.fullmatch(r'input server: ready at port ([0-9]+)', line.strip())[1]}"
         finally:
             process.kill()
 
@@ -70,7 +70,7 @@ def counted(address, monkeypatch):
     with feeds.connected():
         numbers = feeds.through(lambda: tf.data.Dataset.range(3), tf.distribute.InputContext(), hosts=["localhost"])
         found = list(numbers.as_numpy_iterator())
-        return found, [port for port in range(first, first + ports.PORTS) if not ports._is_free(port)]
+        return found, [port for port in (first, first + 1) if not serve._is_free(port)]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux limits who reaches a port")
@@ -102,12 +102,13 @@ def test_others_reach_no_port_of_it_and_with_a_secret_those_who_know_it_do(feed,
     secret = tmp_path / "feed.secret"
     secret.write_text("0123456789abcdef\n")
     secret.chmod(0o600)
-    with a_feed("--address=0.0.0.0", **{feed_messages.SECRET: str(secret)}) as (process, address):
+    with a_feed("--address=0.0.0.0", **{feeds.SECRET: str(secret)}) as (process, address):
         address = address.replace("localhost", here)
         with pytest.raises(ConfigError, match="has another secret"):
             counted(address, monkeypatch)
-        assert processes.wait_for(process, "feed:") == f"feed: refused {here}, which has another secret\n"
-        monkeypatch.setenv(feed_messages.SECRET, str(secret))
+        told = processes.wait_for(process, "input server:")
+        assert told == f"input server: refused {here}, which has another secret\n"
+        monkeypatch.setenv(feeds.SECRET, str(secret))
         first = int(address.rpartition(":")[2]) + 1
         assert counted(address, monkeypatch) == ([0, 1, 2], [first, first + 1])
 
@@ -128,15 +129,15 @@ def test_a_run_whose_feed_is_killed_ends_with_an_error_and_goes_on_with_another(
         a_feed() as (process, address),
         processes.start(*words, env={**os.environ, feeds.VARIABLE: address}) as training,
     ):
-        assert processes.wait_for(training, "feeds:") == f"feeds: {address} (CPC_TF_FEED)\n"
+        assert processes.wait_for(training, "input servers:") == f"input servers: {address} (CPC_TF_FEED)\n"
         while not list(tmp_path.glob("run/checkpoints/step_*.index")):
             processes.wait_for(training, "loss")
         process.kill()
         _, error = training.communicate(timeout=120)
     assert training.returncode == 8
     assert error.splitlines()[-1] == (
-        f"error: CPC_TF_FEED: the feed at {address} has ended; start `cpc-tf feed` there, then the same command again: "
-        "the run goes on from its last checkpoint"
+        f"error: CPC_TF_FEED: the input server at {address} has ended; start `cpc-tf feed` there, then the same "
+        "command again: the run goes on from its last checkpoint"
     )
     step = max(int(re.search(r"\d+", path.stem)[0]) for path in tmp_path.glob("run/checkpoints/step_*.index"))
 

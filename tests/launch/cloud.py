@@ -5,11 +5,10 @@ import pathlib
 import shlex
 import shutil
 import subprocess
-import tempfile
+from typing import NamedTuple
 
-from cpc_tf.launch import archive, commands
+from cpc_tf.launch import script
 from cpc_tf.launch.config import LaunchConfig
-from cpc_tf.launch.run import launch
 from cpc_tf.launch.training import read
 from tests.binaries import ROOT
 
@@ -17,7 +16,7 @@ WORDS = ["pretrain", "--dataset=photos/40", "--batch_size=32", "--workdir=gs://b
 # The end of a training that goes well: its result is in the bucket.
 WORKDIR = "$FAKE_GCLOUD/bucket/bucket/runs/x/pretrain"
 RESULT = f"mkdir -p {WORKDIR}/checkpoints && echo {{}} > {WORKDIR}/result.json"
-# Of a host: what `pip` installs goes into a file, and the feed and the training are scripts of the test.
+# Of a host: what `pip` installs goes into a file, and the input server and the training are scripts of the test.
 PYTHON = """#!/usr/bin/env bash
 case "$2 $3" in
 "pip "*) cat "${@: -1}" >> $FAKE_GCLOUD/pip ;;
@@ -26,6 +25,14 @@ case "$2 $3" in
 esac
 """
 TRAINING = f"for step in 1 2 3; do echo step $step; done; {RESULT}"
+
+
+class Ended(NamedTuple):
+    """How a launch ended."""
+
+    status: int
+    log: str  # of the training
+    told: str  # by the script and gcloud
 
 
 class Cloud:
@@ -38,39 +45,50 @@ class Cloud:
 
     def __init__(self, root, monkeypatch):
         self.root, self.stays = root, False
-        for name in ("plan", "bin", "bin_of_hosts"):
+        for name in ("plan", "bin", "bin_of_hosts", "tmp"):
             (root / name).mkdir(parents=True)
         self._program("bin/gcloud", pathlib.Path(__file__).with_name("fake_gcloud.sh").read_text())
         self._program("bin_of_hosts/python3", PYTHON)
-        # Of the code the host's script alone: the training is another one.
-        for name in ("cpc_tf/launch/host.sh", "requirements.txt"):
-            (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, root / "code" / name)
-        monkeypatch.setattr(archive, "PACKAGE", root / "code/cpc_tf")
+        # Of the code nothing: the training is another one.
+        (root / "code/cpc_tf").mkdir(parents=True)
+        for name in ("requirements.txt", "requirements-gpu.txt"):
+            shutil.copy(ROOT / name, root / "code")
+        monkeypatch.setattr(script, "_PACKAGE", root / "code/cpc_tf")
         self.train(TRAINING)
-        self.feed('echo "feed: ready at port ${4#--port=}"; echo $PWD >> $FAKE_GCLOUD/feeds; sleep 60')
+        self.feed('echo "input server: ready at port ${4#--port=}"; echo $PWD >> $FAKE_GCLOUD/feeds; sleep 60')
         monkeypatch.setenv("FAKE_GCLOUD", str(root))
         monkeypatch.setenv("PATH", f"{root}/bin", prepend=os.pathsep)
-        monkeypatch.setattr(tempfile, "tempdir", str(root))
+        monkeypatch.setenv("TMPDIR", str(root / "tmp"))
         monkeypatch.chdir(root)
 
-    def train(self, script):
+    def train(self, text):
         """Sets the script that is the training. It runs in the folder of the code with the words of `python3`."""
-        (self.root / "training").write_text(script + "\n")
+        (self.root / "training").write_text(text + "\n")
 
-    def feed(self, script):
-        """Sets the script that is the feed of a host; otherwise as `train`."""
-        (self.root / "feed").write_text(script + "\n")
+    def feed(self, text):
+        """Sets the script that is the input server of a host; otherwise as `train`."""
+        (self.root / "feed").write_text(text + "\n")
 
     def plan(self, **steps):
         """Sets what goes wrong: step -> lines, see fake_gcloud."""
         for step, lines in steps.items():
             (self.root / "plan" / step).write_text("".join(line + "\n" for line in lines))
 
-    def launch(self, *words, training=WORDS, **settings):
-        """Launches; see cpc_tf.launch.run.launch."""
+    def fill(self, *words, training=WORDS, **settings):
+        """The script of a launch, or the task."""
         config = config_of(**settings)
-        launch(config, read(config, [*training, *words]))
+        return script.fill(config, read(config, [*training, *words]))
+
+    def launch(self, *words, **settings):
+        """Launches, and returns how it ended; see `fill`."""
+        (self.root / "pid").unlink(missing_ok=True)
+        command = ["bash", "-c", self.fill(*words, **settings), "launch"]
+        with open(self.root / "log", "w+") as log, open(self.root / "told", "w+") as told:
+            process = subprocess.Popen(command, stdout=log, stderr=told)
+            (self.root / "pid").write_text(str(process.pid))
+            status = process.wait(timeout=60)
+            log.seek(0), told.seek(0)
+            return Ended(status, log.read(), told.read())
 
     @property
     def exists(self):
@@ -86,7 +104,8 @@ class Cloud:
         """Ends what a failed test left running."""
         while (self.root / "tpu").exists():
             self.plan(delete=[])
-            subprocess.run([self.root / "bin/gcloud", *commands.delete(config_of())[1:]], check=True)
+            delete = ["compute", "tpus", "tpu-vm", "delete", "cpc", "--zone=europe-west4-a"]
+            subprocess.run([self.root / "bin/gcloud", *delete], check=True)
 
     def _program(self, name, text):
         (self.root / name).write_text(text)
@@ -94,7 +113,7 @@ class Cloud:
 
 
 def config_of(**settings):
-    return LaunchConfig(**{"zone": "europe-west4-a", "poll": 0.02, "pause": 0.01, **settings})
+    return LaunchConfig(**{"name": "cpc", "zone": "europe-west4-a", "poll": 0.02, **settings})
 
 
 def _step(words):

@@ -5,8 +5,8 @@
 # `plan/STEP` says what goes wrong at the next calls of a step, a line for each call ('ok': nothing):
 #
 #     refuse MESSAGE      fails with the message
-#     signal NAME         sends the launch a signal, after the step was done; the call then hangs, unless it deletes
-#     break               of `follow`: the connection is lost within the log; gcloud runs the command once more
+#     signal NAME         sends the script a signal, after the step was done; the call then hangs, unless it deletes
+#     break               of `follow`: the connection is lost within the log
 #     preempt             of `follow`: the TPU is preempted within the log
 #     reboot              of `follow`: the host is restarted within the log
 #     state NAME          of `describe` and `queue_describe`: the state from now on
@@ -60,16 +60,13 @@ ssh() {
   local host line status=0
   for host in "${hosts[@]}"; do
     if [[ $action =~ ^(break|preempt|reboot)$ ]]; then
-      exec 5< <(on_host "$host")
+      exec 5< <(on_host "$host" 2> /dev/null)
       read -r line <&5 # some of the log
       echo "$line"
       kill -KILL $!
     fi
     case $action in
-    break)
-      sleep 0.05
-      (on_host "$host")
-      ;;
+    break) false ;;
     preempt)
       remove
       printf PREEMPTED > "$tpu"
@@ -161,7 +158,8 @@ fi
 execute "$step"
 status=$?
 if [ "$action" = signal ]; then
-  kill -s "$detail" $PPID
-  [[ $step == *delete ]] || exec sleep 60
+  until [ -e "$FAKE_GCLOUD/pid" ]; do sleep 0.01; done
+  kill -s "$detail" "$(< "$FAKE_GCLOUD/pid")"
+  [[ $step == *delete ]] || while kill -0 "$(< "$FAKE_GCLOUD/pid")"; do sleep 0.05; done 2> /dev/null
 fi
 exit $status

@@ -1,16 +1,16 @@
-"""What a launch refuses before there is a TPU, and what it ships."""
+"""What a launch refuses before there is a TPU, and what it fills in."""
 
-import tarfile
+import shlex
+import subprocess
 
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.launch import archive, gcloud
+from cpc_tf.launch import script
 from cpc_tf.launch.config import LaunchConfig
-from cpc_tf.launch.run import launch
+from cpc_tf.launch.script import fill, launch, requirements
 from cpc_tf.launch.training import read
 from cpc_tf.settings import ConfigError
-from cpc_tf.tasks import TASKS
 from tests.launch.cloud import WORDS, config_of
 
 ZONE = ["--zone=europe-west4-a"]
@@ -23,6 +23,8 @@ ZONE = ["--zone=europe-west4-a"]
     (["--accelerator_type=v3"], WORDS, "--accelerator_type=v3: must be one of"),
     (["--version=tpu-vm-tf-2.18.0"], WORDS, "--version=tpu-vm-tf-2.18.0: must be an image with TensorFlow 2.15"),
     (["--ssh_flags='"], WORDS, "--ssh_flags=': No closing quotation"),
+    (["--accelerator_type=A100:8"], WORDS, "--accelerator_type=A100:8: must be one of .*, or with --f"),
+    (["--format=skypilot", "--accelerator_type=v3-32"], WORDS, "--accelerator_type=v3-32: has several hosts"),
     ([], WORDS, "--zone= is empty"),
     (ZONE, [], "nothing to train; put one of .*pretrain"),
     (ZONE, ["cook"], "cook: cannot be launched; put one of .*pretrain"),
@@ -53,49 +55,43 @@ def test_the_size_of_a_tpu(kind, is_pod, devices):
     assert (config.is_pod, config.devices) == (is_pod, devices)
 
 
-def test_the_archive_has_the_code_the_flags_and_what_pip_installs(tmp_path):
-    config = config_of(version="tpu-vm-tf-2.15.1-pod-pjrt", accelerator_type="v3-32")
-    training = read(config, WORDS)
-    archive.write(tmp_path / "code.tar.gz", config, training)
-    assert (tmp_path / "code.tar.gz").stat().st_mode & 0o077 == 0
-    with tarfile.open(tmp_path / "code.tar.gz") as found:
-        names, secret = found.getnames(), found.getmember("feed.secret")
-        assert (secret.mode, secret.size) == (0o600, 64)
-        texts = [found.extractfile(name).read().decode() for name in ("run.flags", "requirements.txt")]
-    assert {"cpc_tf/__init__.py", "cpc_tf/launch/host.sh", "cpc_tf/pretrain/task.py"} <= set(names)
-    assert not [name for name in names if "__pycache__" in name]
-    flags, requirements = (text.splitlines() for text in texts)
-    assert cli.parse(TASKS["pretrain"].config, flags) == training.config
-    assert {"tensorflow==2.15.1", "numpy==1.26.4"} <= set(requirements)
+def test_what_a_user_writes_is_quoted_for_the_shell():
+    odd = "$(touch made) 'x\" `y`"
+    config = config_of(project=odd, output=odd, create_flags=shlex.quote(odd), ssh_flags=shlex.quote(odd))
+    text = fill(config, read(config, [*WORDS[:-1], f"--workdir=gs://bucket/{odd}"]))
+    commands = "create() { :; }; gcloud() { printf '<%s>' \"$@\"; }; mkdir() { :; }"
+    words = text[text.index("workdir=") : text.index("pack() (")] + f"{commands}; delete; on_host 0 x; fetch"
+    # What is said of it in the end, without the rest of the script.
+    done = subprocess.run(["bash", "-euc", words], capture_output=True, text=True, check=True)
+    assert done.stdout.count(f"<--project={odd}>") == 2
+    assert (done.stdout.count(f"<{odd}>"), done.stdout.count(f"<gs://bucket/{odd}>")) == (2, 1)
+
+
+def test_a_name_is_of_one_run_and_two_runs_share_no_tpu():
+    first, again, other = (read(config_of(name=""), [*WORDS, f"--workdir=gs://b/{name}"]) for name in ("x", "x/", "y"))
+    assert first.name == again.name != other.name
+    assert LaunchConfig(name=first.name)
+
+
+def test_a_script_is_written_or_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    training = read(config_of(), WORDS)
+    launch(config_of(dry_run=True), training)
+    assert not list(tmp_path.iterdir())
+    launch(config_of(script=str(tmp_path / "launch.sh")), training)
+    assert (tmp_path / "launch.sh").read_text() == capsys.readouterr().out == fill(config_of(), training)
+    with pytest.raises(ConfigError, match="^--script=/: cannot be written"):
+        launch(config_of(script="/"), training)
+    with pytest.raises(ConfigError, match="^gcloud: not installed; see https://cloud.google.com/sdk"):
+        launch(config_of(), training)
 
 
 def test_a_wheel_ships_the_same_requirements(tmp_path, monkeypatch):
-    wanted = archive.requirements(config_of()).splitlines()
+    wanted = requirements(config_of()).splitlines()
     extra = ['numpy==1.26.4; extra == "classic"', 'protobuf==3.20.3; python_version < "3.11" and extra == "classic"']
     extra += ["numpy>=1.26", 'tensorflow==2.15.1; extra == "classic"', 'tensorflow==2.21.0; extra == "current"']
-    monkeypatch.setattr(archive, "PACKAGE", tmp_path / "cpc_tf")
-    monkeypatch.setattr(archive.importlib.metadata, "requires", lambda name: extra)
-    found = archive.requirements(config_of()).splitlines()
+    monkeypatch.setattr(script, "_PACKAGE", tmp_path / "cpc_tf")
+    monkeypatch.setattr(script.importlib.metadata, "requires", lambda name: extra)
+    found = requirements(config_of(version="tpu-vm-tf-2.15.0-pjrt")).splitlines()
     assert found == ["numpy==1.26.4", 'protobuf==3.20.3; python_version < "3.11"', "tensorflow==2.15.0"]
     assert set(found) <= set(wanted)
-
-
-@pytest.mark.parametrize(("message", "kind"), [
-    ("Insufficient reserved capacity. Contact customer support to increase your reservation.", "capacity"),
-    ("Quota exceeded for quota metric 'Requests' and limit 'Requests per minute' of service 'tpu'", "busy"),
-    ("ERROR: (gcloud.compute.tpus) You do not currently have an active account selected.", "permission"),
-    ("Cloud TPU API has not been used in project 1 before or it is disabled.", "permission"),
-    ("gcloud crashed (ConnectionError): Max retries exceeded with url", "connection"),
-    ("INVALID_ARGUMENT: accelerator type", ""),
-])  # fmt: skip
-def test_the_kind_of_a_failure(message, kind):
-    """Those that launches meet in run_test.py are not repeated."""
-    assert gcloud.kind_of(message) == kind
-
-
-def test_without_gcloud_a_line_says_where_it_is(monkeypatch, tmp_path):
-    training = read(config_of(), WORDS)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="^gcloud: not installed; see https://cloud.google.com/sdk"):
-        launch(config_of(), training)
-    assert gcloud.call(["gcloud", "version"]).why == "cannot be started (No such file or directory)"

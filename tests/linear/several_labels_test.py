@@ -2,15 +2,16 @@
 
 import pytest
 
-from cpc_tf import cli, tasks
+from cpc_tf import cli
 from cpc_tf.data import catalog
 from cpc_tf.linear.config import LinearConfig
-from cpc_tf.linear.report import report
 from cpc_tf.linear.run import linear
-from cpc_tf.results.blocks import text
-from cpc_tf.results.runs import collect
+from cpc_tf.report.blocks import text
+from cpc_tf.report.linear import report
+from cpc_tf.report.page import REPORTS
+from cpc_tf.report.runs import collect
 from tests import samples
-from tests.results.samples import blocks
+from tests.report.samples import blocks
 
 pytestmark = pytest.mark.slow
 FLAGS = """
@@ -31,7 +32,7 @@ def test_to_the_report(tmp_path, monkeypatch, capsys):
     assert pixels.startswith(f"encoder                 {100 * result['map']:7.1f}%")
     assert chance == f"chance                  {100 * result['map_chance']:7.1f}%"
 
-    runs, problems = collect(str(tmp_path), tasks.TASKS)
+    runs, problems = collect(str(tmp_path), REPORTS)
     assert (len(runs), problems) == (1, [])
     (shown,) = blocks(report(runs, "photos"), "several")
     assert shown.columns == ["Method", "Labelled pictures", "Test pictures", "mAP, %", "Micro-F1, %", "Chance, %"]

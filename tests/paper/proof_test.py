@@ -14,9 +14,9 @@ from typing import NamedTuple
 import pytest
 
 from cpc_tf import cli, presets
-from cpc_tf.results import paper
 from cpc_tf.settings import to_flagfile
 from cpc_tf.tasks import TASKS
+from studies.paper import figures as paper
 from studies.paper.chains import CHAINS
 from studies.paper.rows import SECTIONS
 from tests import processes

@@ -6,10 +6,10 @@ no figure is drawn, no process of its own checks an exported module, and a stack
 import runpy
 import sys
 
+from cpc_tf.drawing import plots
 from cpc_tf.encoders.networks import architectures
 from cpc_tf.export import run
 from cpc_tf.pretrain import patch_sheet
-from cpc_tf.results import plots
 
 if __name__ == "__main__":
     plots.png = lambda *_, **__: b"\x89PNG"

@@ -1,8 +1,9 @@
-"""`cpc-tf predict` with a classifier: rows, broken pictures, going on, standard output."""
+"""`cpc-tf predict` with a classifier: rows, broken pictures, being stopped, standard output."""
 
 import csv
 import io
 import json
+import signal
 import types
 
 import numpy as np
@@ -12,11 +13,12 @@ from PIL import Image
 
 from cpc_tf import pictures
 from cpc_tf.files import NotWritten
-from cpc_tf.predict import drawing, part, run
+from cpc_tf.predict import drawing, run
 from cpc_tf.predict.config import PredictConfig
-from cpc_tf.predict.records import Prediction
+from cpc_tf.predict.model import Model, Prediction
 from cpc_tf.predict.run import predict
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, Stopped
+from cpc_tf.termination import Interrupted
 from tests.predict.models import write_classifier
 from tests.samples import write_pictures
 
@@ -85,52 +87,26 @@ def test_json_lines_and_standard_output(model, folder, whole, tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on(model, folder, whole, tmp_path, monkeypatch):
-    """Twice, after the last whole line: a kill in the middle of a write leaves a part of one."""
-    config, read = PredictConfig(model, str(folder), f"{tmp_path}/p.csv", batch_size=4), []
-    appended, batches = part.Part.append, pictures.batches
+def test_what_was_predicted_before_a_stop_is_kept(model, folder, whole, tmp_path, monkeypatch):
+    config = PredictConfig(model, str(folder), f"{tmp_path}/p.csv", batch_size=4)
+    steps = Model.steps
 
-    def stop(self, records):
-        appended(self, records)
-        raise KeyboardInterrupt
+    def stopped(self, *args):
+        yield next(steps(self, *args))
+        raise Interrupted(signal.SIGTERM)
 
-    def watched(*args, **options):
-        read.append(options["start"])
-        return batches(*args, **options)
-
-    def interrupted():
-        with monkeypatch.context() as patch:
-            patch.setattr(part.Part, "append", stop)
-            with pytest.raises(KeyboardInterrupt):
-                predict(config)
-        assert not (tmp_path / "p.csv").exists()
-        return (tmp_path / "p.csv.part").read_bytes()
-
-    left = interrupted()
-    monkeypatch.setattr(pictures, "batches", watched)
-    for cut in (0, 7):
-        (tmp_path / "p.csv").unlink(missing_ok=True)
-        (tmp_path / "p.csv.part").write_bytes(left[: len(left) - cut])
-        told, done = [], len(left.splitlines()) - 1 - bool(cut)
-        interrupted()
-        assert predict(config, told.append) == whole[1]
-        assert read[-2:] == [done, done + 4]
-        assert f"goes on after {done + 4} of 10 pictures" in told[0]
-        assert (tmp_path / "p.csv").read_bytes() == (whole[0] / "new/p.csv").read_bytes()
-
-
-@pytest.mark.slow
-def test_what_was_begun_with_something_else_is_refused(model, folder, tmp_path):
-    about = {"--model": "another", "--pictures": "", "--least_score": 0.5, "--drawn": ""}
-    with part.opened(f"{tmp_path}/p.csv", about) as begun:
-        begun.append([Prediction("a.jpg")])
-        with pytest.raises(ConfigError, match="another process"):
-            predict(PredictConfig(model, str(folder), f"{tmp_path}/p.csv"))
-    with pytest.raises(ConfigError, match="was begun with other --model and --pictures"):
-        predict(PredictConfig(model, str(folder), f"{tmp_path}/p.csv"))
-    (tmp_path / "p.csv.part").write_text('{"--model": "another"}\nnot json\n')
-    with pytest.raises(ConfigError, match="damaged"), part.opened(f"{tmp_path}/p.csv", about):
-        pass
+    monkeypatch.setattr(Model, "steps", stopped)
+    with pytest.raises(
+        Stopped, match=r"SIGTERM.*p.csv.part has what was predicted before; rename or remove it"
+    ) as stop:
+        predict(config)
+    assert stop.value.status == 143
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.csv.part"]
+    done = (tmp_path / "p.csv.part").read_text()
+    assert len(rows(done)) > 4
+    assert (whole[0] / "new/p.csv").read_text().startswith(done)
+    with pytest.raises(ConfigError, match=r"^--output=.*p.csv: a process is writing .*p.csv.part, or was stopped"):
+        predict(config)
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ from PIL import Image
 
 import cpc_tf
 from cpc_tf.data.boxes import voc
-from cpc_tf.predict import coco_ids, drawing, formats
+from cpc_tf.predict import drawing, formats
 from cpc_tf.predict.config import PredictConfig
-from cpc_tf.predict.records import Box, Detected
+from cpc_tf.predict.model import Box, Detected
 from cpc_tf.predict.run import predict
 from cpc_tf.settings import ConfigError
 from tests.predict.models import write_detector
@@ -109,7 +109,7 @@ def test_ids_of_true_boxes(tmp_path):
     path = tmp_path / "true.json"
     path.write_text(json.dumps(TRUE))
     model = types.SimpleNamespace(class_names=["square", "bar"], category_ids={})
-    ids = coco_ids.read(str(path), ["0.png", "1.png"], model)
+    ids = formats.read_ids(str(path), ["0.png", "1.png"], model)
     assert ids == ([103, 102], {"square": 3, "bar": 44})
     records = [Detected("0.png", 9, 9), Detected("1.png", 9, 9, (Box("bar", 0.9, 1, 2, 3, 4),))]
     (one,) = json.loads(formats.coco(records, ids))["annotations"]
@@ -119,14 +119,14 @@ def test_ids_of_true_boxes(tmp_path):
         (["1.png", "y/1.png"], "several"),
     ):
         with pytest.raises(ConfigError, match=f"^--coco_ids=.*true.json: {said}"):
-            coco_ids.read(str(path), files, model)
+            formats.read_ids(str(path), files, model)
     with pytest.raises(ConfigError, match="has bar, square, other, but no category cat of the model"):
-        coco_ids.read(str(path), ["0.png"], types.SimpleNamespace(class_names=["cat"]))
+        formats.read_ids(str(path), ["0.png"], types.SimpleNamespace(class_names=["cat"]))
 
 
 def test_categories_of_a_model_from_coco_keep_their_ids():
     model = types.SimpleNamespace(class_names=["square", "bar", "new"], category_ids={"bar": 44, "square": 1})
-    assert coco_ids.read("", ["a", "b"], model) == ([1, 2], {"square": 1, "bar": 44, "new": 2})
+    assert formats.read_ids("", ["a", "b"], model) == ([1, 2], {"square": 1, "bar": 44, "new": 2})
 
 
 def test_voc_as_other_tools_read_it():
@@ -175,18 +175,6 @@ def test_a_box_of_less_than_a_pixel_is_drawn():
     assert styles["\U0010ffff"].name == "class 1"  # no font has this letter
     drawn = drawing.boxes_on(np.zeros([20, 30, 3], np.uint8), [Box("a", 0.9, 5, 7, 5.4, 7.4)], styles, named=False)
     assert [5, 7] in np.argwhere(drawn.any(-1)).tolist()
-
-
-@pytest.mark.slow
-def test_drawings_of_what_is_done_already_are_not_left_out(model, folder, tmp_path, monkeypatch):
-    def full(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(formats, "write", full)
-    with pytest.raises(KeyboardInterrupt):
-        predict(PredictConfig(model, f"{folder}/0.png", f"{tmp_path}/boxes.csv"))
-    with pytest.raises(ConfigError, match="was begun with other --drawn"):
-        predict(PredictConfig(model, f"{folder}/0.png", f"{tmp_path}/boxes.csv", drawn=f"{tmp_path}/drawn"))
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pathlib
 import tensorflow as tf
 
 from cpc_tf.data.config import ImageConfig
-from cpc_tf.export.classifier_module import Classifying, HubClassifier, save
+from cpc_tf.export.classifier import Classifying, HubClassifier, save
 
 NAMES = ["red", "green", "blue"]
 _IMAGES = tf.TensorSpec([None, None, None, 3], tf.uint8)

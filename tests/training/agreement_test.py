@@ -31,8 +31,8 @@ def ends(monkeypatch):
                 return str(error)
             return ""
 
-        monkeypatch.setattr(agreement, "addresses", lambda _: hosts)
-        monkeypatch.setattr(agreement, "gathered_of_processes", gather)
+        monkeypatch.setattr(agreement.cluster, "addresses", lambda _: hosts)
+        monkeypatch.setattr(agreement.cluster, "gathered_of_processes", gather)
         with ThreadPoolExecutor(len(facts)) as pool:
             return list(pool.map(end, range(len(facts))))
 

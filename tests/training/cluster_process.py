@@ -17,7 +17,7 @@ def pair(addresses, index):
     """The second ends without a word once both have compared what they know; the first says who is lost."""
     strategy = cluster.connect(addresses, index)
     members = [cluster.Member("worker", number, address) for number, address in enumerate(addresses)]
-    print(agreement.replica_names(strategy), agreement.gathered(strategy, [[index + 5, -1]]).tolist())
+    print(agreement.replica_names(strategy), cluster.gathered(strategy, [[index + 5, -1]]).tolist())
     agreement.agree(strategy, lambda: {"--seed": 1})
     try:
         agreement.agree(strategy, lambda: {"--seed": 1, "--split": f"{index} images"})

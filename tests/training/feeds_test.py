@@ -9,8 +9,9 @@ from tensorflow.python.ops import script_ops
 
 from cpc_tf.data.decoding import decode
 from cpc_tf.settings import ConfigError
-from cpc_tf.training import feed_messages, feeds
+from cpc_tf.training import feeds
 
+KNOWN = b"0123456789abcdef"  # a secret
 ONE = tf.distribute.InputContext(num_input_pipelines=1)
 SECOND = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1)
 
@@ -19,7 +20,7 @@ SECOND = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1)
 def named(monkeypatch):
     """Sets the feeds of this process, which are waited for in vain at once."""
     monkeypatch.setattr(feeds, "_WAIT", 0)
-    monkeypatch.delenv(feed_messages.SECRET, raising=False)
+    monkeypatch.delenv(feeds.SECRET, raising=False)
     return lambda text: monkeypatch.setenv(feeds.VARIABLE, text)
 
 
@@ -40,9 +41,9 @@ def answering():
                     if secret is None:
                         connection.sendall(answer)
                         return
-                    feed_messages.send(connection, {"number": "1"})
-                    number = feed_messages.receive(connection)["number"]
-                    feed_messages.send_signed(connection, answer, secret, number)
+                    feeds.send(connection, {"number": "1"})
+                    number = feeds.receive(connection)["number"]
+                    feeds.send_signed(connection, answer, secret, number)
 
             threading.Thread(target=serve, daemon=True).start()
             return server.getsockname()[1]
@@ -55,63 +56,42 @@ def test_without_feeds_the_input_is_computed_here(named):
     assert through() == [0, 1]
 
 
-NO_ADDRESS = "must be HOST:PORT for each host .*, or :PORT for a"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        *((text, NO_ADDRESS) for text in ("host", "host:x", "host:0", "host:65536", "a:1,:2")),
-        ("a:1,b:2,c:3", "names 3 feeds; this run needs 2, one for each host"),
-    ],
-)
-def test_what_does_not_name_a_feed_for_each_host_is_refused(text, why, named):
+@pytest.mark.parametrize("text", ["host", "host:x", "host:0", "host:65536", "a:1,:2", "a:1,b:2,c:3"])
+def test_what_does_not_name_a_server_for_each_host_is_refused(text, named):
     named(text)
+    why = (
+        "names 3 input servers; this run needs 2, one for" if "c" in text else "must be HOST:PORT for .*, or :PORT for"
+    )
     with pytest.raises(ConfigError, match=f"^CPC_TF_FEED=[^ ]*: {why}"):
         through(SECOND)
 
 
-def test_a_feed_that_does_not_answer_is_named_and_lies_beside_its_host(named, capsys):
+def test_a_server_that_does_not_answer_is_named_and_lies_beside_its_host(named, capsys):
     with socket.create_server(("localhost", 0)) as closed:
         port = closed.getsockname()[1]
     named(f":{port}")
     with pytest.raises(
-        feeds.LostFeed, match=f"the feed at localhost:{port} does not answer for 0 s .Connection refused"
+        feeds.LostFeed, match=f"the input server at localhost:{port} does not answer for 0 s .Connection refused"
     ):
         through(SECOND, hosts=["elsewhere", "localhost"])
-    with pytest.raises(feeds.LostFeed, match=f"the feed at localhost:{port} "):
+    with pytest.raises(feeds.LostFeed, match=f"the input server at localhost:{port} "):
         through()
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n", b'{"dispatcher": 1}\n'])
-def test_what_is_no_feed_is_refused(answer, named, answering):
-    named(f"localhost:{answering(answer)}")
-    with pytest.raises(feeds.LostFeed, match="does not answer as a feed does"):
-        through()
-
-
-def test_a_feed_of_another_version_is_refused(named, answering):
-    port = answering({"dispatcher": 1, "has": {"TensorFlow": "2.3"}}, b"")
+# What a server answers, with which secret it signs that (None: not at all), and the error.
+@pytest.mark.parametrize(("answer", "signed_with", "error", "message"), [
+    (b"", None, feeds.LostFeed, "does not answer as an input server does"),
+    (b"HTTP/1.1 400 Bad Request\r\n", None, feeds.LostFeed, "does not answer as an input server does"),
+    (b'{"dispatcher": 1}\n', None, feeds.LostFeed, "does not answer as an input server does"),
+    ({"refused": "it serves another"}, KNOWN, feeds.LostFeed, "does not .*refuses this run: it serves anoth"),
+    ({"dispatcher": 1, "has": {"TensorFlow": "2.3"}}, KNOWN, ConfigError, "has TensorFlow 2.3, this run .*start it"),
+    ({"dispatcher": 1, "has": {}}, b"0123456789abcdeF", ConfigError, "has another secret .*need the same"),
+])  # fmt: skip
+def test_what_does_not_serve_this_run_is_refused(answer, signed_with, error, message, named, answering, secret):
+    secret(KNOWN)
+    port = answering(answer, signed_with)
     named(f"localhost:{port}")
-    with pytest.raises(
-        ConfigError, match=rf"the feed at localhost:{port} has TensorFlow 2.3, this run 2\..*; start the"
-    ):
-        through()
-
-
-def test_a_feed_without_the_secret_gets_no_data(named, answering, secret):
-    secret(b"0123456789abcdef")
-    port = answering({"dispatcher": 1, "has": {}}, b"0123456789abcdeF")
-    named(f"localhost:{port}")
-    with pytest.raises(
-        ConfigError, match=f"^CPC_TF_FEED: the feed at localhost:{port} has another secret .*need the same"
-    ):
-        through()
-
-
-def test_a_feed_says_why_it_refuses(named, answering):
-    named(f"localhost:{answering({'refused': 'all ports are taken'}, b'')}")
-    with pytest.raises(feeds.LostFeed, match="refuses this run: all ports are taken"):
+    with pytest.raises(error, match=f"^CPC_TF_FEED: the input server at localhost:{port} {message}"):
         through()
 
 
@@ -123,32 +103,23 @@ def secret(tmp_path, monkeypatch):
         path = tmp_path / "feed.secret"
         path.write_bytes(content)
         path.chmod(mode)
-        monkeypatch.setenv(feed_messages.SECRET, str(path))
+        monkeypatch.setenv(feeds.SECRET, str(path))
 
     return write
 
 
-@pytest.mark.parametrize(
-    ("content", "mode", "message"),
-    [
-        (b"0123456789abcdef", 0o640, "others can read it .mode 640, of user [0-9]+.; `chmod 600` it"),
-        (b"0123456789abcdef", 0o604, "others can read it .mode 604"),
-        (b" 0123456789abcde\n", 0o600, "has 15 bytes, at least 16 are needed; `.umask 077; openssl"),
-        (b"", 0o600, "has 0 bytes"),
-    ],
-)
-def test_a_secret_that_is_none_is_refused(content, mode, message, secret):
-    secret(content, mode)
+@pytest.mark.parametrize(("content", "mode", "message"), [
+    (KNOWN, 0o640, "others can read it .mode 640, of user [0-9]+.; `chmod 600` it"),
+    (KNOWN, 0o604, "others can read it .mode 604"),
+    (b" 0123456789abcde\n", 0o600, "has 15 bytes, at least 16 are needed; `.umask 077; openssl"),
+    (None, 0o600, "cannot be read .No such file"),
+])  # fmt: skip
+def test_a_secret_that_is_none_is_refused(content, mode, message, secret, monkeypatch):
+    secret(KNOWN + b"\n")
+    assert feeds.read_secret() == KNOWN
+    secret(content, mode) if content else monkeypatch.setenv(feeds.SECRET, "/nowhere/feed.secret")
     with pytest.raises(ConfigError, match=f"^CPC_TF_FEED_SECRET=.*feed.secret: {message}"):
-        feed_messages.read_secret()
-
-
-def test_a_secret_is_read_without_the_end_of_its_line(secret, monkeypatch):
-    secret(b"0123456789abcdef\n")
-    assert feed_messages.read_secret() == b"0123456789abcdef"
-    monkeypatch.setenv(feed_messages.SECRET, "/nowhere")
-    with pytest.raises(ConfigError, match="^CPC_TF_FEED_SECRET=/nowhere: cannot be read .No such file"):
-        feed_messages.read_secret()
+        feeds.read_secret()
 
 
 @pytest.mark.parametrize(
@@ -158,12 +129,12 @@ def test_a_secret_is_read_without_the_end_of_its_line(secret, monkeypatch):
 def test_what_was_not_signed_with_the_secret_and_the_number_is_refused(secret_of_sender, number, change):
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        feed_messages.send_signed(theirs, {"host": "a"}, b"same", "1")
-        assert feed_messages.receive_signed(ours, b"same", "1") == {"host": "a"}
-        feed_messages.send_signed(theirs, {"host": "a"}, secret_of_sender, number)
-        feed_messages.send(theirs, {**feed_messages.receive(ours), **change})
-        with pytest.raises(feed_messages.NotSigned):
-            feed_messages.receive_signed(ours, b"same", "1")
+        feeds.send_signed(theirs, {"host": "a"}, b"same", "1")
+        assert feeds.receive_signed(ours, b"same", "1") == {"host": "a"}
+        feeds.send_signed(theirs, {"host": "a"}, secret_of_sender, number)
+        feeds.send(theirs, {**feeds.receive(ours), **change})
+        with pytest.raises(feeds.NotSigned):
+            feeds.receive_signed(ours, b"same", "1")
 
 
 def test_pictures_that_python_decodes_are_refused(monkeypatch):
@@ -179,5 +150,5 @@ def test_pictures_that_python_decodes_are_refused(monkeypatch):
     with pytest.raises(tf.errors.InvalidArgumentError):
         read()
     monkeypatch.setattr(feeds, "_open", [socket.socket()])
-    with pytest.raises(ConfigError, match="--dataset has WebP, TIFF or BMP, which feeds cannot de"):
+    with pytest.raises(ConfigError, match="--dataset has WebP, TIFF or BMP, which input servers cannot de"):
         read()

@@ -159,6 +159,6 @@ def test_parts_share_the_cores(parts, cores, settings, wanted, monkeypatch):
     chosen = []
     for name in ("intra", "inter"):
         monkeypatch.setattr(tf.config.threading, f"set_{name}_op_parallelism_threads", chosen.append)
-    monkeypatch.setattr(strategies.os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(strategies.devices.os, "sched_getaffinity", lambda _: set(range(cores)))
     strategies.share_cores(TrainingConfig(**settings), parts)
     assert chosen == list(wanted or [])

@@ -9,16 +9,11 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from cpc_tf import native
-from cpc_tf.data.decoding import pillow
+from cpc_tf.data.decoding import exif, pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
 _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
-# How a block of EXIF begins, the tag of the orientation, and types that it may have.
-_LITTLE, _BIG = b"II*\0", b"MM\0*"
-_ORIENTATION, _SHORT, _LONG = 0x0112, 3, 4
-_PALETTE = 256 * 4  # of a BMP, bytes: blue, green, red and nothing
-_MASKS = b"\0\0\xff\0\0\xff\0\0\xff\0\0\0"  # of red, green and blue
-_REFUSED = "not a JPEG, PNG or GIF, nor a BMP of 8, 24 or 32 bits that is not compressed"
+_BMP_MASKS = b"\0\0\xff\0\0\xff\0\0\xff\0\0\0"  # of red, green and blue
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
 IntensityRange = tuple[float, float]  # values in images of more than 8 bits that become 0 and 255
@@ -44,7 +39,8 @@ def decode(
         to 300.
       intensity_range: the values that become 0 and 255 in images of more than 8 bits. Values between them are scaled,
         values outside are clipped. None: the upper 8 of 16 bits are kept.
-      portable: whether to use TensorFlow's operations alone, which can be saved: WebP and TIFF are refused.
+      portable: whether to use TensorFlow's operations alone, which can be saved: WebP, TIFF, and BMP that is compressed
+        or has less than 24 bits a pixel are refused.
 
     Returns:
       uint8 [H, W, 3].
@@ -151,7 +147,7 @@ def _exif_orientation(encoded: tf.Tensor, other: Callable) -> tf.Tensor:
     """Returns the orientation of a JPEG or PNG, or what the function returns for other formats."""
     is_jpeg, is_png = tf.io.is_jpeg(encoded), _is_png(encoded)
     lead = tf.where(is_jpeg, _JPEG_EXIF, _PNG_EXIF)
-    return tf.cond(is_jpeg | is_png, lambda: _orientation_after(encoded, lead), other)
+    return tf.cond(is_jpeg | is_png, lambda: exif.orientation(encoded, lead), other)
 
 
 def _is_png(encoded: tf.Tensor) -> tf.Tensor:
@@ -201,73 +197,21 @@ def _decode_png(encoded, intensity_range):
     return tf.cond(_png_bits(encoded) > 8, scaled, eight) if intensity_range else eight()
 
 
-def _png_bits(encoded):
-    return tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)[0]
-
-
-def _decode_bmp(encoded: tf.Tensor) -> tf.Tensor:
-    """Decodes a BMP by TensorFlow's operations alone: TensorFlow's own takes indices into a palette for shades of grey.
-
-    Raises:
-      tf.errors.InvalidArgumentError: it is no BMP, is broken or compressed, or has less than 8 bits a pixel.
-    """
+def _decode_bmp(encoded):
+    """Decodes a BMP of 24 or 32 bits: TensorFlow takes indices into a palette for shades of grey."""
 
     def number(place, dtype):
         return tf.io.decode_raw(tf.strings.substr(encoded, place, dtype.size), dtype)[0]
 
     whole = tf.equal(tf.strings.substr(encoded, 0, 2), b"BM") & (tf.strings.length(encoded) >= 54)
-    with tf.control_dependencies([tf.debugging.Assert(whole, [_REFUSED])]):
+    with tf.control_dependencies([tf.debugging.Assert(whole, ["no BMP"])]):
         bits, compression = tf.cast(number(28, tf.uint16), tf.int32), number(30, tf.int32)
         # 3: where each colour is among 32 bits follows; where it also is without that is taken.
-        masks = tf.equal(tf.strings.substr(encoded, 54, len(_MASKS)), _MASKS)
-    plain = tf.equal(compression, 0) | (tf.equal(compression, 3) & tf.equal(bits, 32) & masks)
-    known = tf.equal(bits, 8) | tf.equal(bits, 24) | tf.equal(bits, 32)
-    with tf.control_dependencies([tf.debugging.Assert(plain & known, [_REFUSED])]):
-        values = tf.io.decode_bmp(encoded)  # uint8 [H, W, 1, 3 or 4]
-
-    def coloured():
-        palette = tf.io.decode_raw(tf.strings.substr(encoded, 14 + number(14, tf.int32), _PALETTE), tf.uint8)
-        palette = tf.reshape(palette[: tf.size(palette) // 4 * 4], [-1, 4])[:, 2::-1]
-        return tf.gather(palette, tf.cast(values[..., 0], tf.int32))
-
-    return tf.cond(tf.equal(bits, 8), coloured, lambda: values[..., :3])
+        usual = tf.equal(tf.strings.substr(encoded, 54, len(_BMP_MASKS)), _BMP_MASKS)
+    plain = tf.equal(compression, 0) | (tf.equal(compression, 3) & tf.equal(bits, 32) & usual)
+    with tf.control_dependencies([tf.debugging.Assert(plain & (bits >= 24), ["compressed, or less than 24 bits"])]):
+        return tf.io.decode_bmp(encoded)[..., :3]
 
 
-def _orientation_after(encoded: tf.Tensor, lead: tf.Tensor | bytes) -> tf.Tensor:
-    """Returns the EXIF orientation of a JPEG or PNG: int32 scalar, 1 to 8; 1 if there is none that can be read.
-
-    TensorFlow's operations alone need no lock, and can be saved.
-
-    Args:
-      encoded: string scalar.
-      lead: string scalar, what stands before the block of EXIF. Most files have none: looking for it takes 10 us for
-        100 kB.
-    """
-    parts = tf.raw_ops.StringSplitV2(input=[encoded], sep=lead).values
-    begins = tf.strings.substr(parts, 0, len(_LITTLE))
-    blocks = tf.boolean_mask(parts, (begins == _LITTLE) | (begins == _BIG))
-    return tf.cond(tf.size(blocks) > 0, lambda: _orientation_in(blocks[0]), lambda: tf.constant(1))
-
-
-def _orientation_in(block: tf.Tensor) -> tf.Tensor:
-    """Reads the orientation from the first list of tags in a block of EXIF."""
-    data = tf.cast(tf.io.decode_raw(tf.strings.substr(block, 0, 1 << 16), tf.uint8), tf.int64)
-    little = tf.strings.substr(block, 0, len(_LITTLE)) == _LITTLE
-
-    def number(digits):
-        """The unsigned numbers in [..., bytes]."""
-        powers = tf.constant([256**i for i in range(digits.shape[-1])], tf.int64)
-        return tf.reduce_sum(digits * tf.where(little, powers, powers[::-1]), -1)
-
-    def at(place, width):
-        """The number at a place; of a block that is cut short it is 0."""
-        digits = tf.concat([data[place : place + width], tf.zeros([width], tf.int64)], 0)[:width]
-        return number(tf.ensure_shape(digits, [width]))
-
-    start = tf.maximum(at(4, 4), 8)  # of the list
-    tags = data[start + 2 : start + 2 + 12 * at(start, 2)]
-    tags = tf.reshape(tags[: tf.size(tags) // 12 * 12], [-1, 12])  # [tags, (number 2, type 2, count 4, value 4)]
-    kind = number(tags[:, 2:4])
-    value = tf.where(kind == _SHORT, number(tags[:, 8:10]), number(tags[:, 8:12]))
-    known = (number(tags[:, :2]) == _ORIENTATION) & ((kind == _SHORT) | (kind == _LONG)) & (value >= 1) & (value <= 8)
-    return tf.cast(tf.concat([tf.ones([1], tf.int64), value[known]], 0)[-1], tf.int32)
+def _png_bits(encoded):
+    return tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)[0]

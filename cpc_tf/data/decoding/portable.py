@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 _PADDING = 16  # zeros behind a GIF: no place of its headers is beyond its end
+_NO_BMP = "a BMP that is damaged, compressed or has less than 24 bits a pixel"
 _EXTENSION, _FRAME = 0x21, 0x2C  # how the parts of a GIF begin
 
 
@@ -51,6 +52,7 @@ def decoded(
                     ["has ", megapixels, f" megapixels, and less than {max_megapixels:g} are decoded"]
                 ),
             ),
+            (tf.equal(_kind(encoded), "BMP"), lambda: tf.constant(f"cannot be decoded: {_NO_BMP}; save it as PNG")),
             (
                 refused,
                 lambda: tf.constant("has 16 bits, and the model knows no range of their values: scale them to 8 bits"),
@@ -60,7 +62,7 @@ def decoded(
                 lambda: tf.strings.join(["cannot be decoded: a ", _kind(encoded), " that is damaged or cut short"]),
             ),
         ],
-        default=lambda: tf.constant("cannot be decoded: not a JPEG, PNG, GIF or BMP"),
+        default=lambda: tf.constant("cannot be decoded: not a JPEG, PNG, GIF or BMP; save it as one"),
     )
     return image, why
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from cpc_tf.efficient.propagation import method
 from cpc_tf.efficient.propagation.base import Metrics, Unlabelled
 from cpc_tf.efficient.propagation.config import PropagationConfig
-from cpc_tf.encoders.loaded import LoadedEncoder
+from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.norm import running_statistics_kept
 from cpc_tf.keras import keras
 from cpc_tf.settings import Settings

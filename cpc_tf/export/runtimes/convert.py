@@ -1,4 +1,4 @@
-"""Converts a module, runs the result in a fresh process, compares both on pictures, and writes what was found."""
+"""Converts a module, compares it with the SavedModel on pictures, in a fresh process, and writes what was found."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from cpc_tf.export.runtimes import card, keras3, onnx, pictures, subject, tflite
-from cpc_tf.export.runtimes.compare import compare
-from cpc_tf.export.runtimes.config import ONNX, TFLITE, RuntimeConfig
-from cpc_tf.export.runtimes.subject import Subject
-from cpc_tf.export.verify import NotVerified
+from cpc_tf.evaluation.neighbours import nearest_neighbour_accuracy
+from cpc_tf.export.config import KERAS3, ONNX, TFLITE, RuntimeConfig
+from cpc_tf.export.restore import render, versions
+from cpc_tf.export.runtimes import formats, subject
+from cpc_tf.export.runtimes.subject import ENCODER, Subject
+from cpc_tf.export.verify import NotVerified, computed, difference
 from cpc_tf.files import to_json, write_file
 from cpc_tf.settings import RunEnded
+
+TOLERANCE = 1e-4  # of float32: of any output, relative to its largest value
+SIMILAR = 0.9  # of int8: least mean cosine between the outputs
+_TITLES = {TFLITE: "TFLite (LiteRT)", ONNX: "ONNX", KERAS3: "Keras 3"}
+_LIBRARIES = {TFLITE: (), ONNX: ("tf2onnx", "onnx", "onnxruntime"), KERAS3: ("keras",)}
 
 
 def convert(module: str, directory: str, config: RuntimeConfig) -> dict[str, Any]:
@@ -35,10 +41,11 @@ def convert(module: str, directory: str, config: RuntimeConfig) -> dict[str, Any
       NotVerified: it cannot be converted, or computes something else than the SavedModel.
     """
     made = subject.load(module)
-    labelled = pictures.labelled(made, config.labelled) if config.labelled else None
-    representative = pictures.representative(made, config.representative) if config.representative else None
+    labelled = subject.labelled(made, config.labelled) if config.labelled else None
+    representative = subject.representative(made, config.representative) if config.representative else None
     with _converting(config.format):
-        files = _write(made, directory, config, representative)
+        shown = None if representative is None else made.shown(representative)
+        files = formats.write(made, directory, config.format, config.quantize, shown)
     found = {
         "kind": made.kind,
         "format": config.format,
@@ -47,22 +54,23 @@ def convert(module: str, directory: str, config: RuntimeConfig) -> dict[str, Any
         "bytes": {name: os.path.getsize(os.path.join(directory, name)) for name in files},
         "image_size": made.side,
         **compare(made, directory, config, representative, labelled),
-        "versions": card.versions(config.format),
+        "versions": versions(*_LIBRARIES[config.format]),
         "card": made.card,
     }
+    title, accuracy = _TITLES[config.format], []
+    if "accuracy" in found:
+        before, after = (f"{100 * found['accuracy'][name]:.1f} %" for name in ("savedmodel", "converted"))
+        accuracy = ["{measure} on {pictures} pictures: ".format(**found["accuracy"]) + f"{before} -> {after}"]
     write_file(os.path.join(directory, "runtime.json"), to_json(found))
-    write_file(os.path.join(directory, "README.md"), card.page(made, found))
+    page = render("runtimes/readme", **found, title=title, accuracies=accuracy, vector=made.vector)
+    write_file(os.path.join(directory, "README.md"), page)
     if made.class_names:
         write_file(os.path.join(directory, "labels.txt"), "".join(f"{name}\n" for name in made.class_names))
-    return {**found, "summary": card.summary(found)}
-
-
-def _write(made: Subject, directory: str, config: RuntimeConfig, representative: np.ndarray | None) -> list[str]:
-    """Writes the files of a format and returns their names."""
-    if config.format == TFLITE:
-        images = None if representative is None else made.shown(representative)
-        return [tflite.write(made, directory, config.quantize, images)]
-    return onnx.write(made, directory) if config.format == ONNX else [keras3.write(made, directory)]
+    measured = f"largest difference {found['difference']:.0e}"
+    if config.quantize != "none":
+        measured = f"mean cosine with the SavedModel's outputs {found['similarity']:.4f}"
+    size = sum(found["bytes"].values()) / 1e6
+    return {**found, "summary": "; ".join([f"{made.kind} for {title}, {size:.1f} MB", measured, *accuracy])}
 
 
 @contextlib.contextmanager
@@ -86,3 +94,93 @@ def _converting(format: str) -> Iterator[None]:
         for number, copy in zip((1, 2), kept):
             os.dup2(copy, number)
             os.close(copy)
+
+
+def compare(
+    made: Subject,
+    directory: str,
+    config: RuntimeConfig,
+    representative: np.ndarray | None = None,
+    labelled: tuple[np.ndarray, np.ndarray] | None = None,
+) -> dict[str, Any]:
+    """Runs a converted module and the SavedModel on pictures: the embedded photographs, and those of the user.
+
+    Args:
+      made: the SavedModel.
+      directory: of the converted module.
+      config: how it was converted.
+      representative: uint8 [N, S, S, 3], from which the ranges of int8 were chosen.
+      labelled: uint8 [N, S, S, 3] and labels int64 [N].
+
+    Returns:
+      'difference': the largest of any output, relative to its largest value. 'similarity': the mean cosine between the
+      vectors of both, on the 'pictures', which are the representative ones if there are any. 'accuracy': before and
+      after, on the labelled pictures.
+
+    Raises:
+      NotVerified: the converted module cannot be used, or does something else.
+    """
+    cases = _cases(made, config, representative, labelled)
+    got = computed(config.format, directory, {"dtype": np.array(made.dtype.name), **cases})
+    wanted = {
+        f"{key}/{name}": values
+        for key, images in cases.items()
+        for name, values in made.outputs(key.partition("/")[0], images).items()
+    }
+    tolerance = TOLERANCE if config.quantize == "none" else np.inf
+    name = "photographs" if representative is None else "representative pictures"
+    key = f"{made.kind}/{name}/{made.vector}"
+    found = {
+        "pictures": f"{len(wanted[key])} {name}",
+        "difference": max(difference(each, got.get(each), x, tolerance, "SavedModel") for each, x in wanted.items()),
+        "similarity": _similarity(got[key], wanted[key]),
+    }
+    if not found["similarity"] >= SIMILAR:
+        raise NotVerified(
+            f"{made.vector} are too different: the mean cosine with those of the SavedModel is "
+            f"{found['similarity']:.3f} on {found['pictures']}, less than {SIMILAR}"
+        )
+    if labelled:
+        key = f"{made.kind}/labelled/{made.vector}"
+        found["accuracy"] = _accuracy(made, got[key], wanted[key], labelled[1])
+    return found
+
+
+def _cases(
+    made: Subject,
+    config: RuntimeConfig,
+    representative: np.ndarray | None,
+    labelled: tuple[np.ndarray, np.ndarray] | None,
+) -> dict[str, np.ndarray]:
+    """Returns 'FUNCTION/CASE' -> images uint8 [N, H, W, 3] that both modules get; arguments as those of `compare`."""
+    shown = subject.photographs(made)
+    cases = {f"{made.kind}/photographs": shown}
+    if representative is not None:
+        cases[f"{made.kind}/representative pictures"] = representative
+    if config.quantize == "none" and config.format != KERAS3:
+        cases.update({f"{name}/photographs": shown[:2] for name in list(made.functions)[1:]})
+    if made.any_size and config.format != TFLITE:
+        cases[f"{made.kind}/another_size"] = shown[:1, : made.side // 2 + 3]
+    if labelled:
+        cases[f"{made.kind}/labelled"] = labelled[0]
+    return cases
+
+
+def _similarity(got: np.ndarray, wanted: np.ndarray) -> float:
+    """Mean cosine between rows [N, D] that belong together, from the mean of those wanted on."""
+    got, wanted = got - wanted.mean(0), wanted - wanted.mean(0)
+    lengths = np.linalg.norm(got, axis=1) * np.linalg.norm(wanted, axis=1)
+    return float(np.mean((got * wanted).sum(1) / np.maximum(lengths, 1e-30)))
+
+
+def _accuracy(made: Subject, got: np.ndarray, wanted: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+    """Accuracy on labelled pictures before ('savedmodel') and after ('converted')."""
+
+    def top1(logits: np.ndarray, labels: np.ndarray) -> float:
+        return float(np.mean(logits.argmax(1) == labels))
+
+    if made.kind == ENCODER:
+        found, score = {"measure": "10 nearest neighbours, leave-one-out"}, nearest_neighbour_accuracy
+    else:
+        found, score = {"measure": "top-1", "same_prediction": top1(got, wanted.argmax(1))}, top1
+    return {**found, "pictures": len(labels), "savedmodel": score(wanted, labels), "converted": score(got, labels)}

@@ -1,0 +1,313 @@
+"""The functions of `import cpc_tf`: they take any setting of a command as a keyword, and print nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+import io
+import logging
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Union
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf import cli, presets
+from cpc_tf.embed import run as embed_run
+from cpc_tf.embed.config import EmbedConfig
+from cpc_tf.embed.encoder import Encoder
+from cpc_tf.export.run import ExportConfig, export
+from cpc_tf.files import read_json
+from cpc_tf.pictures import Images
+from cpc_tf.predict import run as predict_run
+from cpc_tf.predict.config import PredictConfig
+from cpc_tf.predict.model import Model, Record
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.run import pretrain as run_pretraining
+from cpc_tf.progress import silent
+from cpc_tf.settings import ConfigError, Stopped, joined_names, leaves, replace, unflatten
+from cpc_tf.tasks import TASKS
+
+MODULE = "module"  # folder of a run's directory that holds what was exported
+Path = Union[str, os.PathLike]
+
+
+def pretrain(
+    pictures: Path | Sequence[Path] | None = None,
+    *,
+    workdir: Path = "runs/pretrain",
+    preset: str | None = "photos",
+    steps: int | None = None,
+    verbose: bool = False,
+    **settings: Any,
+) -> Encoder:
+    """Pre-trains an encoder on pictures without labels, and exports it to WORKDIR/module.
+
+    If it is stopped, the same call goes on from the last checkpoint. Ctrl-C saves the step and raises
+    KeyboardInterrupt.
+
+    Args:
+      pictures: a folder of pictures, or several; None: what the preset names, of 'photos' the photographs that come
+        with cpc_tf.
+      workdir: directory of the run.
+      preset: name of a preset, such as 'imagenette/pretrain_128px'; 'photos' is 'photos/pretrain'. None: the paper's
+        settings.
+      steps: length of training; None: as the preset says.
+      verbose: whether to print what the command prints.
+      **settings: any setting of `cpc-tf pretrain --help`, by the name of its flag, such as `batch_size=64`.
+
+    Returns:
+      The encoder.
+
+    Raises:
+      ConfigError: a setting or a picture cannot work, or the directory holds another run.
+      RunEnded: training diverged, memory was exhausted, or something could not be written.
+
+    Example:
+
+        >>> import cpc_tf
+        >>> cpc_tf.pretrain("my_pictures", preset="photos", steps=2, workdir="runs/mine/small/pretrain").path
+        'runs/mine/small/pretrain/module'
+    """
+    values: dict[str, Any] = {"workdir": workdir, "train_steps": steps}
+    if pictures is not None:
+        folders = [pictures] if isinstance(pictures, (str, os.PathLike)) else list(pictures)
+        # The probe of a preset needs labels of its own pictures.
+        values.update(unlabelled=folders, split="train", probe_every=0)
+    preset = preset_of(preset, "pretrain") if preset else None
+    config = settings_of(PretrainConfig, preset, {**values, **settings})
+    with running(verbose):
+        step = run_pretraining(config)["step"]
+        return Encoder(_exported(config.workdir, "encoder.json", step))
+
+
+def classify(
+    labelled: Path | None = None,
+    *,
+    encoder: Encoder | Path,
+    labels: Path | None = None,
+    workdir: Path = "runs/classify",
+    preset: str = "imagenette/linear",
+    steps: int | None = None,
+    verbose: bool = False,
+    **settings: Any,
+) -> Model:
+    """Trains a classifier on an encoder, tests it, and exports both together to WORKDIR/module.
+
+    Stopped, it goes on as `pretrain` does. WORKDIR/result.json has the figures of the test.
+
+    Args:
+      labelled: a folder with a folder of pictures for each class, below 'train' and 'val' if it has a test of its own,
+        else a fifth of the pictures is the test; with `labels`, any folder. None: what the preset names.
+      encoder: as loaded, or directory of its module.
+      labels: a CSV file with the columns file and label, for pictures that are not sorted into folders.
+      workdir: directory of the run.
+      preset: name of a preset of linear or efficient: 'imagenette/linear' trains a linear classifier on the frozen
+        encoder; 'imagenette/efficient' and, for encoders of 128 px, 'imagenette/efficient_128px' are for few labels
+        and fine-tune the encoder. 'photos' is 'photos/efficient'.
+      steps: length of the (first) training; None: as the preset says.
+      verbose: whether to print what the command prints.
+      **settings: any setting of `cpc-tf linear --help` or `cpc-tf efficient --help`.
+
+    Returns:
+      The classifier.
+
+    Raises:
+      ConfigError, RunEnded: as `pretrain`.
+
+    Example:
+
+        >>> import cpc_tf
+        >>> encoder, workdir = "modules/imagenette_128px", "runs/mine/imagenette_128px/efficient"
+        >>> model = cpc_tf.classify("my_pictures", encoder=encoder, steps=20, workdir=workdir)
+        >>> model.class_names
+        ['blue', 'green', 'red']
+        >>> [one] = model.predict("my_pictures/red/3.png")
+        >>> one.file, one.label, len(one.probabilities)
+        ('my_pictures/red/3.png', 'red', 3)
+    """
+    preset = preset_of(preset, "efficient")
+    task = TASKS.get(preset.rpartition("/")[2].partition("_")[0])
+    if task is None or task.name not in ("linear", "efficient"):
+        raise ConfigError(f"preset={preset}: name a preset of linear or efficient, e.g. imagenette/linear")
+    path = encoder.path if isinstance(encoder, Encoder) else encoder
+    values = {"workdir": workdir, "encoder": path, "train_steps": steps, "labels": labels}
+    if labelled is not None:
+        values.update(labelled=labelled, split="train")
+    if task.name == "linear":
+        values.update(baselines=False)
+    config = settings_of(task.config, preset, {**values, **settings})
+    with running(verbose):
+        result = task.run(config)
+        trained = [phase for phase in result.get("phases", {}).values() if phase["steps"]]  # the last one is exported
+        step = trained[-1]["steps"] if trained else result.get("steps")
+        return Model(_exported(config.workdir, "classifier.json", step))
+
+
+def load_encoder(path: str | os.PathLike[str]) -> Encoder:
+    """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of images.
+
+    Args:
+      path: directory of the module.
+
+    Raises:
+      ConfigError: there is no such module.
+
+    Example:
+
+        >>> import cpc_tf
+        >>> cpc_tf.load_encoder("modules/imagenette_128px").card.geometry.image_size
+        128
+    """
+    return Encoder(path)
+
+
+def predict(
+    model: Model | str | os.PathLike[str], pictures: Images, *, verbose: bool = False, **settings: Any
+) -> list[Record]:
+    """Says what is on pictures, and writes what `cpc-tf predict` can.
+
+    Args:
+      model: as loaded, or directory of an exported classifier or detector.
+      pictures: a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
+        [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
+      verbose: whether to print progress to stderr.
+      **settings: any setting of `cpc-tf predict --help`, such as `output="predictions.csv"` or `sheet="sheet.png"`.
+
+    Returns:
+      A named tuple for each picture. Of a classifier: `file`, `labels` and `probabilities` of the most probable
+      classes, best first, `label` and `confidence` of the first, `error` if it could not be read, else ''. Of a
+      detector: `file`, `height`, `width`, `boxes`, `error`.
+
+    Raises:
+      ConfigError: a setting cannot work, or there is no such model.
+      NotWritten: an output cannot be written.
+    """
+    opened = model if isinstance(model, Model) else None
+    own = {"model": opened.path, "least_score": opened.least_score} if opened else {"model": model}
+    config = settings_of(PredictConfig, None, {**own, "pictures": _named(pictures), **settings})
+    return predict_run.predict(config, _tell(verbose), opened, None if config.pictures else pictures)
+
+
+def embed(
+    encoder: Encoder | str | os.PathLike[str], pictures: Images, *, verbose: bool = False, **settings: Any
+) -> embed_run.Embedding:
+    """Encodes pictures, and writes what `cpc-tf embed` can: features, a map, near duplicates, what to label first.
+
+    Args:
+      encoder: as loaded, or directory of its module.
+      pictures: as `Encoder` takes them.
+      verbose: whether to print progress to stderr.
+      **settings: any setting of `cpc-tf embed --help`, such as `output="features.npz"` or `map="map.png"`.
+
+    Returns:
+      `names` of the pictures, `features` float32 [N, D], `broken` {name: reason} of those that cannot be read, and
+      `what` the features are.
+
+    Raises:
+      ConfigError: a setting cannot work, or no picture can be read.
+      NotWritten: an output cannot be written.
+
+    Example:
+
+        >>> import cpc_tf
+        >>> found = cpc_tf.embed("modules/imagenette_128px", "my_pictures", to_label=4)
+        >>> found.names[:2], found.features.shape
+        (['blue/0.png', 'blue/1.png'], (24, 1024))
+        >>> open("to_label.csv").read().count(".png")
+        4
+    """
+    opened = encoder if isinstance(encoder, Encoder) else None
+    own = {name: getattr(opened, name) for name in ("seed", "image_size") if opened}
+    path = opened.path if opened else encoder
+    config = settings_of(EmbedConfig, None, {"encoder": path, "pictures": _named(pictures), **own, **settings})
+    if any(getattr(config, name) != value for name, value in own.items()):
+        opened = None  # it is another one with these settings
+    return embed_run.embed(config, _tell(verbose), opened, None if config.pictures else pictures)
+
+
+def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any]) -> Any:
+    """Returns the settings of a preset with the values of keywords, which may be any setting of the class.
+
+    Args:
+      config_class: a settings class.
+      preset: its name; None: the defaults.
+      values: setting -> value. None stands for the value of the preset. A list or tuple stands for its elements with
+        commas between them, see `settings.joined_names`.
+
+    Raises:
+      ConfigError: there is no such preset or setting, or a value cannot work.
+    """
+    fields, given = {field.name: field for _, field in leaves(config_class)}, {}
+    for name, value in values.items():
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            raise ConfigError(f"{name}: no such setting" + (f"; did you mean {near[0]}?" if near else ""))
+        if isinstance(value, (list, tuple)):
+            value = joined_names([*map(_text, value)])
+        elif fields[name].type is str and value is not None:
+            value = _text(value)
+        elif isinstance(value, np.generic):
+            value = value.item()
+        if value is not None:
+            given[name] = cli.value_of(fields[name], value)
+    if preset is None:
+        return unflatten(config_class, given)
+    return replace(cli.parse(config_class, [f"--preset={preset}"], recorded=True), **given)
+
+
+def _text(value: Any) -> str:
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def preset_of(name: str, task: str) -> str:
+    """Returns the name of a preset: 'photos' is that of the task in the folder of this name, 'photos/pretrain'."""
+    whole = f"{name}/{task}"
+    return whole if whole in presets.names() else name
+
+
+def _named(images: Images) -> str | os.PathLike[str]:
+    """Returns what messages call pictures: their folder or file; '' for a list and for arrays."""
+    return images if isinstance(images, (str, os.PathLike)) else ""
+
+
+def _tell(verbose: bool) -> Callable[[str], None] | None:
+    """Returns what gets lines of progress: they are printed to stderr if `verbose`."""
+    return functools.partial(print, file=sys.stderr, flush=True) if verbose else None
+
+
+@contextlib.contextmanager
+def running(verbose: bool) -> Iterator[None]:
+    """Keeps stdout quiet, unless `verbose`. Ctrl-C raises KeyboardInterrupt, once the step was saved."""
+    log = tf.get_logger()
+    level = log.level
+    log.setLevel(max(level, logging.WARNING))  # no notice that a module was written
+    try:
+        with contextlib.ExitStack() as quiet:
+            if not verbose:
+                quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                quiet.enter_context(silent())
+            yield
+    except Stopped as stop:
+        if stop.status == 128 + signal.SIGINT:
+            raise KeyboardInterrupt(str(stop)) from stop
+        raise
+    finally:
+        log.setLevel(level)
+
+
+def _exported(workdir: str, card: str, step: int | None) -> str:
+    """Exports the run of a directory at a step, unless it is exported already; returns the module's directory."""
+    module = os.path.join(workdir, MODULE)
+    if os.path.isdir(module):
+        if read_json(os.path.join(module, card)).get("step") == step:
+            return module
+        shutil.rmtree(module)  # of another step; that of `efficient` has the step of its last phase, and is made again
+    with tf.device("/cpu:0"):  # where it is checked: a GPU would round differently
+        export(ExportConfig(workdir=workdir, output=module))
+    return module

@@ -1,1 +1,0 @@
-"""The functions for Python, which `cpc_tf` offers under their names. They take what the flags of the commands take."""

@@ -1,0 +1,179 @@
+"""The embedding map: pictures in two dimensions, those with similar features near each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from matplotlib import colormaps
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from cpc_tf.drawing import plots
+from cpc_tf.files import optional_picture, write_file
+from cpc_tf.progress import waiting_for
+from cpc_tf.settings import ConfigError
+from cpc_tf.texts import csv_records
+
+PICTURE, DATA = "map.png", "map.csv"  # in the directory of a run
+PCA_MAP, TSNE_MAP = METHODS = ("pca", "tsne")
+MOST = 2000  # pictures on a map: more take t-SNE minutes, and their dots cover each other
+SAMPLE = 400  # test images that a run's map shows
+THUMBNAIL = 64  # px
+_ROWS, _COLUMNS = 16, 22  # cells, each with one thumbnail at most
+_COMPONENTS = 50  # of t-SNE, a usual value
+_PERPLEXITY = (5, 30)  # likewise, with few and with many pictures: 30 neighbours of 300 are classes, not neighbours
+_CLASSES = 19  # with a colour of their own
+
+
+def draw(
+    features: np.ndarray,
+    thumbnails: np.ndarray,
+    labels: Sequence[int] | None = None,
+    class_names: Sequence[str] = (),
+    method: str = PCA_MAP,
+    seed: int = 0,
+) -> bytes:
+    """Returns a PNG with thumbnails on a map; with labels, beside it the same map with a dot for each picture.
+
+    The map is divided into cells; a cell shows the picture that is nearest to its middle.
+
+    Args:
+      features: float [N, D].
+      thumbnails: uint8 [N, t, t, 3].
+      labels: class of each picture, -1 if it is not known; None: there are no labels.
+      class_names: of the labels.
+      method: 'pca', the two directions of largest variance, or 'tsne', which keeps neighbours together and says nothing
+        about larger distances.
+      seed: of t-SNE.
+
+    Raises:
+      ConfigError: the features are not finite.
+    """
+    return draw_at(places(features, method, seed), thumbnails, labels, class_names)
+
+
+class Places(NamedTuple):
+    """Where pictures are on a map."""
+
+    where: np.ndarray  # float [N, 2]
+    title: str
+
+
+def draw_at(
+    known: Places, thumbnails: np.ndarray, labels: Sequence[int] | None = None, class_names: Sequence[str] = ()
+) -> bytes:
+    """Returns the PNG of `draw` for pictures whose places are known; other arguments as there."""
+    where = known.where
+    colors, entries = _colors(len(where), labels, class_names)
+    low, high = where.min(0), where.max(0)
+    cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
+
+    def fill(canvas: Canvas, theme: plots.Theme) -> None:
+        *dots, tiles = canvas.subplots(1, 2 if entries else 1, squeeze=False)[0]
+        for axis in dots:
+            axis.scatter(*where.T, s=14, c=colors, linewidths=0, clip_on=False)
+            axis.set(
+                xlim=(low[0], high[0] + 1e-9), ylim=(low[1], high[1] + 1e-9), xlabel="the same map: a dot a picture"
+            )
+            handles = [Line2D([], [], color=color, marker="o", linestyle="", label=name) for name, color in entries]
+            canvas.legend(handles=handles, loc="outside right upper", fontsize=9)
+        tiles.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(dots)), aspect="auto")
+        tiles.set_xlabel(
+            "similar pictures are near each other; each shown is the one nearest to the middle of its cell"
+        )
+        for axis in (*dots, tiles):
+            axis.set(xticks=[], yticks=[])
+            axis.grid(visible=False)
+            axis.spines[:].set_visible(False)
+        canvas.suptitle(known.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+
+    return plots.png(fill, 20 if entries else 11, 8)
+
+
+def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places:
+    """Returns where a map shows pictures with features [N, D]; arguments and errors as those of `draw`."""
+    of = f"of {features.shape[1]:,} features of {len(features):,} pictures"
+    if not np.isfinite(features).all():
+        raise ConfigError("some features are not finite, so there is no map of them: is the encoder's training whole?")
+    from sklearn import decomposition, manifold  # here, since it takes a third of the start of a program
+
+    count = min(_COMPONENTS, *features.shape)
+    pca = decomposition.PCA(count, svd_solver="randomized", random_state=seed)
+    with np.errstate(invalid="ignore"):  # of pictures that are all alike: no variance to divide by
+        components = pca.fit_transform(features.astype(np.float64))  # [N, count]
+    if method == TSNE_MAP and len(features) > 3 and np.ptp(components) > 0:
+        perplexity = min(np.clip(len(features) / 40, *_PERPLEXITY), (len(features) - 1) / 3)
+        tsne = manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed)
+        with waiting_for(f"t-SNE of {len(features)} pictures"):
+            return Places(tsne.fit_transform(components), f"t-SNE {of}")
+    kept = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
+    where = np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count))))
+    return Places(where, f"PCA ({kept:.0f} % of the variance) {of}")
+
+
+def write(
+    workdir: str, features: np.ndarray, images: np.ndarray, labels: np.ndarray, class_names: Sequence[str]
+) -> None:
+    """Writes map.png and map.csv of test images into the directory of a run; what the machine fails is a warning.
+
+    Args:
+      workdir: the directory.
+      features: float [N, D].
+      images: uint8 [N, S, S, 3].
+      labels: int64 [N]; of images with several labels, float [N, classes], there are no colours.
+      class_names: of the labels.
+    """
+    with optional_picture(os.path.join(workdir, PICTURE)) as path:
+        known = places(features, TSNE_MAP)
+        small = tf.image.resize(images, [min(THUMBNAIL, images.shape[1])] * 2, "area").numpy().round().astype(np.uint8)
+        single = labels if labels.ndim == 1 else None
+        write_file(path, draw_at(known, small, single, class_names))
+        rows = [{"x": round(float(x), 3), "y": round(float(y), 3)} for x, y in known.where]
+        if single is not None:
+            rows = [{**row, "label": int(label)} for row, label in zip(rows, single)]
+        write_file(os.path.join(workdir, DATA), csv_records(rows))
+
+
+def _colors(
+    count: int, labels: Sequence[int] | None, class_names: Sequence[str]
+) -> tuple[np.ndarray, list[tuple[str, tuple[float, ...]]]]:
+    """Returns the colour of each picture, float [count, 3], and the (name, colour) of the legend."""
+    grey, theme = to_rgb(plots.IGNORED), plots.THEME
+    if labels is None:
+        return np.tile(to_rgb(theme.named["cpc"]), (count, 1)), []
+    labels = np.asarray(labels)
+    present, counts = np.unique(labels[labels >= 0], return_counts=True)
+    shown = sorted(present[np.argsort(-counts, kind="stable")][:_CLASSES])
+    palette = theme.lines if len(shown) <= len(theme.lines) else colormaps["tab20"].colors
+    own = {label: to_rgb(color) for label, color in zip(shown, palette)}
+    names = plots.shortened(plots.drawable(tuple(class_names), "class"))
+    entries = [(names[label], color) for label, color in own.items()]
+    rest = [
+        name for name, any_of in (("no label", (labels < 0).any()), ("others", len(present) > len(shown))) if any_of
+    ]
+    entries += [(" or ".join(rest), grey)] if rest else []
+    return np.array([own.get(label, grey) for label in labels.tolist()]), entries
+
+
+def _sheet(
+    where: np.ndarray, low: np.ndarray, cell: np.ndarray, thumbnails: np.ndarray, colors: np.ndarray, framed: bool
+) -> np.ndarray:
+    """Returns the thumbnails in their cells, transparent elsewhere: uint8 [rows * t, columns * t, 4]."""
+    at = np.clip(((where - low) / cell).astype(int), 0, (_COLUMNS - 1, _ROWS - 1))  # [N, 2], column and row from below
+    away = np.linalg.norm((where - low) / cell - at - 0.5, axis=1)
+    side = thumbnails.shape[1]
+    sheet = np.full([_ROWS, side, _COLUMNS, side, 4], (255, 255, 255, 0), np.uint8)
+    for index in np.argsort(-away, kind="stable"):  # the nearest to the middle comes last
+        column, row = at[index]
+        tile = np.dstack([thumbnails[index], np.full([side, side], 255, np.uint8)])
+        edge = max(1, side // 16)
+        tile[:, :edge] = tile[:, -edge:] = tile[:edge] = tile[-edge:] = (
+            (*np.round(255 * colors[index]), 255) if framed else (255, 255, 255, 255)
+        )
+        sheet[_ROWS - 1 - row, :, column] = tile
+    return sheet.reshape(_ROWS * side, _COLUMNS * side, 4)

@@ -1,0 +1,227 @@
+"""Other formats than the SavedModel: writes a module as TFLite, ONNX or Keras 3."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.encoders import norm
+from cpc_tf.encoders.card import EncoderCard
+from cpc_tf.encoders.conv import Conv
+from cpc_tf.encoders.load import saved_values, with_values
+from cpc_tf.encoders.networks.resnet import Bottleneck, ResNet
+from cpc_tf.export.config import KERAS3, ONNX, TFLITE
+from cpc_tf.export.runtimes.subject import ENCODER, Subject
+from cpc_tf.files import write_file
+from cpc_tf.keras import keras as keras2
+from cpc_tf.settings import ConfigError
+
+OPSET = 17  # of ONNX, of 2022: other runtimes and converters know it
+# Kept in float32 with int8: layer norm takes a difference of sums, for which 8 bits are too few. Nearly all of the
+# weights and of the work are convolutions and matrix products.
+_FLOAT_OPERATIONS = (
+    *("MEAN", "SUM", "SQUARE", "RSQRT", "MUL", "ADD", "SUB", "DIV", "MAXIMUM", "RELU", "RESHAPE", "CONCATENATION"),
+    *("PAD", "GATHER", "TRANSPOSE", "SOFTMAX", "LOGISTIC"),
+)
+Layer = keras2.layers.Layer
+
+
+def check_installed(format: str) -> None:
+    """Raises ConfigError if packages are missing that this format needs."""
+    missing = [name for name in ("tf2onnx", "onnxruntime") if format == ONNX and not importlib.util.find_spec(name)]
+    if missing:
+        raise ConfigError(
+            f"--format=onnx: needs {' and '.join(missing)}, which this environment does not have; install cpc_tf with "
+            'its extra for ONNX: pip install "cpc_tf[classic-onnx]" or "cpc_tf[current-onnx]"'
+        )
+    # TensorFlow with Keras 3 has Keras 2 in another package.
+    if format == KERAS3 and not keras2.__name__.startswith("tf_keras"):
+        raise ConfigError(
+            "--format=keras3: needs Keras 3, which comes with TensorFlow 2.16 and later; set up the current "
+            "environment: make setup ENVIRONMENT=current"
+        )
+
+
+def write(
+    subject: Subject, directory: str, format: str, quantize: str = "none", representative: np.ndarray | None = None
+) -> list[str]:
+    """Writes a module in a format and returns the names of the files.
+
+    Args:
+      subject: the module.
+      directory: where to.
+      format, quantize: see `RuntimeConfig`.
+      representative: images as the functions take them, [N, S, S, 3], from which the ranges of int8 are chosen.
+
+    Raises:
+      ConfigError: Keras 3 cannot be given it.
+    """
+    if format == TFLITE:
+        return [_write_tflite(subject, directory, quantize, representative)]
+    return _write_onnx(subject, directory) if format == ONNX else [_write_keras3(subject, directory)]
+
+
+def _write_tflite(subject: Subject, directory: str, quantize: str, representative: np.ndarray | None) -> str:
+    """One image a call, of the module's size; a signature for each of its functions.
+
+    With 8 bits there is the main function alone: a second one would have weights of its own.
+    """
+    functions = subject.functions if quantize == "none" else {subject.kind: subject.functions[subject.kind]}
+    with tempfile.TemporaryDirectory(prefix="cpc_tf_tflite") as scratch:
+        holder = tf.Module()
+        holder.loaded = subject.loaded  # its variables are saved with it
+        graphs = {
+            name: tf.function(function, input_signature=[subject.spec(one=True)], autograph=False)
+            for name, function in functions.items()
+        }
+        tf.saved_model.save(holder, scratch, signatures=graphs)
+        converter = tf.lite.TFLiteConverter.from_saved_model(scratch, signature_keys=list(graphs))
+        if quantize != "none":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        content = _quantized(converter, representative) if quantize == "int8" else converter.convert()
+    name = f"{subject.kind}.tflite"
+    write_file(os.path.join(directory, name), content)
+    return name
+
+
+def _quantized(converter: tf.lite.TFLiteConverter, images: np.ndarray) -> bytes:
+    """Converts to int8 but for `_FLOAT_OPERATIONS`."""
+
+    def examples() -> Iterator[dict[str, np.ndarray]]:
+        for image in images:
+            yield {"images": image[None]}
+
+    converter.representative_dataset = examples
+    # The converter alone cannot leave out operations by their kind.
+    options = tf.lite.experimental.QuantizationDebugOptions(denylisted_ops=list(_FLOAT_OPERATIONS))
+    debugger = tf.lite.experimental.QuantizationDebugger(
+        converter=converter, debug_dataset=examples, debug_options=options
+    )
+    return debugger.get_nondebug_quantized_model()
+
+
+def _write_onnx(subject: Subject, directory: str) -> list[str]:
+    """A file for each of its functions, for any number of images, of an encoder of any size."""
+    import tf2onnx  # an extra
+
+    names = []
+    for name, function in subject.functions.items():
+        signature = [subject.spec()]
+        graph = tf.function(function, input_signature=signature, autograph=False)
+        model, _ = tf2onnx.convert.from_function(graph, input_signature=signature, opset=OPSET)
+        for size, what in zip(model.graph.input[0].type.tensor_type.shape.dim, ("N", "height", "width")):
+            if not size.dim_value:  # tf2onnx calls it unk__1370
+                size.dim_param = what
+        names.append(f"{name}.onnx")
+        write_file(os.path.join(directory, names[-1]), model.SerializeToString())
+    return names
+
+
+def _write_keras3(subject: Subject, directory: str) -> str:
+    """A model made of Keras' own layers: `keras.saving.load_model` needs nothing of ours."""
+    if subject.kind != ENCODER:
+        raise ConfigError(
+            f"--format=keras3: {subject.name} is a {subject.kind}, and only encoders are made models of Keras 3; "
+            "use --part=encoder if the run trained one, else --format=onnx or tflite"
+        )
+    card = EncoderCard.from_json(subject.card)
+    network = with_values(card.encoder, saved_values(subject.path, subject.path), subject.path)
+    if not isinstance(network, ResNet):
+        raise ConfigError(f"--format=keras3: only ResNets are made models of Keras 3, not {card.encoder.encoder}")
+    name = f"{subject.kind}.keras"
+    keras3_model(network).save(os.path.join(directory, name))
+    return name
+
+
+def keras3_model(network: ResNet) -> Any:
+    """The same network as a `keras.Model` of Keras 3, with the same values.
+
+    Images float32 [N, H, W, 3] in [0, 1], any H and W -> features [N, D]. The layers 'feature_map' and 'stack1',
+    'stack2', ... give the other endpoints.
+    """
+    import keras  # Keras 3, which is here only in the current environment
+
+    images = keras.Input([None, None, 3], name="images")
+    x = _conv(network.stem, keras.layers.Rescaling(2.0, -1.0, name="to_minus_one_and_one")(images), "stem")
+    if network.stem_norm:
+        x = _norm_relu(network.stem_norm, x, "stem_norm")
+    if network.pool:
+        x = keras.layers.MaxPooling2D(3, 2, "same", name="stem_pool")(x)
+    for i, blocks in enumerate(network.stacks):
+        for block in blocks:
+            x = _pre(block, x) if block.order == "pre" else _post(block, x)
+        x = keras.layers.Identity(name=f"stack{i + 1}")(x)
+    if network.final_norm:
+        x = _norm_relu(network.final_norm, x, "final_norm")
+    x = keras.layers.Identity(name="feature_map")(x)
+    return keras.Model(images, keras.layers.GlobalAveragePooling2D(name="features")(x), name="encoder")
+
+
+def _pre(block: Bottleneck, x: Any) -> Any:
+    name, y = block.name, _norm_relu(block.norms[0], x, f"{block.name}_norm1")
+    shortcut = _conv(block.shortcut, y, f"{name}_shortcut") if block.shortcut else x
+    y = _conv(block.convs[0], y, f"{name}_conv1")
+    y = _conv(block.convs[1], _norm_relu(block.norms[1], y, f"{name}_norm2"), f"{name}_conv2")
+    y = _conv(block.convs[2], _norm_relu(block.norms[2], y, f"{name}_norm3"), f"{name}_conv3")
+    return _sum(shortcut, y, name)
+
+
+def _post(block: Bottleneck, x: Any) -> Any:
+    name, shortcut = block.name, x
+    if block.shortcut:
+        shortcut = _norm(block.shortcut_norm, _conv(block.shortcut, x, f"{name}_shortcut"), f"{name}_shortcut_norm")
+    y = _norm_relu(block.norms[0], _conv(block.convs[0], x, f"{name}_conv1"), f"{name}_norm1")
+    y = _norm_relu(block.norms[1], _conv(block.convs[1], y, f"{name}_conv2"), f"{name}_norm2")
+    y = _norm(block.norms[2], _conv(block.convs[2], y, f"{name}_conv3"), f"{name}_norm3")
+    return _relu(_sum(shortcut, y, name), f"{name}_relu")
+
+
+def _conv(layer: Conv, x: Any, name: str) -> Any:
+    import keras
+
+    new = keras.layers.Conv2D(layer.filters, layer.kernel_size, layer.strides, "same", use_bias=False, name=name)
+    return _with_values(new, layer, x)
+
+
+def _norm(layer: Layer, x: Any, name: str) -> Any:
+    """Any layer of `make_norm`."""
+    import keras
+
+    if isinstance(layer, norm.Identity):
+        return x
+    if isinstance(layer, norm.BatchNorm):
+        new = keras.layers.BatchNormalization(momentum=layer.momentum, epsilon=layer.epsilon, name=name)
+    elif layer.over_space:  # layer norm over (H, W, C) with values for each channel is group norm with a single group
+        new = keras.layers.GroupNormalization(groups=1, epsilon=norm.EPSILON, name=name)
+    else:
+        new = keras.layers.LayerNormalization(epsilon=norm.EPSILON, name=name)
+    return _with_values(new, layer, x)
+
+
+def _norm_relu(layer: Layer, x: Any, name: str) -> Any:
+    return _relu(_norm(layer, x, name), f"{name}_relu")
+
+
+def _relu(x: Any, name: str) -> Any:
+    import keras
+
+    return keras.layers.ReLU(name=name)(x)
+
+
+def _sum(shortcut: Any, x: Any, name: str) -> Any:
+    import keras
+
+    return keras.layers.Add(name=f"{name}_sum")([shortcut, x])
+
+
+def _with_values(new: Any, layer: Layer, x: Any) -> Any:
+    """The output of a layer of Keras 3, which gets the values of one of ours; both list them in the same order."""
+    y = new(x)
+    new.set_weights(layer.get_weights())
+    return y

@@ -1,0 +1,283 @@
+"""What the page is made of: values, tables, figures and findings, each also as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Union
+
+from matplotlib.figure import Figure as Canvas
+
+from cpc_tf.drawing import plots
+from cpc_tf.drawing.plots import Line
+from cpc_tf.evaluation import counts
+from cpc_tf.report.runs import Run
+
+# Subjects to which several tasks contribute, and the one with which the page begins.
+MODEL = ("use", "The model, and what to do with it")
+FEATURES = ("features", "What the encoder saw, and what it finds similar")
+TRAINING = ("training", "Training")
+
+
+class Spread(NamedTuple):
+    """Fractions (0 to 1) that several seeds gave; `tested`: of how many pictures they are shares, if that is known."""
+
+    mean: float
+    low: float
+    high: float
+    runs: int
+    tested: int = 0
+
+    @property
+    def interval(self) -> str:
+        """The 95 % interval of a share of few pictures, '43 to 82'; else ''."""
+        return counts.ends(self.mean, self.tested) if 0 < self.tested < counts.MANY else ""
+
+    def __str__(self) -> str:
+        if not self.interval:
+            return f"{100 * self.mean:.1f}"
+        return f"{counts.percent(self.mean, self.tested)} ({self.interval})"
+
+
+def spread(values: Iterable[float], tested: int = 0) -> Spread | None:
+    """Returns the spread of some values, shares of so many pictures if that is known; None if there are none."""
+    values = list(values)
+    return Spread(sum(values) / len(values), min(values), max(values), len(values), tested) if values else None
+
+
+class Gain(NamedTuple):
+    """`factor` times as many labels; `bound`: 'more than' or 'less than' where the baseline was not measured, or ''."""
+
+    factor: float
+    bound: str = ""
+
+    def __str__(self) -> str:
+        factor = f"{self.factor:.2g}" if self.factor < 10 else f"{self.factor:.0f}"
+        return f"{self.bound} {factor}".lstrip()
+
+
+class Row(NamedTuple):
+    """A row of a table, name first. `source`: 'measured', 'gain' or 'aside'; `group`: the heading above."""
+
+    values: Sequence[Any]
+    source: str = "measured"
+    group: str = ""
+
+
+class Table(NamedTuple):
+    """A table; see `table`. `name` is that of its CSV file."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    note: str = ""
+
+    @property
+    def words(self) -> set[int]:
+        """Indices of the columns after the first that hold words."""
+        cells = ((i, value) for row in self.rows for i, value in enumerate(row.values) if i)
+        return {i for i, value in cells if isinstance(value, str) and value[:1].isalpha()}
+
+    @property
+    def data(self) -> list[dict[str, Any]]:
+        """One record for each row, unrounded; each field of a spread or a gain is a column. Spreads are in percent."""
+        records = []
+        for values, source, group in self.rows:
+            records.append({"source": source, "group": group})
+            for column, value in zip(self.columns, values):
+                records[-1] |= {_heading(column, name): field for name, field in _fields(value).items()}
+        return records
+
+
+class Figure(NamedTuple):
+    """A PNG with its caption `title`, its description `alt`, and its data."""
+
+    name: str
+    title: str
+    png: bytes
+    alt: str
+    data: Sequence[dict[str, Any]] = ()
+
+
+class Commands(NamedTuple):
+    """Commands to copy, each with a line that says what it is for."""
+
+    title: str
+    lines: Sequence[tuple[str, str]]  # (what for, command)
+
+
+class Details(NamedTuple):
+    """Blocks that a click on the title shows; printed pages show them."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+Block = Union[Table, Figure, Commands, Details]
+
+
+class Finding(NamedTuple):
+    """A row of the summary: what was measured, {title of a method: value}, and a remark."""
+
+    what: str
+    values: Mapping[str, str]
+    remark: str = ""
+
+
+class Part(NamedTuple):
+    """What a task adds to a subject of the page, which several tasks may share. Parts are sorted by `order`."""
+
+    order: int
+    name: str
+    title: str
+    blocks: Sequence[Block]
+    findings: Sequence[Finding] = ()
+
+
+def table(name: str, title: str, columns: Sequence[str], rows: Sequence[Row], note: str = "") -> Table:
+    """Returns a table without the columns that no measured row fills."""
+    measured = [row for row in rows if row.source != "aside"] or rows
+    kept = [i for i in range(len(columns)) if not i or any(row.values[i] is not None for row in measured)]
+    rows = [row._replace(values=[row.values[i] for i in kept]) for row in rows]
+    return Table(name, title, [columns[i] for i in kept], rows, note)
+
+
+def folded(blocks: Sequence[Block], title: str) -> list[Block]:
+    """Returns the first block, and the others behind a line."""
+    return [*blocks[:1], *([Details(f"{len(blocks) - 1} more: {title}", blocks[1:])] if blocks[1:] else [])]
+
+
+def flat(blocks: Iterable[Block]) -> list[Block]:
+    """Returns all blocks, including those behind details."""
+    return [b for block in blocks for b in (block, *(flat(block.blocks) if isinstance(block, Details) else ()))]
+
+
+def text(value: Any) -> str:
+    """Returns a value as a table shows it: spreads in percent, counts with separators, floats with three digits."""
+    if isinstance(value, Spread):
+        mean, *interval = str(value).split(" ", 1)
+        seeds = f"±{50 * (value.high - value.low):.1f}" if value.runs > 1 else ""
+        return " ".join(filter(None, [mean, seeds, *interval]))
+    if isinstance(value, Gain):
+        return f"{value}\N{MULTIPLICATION SIGN}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return "\N{EN DASH}" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def notes(values: Iterable[Any]) -> str:
+    """Returns what a table says of its spreads: of several runs, and of few pictures, if there are such."""
+    spreads = [value for value in values if isinstance(value, Spread)]
+    said = [
+        "After ±, half the range of several runs." if any(value.runs > 1 for value in spreads) else "",
+        "In brackets, the 95 % interval of so few test pictures." if any(value.interval for value in spreads) else "",
+    ]
+    return " ".join(filter(None, said))
+
+
+def percent(fraction: float) -> str:
+    """Returns '1 %', with as many digits as it needs."""
+    return f"{100 * fraction:.3g} %"
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Returns a cell as columns of a CSV file: {'': its value, name: further fields}."""
+    if isinstance(value, Spread):
+        mean, low, high = (round(100 * x, 4) for x in value[:3])
+        of = {"tested": value.tested} if value.tested else {}
+        return {"": mean, "low": low, "high": high, "runs": value.runs, **of}
+    return {"": round(value.factor, 6), "bound": value.bound} if isinstance(value, Gain) else {"": value}
+
+
+def _heading(title: str, field: str) -> str:
+    """Returns the heading of a field of a cell: 'Top-1, %', 'Top-1 low, %', and 'Top-1 runs', which is no percent."""
+    if not field:
+        return title
+    return f"{title.removesuffix(', %')} {field}" + title.endswith(", %") * (field in ("low", "high")) * ", %"
+
+
+class Panels(NamedTuple):
+    """Panels (title -> curves) in some columns, with one legend above them.
+
+    `axes`: settings of all axes; `ticks`: value -> text; `levels`: title -> value below which there is a warning;
+    `healthy`: title -> the least value of the healthy range, which is shaded; `most`: title -> the largest possible
+    value, where an axis ends at the latest.
+    """
+
+    panels: Mapping[str, Sequence[Line]]
+    columns: int
+    axes: Mapping[str, Any] = {"xlabel": "step"}
+    ticks: Mapping[float, str] = {}
+    levels: Mapping[str, float] = {}
+    healthy: Mapping[str, float] = {}
+    most: Mapping[str, float] = {}
+
+    def draw(self, canvas: Canvas, theme: plots.Theme) -> None:
+        """Draws all panels."""
+        entries = {}
+        for axis, (title, lines) in zip(plots.grid(canvas, len(self.panels), self.columns), self.panels.items()):
+            entries |= {line.label: line.draw(axis, theme) for line in lines}
+            axis.set(title=title, **self.axes)
+            if self.ticks:
+                axis.set_xticks([*self.ticks], [*self.ticks.values()], fontsize=8.5)
+                axis.minorticks_off()
+            if title in self.levels:
+                axis.axhline(self.levels[title], color=theme.named["ink"], linewidth=1, linestyle="--")
+            if title in {**self.levels, **self.healthy}:
+                axis.set_ylim(0, None)
+            if title in self.healthy:
+                plots.shade_healthy(axis, self.healthy[title], theme)
+            if axis.get_ylim()[1] > self.most.get(title, math.inf):
+                axis.set_ylim(top=self.most[title])
+        if len(entries) > 1:
+            canvas.legend(entries.values(), entries, loc="outside upper left", ncols=4, fontsize=9)
+
+    def figure(self, name: str, title: str, width: float, row_height: float) -> list[Figure]:
+        """Returns a figure for the page, whose description says where the curves end.
+
+        A panel is left out if none of its curves has two points; without any panel there is no figure.
+        """
+        panels = {panel: lines for panel, lines in self.panels.items() if any(len(line.points) > 1 for line in lines)}
+        if not panels:
+            return []
+        lines = [(panel, line) for panel, own in panels.items() for line in own]
+        points = [(panel, line.label, x, y) for panel, line in lines for x, y, *_ in line.points]
+        columns = ("panel", "curve", self.axes.get("xlabel", "x"), "value")
+        ends = [f"{panel} of {line.label}: {line.points[-1][1]:.3g}" for panel, line in lines if line.points]
+        alt = f"Curves. At the end: {'; '.join(ends[:12])}."
+        height = row_height * math.ceil(len(panels) / self.columns)
+        drawn = plots.png(self._replace(panels=panels).draw, width, height, 160)
+        return [Figure(name, title, drawn, alt, [dict(zip(columns, p)) for p in points])]
+
+
+def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]], ordered: bool = False) -> list[Block]:
+    """Returns training loss and accuracy, with panels for each phase and a curve for each run.
+
+    Args:
+      groups: label of a colour -> runs.
+      ordered: whether the groups are steps of one quantity; they are drawn in shades.
+    """
+    panels: dict[str, list[Line]] = {}
+    for index, (group, own) in enumerate(groups.items(), 1):
+        color = index / len(groups) if ordered else own[0].identity.trained_by
+        for phase, records in [(phase, run.metrics(phase)) for run in own for phase in ("", *run.get("phases", {}))]:
+            for key in ("loss", "accuracy") if records else ():
+                panels.setdefault(f"{phase} training {key}".strip(), []).append(line(group, records, key, color))
+    title = f"Training curves of {title}"
+    accuracies = {panel: 1.0 for panel in panels if panel.endswith("accuracy")}
+    drawn = Panels(panels, 2, most=accuracies).figure(name, f"{title}.", 9, 2.6)
+    return [Details(title, drawn)] if drawn else []
+
+
+def line(label: str, records: Sequence[dict], key: str, color: str | int | float) -> Line:
+    """Returns the curve of one quantity, where it was recorded."""
+    return Line(label, [(record["step"], record[key]) for record in records if key in record], color)
+
+
+def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:
+    """Returns the picture `file` of the runs of the lowest seed, the first unfolded; {} in `title`: the run's place."""
+    found = [(run, drawn) for run in sorted(runs, key=lambda run: run.fraction) if (drawn := run.png(file))]
+    first = min((run.get("seed", 0) for run, _ in found), default=0)
+    shown = [(title.format(run.place), drawn) for run, drawn in found if run.get("seed", 0) == first]
+    return folded([Figure(f"{name}-{i}", caption, drawn, alt) for i, (caption, drawn) in enumerate(shown, 1)], name)

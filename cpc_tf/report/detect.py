@@ -1,0 +1,55 @@
+"""Detection in the report: a table, sheets of boxes, curves of precision over recall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.detect.scoring import tested_on
+from cpc_tf.detect.trainee import FROZEN
+from cpc_tf.report.blocks import Finding, Part, Row, pictures, spread, table
+from cpc_tf.report.methods import Method, methods
+from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
+
+NEEDS = ("map11",)
+AVERAGES = {"map11": "mAP over 11 points, %", "map_all": "mAP over all points, %"}
+TESTED = {"test_images": "Test pictures", "test_boxes": "Objects in them"}  # of a result.json
+NOTE = (
+    "Mean average precision; VOC 2007's way is over 11 points. "
+    "Fixed: the first of two phases, in which the encoder is frozen."
+)
+BOXES = "Test images of {} with true and detected boxes, those with most missed objects first."
+BOXES_ALT = "Test images with true boxes, found and missed, and detected boxes, right and wrong."
+CURVES = "Precision over recall of each class on the test images."
+
+
+def report(runs: Sequence[Run], dataset: str) -> list[Part]:
+    """Returns the part of the page about detectors on a dataset, if there are any."""
+    if not runs:
+        return []
+    found, preset = methods(runs), own_preset(dataset, "detect")
+    group = f"Measured on {runs[0].dataset_title}"
+    rows = [Row(values, group=group) for method in found for values in _cells(method)]
+    columns = ["Method", "Architecture", *AVERAGES.values(), *TESTED.values()]
+    # Early stopping does not make a run a short one.
+    lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]
+    short = [shorter(DetectConfig, preset, *length) for length in lengths]
+    means = {method.title: str(method.spread("map11")) for method in found}
+    shown = [
+        table("table4", "Object detection", columns, rows, NOTE),
+        *pictures(runs, "sheet.png", "boxes", BOXES, BOXES_ALT),
+        *pictures(runs, "curves.png", "curves", CURVES, CURVES),
+    ]
+    findings = [Finding("detection, mAP", means, remarks(*short, *map(tested_on, runs)))]
+    return [Part(40, "detection", "Detection", shown, findings)]
+
+
+def _cells(method: Method) -> list[list]:
+    """Returns the cells of a method; of runs of two phases the first phase has a row of its own."""
+    first = [run["phases"][FROZEN] for run in method.runs if FROZEN in run.get("phases", {})]
+    tested = [method.runs[0].get(name) for name in TESTED]
+    rows = [[method.title, method.architecture or None, *map(method.spread, AVERAGES), *tested]]
+    if first:
+        fixed = [spread(phase[name] for phase in first if is_number(phase.get(name))) for name in AVERAGES]
+        rows = [[f"{method.title} (fixed)", method.architecture or None, *fixed, *tested], *rows]
+    return rows

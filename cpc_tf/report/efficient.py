@@ -1,0 +1,313 @@
+"""Few labels in the report: accuracy against labels, what a gain over pixels is worth, phases, search, confusions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+
+from cpc_tf.drawing import plots
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.evaluation.predictions import FILE, from_csv
+from cpc_tf.report.blocks import (
+    TRAINING,
+    Block,
+    Details,
+    Figure,
+    Finding,
+    Gain,
+    Panels,
+    Part,
+    Row,
+    Table,
+    classifier_curves,
+    notes,
+    percent,
+    spread,
+    table,
+)
+from cpc_tf.report.linear import divided, several_labels
+from cpc_tf.report.methods import Method, first_steps, methods
+from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
+
+NEEDS = ("num_train_labels", "label_fraction", "top1")
+METRICS = {"top1": "Top-1 accuracy", "top5": "Top-5 accuracy"}
+UNKNOWN_LENGTH = "how long to train on these pictures is not known"
+PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
+TRIED = {
+    **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},
+    **{"Steps": "steps", "Drop": "drop_step"},
+}
+MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
+PAIRS = 8  # classes in the table of confusions
+COMPARED = (
+    "Shorter runs and runs of other settings have their own rows. Gain: how many times as many labels the baseline "
+    "needs for the same accuracy, interpolated in their logarithm; only for runs that are known to be as long as the "
+    "preset's."
+)
+SEARCHED = (
+    "Chosen on labels held out of the training set. 0 steps: no fine-tuning was better. Drop: the step after "
+    "which the rate was a tenth, at a plateau; 0: none. All trials: report.json."
+)
+
+Curve = dict[float, Method]
+"""A method's runs at each fraction of the labels, in increasing order."""
+# Rows of tables over fractions of the labels: group, name, source, values by fraction.
+Lines = list[tuple[str, str, str, Mapping[float, Any]]]
+
+
+def interpolated(baseline: Sequence[tuple[float, float]], labels: float, accuracy: float) -> Gain | None:
+    """Returns how many times as many labels a baseline of (labels, accuracy) needs for an accuracy.
+
+    Between its points, accuracy is linear in the logarithm of the labels. The bound is 'more than' if the baseline
+    never reaches the accuracy, 'less than' if its first point already does. None without a baseline.
+    """
+    points = sorted(baseline)
+    if not points:
+        return None
+    if points[0][1] >= accuracy:
+        return Gain(points[0][0] / labels, "" if points[0][1] == accuracy else "less than")
+    for (x0, y0), (x1, y1) in zip(points, points[1:]):
+        if y1 >= accuracy:
+            return Gain(x0 * (x1 / x0) ** ((accuracy - y0) / (y1 - y0)) / labels)
+    return Gain(points[-1][0] / labels, "more than")
+
+
+class Curves(NamedTuple):
+    """The curves of all methods on a dataset, and the two that are compared; {} if there is none."""
+
+    all: Sequence[Curve]
+    ours: Curve
+    pixels: Curve
+
+    def gain(self, at: float, metric: str) -> Gain | None:
+        """Returns the gain of the pre-trained encoder over pixels, if the runs of both are known to be long enough."""
+        ours, judged = self.ours[at], [point for point in self.pixels.values() if not doubt(point)]
+        baseline = [(point.labels, point.spread(metric).mean) for point in judged]
+        return None if doubt(ours) else interpolated(baseline, ours.labels, ours.spread(metric).mean)
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """Those of METRICS that all runs have: of few classes there is no top-5."""
+        runs = [run for curve in self.all for point in curve.values() for run in point.runs]
+        return {metric: title for metric, title in METRICS.items() if all(metric in run for run in runs)}
+
+
+def label_curves(runs: Sequence[Run]) -> Curves:
+    """Returns the curves of one dataset; the methods with the most fractions are compared."""
+    found = [method.by(lambda run: run.fraction) for method in methods(runs)]
+    alone = [curve for curve in found if not method_of(curve).propagation]  # from labels alone, as in the paper
+    ours = [curve for curve in alone if method_of(curve).pretrained]
+    pixels = [curve for curve in alone if method_of(curve).trained_by == "pixels"]
+    return Curves(found, max(ours, key=len, default={}), max(pixels, key=len, default={}))
+
+
+def method_of(curve: Curve) -> Method:
+    """Returns the method of a curve, with the runs of its first point."""
+    return next(iter(curve.values()))
+
+
+def doubt(point: Method) -> str:
+    """Returns why the runs at a fraction may be too short to claim a gain, or ''. Without a preset nothing tells."""
+    run, names = point.runs[0], ["efficient_pixels"] * (point.trained_by == "pixels")
+    if any(trial.get("chosen") is True and trial.get("converged") is True for trial in run.get("search", [])):
+        return ""
+    preset, steps = own_preset(run["dataset"], *names, "efficient"), first_steps(run)
+    short = shorter(EfficientConfig, preset, steps, point.labels)
+    return short or ("" if preset else UNKNOWN_LENGTH) or ("" if steps else "unknown number of steps")
+
+
+def report(runs: Sequence[Run], dataset: str) -> list[Part]:
+    """Returns the parts of the page about the classifiers with few labels on a dataset."""
+    runs, several = divided(runs)
+    apart = several_labels("efficient", "classifier", several)
+    if not runs:
+        return apart
+    found = label_curves(runs)
+    title = "Few labels" if any(run.fraction < 1 for run in runs) else "Classifiers trained on all labels"
+    training: list[Block] = []
+    for index, curve in enumerate(found.all, 1):
+        groups = {percent(f): point.runs for f, point in curve.items()}
+        what = f"classifiers: {method_of(curve).title}"
+        training += classifier_curves(f"training-efficient-{index}", what, groups, ordered=True)
+    blocks = [*figure_1(found), accuracies(found), *phases(found), *search(runs)]
+    return [
+        Part(10, "labels", title, blocks, findings(found)),
+        Part(50, "confusions", "Confusions", confusions(found)),
+        Part(72, *TRAINING, training),
+        *apart,
+    ]
+
+
+def findings(found: Curves) -> list[Finding]:
+    """Returns the accuracies with the fewest and the most labels; a gain is claimed only of runs of the full length."""
+    common = sorted(found.ours.keys() & found.pixels.keys())
+    compared: list[Finding] = []
+    for at in dict.fromkeys((*common[:1], *common[-1:])):
+        both = [found.ours[at], found.pixels[at]]
+        gain, (ours, pixels) = found.gain(at, "top1"), (point.spread("top1") for point in both)
+        remark = ""
+        if ours.mean <= pixels.mean:
+            remark = "pixels are not behind"
+        elif any(map(doubt, both)):
+            remark = "" if compared else "no gain is claimed"
+        elif at == common[0] and gain and not (gain.bound and gain.factor < 1.05):  # else pixels have no more
+            remark = f"pixels need {gain} times as many labels"
+        compared.append(_finding(both, at, remark))
+    alone = found.ours or found.pixels
+    if alone and not compared:
+        at, point = next(iter(alone.items()))
+        return [_finding([point], at, "")]
+    return compared
+
+
+def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
+    values = {point.title: str(point.spread("top1")) for point in points}
+    doubts = [found for found in map(doubt, points) if len(points) > 1 or found != UNKNOWN_LENGTH]
+    return Finding(f"{points[0].labels:,} labels ({percent(at)}), top-1", values, remarks(*doubts, remark))
+
+
+def against_labels(panels: Mapping[str, Sequence[plots.Line]], labels: Mapping[int, float]) -> Panels:
+    """Returns panels of accuracy in percent over labels; `labels`: their number -> which part of all they are."""
+    ticks = {count: f"{count:,}\n{percent(part)}" for count, part in labels.items()}
+    limits = min(labels) / 1.3, max(labels) * 1.3
+    axes = {"xlabel": "labels (part of all)", "xscale": "log", "xlim": limits}
+    return Panels(panels, 2, axes, ticks, most=dict.fromkeys(panels, 100))
+
+
+def figure_1(found: Curves) -> list[Figure]:
+    """Returns figure 1 of the paper with our runs; none if no method was measured with several numbers of labels."""
+    panels: dict[str, list[plots.Line]] = {}
+    for metric, name in found.metrics.items():
+        lines = panels[f"{name} on test images, %"] = []
+        for curve in found.all:
+            points = [(point.labels, *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]
+            style, method = "-" if curve in (found.ours, found.pixels) else "--", method_of(curve)
+            lines.append(plots.Line(method.title, points, method.trained_by, style))
+    labels = {point.labels: f for curve in found.all for f, point in curve.items()}
+    title = "Accuracy against labels (figure 1 of the paper)."
+    if any(len(point.runs) > 1 for curve in found.all for point in curve.values()):
+        title += " Bands go from the worst to the best run."
+    return against_labels(panels, labels).figure("figure1", title, 10, 4.3)
+
+
+def accuracies(found: Curves) -> Table:
+    """Returns the accuracies of all methods with each number of labels, and the gains."""
+    lines: Lines = [("", "Number of labels", "aside", {f: p.labels for curve in found.all for f, p in curve.items()})]
+    for metric, title in found.metrics.items():
+        group = f"{title}, %"
+        for curve in found.all[::-1]:
+            method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
+            name = method.title if method.propagation else f"trained on {method.title} features"
+            if method.trained_by == "pixels":
+                name = f"{method.architecture or 'classifier'} trained on {method.title}"
+            lines.append((group, name, "measured", values))
+        lines.append((group, "Gain", "gain", {f: found.gain(f, metric) for f in found.ours}))
+    values = [value for *_, source, at in lines if source == "measured" for value in at.values()]
+    both = found.ours and found.pixels
+    title = f"{method_of(found.ours).title} against pixels" if both else "Accuracy by number of labels"
+    note = " ".join(filter(None, [notes(values), COMPARED if both else ""]))
+    return _over_fractions("table2", title, lines, note)
+
+
+def phases(found: Curves) -> list[Table]:
+    """Returns a table of the phases of our runs, if some have two or learn from pictures without labels, too."""
+    runs = [run for curve in found.all for point in curve.values() for run in point.runs]
+    if not any(len(run.get("phases", {})) > 1 or run.get("propagation") for run in runs):
+        return []
+    lines: Lines = []
+    for metric, group in {"top5": "Top-5 accuracy, %", "top1": "Top-1 accuracy, %"}.items():
+        for curve in found.all[::-1]:
+            method = method_of(curve)
+            for phase, name in PHASES.items():
+                if phase == "frozen" and method.propagation:
+                    continue  # learns from labels alone
+                values = {}
+                for f, point in curve.items():
+                    stated = [run.get("phases", {}).get(phase, {}).get(metric) for run in point.runs]
+                    sound = [x for x in stated if is_number(x) and 0 <= x <= 1]
+                    values[f] = spread(sound, point.spread("top1").tested)
+                lines += [(group, method.title + name, "measured", values)] if any(values.values()) else []
+    note = "Fixed: the classifier alone is trained. Fine-tuned: then all of it."
+    return [_over_fractions("table3", "Fixed and fine-tuned", lines, note)] if lines else []
+
+
+def _over_fractions(name: str, title: str, lines: Lines, note: str) -> Table:
+    """Returns a table with a column for each fraction of the labels, without empty rows."""
+    columns = sorted({f for *_, at in lines for f in at})
+    rows = [Row([own, *map(at.get, columns)], source, group) for group, own, source, at in lines if any(at.values())]
+    return table(name, title, ["Labeled data", *map(percent, columns)], rows, note)
+
+
+def search(runs: Sequence[Run]) -> list[Block]:
+    """Returns a table of the chosen settings; report.json has all trials."""
+    rows = []
+    for title, run in [(m.title, run) for m in methods(runs) for run in sorted(m.runs, key=lambda run: run.fraction)]:
+        tried, calibration = run.get("search", []), run.get("calibration")
+        held_out = calibration.get("held_out") if isinstance(calibration, dict) else 0
+        held_out = held_out if isinstance(held_out, int) else 0
+        name = f"{title}, {percent(run.fraction)}, seed {run.get('seed', 0)}"
+        for trial in (trial for trial in tried if trial.get("chosen") is True):
+            rate, right = trial.get("learning_rate", trial.get("encoder_rate")), trial.get("held_out_top1")
+            same_phase = sum(other.get("phase") == trial.get("phase") for other in tried)
+            right = spread([right], held_out) if is_number(right) else None
+            rows.append(Row([name, trial.get("phase"), rate, *map(trial.get, TRIED.values()), right, same_phase]))
+    columns = ["Run", "Phase", "Rate", *TRIED, "Held-out top-1, %", "Tried"]
+    chosen = table("search", "Chosen settings", columns, rows, SEARCHED)
+    return [Details("The settings that the held-out labels chose", [chosen])] if rows else []
+
+
+def confusions(found: Curves) -> list[Block]:
+    """Returns the confusion matrix of the pre-trained encoder at the largest fraction with predictions, and a table."""
+    for at, point in reversed(found.ours.items()):
+        counts, title = matrix(point.runs), f"{point.title}, {percent(at)} of the labels"
+        if counts is not None:
+            names = point.runs[0].get("class_names", [])
+            names = names if len(names) == len(counts) else [str(i) for i in range(len(counts))]
+            return [_matrix_figure(counts, names, title), _pairs(counts, names)]
+    return []
+
+
+def matrix(runs: Sequence[Run]) -> np.ndarray | None:
+    """Returns counts [true class, predicted class] of the test images over all runs; None without predictions."""
+    classes = runs[0].get("num_classes", 0)
+    read = (from_csv(run.text(FILE), run.get("class_names", [])) for run in runs)
+    known = [found for found in read if found and found.pairs.max() < classes]
+    if not known:
+        return None
+    counts = np.zeros([classes, classes], np.int64)
+    np.add.at(counts, tuple(np.concatenate([found.pairs for found in known]).T), 1)
+    return counts
+
+
+def _matrix_figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:
+    shown = range(len(names) if len(names) <= MOST_NAMED else 0)
+    short = plots.shortened(plots.drawable(tuple(names), "class")[: len(shown)])
+
+    def draw(canvas: Canvas, theme: plots.Theme) -> None:
+        axis = canvas.subplots()
+        image = axis.imshow(100 * _shares(counts), vmin=0, vmax=100, cmap=theme.shades)
+        axis.set(title=f"{title}, test images", xlabel="prediction", ylabel="class")
+        axis.grid(visible=False)
+        axis.set_xticks(shown, short, rotation=90, fontsize=7)
+        axis.set_yticks(shown, short, fontsize=7)
+        canvas.colorbar(image, shrink=0.6, pad=0.02).set_label("% of the class")
+
+    found = zip(*np.nonzero(counts))
+    data = [{"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in found]
+    caption = "Confusion matrix of the test images, all runs together; each row sums to 100 %."
+    alt = f"Confusion matrix, {title}: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
+    return Figure("confusion", caption, plots.png(draw, 6.5, 5.6, 160), alt, data)
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    return counts / np.maximum(counts.sum(1, keepdims=True), 1)
+
+
+def _pairs(counts: np.ndarray, names: Sequence[str]) -> Table:
+    shares = _shares(counts) * (1 - np.eye(len(names)))
+    worst = zip(*np.unravel_index(np.argsort(-shares, axis=None, kind="stable")[:PAIRS], counts.shape))
+    rows = [Row([names[i], names[j], spread([shares[i, j]]), int(counts[i, j])]) for i, j in worst if shares[i, j]]
+    return table("confused", "What is confused most", ["Class", "Taken for", "Of the class, %", "Images"], rows)

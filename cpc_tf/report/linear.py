@@ -1,0 +1,100 @@
+"""Linear classifiers in the report, and classifiers of any kind of pictures with several labels each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.report.blocks import (
+    FEATURES,
+    TRAINING,
+    Finding,
+    Part,
+    Row,
+    Table,
+    classifier_curves,
+    notes,
+    pictures,
+    spread,
+    table,
+)
+from cpc_tf.report.methods import BASELINES, Method, methods
+from cpc_tf.report.runs import Run, own_preset, remarks, shorter
+
+NEEDS = ("num_classes", "top1")
+METRICS = ("top1", "top5")
+NEIGHBOURS = "Nearest training images in feature space ({}): green frame, same class; red frame, another."
+NEIGHBOURS_ALT = "Test images, each beside the training images whose mean latents are nearest to its own, by encoder."
+SEVERAL_METRICS = {"map": "mAP, %", "micro_f1": "Micro-F1, %"}
+SEVERAL_NOTE = (
+    "On test images. mAP: mean over the classes of the average precision. Micro-F1: of all pairs of picture "
+    "and class, at a probability of 0.5. Chance: the mAP that a random order is expected to have."
+)
+
+
+def report(runs: Sequence[Run], dataset: str) -> list[Part]:
+    """Returns the parts of the page about the linear classifiers on a dataset."""
+    runs, several = divided(runs)
+    found = methods(run for run in runs if not (run.get("rung") or run.get("policy")))  # studies, with their own pages
+    ours = [run for method in found if method.trained_by not in ("untrained", "pixels") for run in method.runs]
+    curves = classifier_curves("training-linear", "linear classifiers", {m.title: m.runs for m in found})
+    return [
+        Part(20, "linear", "Linear classifiers", [_table(found)] if found else [], _findings(found)),
+        Part(61, *FEATURES, pictures(ours, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)),
+        Part(71, *TRAINING, curves),
+        *several_labels("linear", "linear classifier", several),
+    ]
+
+
+def _table(found: Sequence[Method]) -> Table:
+    first = found[0].runs[0]
+    rows, group = [], f"Measured on {first.dataset_title}"
+    for method in found:
+        parameters = method.runs[0].identity.parameters
+        title = f"{method.title} - {method.architecture}" if parameters and method.architecture else method.title
+        rows.append(Row([title, parameters and parameters / 1e6, *map(method.spread, METRICS)], group=group))
+    note = f"A linear classifier on the frozen encoder. {notes(value for row in rows for value in row.values)}".rstrip()
+    chances = zip(METRICS, (1, 5))
+    known = [spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances]
+    rows.append(Row(["chance", None, *known], "aside", group))
+    return table("table1", "Linear classification", ["Method", "Params (M)", "Top-1, %", "Top-5, %"], rows, note)
+
+
+def _findings(found: Sequence[Method]) -> list[Finding]:
+    """Returns the best pre-trained encoder beside the best of each baseline."""
+    found = sorted(found, key=lambda method: -method.spread("top1").mean)
+    ours = [method for method in found if method.pretrained]
+    if not ours:
+        return []
+    baselines = [next((m for m in found if m.trained_by == kind), None) for kind in BASELINES]
+    values = {method.title: str(method.spread("top1")) for method in (ours[0], *filter(None, baselines))}
+    encoders = {frozenset(run["encoder"] for run in method.runs) for method in ours}  # of other settings the same
+    best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
+    run = ours[0].runs[0]
+    preset, steps = own_preset(run["dataset"], "linear"), run.get("steps", 0)
+    short = shorter(LinearConfig, preset, steps, ours[0].labels)
+    length = "" if preset or not steps else f"{steps:,} steps"  # of pictures without a preset nothing else tells
+    return [Finding("linear classifier, top-1", values, remarks(short, best, length))]
+
+
+def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+    """Returns the runs with one label a picture, and those with several, whose scores are no accuracies."""
+    several = [run for run in runs if run.get("several_labels") is True]
+    return [run for run in runs if run not in several], several
+
+
+def several_labels(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
+    """Returns the part of the page about a task's runs with several labels a picture, if there are any."""
+    by_labels = [method.by(lambda run: run.get("num_train_labels", 0)) for method in methods(runs)]
+    points = [point for method in by_labels for point in method.values()]
+    if not points:
+        return []
+    metrics = (*SEVERAL_METRICS, "map_chance")
+    rows = [Row([p.title, p.labels, p.runs[0].get("tested"), *map(p.spread, metrics)]) for p in points]
+    columns = ["Method", "Labelled pictures", "Test pictures", *SEVERAL_METRICS.values(), "Chance, %"]
+    shown = table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, SEVERAL_NOTE)
+    best = max(points, key=lambda point: point.spread("map").mean)
+    remark = f"{best.labels:,} labelled pictures"
+    remark += f", {best.runs[0]['tested']:,} test pictures" if "tested" in best.runs[0] else ""
+    finding = Finding(f"several labels, {title}, mAP", {best.title: str(best.spread("map"))}, remark)
+    return [Part(15, "several", "Several labels a picture", [shown], [finding])]

@@ -1,0 +1,108 @@
+"""What the report shows of pre-training: patches as the encoder saw them, and how each run trained."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cpc_tf import cli
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health, healthy
+from cpc_tf.report.blocks import (
+    FEATURES,
+    TRAINING,
+    Block,
+    Figure,
+    Panels,
+    Part,
+    Row,
+    Table,
+    folded,
+    line,
+    pictures,
+    table,
+)
+from cpc_tf.report.methods import architecture
+from cpc_tf.report.runs import Run, is_number
+from cpc_tf.settings import ConfigError
+
+NEEDS = ()
+# What a pre-training may record -> title of the column and of the curve.
+RECORDED = {
+    "loss": "training loss, nats",
+    "bound": "training bound, nats",
+    "accuracy": "training accuracy, own task, %",
+    "knn": "kNN accuracy, probe images, %",
+    "gradient_norm": "training gradient norm",
+    "feature_std": "feature_std, training",
+    "effective_rank": "effective rank, training",
+    "images_per_second": "images/s",
+}
+SHARES = ("accuracy", "knn")  # of these, recorded as fractions
+CONTRASTIVE = "contrastive accuracy, training, %"  # of finding a patch or a view among others
+PATCHES = "Augmented patches as the encoder of {} saw them, and each primitive alone."
+PATCHES_ALT = "An image, its patch grid, several augmented draws of it, and each augmentation at the ends of its range."
+NOTE = (
+    "On training images, at the end of each run; the nearest-neighbour probe is on the images of --probe_split. Losses "
+    "of runs with another batch, grid or number of directions do not compare, bounds do. docs/is_my_loss_normal.md "
+    "says what is healthy."
+)
+
+
+def report(runs: Sequence[Run], dataset: str) -> list[Part]:
+    """Returns the parts of the page about the pre-training runs on a dataset."""
+    named = {_name(run): run for run in sorted(runs, key=_name)}
+    patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
+    known = {name: run for name, run in named.items() if run.metrics()}
+    drawn = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(known.items(), 1)]
+    curves = [figure for figures in drawn for figure in figures]
+    training = [*([_table(named)] if named else []), *folded(curves, "curves of pre-training")]
+    return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
+
+
+def _name(run: Run) -> str:
+    """Returns a run's directory or, for a record of a study, its encoder and seed."""
+    return run.place if run.directory else f"{architecture(run['encoder'])}, seed {run.get('seed', 0)}"
+
+
+def _collapse(records: Sequence[dict[str, float]]) -> Collapse | None:
+    health = Health()
+    return next(filter(None, (health.check(int(record["step"]), record) for record in records)), None)
+
+
+def _table(named: dict[str, Run]) -> Table:
+    rows = []
+    for name, run in named.items():
+        records, minutes = run.metrics(), run.get("wall_seconds", 0) / 60 or None
+        health = "collapsed" if _collapse(records) else "no warning" if records else None
+        known = _in_percent({name: x for name, x in run.items() if is_number(x)})
+        values = map(known.get, ("seed", "step", *RECORDED))
+        rows.append(Row([name, architecture(run["encoder"]), *values, minutes, health]))
+    columns = ["Run", "Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
+    return table("pretraining", "Pre-training runs", columns, rows, NOTE)
+
+
+def _figure(name: str, run: Run, file: str) -> list[Figure]:
+    """Returns the curves of a run with the healthy ranges, as far as its flags tell them; none of a single record."""
+    objective = run.identity.trained_by
+    titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
+    # A speed of 0 stands for "not measured": the first of a session.
+    records = [{k: x for k, x in _in_percent(r).items() if x or k != "images_per_second"} for r in run.metrics()]
+    known = [key for key in titles if key == "loss" or any(key in record for record in records)]
+    shown = {titles[key]: [line(name, records, key, objective)] for key in known}
+    levels = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
+    ranges: dict[str, float] = {}
+    with contextlib.suppress(ConfigError):  # flags of another version
+        ranges = healthy(cli.parse(PretrainConfig, run.text("run.flags").splitlines(), recorded=True))
+    found = _collapse(records)
+    warning = f" Collapsed at step {found.step:,}: {found}." if found else ""
+    caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
+    healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
+    most = {titles[key]: 100.0 for key in SHARES}
+    return Panels(shown, 3, levels=levels, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
+
+
+def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a record whose fractions are percent."""
+    return {**record, **{key: round(100 * record[key], 4) for key in SHARES if is_number(record.get(key))}}

@@ -1,0 +1,276 @@
+"""Finds and reads the results below a directory; what their datasets are called, and how long their presets train."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from cpc_tf import cli, presets
+from cpc_tf.data import names
+from cpc_tf.encoders.card import Identity
+from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.class_counts import ClassCount
+from cpc_tf.settings import ConfigError
+
+LARGEST = 32 * 2**20  # bytes of a file that is read
+PATHS = ("folder", "voc", "coco", "yolo")  # --dataset=KIND:PATH
+# Folder of presets -> the datasets that its presets are made for: of TFDS and embedded ones the text before '/' or ':',
+# of 'folder:PATH' and 'voc:PATH' the kind and the last component of the path.
+MADE_FOR = {
+    "imagenet": ("imagenet2012", "imagenet2012_subset", "imagenet"),
+    "imagenette": (
+        *("imagenette", "imagenette-224", "folder:imagenette-224", "folder:imagenette2"),
+        *("folder:imagenette2-160", "folder:imagenette2-320"),
+    ),
+    "photos": ("photos",),
+    "collages": ("collages",),
+    "voc": ("voc", "voc:VOC2007", "voc:VOC2012"),
+    "bccd": ("bccd-voc", "voc:bccd-voc", "voc:BCCD"),
+}
+LARGER = "-128px"  # ends a study's name of a dataset whose presets' names end likewise
+
+
+def is_number(value: Any) -> bool:
+    """Returns whether it is a finite number of a usable size."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30  # NaN: false
+
+
+def _all(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(x, kind) for x in values)
+
+
+def _is_identity(value: Any) -> bool:
+    known = dataclasses.asdict(Identity.from_json(value)) if isinstance(value, dict) and "trained_by" in value else {}
+    numbers = [known.pop(name, None) for name in ("seed", "parameters", "steps")]
+    return bool(known) and _all(str, list(known.values())) and all(x is None or is_number(x) for x in numbers)
+
+
+def _is_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(own, dict)
+        and own.keys() == {*ClassCount._fields[1:]}
+        and all(type(x) is int and x >= 0 for x in own.values())
+        for own in value.values()
+    )
+
+
+# What fields of a record must be, whoever wrote it: (names, kind of value, whether a value is of it).
+FIELDS = [
+    ("dataset encoder backbone run propagation", "a text", lambda x: isinstance(x, str)),
+    ("step steps most_steps wall_seconds seed", "a number", is_number),
+    ("top1 top5 map map_chance micro_f1 map11 map_all class_mean largest_class", "a fraction from 0 to 1",
+     lambda x: is_number(x) and 0 <= x <= 1),
+    ("label_fraction", "a positive number", lambda x: is_number(x) and x > 0),
+    ("num_classes num_train_labels tested images test_images test_boxes", "a positive integer",
+     lambda x: is_number(x) and isinstance(x, int) and x > 0),
+    ("class_names settings", "a list of texts", lambda x: _all(str, x)),
+    ("search", "a list of records", lambda x: _all(dict, x)),
+    ("phases", "records by name", lambda x: isinstance(x, dict) and _all(dict, [*x.values()])),
+    ("classes", "counts by class", _is_counts),
+    ("identity", "an identity", _is_identity),
+]  # fmt: skip
+KINDS = {name: (kind, is_one) for names, kind, is_one in FIELDS for name in names.split()}
+REQUIRED = ("dataset", "encoder", "identity")  # of every record; a report module's NEEDS are those of its own
+ANY = "a value", lambda x: x is not None
+
+
+class Run(collections.UserDict):
+    """The record of a result.json, without a top-5 that tells nothing, of an earlier version.
+
+    Attributes:
+      place: where it was found below the searched directory.
+      directory: of the run; '' if the record stands in a list.
+      dataset_title: what the page calls its dataset.
+      unclear: whether several datasets of the page have the name that the encoder's card gives for its own.
+    """
+
+    unclear = False
+
+    def __init__(self, record: Mapping[str, Any], place: str, directory: str = ""):
+        super().__init__(label_kinds.telling(record))
+        self.place, self.directory = place, directory
+        self.dataset_title = dataset_name(str(self.get("dataset", "")))
+
+    @property
+    def identity(self) -> Identity:
+        """What the result says of its encoder."""
+        return Identity.from_json(self["identity"])
+
+    @property
+    def fraction(self) -> float:
+        """The fraction of the labels, rounded so that equal ones compare equal."""
+        return float(f"{self.get('label_fraction', 1.0):.4g}")
+
+    def read(self, name: str) -> bytes:
+        """Returns the content of a file of the run; b'' if it cannot be read."""
+        try:
+            return _read(os.path.join(self.directory, name)) if self.directory else b""
+        except (tf.errors.OpError, OSError):
+            return b""
+
+    def text(self, name: str) -> str:
+        """Returns the content of a text file of the run."""
+        return self.read(name).decode("utf-8", "replace")
+
+    def png(self, name: str) -> bytes:
+        """Returns a picture of the run; b'' if it has none."""
+        content = self.read(name)
+        return content if content[1:4] == b"PNG" else b""
+
+    def metrics(self, phase: str = "") -> list[dict[str, float]]:
+        """Returns the records of a phase's metrics.jsonl that have a step, with their finite numbers."""
+        records = []
+        for line in self.text(os.path.join(phase, "metrics.jsonl")).splitlines():
+            try:
+                record = _from_json(line)
+            except ValueError:
+                continue  # a last line that a kill cut short
+            records.append({n: x for n, x in record.items() if is_number(x)} if isinstance(record, dict) else {})
+        return [record for record in records if "step" in record]
+
+
+def run_id(directory: str) -> str:
+    """Returns a digest of a run's run.flags, which name all settings; '' if there are none."""
+    flags = Run({}, "", directory).read("run.flags")
+    return hashlib.sha256(flags).hexdigest()[:16] if flags else ""
+
+
+def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
+    """Returns all results below a directory, and a line for each file that could not be read; follows no links.
+
+    `reports`: kind of result -> the module of its report, which has the names of the fields that it needs as NEEDS.
+
+    Raises:
+      ConfigError: if there is no such directory, or no result in it.
+    """
+    if not runs_dir or not tf.io.gfile.isdir(runs_dir):
+        raise ConfigError(f"--runs={runs_dir}: no such directory; name one that holds runs, e.g. --runs=runs")
+    runs, problems = [], []
+    for path in _json_files(runs_dir):
+        place = os.path.relpath(path, runs_dir).encode("utf-8", "replace").decode()
+        own = os.path.basename(path) == "result.json"
+        try:
+            content = _from_json(_read(path).decode("utf-8-sig", "replace"))
+        except (ValueError, OSError, tf.errors.OpError) as error:
+            problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
+            continue
+        found = {place: content} if own else {}
+        if not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
+            found = {f"{place}, record {index}": record for index, record in enumerate(content)}
+        for at, record in found.items():
+            if fault := _fault(record, reports):
+                problems.append(f"{at}: {fault}")
+            else:
+                runs.append(Run(record, os.path.dirname(at) or ".", os.path.dirname(path)) if own else Run(record, at))
+    if not runs:
+        unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
+        raise ConfigError(f"--runs={runs_dir}: no result.json below it{unread}; `make demo` makes the first")
+    return _without_copies(runs), problems
+
+
+def _fault(record: Any, reports: Mapping[str, Any]) -> str:
+    """Returns why a record cannot be shown, or ''."""
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(kind, str) or kind not in reports:
+        return f"kind {kind!r} is not known here (known: {', '.join(reports)})"
+    several = record.get("several_labels") is True  # have another main score
+    needed = [*REQUIRED, *("map" if several and name == "top1" else name for name in reports[kind].NEEDS)]
+    for name in dict.fromkeys([*needed, *(name for name in record if name in KINDS)]):
+        (wanted, is_one), value = KINDS.get(name, ANY), record.get(name)
+        if not is_one(value):
+            return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
+    return ""
+
+
+def _without_copies(runs: Sequence[Run]) -> list[Run]:
+    """Returns each run once; fields that a study's record adds go to the run that it names."""
+    kept: dict[Any, Run] = {}
+    for run in sorted(runs, key=lambda run: not run.directory):
+        key = run.get("run") or run_id(run.directory) or id(run)
+        kept.setdefault(key, run).update(run)
+    return [*kept.values()]
+
+
+def _json_files(folder: str) -> Iterator[str]:
+    """Yields *.json files below a directory in order, without hidden folders."""
+    for here, folders, files in tf.io.gfile.walk(folder) if "://" in folder else os.walk(folder):  # follows no links
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (os.path.join(here, name) for name in sorted(files) if name.endswith(".json"))
+
+
+def _from_json(text: str) -> Any:
+    """Parses JSON, with '?' for characters that cannot be encoded.
+
+    Raises:
+      ValueError: it is not JSON, is nested too deeply, or has a number of thousands of digits.
+    """
+    try:
+        return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("it nests too deep") from error
+
+
+def _read(path: str) -> bytes:
+    """Returns the content of a file. Raises OSError if it is a link, no file, or larger than LARGEST."""
+    bucket = "://" in path
+    if not bucket and (os.path.islink(path) or not os.path.isfile(path)):
+        raise OSError("no file of its own")
+    # TensorFlow reads only paths in UTF-8.
+    with tf.io.gfile.GFile(path, "rb") if bucket else open(path, "rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise OSError(f"larger than {LARGEST:,} bytes")
+    return content
+
+
+def dataset_name(dataset: str) -> str:
+    """Returns a short name: 'photos' for 'photos/15200', that of a folder (see `of_folder`), others unchanged."""
+    kind, _, path = dataset.partition(":")
+    if kind in PATHS:
+        return names.of_folder(path) or dataset
+    return "photos" if dataset.startswith("photos/") else dataset
+
+
+def dataset_id(dataset: str) -> str:
+    """Returns a unique name: a folder's whole path; 'photos' for all 'photos/N', which have the same labels."""
+    kind, _, path = dataset.partition(":")
+    if kind not in PATHS or not path:
+        return dataset_name(dataset)
+    return f"{kind}:{path.rstrip('/') if '://' in path else os.path.realpath(os.path.expanduser(path))}"
+
+
+def dataset_titles(datasets: Iterable[str]) -> dict[str, str]:
+    """Returns {--dataset: unique name}: the short name, or the unique one if several have the short one."""
+    ids = {dataset: dataset_id(dataset) for dataset in datasets}
+    short = [dataset_name(each) for each in {*ids.values()}]
+    return {d: dataset_name(each) if short.count(dataset_name(each)) == 1 else each for d, each in ids.items()}
+
+
+def own_preset(dataset: str, *tasks: str) -> str:
+    """Returns the first preset of these names made for a dataset, e.g. 'photos/linear', or ''."""
+    kind, _, path = dataset.partition(":")
+    if kind in PATHS and path:
+        made_for, ending = f"{kind}:{dataset_name(dataset)}", ""
+    else:
+        made_for, ending = kind.split("/")[0].removesuffix(LARGER), "_128px" if kind.endswith(LARGER) else ""
+    folders = [folder for folder, datasets in MADE_FOR.items() if made_for in datasets]
+    wanted = [f"{folder}/{task}{ending}" for folder in folders for task in tasks]
+    return next((name for name in wanted if name in presets.names()), "")
+
+
+def shorter(config_class: type, preset: str, steps: int, images: int) -> str:
+    """Returns "short run (10 of the preset's 625 steps)" if a run on so many images is one, else ''."""
+    full = cli.parse(config_class, [f"--preset={preset}"]).training.steps(images) if preset and images else 0
+    return f"short run ({steps:,} of the preset's {full:,} steps)" if 0 < steps < full else ""
+
+
+def remarks(*texts: str) -> str:
+    """Returns the texts as one, each once, without empty ones."""
+    return "; ".join(dict.fromkeys(filter(None, texts)))
