@@ -134,7 +134,9 @@ def test_a_list_of_pictures_is_no_command(tmp_path):
 
 def test_yaml_makes_no_objects(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = "train: !!python/object/apply:os.system ['touch evil']\nnames: &a [*a, !!python/name:os.system cat]\n"
+    text = "train: !!python/object/apply:os.system ['touch evil']\nnames: [!!python/name:os.system cat]\n"
     found = yolo.parse_yaml(text)
     assert all(isinstance(each, str) for pairs in found.values() for pair in pairs for each in pair)
     assert not [*tmp_path.iterdir()]
+    with pytest.raises(ValueError, match="recursive"):
+        yolo.parse_yaml("names: &a [*a]")

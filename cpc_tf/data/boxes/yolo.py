@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+import yaml
 from absl import logging
 
 from cpc_tf.data import check, walk
@@ -37,9 +38,6 @@ FORMAT = Format(
 )
 _LABEL = re.compile(r"[0-9]{1,9}(\.0*)?")
 _LARGEST = 1.01  # part of the image; rounding may exceed 1 a little
-_KEY = re.compile(r"([A-Za-z_]\w*)\s*:(?:\s+|$)(.*)")
-_QUOTED = r"'(?:[^']|'')*'|\"[^\"]*\""
-_ITEM = re.compile(rf"\s*(?:({_QUOTED}|[^,:\s]+)\s*:\s+)?({_QUOTED}|[^,]+)")
 _NO_ANNOTATIONS = ("classes", "trainval", "readme", "notes")  # text files beside images, as are lists of splits
 
 
@@ -201,8 +199,17 @@ def read_names(root: str) -> Told:
     Raises:
       ConfigError: a file cannot be read, or several may be meant.
     """
-    files = [(name, parse_yaml(_text(f"{root}/{name}"))) for name in walk.files(root, (".yaml", ".yml"), deep=False)]
-    files = [(name, content) for name, content in files if "names" in content]
+    files = []
+    for name in walk.files(root, (".yaml", ".yml"), deep=False):
+        try:
+            content = parse_yaml(_text(f"{root}/{name}"))
+        except ValueError as error:
+            if name.startswith("data."):
+                raise ConfigError(f"{root}/{name}: cannot be read as YAML: {error}") from error
+            logging.warning("%s/%s: is left out, since it cannot be read as YAML: %s", root, name, error)
+            continue
+        if "names" in content:
+            files.append((name, content))
     files = [each for each in files if each[0].startswith("data.")] or files
     if len(files) > 1:
         several = " and ".join(name for name, _ in files[:2])
@@ -220,43 +227,25 @@ def read_names(root: str) -> Told:
 
 
 def parse_yaml(text: str) -> dict[str, list[tuple[str, str]]]:
-    """Reads the part of YAML that is used in data.yaml, without a further package.
+    """Reads a data.yaml, all values as texts.
 
     Returns:
-      {key at the top: items}; an item is (key, value) as texts. Items of a list have their numbers as keys, and a
-      value alone is the item '0'.
+      {key at the top: items}; an item is (key, value). Items of a list have their numbers as keys, and a value alone is
+      the item '0'. What is neither is left out.
+
+    Raises:
+      ValueError: it is no YAML.
     """
-    blocks: dict[str, list[str]] = {}
-    current = ""
-    for raw in text.splitlines():
-        hidden = re.sub(_QUOTED, lambda quoted: "_" * len(quoted[0]), raw)  # of what is quoted, # begins no comment
-        comment = re.search(r"(^|\s)#", hidden)
-        line = raw[: comment.start()] if comment else raw.rstrip()
-        key = _KEY.fullmatch(line)
-        if key:
-            current = key[1]
-            blocks[current] = [key[2]] if key[2] else []
-        elif current and line.strip():
-            blocks[current].append(line.strip())
-    return {key: _items(lines) for key, lines in blocks.items()}
-
-
-def _items(lines):
-    joined = " ".join(lines).strip()
-    if joined[:1] in ("[", "{"):
-        found = [(key, value) for key, value in _ITEM.findall(joined[1:-1]) if value.strip()]
-    elif lines and all(line.startswith("-") for line in lines):
-        found = [("", line[1:]) for line in lines]
-    elif len(lines) > 1 or (lines and re.match(r"\d+\s*:\s", lines[0])):
-        found = [tuple(line.partition(":")[::2]) for line in lines]
-    else:
-        found = [("", line) for line in lines]
-    return [(_unquoted(key) or str(n), _unquoted(value)) for n, (key, value) in enumerate(found)]
-
-
-def _unquoted(text):
-    text = text.strip()
-    return text[1:-1].replace("''", "'") if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+    try:
+        content = next(yaml.load_all(text, yaml.BaseLoader), None)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(reason(error)) from error
+    found = {}
+    for key, value in content.items() if isinstance(content, dict) else ():
+        items = {"0": value} if isinstance(value, str) and value else value or {}
+        items = dict(zip(map(str, range(len(items))), items)) if isinstance(items, list) else items
+        found[key] = [(own, text) for own, text in items.items() if isinstance(text, str)]
+    return found
 
 
 def _places(root: str, items: list[tuple[str, str]]) -> Iterator[str]:
