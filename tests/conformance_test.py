@@ -16,10 +16,12 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.commands import TASKS, Command
+from cpc_tf.efficient import classifier, inputs
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.networks import architectures
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.objectives.config import OBJECTIVES
+from cpc_tf.pretrain import run as pretrain_run
 from cpc_tf.report.page import REPORTS
 from cpc_tf.report.runs import collect
 from cpc_tf.settings import ConfigError, Settings, kept, replace
@@ -220,8 +222,8 @@ def test_resumed_on_two_devices_it_gives_the_answer_of_one(case, run_whole, tmp_
     """Of each objective and phase tests/training/contract_test.py compares two replicas with one."""
     whole = run_whole(case)
     monkeypatch.setattr("cpc_tf.training.workdir.strategy_of", lambda *_: two_replicas)
-    for rows in ("efficient.classifier.ENCODED", "efficient.inputs.ENCODED", "pretrain.run.PROBE_ROWS"):
-        monkeypatch.setattr(f"cpc_tf.{rows}", 1)  # so that an evaluation has several batches of one size
+    for module, rows in ((classifier, "ENCODED"), (inputs, "ENCODED"), (pretrain_run, "PROBE_ROWS")):
+        monkeypatch.setattr(module, rows, 1)  # so that an evaluation has several batches of one size
     config = replace(whole.config, **({"test_batch_size": 1} if whole.task.name == "detect" else {}))
     shutil.copytree(whole.later, tmp_path / "two")
     with traffic.watched() as seen:

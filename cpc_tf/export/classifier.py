@@ -14,9 +14,9 @@ import tensorflow as tf
 from PIL import ExifTags, Image
 
 from cpc_tf import augment
-from cpc_tf.data.config import DataConfig, GeometryConfig
+from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
 from cpc_tf.data.decoding import portable
-from cpc_tf.data.decoding.decode import IntensityRange, decode
+from cpc_tf.data.decoding.decode import UPPER_BITS, IntensityRange, decode
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.data.views.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
@@ -194,7 +194,7 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         held=[*encoder.held, *classifier.variables],
         geometry=geometry,
         class_names=names,
-        **_measured(result),
+        **_measured(result, run),
     )
     return _export(model, result, run, run, workdir, step, result["steps"])
 
@@ -231,7 +231,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         held=[*maps.held, *classifier.variables],
         geometry=chosen.images,
         class_names=names,
-        **_measured(result),
+        **_measured(result, run),
     )
     return _export(model, result, run, chosen, workdir, step, result["phases"][phase]["steps"], phase)
 
@@ -259,9 +259,9 @@ def _refuse_another(encoder: LoadedEncoder, result: dict[str, Any], workdir: str
         )
 
 
-def _measured(result: dict[str, Any]) -> dict[str, Any]:
+def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> dict[str, Any]:
     """What a run found out about its classifier and its pictures, as `Classifying` takes it."""
-    levels = result.get("levels")
+    levels = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
     calibration = result.get("calibration") or {"temperature": 1.0}
     return {
         "temperature": calibration["temperature"],

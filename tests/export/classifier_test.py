@@ -188,5 +188,5 @@ def test_a_run_on_the_upper_8_bits_keeps_them():
     image = np.arange(2**16, dtype=np.uint16).reshape(256, 256, 1).repeat(3, -1)
     run = replace(LinearConfig(), sixteen_bit="full", augment="none")
     levels = classifier._measured({}, run)["levels"]
-    np.testing.assert_array_equal(decode(tf.io.encode_png(image), levels=levels), image // 256)
+    np.testing.assert_array_equal(decode(tf.io.encode_png(image), intensity_range=levels), image // 256)
     assert classifier._measured({}, replace(run, sixteen_bit="range"))["levels"] is None

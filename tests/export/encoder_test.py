@@ -15,6 +15,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import efficient, prepare
 from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError, flatten
+from cpc_tf.training.phases import in_folder
 from tests.export.conftest import OURS, assert_close, made
 from tests.export.runs import efficient_run, write_run
 from tests.modules import GEOMETRY, PRETRAINED
@@ -50,7 +51,7 @@ def test_a_real_run_becomes_a_module(tmp_path):
     assert (found.card["weights"], found.card["step"], found.card["phase"]) == ("raw", 2, "supervised")
     # The trained network as the run itself restores it.
     (_, trained), phase = prepare(config, tf.distribute.get_strategy()), phases.first_phase(config)
-    network = trained.first(phases.folder(config, phase), "chosen").encoder
+    network = trained.first(in_folder(config, phase), "chosen").encoder
     assert_close(maps_of(found, "feature_map"), network.encode(PIXELS))
     assert f"| top-1 | {result['right']} of 4 right (" in found.readme
     assert "| measured on split `val`, 2 classes, step 2 | |" in found.readme
