@@ -81,9 +81,8 @@ TRAINEES = {
     "detect": detector,
 }
 # Of each way to compute the gradients of parts: compared with images of other parts, as CPC's are too
-# (tests/pretrain/trainee_test.py), or alone; of the phases of a classifier, the one with two optimizers. Parts of a
-# detector are as those of replicas, and the others compute something from the whole batch.
-IN_PARTS = ["instance", "rotation", FINE_TUNED]
+# (tests/pretrain/trainee_test.py), or alone. Parts of a detector are as those of replicas, and classifiers have none.
+IN_PARTS = ["instance", "rotation"]
 HALF = [*((name, "bfloat16") for name in (*OBJECTIVES, "detect")), ("cpc", "float16"), ("detect", "float16")]
 
 
