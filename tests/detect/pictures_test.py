@@ -8,6 +8,7 @@ import tensorflow as tf
 from matplotlib.colors import to_rgb
 from PIL import Image
 
+from cpc_tf.data.decoding.decode import decode
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.scoring import Scene
 from tests.detect.samples import found, truth
@@ -86,7 +87,7 @@ def test_names_in_any_script_are_drawn_as_numbers_where_no_font_has_them(caplog)
 @pytest.mark.slow
 def test_images_come_in_the_order_asked_for():
     class Source:
-        levels = None
+        decode = staticmethod(decode)
 
         def ordered(self):
             encoded = [tf.io.encode_png(np.full([10, 20 + i, 3], i, np.uint8)) for i in range(5)]
