@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import imagenet, voc
 from cpc_tf.data import catalog
+from cpc_tf.data.boxes.voc import parse
 from cpc_tf.data.config import DataConfig
 
 pytestmark = pytest.mark.slow
@@ -32,7 +33,7 @@ def test_the_drawn_voc_becomes_records(tmp_path):
     devkit = tmp_path / "VOCdevkit/VOC2007"
     lists = {file.stem: file.read_text().split() for file in (devkit / "ImageSets/Main").iterdir()}
     assert {name: len(found) for name, found in lists.items()} == {"train": 10, "val": 10, "trainval": 20, "test": 3}
-    found = [voc.parse(path.read_bytes()) for path in (devkit / "Annotations").iterdir()]
+    found = [parse(path.read_bytes()) for path in (devkit / "Annotations").iterdir()]
     assert {difficult for each in found for difficult in each.difficult} == {False, True}
     voc.write_records(tmp_path)
     assert boxes(tmp_path / "tfds", "train+validation") == (20, voc.CLASSES)
