@@ -177,6 +177,8 @@ def test_files_of_flags_of_earlier_versions_are_read():
     """Which hold what is no flag any more, in some commands or in all."""
     words = ["--keep_checkpoints=3", "--unlabelled=", "--accumulate=1", "--max_megapixels=100.0", "--split_seed=0"]
     assert cli.parse(LinearConfig, words) == LinearConfig()
+    renamed = cli.parse(LinearConfig, ["--doubtful_folders=classes"])
+    assert renamed == cli.parse(LinearConfig, ["--ambiguous_folders=classes"]) != LinearConfig()
     assert cli.parse(PretrainConfig, ["--accumulate=2"]).numerics.accumulate == 2
     with pytest.raises(ConfigError, match="^--accumulate=2: the classifier's batch norm is of all images"):
         cli.parse(LinearConfig, ["--accumulate=2"])
