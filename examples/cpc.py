@@ -35,7 +35,11 @@ def main(pictures: str, steps: int = 1000, batch_size: int = 32) -> None:
     model = CPC(encoder, CPCConfig(directions=4, steps_to_ignore=1, steps_to_predict=3, context_dim=64))
     optimizer = keras.optimizers.Adam(4e-4, beta_1=0.8, beta_2=0.999, epsilon=1e-8)  # appendix A
 
-    @tf.function
+    for batch in batches.take(1):
+        model(batch["patches"])  # makes the variables
+    optimizer.build(model.trainable_variables)
+
+    @tf.function(autograph=False)  # no branch depends on a tensor
     def train_step(patches):  # uint8 [B, R, C, P, P, 3]
         with tf.GradientTape() as tape:
             output = model(patches, training=True)
