@@ -3,12 +3,14 @@
 import dataclasses
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from typing import ClassVar
 
 import pytest
 
+from cpc_tf.commands import COMMANDS
 from cpc_tf.settings import Settings, setting
 from tests.binaries import ROOT
 from website import flags, links
@@ -25,6 +27,11 @@ def test_links_to_files_outside_docs_stay_on_the_site():
     found = links.linked(["docs/index.md"])
     assert {"README.md", "LICENSE", "flags/README.md"} <= found
     assert not [path for path in found if path.startswith("docs/")]
+
+
+def test_each_command_has_its_flags_on_the_site():
+    named = re.findall(r"^ +- (\w+): reference/(\w+).md$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted((name, name) for name in COMMANDS)
 
 
 @dataclasses.dataclass(frozen=True)
