@@ -176,7 +176,7 @@ def _is_retired(word: str, config_class: type, flag_values: flags.FlagValues) ->
     if name in flag_values or name not in _RETIRED:
         return False
     if value != _RETIRED[name]:
-        why = config_class.HIDDEN.get(name, f"is no flag here; it is always {_RETIRED[name]}")
+        why = config_class.HIDDEN.get(name, f"is not a flag of this command; it is always {_RETIRED[name]}")
         raise ConfigError(name, shown(value), why)
     return True
 

@@ -49,7 +49,7 @@ TABLE = [
     ("linear", "--encoder=-1..1:net.h5 --dataset=photos", r"net.h5: Keras files are not read; .* model\.export\('DIR"),
     ("efficient", "--encoder=a/net.keras --dataset=photos", "^--encoder=a/net.keras: Keras files are not read"),
     ("export", "--output=a\\b", r"^--output=a\\b: must be a path without"),
-    ("pretrain", "--keep_checkpoints=9", "^--keep_checkpoints=9: is no flag here; it is always 3$"),
+    ("pretrain", "--keep_checkpoints=9", "^--keep_checkpoints=9: is not a flag of this command; it is always 3$"),
     ("pretrain", "--flagfile", "^--flagfile: name a file, e.g. --flagfile=my.flags"),
     ("pretrain", "--flagfile=/", "^--flagfile=/: cannot be read"),
     ("pretrain", "--flagfile=" + "a" * 9999, "^--flagfile=aaa.*: cannot be read"),

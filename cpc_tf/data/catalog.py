@@ -135,7 +135,7 @@ class Pair(NamedTuple):
 
 
 def open_pair(data: DataConfig, test_split: str) -> Pair:
-    """Opens the splits `data.split` and `test_split` with labels, numbered alike.
+    """Opens the splits `data.split` and `test_split` with labels that share one class index.
 
     Raises:
       ConfigError: a split has no labels or leads nowhere, or the test has a class that cannot be learned.

@@ -1,4 +1,4 @@
-"""The classes of pictures: class folders or a table, numbered alike in the splits of a run; what one split lacks."""
+"""The classes of pictures, from class folders or a table: one class index for all splits; what one split lacks."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _with_labels(
     rows = np.sort(np.concatenate([piece.rows for piece in pieces]))
     split, notes = "+".join(piece.text for piece in pieces), [*table.notes]
     if table.base:
-        notes.append(f"{table.base} holds everything: its folders are taken as those at the top")
+        notes.append(f"{table.base} contains all pictures: its folders are read as if they were at the top")
     beside = np.setdiff1d(np.arange(len(table.names)), np.concatenate([*table.splits.values()]))
     if len(beside):
         notes.append(f"left out: {len(beside)} images beside the folders of splits, e.g. {table.names[beside[0]]}")

@@ -43,24 +43,24 @@ def listing(config: ListingConfig) -> None:
     from cpc_tf.texts import csv_lines, one_line
 
     table, texts, lines = _labelled(config.data) if config.data.origin.startswith("folder:") else _boxes(config.data)
-    known = np.flatnonzero(table.files != "").tolist()
-    rows, _, sizes = check.usable(config.data, table, known)
-    split_of: dict[int, list[str]] = {row: [] for row in known}
+    present = np.flatnonzero(table.files != "").tolist()
+    rows, _, sizes = check.usable(config.data, table, present)
+    split_of: dict[int, list[str]] = {row: [] for row in present}
     for split, own in table.splits.items():
         for row in own.tolist():
             split_of.get(row, []).append(split)
     shown = np.where(sizes[:, 2:] >= 5, sizes[:, 1::-1], sizes[:, :2])  # turned as EXIF says
     if len(rows):
         least, middle, most = (f"{h:g} x {w:g}" for h, w in np.quantile(shown, [0, 0.5, 1], axis=0))
-        lines.append(f"height x width: from {least} to {most} px, in the middle {middle} px")
+        lines.append(f"height x width: from {least} to {most} px, median {middle} px")
     copies = draws.copies(table, rows)
     if again := [row for row, first in copies.items() if row != first]:
         pairs = [f"{table.files[row]} ({table.files[copies[row]]})" for row in again[:3]]
         lines.append(f"{len(again)} pictures are copies of others, e.g. {', '.join(pairs)}")
     if groups := collections.Counter(table.group_of(rows).values()):
         lines.append(f"{sum(groups.values())} pictures are in {len(groups)} groups of --labels")
-    if len(rows) < len(known):
-        lines.append(f"{len(known) - len(rows)} of {len(known)} pictures are broken or huge and will be left out")
+    if len(rows) < len(present):
+        lines.append(f"{len(present) - len(rows)} of {len(present)} pictures are broken or huge and will be left out")
     print("\n".join([one_line(table.flag), *(f"  {one_line(line)}" for line in lines)]))
     if config.output:
         header = ("file", "split", "label", "group", "copy_of", "height", "width", "bytes")
@@ -113,7 +113,7 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
 
     if data.origin.partition(":")[0] not in boxes.READERS or ":" not in data.origin:
         raise ConfigError(
-            f"{data.flag}: not of your own pictures; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
+            f"{data.flag}: does not name your own pictures; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
             "--dataset=folder:PATH, voc:PATH, coco:PATH or yolo:PATH"
         )
     found = boxes.read(data)

@@ -25,7 +25,7 @@ from cpc_tf.settings import (
     setting,
     width,
 )
-from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
+from cpc_tf.training.config import ONLY_PRETRAINING, LabelledTrainingConfig, NumericsConfig, run_directory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,17 +207,9 @@ class ScoringConfig(Settings):
 class DetectConfig(Settings):
     """All settings of `cpc-tf detect`."""
 
-    HIDDEN: ClassVar = {
-        "parts": "only pre-training encodes parts of a batch side by side",
-    }
+    HIDDEN: ClassVar = ONLY_PRETRAINING
 
-    workdir: str = setting(
-        "",
-        "Directory of the run; a run that is in it is resumed",
-        path=True,
-        free_on_resume=True,
-        needed="a directory for the run, e.g. --workdir=runs/first",
-    )
+    workdir: str = run_directory()
     data: DataConfig = DataConfig()
     negatives_without_xml: bool = setting(
         False, "Take images of --dataset=voc:PATH without an XML file for images without objects"

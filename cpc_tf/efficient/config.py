@@ -16,7 +16,13 @@ from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, count, fraction, rate, setting
-from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
+from cpc_tf.training.config import (
+    NO_PARTS_OF_BATCHES,
+    ONLY_PRETRAINING,
+    LabelledTrainingConfig,
+    NumericsConfig,
+    run_directory,
+)
 
 NONE = "none"  # --propagation without a method
 
@@ -253,17 +259,11 @@ class EfficientConfig(Settings):
 
     HIDDEN: ClassVar = {
         "share_records": "labels are chosen among all records",
-        "accumulate": "the classifier's batch norm is of all images of a step",
-        "parts": "only pre-training encodes parts of a batch side by side",
+        **NO_PARTS_OF_BATCHES,
+        **ONLY_PRETRAINING,
     }
 
-    workdir: str = setting(
-        "",
-        "Directory of the run; a run that is in it is resumed",
-        path=True,
-        free_on_resume=True,
-        needed="a directory for the run, e.g. --workdir=runs/first",
-    )
+    workdir: str = run_directory()
     data: PicturesConfig = PicturesConfig()
     labels: LabelsConfig = LabelsConfig()
     images: ImageConfig = ImageConfig()

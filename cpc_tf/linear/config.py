@@ -13,7 +13,13 @@ from cpc_tf.augment import policies
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
-from cpc_tf.training.config import LabelledTrainingConfig, NumericsConfig
+from cpc_tf.training.config import (
+    NO_PARTS_OF_BATCHES,
+    ONLY_PRETRAINING,
+    LabelledTrainingConfig,
+    NumericsConfig,
+    run_directory,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,17 +91,11 @@ class LinearConfig(Settings):
 
     HIDDEN: ClassVar = {
         "unlabelled": "a classifier learns from pictures with labels only; pre-train on these with cpc-tf pretrain",
-        "accumulate": "the classifier's batch norm is of all images of a step",
-        "parts": "only pre-training encodes parts of a batch side by side",
+        **NO_PARTS_OF_BATCHES,
+        **ONLY_PRETRAINING,
     }
 
-    workdir: str = setting(
-        "",
-        "Directory of the run; a run that is in it is resumed",
-        path=True,
-        free_on_resume=True,
-        needed="a directory for the run, e.g. --workdir=runs/first",
-    )
+    workdir: str = run_directory()
     data: PicturesConfig = PicturesConfig()
     geometry: GeometryConfig = GeometryConfig(mirror=True)
     augment: ProbeAugmentConfig = ProbeAugmentConfig()

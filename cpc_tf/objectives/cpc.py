@@ -24,7 +24,7 @@ class Prediction(NamedTuple):
     """Loss and metrics of one direction; float32 scalars."""
 
     loss: tf.Tensor  # InfoNCE, summed over offsets; `reduction` is over predictions
-    accuracy: tf.Tensor  # share of predictions whose own target has the highest logit
+    accuracy: tf.Tensor  # fraction of predictions that rank their own target first
     # log(candidates) - mean InfoNCE: a lower bound on the mutual information of context and target, in nats.
     bound: tf.Tensor
 

@@ -13,7 +13,7 @@ from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.objectives.config import OBJECTIVES, ObjectiveSettings, model_class
 from cpc_tf.settings import ConfigError, Settings, count, setting
-from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig
+from cpc_tf.training.config import NumericsConfig, OptimizerConfig, TrainingConfig, run_directory
 
 DRAWS = 4  # augmented draws of an image on the sheet of patches
 
@@ -67,13 +67,7 @@ ObjectiveConfig = dataclasses.make_dataclass(
 class PretrainConfig(Settings):
     """All settings of `cpc-tf pretrain`."""
 
-    workdir: str = setting(
-        "",
-        "Directory of the run; a run that is in it is resumed",
-        path=True,
-        free_on_resume=True,
-        needed="a directory for the run, e.g. --workdir=runs/first",
-    )
+    workdir: str = run_directory()
     initial_encoder: str = setting(
         "", "Module of `cpc-tf export` with the initial weights; empty: new weights", path=True, compared=False
     )

@@ -225,7 +225,7 @@ def _guarded(seconds: float) -> Iterator[None]:
 
 
 def hosts(strategy: tf.distribute.Strategy) -> int:
-    """Returns how many machines read data, once all processes have called this."""
+    """Returns how many machines read data. A collective: every process must call it."""
     return strategy.extended.num_hosts if isinstance(strategy, tf.distribute.TPUStrategy) else total(strategy, 1)
 
 
@@ -235,7 +235,7 @@ def total(strategy: tf.distribute.Strategy, value: int) -> int:
 
 
 def gathered(strategy: tf.distribute.Strategy, values: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns the values of all replicas, once all processes have called this.
+    """Returns the values of all replicas. A collective: every process must call it.
 
     Args:
       strategy: of the run.
@@ -269,7 +269,7 @@ def gathered_of_processes(strategy: tf.distribute.Strategy, values: Sequence[int
 
 
 def _meet(addresses: Sequence[str], index: int, wait: float) -> None:
-    """Returns once all processes have called this: the first listens at its address until all others have connected.
+    """Waits until every process has called this: the first listens at its address until all others have connected.
 
     Raises:
       ConfigError: one of them has not come within `wait` seconds.

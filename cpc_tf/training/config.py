@@ -2,11 +2,25 @@
 
 import dataclasses
 import math
+from typing import Any
 
 from cpc_tf.settings import ConfigError, Settings, count, fraction, rate, setting
 
 # float16 is for GPUs without bfloat16; its loss is scaled.
 PRECISIONS = ("float32", "bfloat16", "float16")
+ONLY_PRETRAINING = {"parts": "only pre-training encodes parts of a batch side by side"}  # for HIDDEN of the others
+NO_PARTS_OF_BATCHES = {"accumulate": "the classifier's batch norm is of all images of a step"}
+
+
+def run_directory() -> Any:
+    """Returns the field --workdir of a task."""
+    return setting(
+        "",
+        "Directory of the run; a run that is in it is resumed",
+        path=True,
+        free_on_resume=True,
+        needed="a directory for the run, e.g. --workdir=runs/first",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ def resume(
 
     Warns of what changes the run's figures.
     """
-    # Weights without their record are passed over if older ones have theirs: those steps are trained again.
+    # Prefers checkpoints whose metrics were recorded, even older ones: the steps after them are trained again.
     step = checkpoints.restore(preferred={record["step"] for record in records}) or 0 if workdir.chief else 0
     step = cluster.total(trainee.strategy, step)  # of all processes, the chief alone looks what is whole
     if step and not workdir.chief:

@@ -43,7 +43,7 @@ def test_class_folders(listed):
         "  train: 9 pictures of 2 classes: cat 4, dog 5",
         "  test: 2 pictures of 2 classes: cat 1, dog 1",
     ]
-    assert "  height x width: from 4 x 6 to 4 x 6 px, in the middle 4 x 6 px" in lines
+    assert "  height x width: from 4 x 6 to 4 x 6 px, median 4 x 6 px" in lines
     assert "  1 pictures are copies of others, e.g. dog/copy.png (dog/0.png)" in lines
     assert lines[-1] == "done: table.csv (11 pictures)"
     assert {row["label"] for row in rows} == {"cat", "dog"}
@@ -70,4 +70,4 @@ def test_boxes(listed):
 
 
 def test_what_is_no_folder_is_refused(listed, refused):
-    assert "--dataset=photos: not of your own pictures; name them by --labelled" in refused(listed, {})
+    assert "--dataset=photos: does not name your own pictures; name them by --labelled" in refused(listed, {})

@@ -82,7 +82,10 @@ GOES_ON = {
     "Train, Dev": (below("Train", "Dev"), "--split=train (found as Train): 4 imag"),
     "years": (below("train2017", "val2017"), "(found as val2017)"),
     "tools": ([*TWO, "train/@eaDir", "val/lost+found"], "--split=train: 4 images of 2 classes: cat 2, dog 2"),
-    "one folder": (below("x/y/train", "x/y/val"), "x/y/ holds everything: its folders are taken as those at"),
+    "one folder": (
+        below("x/y/train", "x/y/val"),
+        "x/y/ contains all pictures: its folders are read as if",
+    ),
     "one deeper": (below("train/x", "val/x"), "--split=train: 4 images of 2 cl"),
     "train in train": (below("train/train", "val/val"), "--split=train: 4 images of 2 classes: cat 2, dog 2"),
     "others": ([*TWO, "emu"], "not used: the split emu (2 images)"),
