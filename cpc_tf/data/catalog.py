@@ -145,7 +145,7 @@ def open_pair(data: DataConfig, test_split: str) -> Pair:
     used = [used_of(flag, split, source) for (flag, split), source in zip(flags.items(), sources)]
     for part, source in zip(used, sources):
         bare = part.images - sum(part.counts.values())
-        if part.counts and bare > 0 and not source.several_labels:
+        if part.counts and bare > 0 and not source.multi_label:
             reason = f"{bare} of {part.images} images have no label; a classifier needs a split in which all have one"
             raise SplitError(part.split, reason, part.flag)
     if all(part.counts for part in used):

@@ -19,7 +19,7 @@ class Classes(NamedTuple):
 
     Attributes:
       names: in their order.
-      labels: int64 [N], -1 where there is none; with several labels a picture float32 [N, classes] of 0 and 1.
+      labels: int64 [N], -1 where there is none; multi-label: float32 [N, classes] of 0 and 1.
       labelled: bool [N]: whether each picture has a label.
       meant: bool [N]: whether it is meant to have none.
       empty: class folders without a picture.
@@ -84,7 +84,7 @@ def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
         class_names, trouble, number_of = (), trouble or why, {}
     labels = np.array([number_of.get(text, NO_LABEL) for text in texts], np.int64)
     labelled = labels != NO_LABEL
-    if table.several_labels and class_names:
+    if table.multi_label and class_names:
         labels, labelled = np.zeros([len(texts), len(class_names)], np.float32), np.zeros(len(texts), bool)
         for row in (row for split in chosen for row in table.splits[split]):
             labelled[row] = table.labels[row] is not None
@@ -96,14 +96,14 @@ def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
 def strata(table: Table, splits: Sequence[str]) -> np.ndarray:
     """Returns the class that each picture of some splits counts for in a draw, str [N]; '' if it has none.
 
-    With several labels a picture that is the rarest of them, see `draws.rarest`.
+    Of a multi-label picture that is the rarest of them, see `draws.rarest`.
     """
     found = np.full(len(table.names), "", object)
     rows = np.concatenate([table.splits[split] for split in splits])
     if table.labels is None:
         for split, base in _bases(table, splits).items():
             found[table.splits[split]] = _tops(table, table.splits[split], base)
-    elif table.several_labels:
+    elif table.multi_label:
         known = [row for row, own in enumerate(table.labels) if own is not None]
         found[known] = draws.rarest_names(table.labels[known])
         found[~np.isin(np.arange(len(found)), rows)] = ""

@@ -62,7 +62,7 @@ class FolderSource(Files, IndexedSource):
         super().__init__(table, rows, intensity_range)
         self.class_names = class_names
         self._labels = tf.constant(np.full(len(rows), NO_LABEL, np.int64) if labels is None else labels[rows])
-        self.several_labels = self._labels.shape.rank == 2
+        self.multi_label = self._labels.shape.rank == 2
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         return {**super().read(index), "label": self._labels[index]}
@@ -75,7 +75,7 @@ class FolderSource(Files, IndexedSource):
 
     def files(self) -> Iterator[tuple[str, int, str]]:
         labels, class_names = self.labels(), np.array([*self.class_names, ""], object)  # the last one is of NO_LABEL
-        if self.several_labels:
+        if self.multi_label:
             marks = (";".join(class_names[:-1][row > 0]) for row in labels)
         else:
             marks = class_names[labels] if self.class_names else [""] * self.num_examples
@@ -166,7 +166,7 @@ def _with_labels(
     if labelled:
         notes += [*found.lines, *([f"folders without an image: {listed(found.empty)}"] * bool(found.empty))]
     own = rows[found.labelled[rows]]
-    if table.several_labels:
+    if table.multi_label:
         counts = found.labels[own].sum(1).astype(int)
         none = (counts == 0).sum()
         notes.append(f"several labels an image in {split}: {counts.sum()} of {len(counts)}; {none} are of no class")

@@ -132,10 +132,10 @@ class Source(Examples):
     """A dataset of encoded images.
 
     `stream` and `ordered` give dicts of scalars: `counter` int64, `encoded` string (the bytes of an image file) and
-    `label` int64 (-1 where there is none). With `several_labels`, `label` is float32 [classes] of 0 and 1.
+    `label` int64 (-1 where there is none). With `multi_label`, `label` is float32 [classes] of 0 and 1.
     """
 
-    several_labels = False  # whether an image may have any number of labels
+    multi_label = False  # whether an image may have any number of labels
 
     def labels(self) -> np.ndarray:
         """Returns the label of each example, in the order of `ordered`: int64 [N], or float32 [N, classes]."""
@@ -163,7 +163,7 @@ class Source(Examples):
     def class_counts(self) -> np.ndarray | None:
         """Returns how many examples each class has, int64 [classes]; None if too much would have to be read."""
         labels = self.labels()
-        if self.several_labels:
+        if self.multi_label:
             return labels.sum(0).astype(np.int64)
         return np.bincount(labels[labels != NO_LABEL], minlength=len(self.class_names))
 
@@ -214,7 +214,7 @@ class Subset(IndexedSource):
 
     def __init__(self, source: IndexedSource, indices: np.ndarray):
         self.num_examples, self.class_names = len(indices), source.class_names
-        self.intensity_range, self.several_labels = source.intensity_range, source.several_labels
+        self.intensity_range, self.multi_label = source.intensity_range, source.multi_label
         self._source, self._indices = source, tf.constant(indices, tf.int64)
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -60,7 +60,7 @@ class Table:
             object.__setattr__(self, name, value)
 
     @functools.cached_property
-    def several_labels(self) -> bool:
+    def multi_label(self) -> bool:
         """Whether pictures may have any number of classes, as some in the table have."""
         return any(own is not None and len(own) != 1 for own in (() if self.labels is None else self.labels))
 

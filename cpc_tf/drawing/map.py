@@ -125,7 +125,7 @@ def write(
       workdir: the directory.
       features: float [N, D].
       images: uint8 [N, S, S, 3].
-      labels: int64 [N]; of images with several labels, float [N, classes], there are no colours.
+      labels: int64 [N]; of multi-label images float [N, classes], without colours.
       class_names: of the labels.
     """
     with optional_picture(os.path.join(workdir, PICTURE)) as path:

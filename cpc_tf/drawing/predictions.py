@@ -63,14 +63,14 @@ def draw(
 
 
 def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageConfig) -> None:
-    """Writes predictions.png beside the predictions.csv of a run; none of images with several labels.
+    """Writes predictions.png beside the predictions.csv of a run; none of multi-label images.
 
     Args:
       workdir: the directory of the run.
       source: the test split that the predictions are of.
       geometry: how the test cuts its images.
     """
-    if source.several_labels:
+    if source.multi_label:
         return
     with optional_picture(os.path.join(workdir, SHEET)) as path:
         found = from_csv(read_text(os.path.join(workdir, FILE)), source.class_names)

@@ -67,7 +67,7 @@ class Inputs:
         )
         self._batch, self._own = ENCODED * strategy.num_replicas_in_sync, own_images(strategy, ENCODED)
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
-        self.kind = label_kinds.of(source.several_labels)
+        self.kind = label_kinds.of(source.multi_label)
         self.held_out = 0 if labels.held_out is None else len(labels.held_out)  # labels
         self.score = f"held_out_{self.kind.main}"  # what settings and lengths are selected by
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}

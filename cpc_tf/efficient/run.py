@@ -87,7 +87,7 @@ def open_data(config: EfficientConfig) -> Data:
     propagated = config.propagation.propagation
     if propagated == NONE:
         return Data(source, test_source, None, summary)
-    if source.several_labels:
+    if source.multi_label:
         raise ConfigError("propagation", propagated, "needs pictures with one label each; these have several")
     unlabelled = catalog.open_unlabelled(config.data, source)
     told = f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used"
@@ -163,7 +163,7 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
             **tested.scores,
             "classes": kind.classes(tested.logits, tested.labels, names),
             **({"propagation": propagated} if (propagated := config.propagation.propagation) != NONE else {}),
-            **({"several_labels": True} if phases.inputs.sources[0].several_labels else {}),
+            **({"multi_label": True} if phases.inputs.sources[0].multi_label else {}),
             "calibration": calibration.measured(*choices, held_out, selection.temperature),
             "phases": results,
             "search": selection.records,

@@ -58,7 +58,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     each = ", ".join(f"{count.name} {count.right} of {count.tested}" for count in counts[:SHOWN])
     more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
     mean = sum(count.recall for count in counts) / len(counts)
-    if result.get("several_labels"):
+    if result.get("multi_label"):
         return [f"found at a probability of 0.5: {each}{more}"]
     said = [f"mean of the classes {100 * mean:.1f} %: {each}{more}"]
     largest = max(counts, key=lambda count: count.tested)

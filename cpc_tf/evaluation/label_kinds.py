@@ -138,13 +138,18 @@ SINGLE_LABEL, MULTI_LABEL = SingleLabel(), MultiLabel()
 
 
 def of(multi_label: bool) -> LabelKind:
-    """Returns the kind of labels of a source, by its `several_labels`."""
+    """Returns the kind of labels of a source, by its `multi_label`."""
     return MULTI_LABEL if multi_label else SINGLE_LABEL
+
+
+def is_multi_label(record: Mapping[str, Any]) -> bool:
+    """Returns whether a result.json or a classifier.json is multi-label; earlier versions wrote `several_labels`."""
+    return record.get("multi_label", record.get("several_labels")) is True
 
 
 def of_result(result: Mapping[str, Any]) -> LabelKind:
     """Returns the kind of labels of a result.json."""
-    return of(bool(result.get("several_labels")))
+    return of(is_multi_label(result))
 
 
 def tested(result: Mapping[str, Any]) -> int:
@@ -152,7 +157,7 @@ def tested(result: Mapping[str, Any]) -> int:
 
     Earlier versions counted them only where they measured the calibration, of one label a picture.
     """
-    calibration = {} if result.get("several_labels") else result.get("calibration")
+    calibration = {} if is_multi_label(result) else result.get("calibration")
     count = result.get("tested") or (calibration.get("tested") if isinstance(calibration, dict) else 0)
     return count if isinstance(count, int) else 0
 

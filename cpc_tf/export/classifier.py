@@ -63,7 +63,7 @@ class Classifying:
       geometry: to what size pictures are resized and cropped.
       class_names: C names, in the order of the logits.
       temperature: what logits are divided by before they become probabilities.
-      several_labels: whether the probabilities of the classes are independent of each other.
+      multi_label: whether the probabilities of the classes are independent of each other.
       levels: how files of more than 8 bits are decoded, see `decode`. None: a file alone does not tell, so it has an
         error; Python looks at the range of all pictures together.
     """
@@ -73,7 +73,7 @@ class Classifying:
     geometry: Geometry
     class_names: Sequence[str]
     temperature: float = 1.0
-    several_labels: bool = False
+    multi_label: bool = False
     levels: IntensityRange | None = None
 
     def prepared(self, image: tf.Tensor) -> tf.Tensor:
@@ -87,7 +87,7 @@ class Classifying:
     def outputs(self, prepared: tf.Tensor) -> dict[str, tf.Tensor]:
         """Classifies prepared images, uint8 [N, S, S, 3]; classifier.md.jinja describes the outputs."""
         logits = self.logits(or_black(prepared))[: tf.shape(prepared)[0]]  # [N, C]
-        activation = tf.nn.sigmoid if self.several_labels else tf.nn.softmax
+        activation = tf.nn.sigmoid if self.multi_label else tf.nn.softmax
         label = tf.argmax(logits, 1)
         return {
             "probabilities": activation(logits / self.temperature),
@@ -140,7 +140,7 @@ def classifier_reference(model: Classifying) -> Reference:
     draw, side = np.random.default_rng(0), model.geometry.resize
     shapes = [(side + 27, side), (side // 2 + 1, 2 * side + 3), (side, side)]
     inputs, outputs = {}, {"names/classes": np.array(model.class_names), "temperature": np.float32(model.temperature)}
-    outputs["several_labels"] = np.array(model.several_labels)
+    outputs["multi_label"] = np.array(model.multi_label)
     squares = [draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)]  # noise would become grey
     for i, (batch, shape) in enumerate(zip(squares, shapes)):
         rows, columns = (np.arange(after) * before // after for before, after in zip(batch.shape[1:3], shape))
@@ -266,7 +266,7 @@ def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> di
     return {
         "temperature": calibration["temperature"],
         "levels": tuple(levels) if levels else None,
-        "several_labels": bool(result.get("several_labels")),
+        "multi_label": label_kinds.is_multi_label(result),
     }
 
 
@@ -295,7 +295,7 @@ def _export(
     card = {
         "kind": "classifier",
         "class_names": list(model.class_names),
-        "several_labels": model.several_labels,
+        "multi_label": model.multi_label,
         "temperature": model.temperature,
         "calibration": result.get("calibration"),
         "image_size": geometry.image_size,

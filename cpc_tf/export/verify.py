@@ -132,7 +132,7 @@ def compare_encoder(got: Arrays, reference: Reference) -> dict[str, float]:
 def compare_classifier(got: Arrays, reference: Reference) -> dict[str, float]:
     """Compares logits, and whether probabilities, labels and names follow from them."""
     wanted = dict(reference.outputs)
-    names, temperature, several = (wanted.pop(key) for key in ("names/classes", "temperature", "several_labels"))
+    names, temperature, several = (wanted.pop(key) for key in ("names/classes", "temperature", "multi_label"))
     if _texts(got["names/classes"]) != names.tolist():
         raise NotVerified("the classes are others")
     largest = differences(got, wanted)

@@ -163,7 +163,7 @@ def train_and_test(
         patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
         numerics = {} if encoder.compiles else {"xla": "off"}
-        kind, classes = label_kinds.of(source.several_labels), len(source.class_names)
+        kind, classes = label_kinds.of(source.multi_label), len(source.class_names)
         trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, classes, strategy, kind)
         result = workdir.result(_is_whole)
         if result is None:
@@ -212,7 +212,7 @@ def _trained(
             "seed": training.seed,
             **scores,
             "classes": trainee.kind.classes(*tested, source.class_names),
-            **({"several_labels": True} if source.several_labels else {}),
+            **({"multi_label": True} if source.multi_label else {}),
             # Nothing is held out: all labels were learned from.
             "calibration": calibration.measured(*trainee.kind.choices(*tested)),
             "steps": outcome.step,

@@ -161,7 +161,7 @@ def columns(model: Model) -> list[str]:
     """Returns the head of a CSV file."""
     if model.is_detector:
         return ["file", "label", "score", "ymin", "xmin", "ymax", "xmax", "error"]
-    best = 1 if model.several_labels else BEST
+    best = 1 if model.multi_label else BEST
     numbered = (f"{name}_{i}" if i > 1 else name for i in range(1, best + 1) for name in ("label", "probability"))
     return ["file", *numbered, "error"]
 
@@ -174,7 +174,7 @@ def rows(record: Record, model: Model) -> Iterator[list[str]]:
         if not record.boxes:
             yield [record.file, *[""] * 6, record.error]
         return
-    if model.several_labels:
+    if model.multi_label:
         cells = [";".join(record.labels), ";".join(f"{x:.4f}" for x in record.probabilities)]
     else:
         best = zip(record.labels, (f"{x:.4f}" for x in record.probabilities))

@@ -12,13 +12,14 @@ import tensorflow as tf
 
 from cpc_tf import pictures
 from cpc_tf.data.decoding.decode import IntensityRange
+from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.files import read_json, reason
 from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 
 BEST = 3  # classes of a picture that a classifier names
-_SEVERAL_ABOVE = 0.5  # probability of a class of a model with several labels
+_SEVERAL_ABOVE = 0.5  # probability of a class of a multi-label model
 
 
 class Prediction(NamedTuple):
@@ -26,8 +27,8 @@ class Prediction(NamedTuple):
 
     Attributes:
       file: its name.
-      labels: names of the most probable classes, best first; of a model with several labels a picture all those with a
-        probability above 0.5, which may be none.
+      labels: names of the most probable classes, best first; of a multi-label model all those with a probability
+        above 0.5, which may be none.
       probabilities: one for each of the labels, in [0, 1].
       error: why the picture could not be read, else ''.
     """
@@ -103,7 +104,7 @@ class Model:
       least_score: as given.
       class_names: in the order of the probabilities.
       is_detector: whether it finds boxes.
-      several_labels: whether a picture may have several classes.
+      multi_label: whether a picture may have several classes.
       levels: the values that are black and white in pictures of more than 8 bits, see `decode.decode`; None if the
         model does not say.
       category_ids: of the COCO JSON that a detector learned from, by name of the class.
@@ -123,7 +124,7 @@ class Model:
             self._module = tf.saved_model.load(self.path)
             card = read_json(os.path.join(self.path, f"{kind}.json"))
             self._least_side: int = 0 if self.is_detector else card["resize"]
-            self.several_labels: bool = not self.is_detector and card["several_labels"]
+            self.multi_label: bool = not self.is_detector and is_multi_label(card)
             self.class_names: list[str] = [name.decode() for name in self._module.class_names().numpy()]
         except (OSError, tf.errors.OpError, AttributeError, KeyError) as error:
             raise ConfigError(
@@ -187,7 +188,7 @@ class Model:
             records = {i: Prediction(files.names[i], error=why) for i, why in batch.broken.items()}
             for index, row in zip(images, self.classify(batch.images) if images else ()):
                 order = np.argsort(-row, kind="stable")
-                chosen = order[row[order] > _SEVERAL_ABOVE] if self.several_labels else order[:BEST]
+                chosen = order[row[order] > _SEVERAL_ABOVE] if self.multi_label else order[:BEST]
                 names = tuple(self.class_names[i] for i in chosen)
                 records[index] = Prediction(files.names[index], names, tuple(row[chosen].tolist()))
             indices = range(batch.start, batch.stop)

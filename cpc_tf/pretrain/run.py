@@ -52,9 +52,9 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
         probed = catalog.open_probe(data, monitor.probe_split)
         if probed:
             used.append(catalog.used_of("probe_split", monitor.probe_split or probed.about.split, probed))
-    can_probe = monitor.probe_every and probed and probed.class_names and not probed.several_labels
+    can_probe = monitor.probe_every and probed and probed.class_names and not probed.multi_label
     if monitor.probe_every and not can_probe:
-        needed = "one label a picture" if probed and probed.several_labels else "labels"
+        needed = "one label a picture" if probed and probed.multi_label else "labels"
         lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
     # Another --probe_split may be looked at from some step on; that of the same name keeps its data.
     looked_at = probed if can_probe and probed is not source else None

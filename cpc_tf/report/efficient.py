@@ -28,7 +28,7 @@ from cpc_tf.report.blocks import (
     spread,
     table,
 )
-from cpc_tf.report.linear import divided, several_labels
+from cpc_tf.report.linear import divided, multi_label
 from cpc_tf.report.methods import Method, first_steps, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
@@ -122,7 +122,7 @@ def doubt(point: Method) -> str:
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the classifiers with few labels on a dataset."""
     runs, several = divided(runs)
-    apart = several_labels("efficient", "classifier", several)
+    apart = multi_label("efficient", "classifier", several)
     if not runs:
         return apart
     found = label_curves(runs)

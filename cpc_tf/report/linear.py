@@ -1,9 +1,10 @@
-"""Linear classifiers in the report, and classifiers of any kind of pictures with several labels each."""
+"""Linear classifiers in the report, and all multi-label classifiers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.report.blocks import (
     FEATURES,
@@ -42,7 +43,7 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
         Part(20, "linear", "Linear classifiers", [_table(found)] if found else [], _findings(found)),
         Part(61, *FEATURES, pictures(ours, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)),
         Part(71, *TRAINING, curves),
-        *several_labels("linear", "linear classifier", several),
+        *multi_label("linear", "linear classifier", several),
     ]
 
 
@@ -78,13 +79,13 @@ def _findings(found: Sequence[Method]) -> list[Finding]:
 
 
 def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-    """Returns the runs with one label a picture, and those with several, whose scores are no accuracies."""
-    several = [run for run in runs if run.get("several_labels") is True]
+    """Returns the runs with one label a picture, and the multi-label ones, whose scores are no accuracies."""
+    several = [run for run in runs if is_multi_label(run)]
     return [run for run in runs if run not in several], several
 
 
-def several_labels(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
-    """Returns the part of the page about a task's runs with several labels a picture, if there are any."""
+def multi_label(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
+    """Returns the part of the page about a task's multi-label runs, if there are any."""
     by_labels = [method.by(lambda run: run.get("num_train_labels", 0)) for method in methods(runs)]
     points = [point for method in by_labels for point in method.values()]
     if not points:

@@ -95,7 +95,7 @@ def _sheet(run: Run) -> list[Figure]:
     png = run.png(SHEET)
     if not png:
         return []
-    found = None if run.get("several_labels") else from_csv(run.text(FILE), run.get("class_names", []))
+    found = None if label_kinds.is_multi_label(run) else from_csv(run.text(FILE), run.get("class_names", []))
     rows = sample(found) if found and found.probabilities is not None else {}
     data = [{"row": title, **found.record(index)} for title, indices in rows.items() for index in indices]
     right = found and counts.shown((found.labels == found.guesses).mean(), len(found.labels))

@@ -180,7 +180,7 @@ def _fault(record: Any, reports: Mapping[str, Any]) -> str:
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in reports:
         return f"kind {kind!r} is not known here (known: {', '.join(reports)})"
-    several = record.get("several_labels") is True  # have another main score
+    several = label_kinds.is_multi_label(record)  # has another main score
     needed = [*REQUIRED, *("map" if several and name == "top1" else name for name in reports[kind].NEEDS)]
     for name in dict.fromkeys([*needed, *(name for name in record if name in KINDS)]):
         (wanted, is_one), value = KINDS.get(name, ANY), record.get(name)

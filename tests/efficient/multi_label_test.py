@@ -36,7 +36,7 @@ def test_from_the_choice_of_labels_to_the_result(config, tmp_path, capsys, monke
     assert re.search(r"held-out mAP \d+\.\d % \(\d+ pictures\)", out)
     told = out + (tmp_path / "run/result.json").read_text() + (tmp_path / "run/frozen/metrics.jsonl").read_text()
     assert not [word for word in ("top1", "top-1", "top5", "accuracy") if word in told]
-    assert result["several_labels"] is True
+    assert result["multi_label"] is True
     reported = {"map", "map_chance", "classes_left_out", "micro_f1", "tested", "loss", "steps"}
     assert {phase: set(scores_of) for phase, scores_of in result["phases"].items()} == {"frozen": reported}
     best = max(result["search"], key=lambda record: (record["held_out_map"], -record["held_out_loss"]))

@@ -6,7 +6,7 @@ from sklearn import metrics
 
 from cpc_tf.evaluation import class_counts
 from cpc_tf.evaluation.calibration import fitted_temperature
-from cpc_tf.evaluation.label_kinds import MULTI_LABEL
+from cpc_tf.evaluation.label_kinds import MULTI_LABEL, SINGLE_LABEL, of_result
 from cpc_tf.evaluation.scores import multi_label_score as score
 
 
@@ -46,8 +46,10 @@ def test_predictions_as_text():
     logits = np.array([[1.0, -1, 2], [-1, -1, -1]])
     labels, names = np.array([[1, 1, 0], [0, 0, 1]]), ["cat", "dog", "sky"]
     assert MULTI_LABEL.rows(logits, labels, names) == [("cat;dog", "cat;sky", "0.7311;0.8808"), ("sky", "", "")]
-    result = {"several_labels": True, "map": 0.5, "micro_f1": 0.25, "tested": 54}
+    result = {"multi_label": True, "map": 0.5, "micro_f1": 0.25, "tested": 54}
     assert MULTI_LABEL.described(result) == "mAP 50.0 % (54 pictures)  micro-F1 25.0 %"
+    assert of_result(result) is of_result({"several_labels": True}) is MULTI_LABEL  # the key of earlier versions
+    assert of_result({"several_labels": False}) is of_result({}) is SINGLE_LABEL
     classes = MULTI_LABEL.classes(logits, labels, names)
     assert classes["sky"] == {"tested": 1, "predicted": 1, "right": 0}
     said = "found at a probability of 0.5: dog 0 of 1, sky 0 of 1, cat 1 of 1"

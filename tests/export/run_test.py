@@ -88,7 +88,7 @@ def test_the_card_of_a_classifier(exported):
     output, _ = exported("classifier")
     card, text = json.loads(read(output, "classifier.json")), read(output, "README.md")
     assert read(output, "labels.txt") == "ant\nbee\nwasp\n"
-    assert (card["kind"], card["class_names"], card["several_labels"]) == ("classifier", NAMES, False)
+    assert (card["kind"], card["class_names"], card["multi_label"]) == ("classifier", NAMES, False)
     assert (card["image_size"], card["resize"], card["resize_mode"], card["levels"]) == (16, 22, "squash", None)
     assert (card["temperature"], card["calibration"]) == (2.5, RESULT["calibration"])
     assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75})

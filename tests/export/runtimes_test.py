@@ -49,7 +49,7 @@ def classifier(tmp_path_factory):
 
     geometry = ImageConfig(resize=20, image_size=16)
     save(HubClassifier(Classifying(logits, [colours], geometry, names, temperature=2.0)), path)
-    card = {"class_names": names, "several_labels": False, "image_size": 16, "resize": 20, "geometry": None}
+    card = {"class_names": names, "multi_label": False, "image_size": 16, "resize": 20, "geometry": None}
     write_file(f"{path}/classifier.json", json.dumps(card))
     return path
 

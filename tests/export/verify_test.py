@@ -40,7 +40,7 @@ def classifier():
     got = {f"case0/{way}/{name}": x for way in ("call", "signature") for name, x in said.items()}
     got |= {f"case0/no image/{name}": x[:0] for name, x in said.items()} | {"names/classes": CODED}
     wanted = {"case0/logits": logits, "names/classes": NAMES, "temperature": np.float32(2.5)}
-    return got, Reference({}, {**wanted, "several_labels": np.array(False)})
+    return got, Reference({}, {**wanted, "multi_label": np.array(False)})
 
 
 def detector():

@@ -50,11 +50,11 @@ def write_classifier(path, several=False, levels=None):
         held=[],
         geometry=ImageConfig(resize=8, image_size=8),
         class_names=NAMES,
-        several_labels=several,
+        multi_label=several,
         levels=levels,
     )
     save(HubClassifier(model), str(path))
-    card = {"class_names": NAMES, "resize": 8, "image_size": 8, "several_labels": several, "levels": levels}
+    card = {"class_names": NAMES, "resize": 8, "image_size": 8, "multi_label": several, "levels": levels}
     pathlib.Path(path, "classifier.json").write_text(json.dumps(card))
     return str(path)
 

@@ -18,6 +18,7 @@ from cpc_tf.data.source import Source, SplitError
 from cpc_tf.data.views import geometry as geo
 from cpc_tf.encoders import third_party
 from cpc_tf.encoders.card import find_card, module_name
+from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.export.check import outputs_of, shown
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError
@@ -183,7 +184,7 @@ def labelled(subject: Subject, folder: str) -> tuple[np.ndarray, np.ndarray]:
       ConfigError: it has no class folders, or one that the classifier does not know, or that has several labels a
         picture.
     """
-    if subject.card.get("several_labels"):
+    if is_multi_label(subject.card):
         raise ConfigError("labelled", folder, f"{subject.name} gives several labels a picture, class folders one")
     data = DataConfig(dataset=f"folder:{folder}")
     with _naming("labelled"):
