@@ -46,7 +46,7 @@ def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]
     """Draws, writes, reads, trains and tests, and prints the seconds of each part; returns detection's result."""
     from cpc_tf import cli
     from cpc_tf.data.pipeline import detection_pipeline
-    from cpc_tf.detect import run
+    from cpc_tf.detect import inputs, run
     from cpc_tf.detect.config import DetectConfig
     from cpc_tf.training import loop
 
@@ -59,7 +59,7 @@ def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]
     with _row("writing records", images + test_images):
         write_records(folder)
     with _row("opening, and counting objects", images + test_images):
-        source = run.open_pair(config)[0]
+        source = inputs.open_pair(config)[0]
     steps = -(-source.num_examples // config.training.batch_size)
     with _row("reading and augmenting", steps * config.training.batch_size):
         batches = detection_pipeline.batches(source, config.canvas, global_batch=config.training.batch_size, seed=0)

@@ -26,7 +26,7 @@ from cpc_tf.data.source import DetectionSource
 from cpc_tf.detect import boxes as bx
 from cpc_tf.detect.boxes import Detections
 from cpc_tf.evaluation.counts import caution
-from cpc_tf.evaluation.replicas import on_replicas, own_images
+from cpc_tf.evaluation.inference import on_replicas, own_images
 from cpc_tf.progress import Progress
 
 _PRINT_EVERY = 500  # images

@@ -12,7 +12,7 @@ from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Source, restricted
 from cpc_tf.drawing import plots
-from cpc_tf.evaluation.predictions import FILE, Predictions, from_csv
+from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predictions
 from cpc_tf.files import optional_picture, read_text, write_file
 
 SHEET = "predictions.png"
@@ -73,7 +73,7 @@ def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageCo
     if source.multi_label:
         return
     with optional_picture(os.path.join(workdir, SHEET)) as path:
-        found = from_csv(read_text(os.path.join(workdir, FILE)), source.class_names)
+        found = read_predictions(read_text(os.path.join(workdir, PREDICTIONS)), source.class_names)
         if found is not None and found.probabilities is not None:
             write_file(path, draw(found, images_of(source, geometry), source.class_names))
 

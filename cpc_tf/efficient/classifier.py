@@ -14,8 +14,8 @@ from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.encoders.norm import has_batch_norm, make_norm
 from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind
-from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras, policy
 from cpc_tf.settings import replace
 from cpc_tf.training import optimizer

@@ -62,8 +62,8 @@ class ClassifierConfig(Settings):
         "",
         "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
         "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
-        "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. One of "
-        "others may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. A "
+        "third-party one may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",

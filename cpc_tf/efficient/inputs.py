@@ -1,26 +1,167 @@
-"""The images of a run with few labels: what each phase trains on, and what it is scored on."""
+"""What a run with few labels learns from: the labels that it may see, settings that follow from these, and the images.
+
+The labels are a stratified, seeded, nested part of all, and some of them are held out. Each phase trains on a part of
+the images and is scored on another.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
+import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.data import draws
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Select, Source, restricted
 from cpc_tf.data.views.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
-from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.labels import Labels
+from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
 from cpc_tf.efficient.propagation import beside
+from cpc_tf.encoders.card import EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
-from cpc_tf.evaluation.replicas import on_replicas, own_images
+from cpc_tf.evaluation.inference import Features, encode_dataset, feature_batches, on_replicas, own_images
+from cpc_tf.settings import ConfigError, derived
+from cpc_tf.training.config import UsualTraining, refuse_large_batch
 from cpc_tf.training.strategy import replica_batches
+
+# As long as imagenette/efficient trains on 950 labels; with 80 labels nothing changed after 400 steps.
+USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
+# Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
+HEADS = {10_000: (11, 4096), 0: (2, 512)}
+MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
+PAPERS_SIZES = 256, 224
+
+
+class Labels(NamedTuple):
+    """The labels of a run, as ascending indices into a split in the order of its files."""
+
+    chosen: np.ndarray  # those that may be seen, int64 [n]
+    # These in two parts, to select settings on; None if nothing can be held out.
+    fit: np.ndarray | None
+    held_out: np.ndarray | None
+    fraction: float  # which part of all labels the chosen are
+
+    def to_json(self) -> str:
+        """The content of labels.json."""
+        held_out = [] if self.held_out is None else self.held_out.tolist()
+        return json.dumps({"chosen": self.chosen.tolist(), "held_out": held_out}) + "\n"
+
+
+def choose_labels(
+    labels: np.ndarray,
+    class_names: tuple[str, ...],
+    config: LabelsConfig,
+    seed: int,
+    group_of: np.ndarray | None = None,
+) -> Labels:
+    """Returns the labels that a run may see.
+
+    Stratified: each class gives the same part of its examples, rounded, and holds out the same part of these, at least
+    one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a class has only one.
+    The examples of a group are held out together.
+
+    A multi-label example counts for one of its classes, see `rarest`; a class with too few of its own gives all of
+    them, and one with a single label holds out none.
+
+    Args:
+      labels: int64 [N], of all examples; or float32 [N, classes] of 0 and 1.
+      class_names, config, seed: of the run.
+      group_of: int64 [N], see `Source.groups`; None: each example is alone.
+
+    Raises:
+      ConfigError: a class would get no label, or has too few.
+    """
+    multi_label = labels.ndim == 2
+    strata, titles = (draws.rarest(labels), (*class_names, "no class")) if multi_label else (labels, class_names)
+    chosen = []
+    for number, name in enumerate(titles):
+        shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
+        count = _part(len(shuffled), config) if multi_label else _count(name, len(shuffled), config)
+        chosen.append(shuffled[:count])
+    if multi_label:
+        _refuse_unseen(labels, class_names, np.concatenate(chosen), config)
+    fraction = sum(map(len, chosen)) / len(labels) if config.labels_per_class else config.label_fraction
+    group_of = np.arange(len(labels)) if group_of is None else group_of
+    held_out = draws.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out)
+    everything = np.sort(np.concatenate(chosen))
+    is_held_out = np.isin(everything, list(held_out))
+    enough = (any if multi_label else all)(np.isin(indices, everything[is_held_out]).any() for indices in chosen)
+    if not config.held_out or not enough:
+        return Labels(everything, None, None, fraction)
+    return Labels(everything, everything[~is_held_out], everything[is_held_out], fraction)
+
+
+def _refuse_unseen(labels: np.ndarray, class_names: tuple[str, ...], seen: np.ndarray, config: LabelsConfig) -> None:
+    """Raises ConfigError if a class has no example among those that are chosen."""
+    for name, have, chosen in zip(class_names, labels.sum(0), labels[seen].sum(0)):
+        if not have:
+            raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
+        if not chosen:
+            flag = "labels_per_class" if config.labels_per_class else "label_fraction"
+            value = getattr(config, flag)
+            raise ConfigError(flag, value, f"leaves none of the {have:g} labels of class {name}; say more")
+
+
+def _count(name: str, have: int, config: LabelsConfig) -> int:
+    """Returns how many of the labels of a class are used."""
+    fraction, per_class = config.label_fraction, config.labels_per_class
+    if not have:
+        raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
+    count = per_class or _part(have, config)
+    if not count:
+        raise ConfigError(
+            "label_fraction",
+            fraction,
+            f"leaves none of the {have} labels of class {name}; the least that gives "
+            f"one is {math.ceil(5e5 / have) / 1e6:g}, or say --labels_per_class=1",
+        )
+    if count > have:
+        raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
+    return count
+
+
+def _part(have: int, config: LabelsConfig) -> int:
+    """Returns --label_fraction of so many labels, rounded half up: exact, so that 0.29 of 100 is 29."""
+    part = int(Fraction(str(config.label_fraction)) * have + Fraction(1, 2))
+    return min(config.labels_per_class, have) if config.labels_per_class else part
+
+
+def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
+    """Returns the settings with the sizes of images, and a line on those that were not given."""
+    name, images = EncoderName.parse(config.classifier.encoder), config.images
+    card = find_card(name.module) if name.module else None
+    usual, side = (card.geometry.resize, card.geometry.image_size) if card else PAPERS_SIZES
+    image_size = images.image_size or min(side, images.resize or side)
+    resize = max(image_size, round(image_size * usual / side))
+    source = "the encoder's card" if card else "the paper, since --encoder has no card"
+    return derived(config, {"resize": resize, "image_size": image_size}, source)
+
+
+def from_labels(config: EfficientConfig, labels: Labels, replicas: int) -> tuple[EfficientConfig, str]:
+    """Returns the settings with batch, length and classifier, and a line on those that were not given.
+
+    Raises ConfigError if a batch is larger than what it is drawn from.
+    """
+    count = len(labels.chosen if labels.fit is None else labels.fit)
+    values = USUAL.settings(count, replicas, config.training.batch_size)
+    if not config.classifier.head_width:
+        blocks, values["head_width"] = next(head for least, head in HEADS.items() if count >= least)
+        if config.classifier.encoder != PIXELS:
+            values["head_blocks"] = blocks
+    views = min(MOST_VIEWS, ALL_VIEWS // len(labels.chosen))
+    values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
+    config, line = derived(config, values, f"{len(labels.chosen)} labels")
+    views = 1 if config.classifier.encoder == PIXELS else max(1, config.sgd.cached_views)
+    refuse_large_batch(config.training, count * views)
+    return config, line
 
 
 class Inputs:
@@ -54,17 +195,14 @@ class Inputs:
         xla = config.numerics.xla if encoder.compiles else "off"
         # A supervised network is not kept here: a search over several has room for one at a time.
         supervised = config.classifier.encoder == PIXELS
-        self._encode = None if supervised else on_replicas(encoder.encode, strategy, ENCODED, xla)
-        self._encode_means = (
-            None
-            if supervised
-            else on_replicas(
-                lambda images: tf.reduce_mean(encoder.encode(images), [1, 2]),  # [B, h, w, D] -> [B, D]
-                strategy,
-                ENCODED,
-                xla,
-            )
-        )
+        self._encode = self._encode_means = None
+        if not supervised:
+
+            def encode_means(images: tf.Tensor) -> tf.Tensor:
+                return tf.reduce_mean(encoder.encode(images), [1, 2])  # [B, h, w, D] -> [B, D]
+
+            self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
+            self._encode_means = on_replicas(encode_means, strategy, ENCODED, xla)
         self._batch, self._own = ENCODED * strategy.num_replicas_in_sync, own_images(strategy, ENCODED)
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
         self.kind = label_kinds.of(source.multi_label)

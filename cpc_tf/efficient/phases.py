@@ -18,7 +18,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps
-from cpc_tf.evaluation import calibration
+from cpc_tf.evaluation.scores import fitted_temperature
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 from cpc_tf.training import loop
@@ -43,7 +43,7 @@ DIVERGED = {"steps": 0, "diverged": True}
 
 
 class Tested(NamedTuple):
-    """What a classifier made of the images of a part, in order."""
+    """A classifier's scores and outputs on the images of a part, in order."""
 
     scores: dict[str, float]
     logits: np.ndarray  # float32 [N, classes]
@@ -52,19 +52,19 @@ class Tested(NamedTuple):
 
 def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> LoadedEncoder:
     """Returns the encoder of a run, or of one of its trials. Raises ConfigError, see `load_feature_maps`."""
-    chosen = config.classifier
+    classifier = config.classifier
     with strategy.scope():
         return load_feature_maps(
-            chosen.encoder,
-            chosen.endpoint,
+            classifier.encoder,
+            classifier.endpoint,
             config.images.image_size,
-            backbone=chosen.backbones[0],
-            signature=chosen.signature,
+            backbone=classifier.backbones[0],
+            signature=classifier.signature,
             frozen_by="--finetune_steps=0" if fine_tuning(config) else "",
             seed=config.training.seed,
             precision=config.numerics.precision,
-            recompute=chosen.recompute,
-            norm=chosen.norm,
+            recompute=classifier.recompute,
+            norm=classifier.norm,
             xla=wants_xla(config.numerics.xla, strategy),
         )
 
@@ -137,7 +137,7 @@ class Phases(PhasedRun):
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
         """Returns the main score and the loss on the held-out labels, and the temperature that fits, if one does."""
         tested, kind = self._test(config, trainee, "held_out"), self.inputs.kind
-        temperature = calibration.fitted_temperature(*kind.choices(tested.logits, tested.labels))
+        temperature = fitted_temperature(*kind.choices(tested.logits, tested.labels))
         return {
             **{f"{HELD_OUT}{name}": tested.scores[name] for name in (kind.main, "loss")},
             **({f"{HELD_OUT}temperature": temperature} if temperature else {}),
@@ -225,7 +225,12 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
     for number, settings in enumerate(tried):
         trial = replace(in_folder(config, SEARCH, phase, str(number)), **settings)
         try:
-            scores = _scores(trial, phases)
+            if config.sgd.patience:
+                reached = phases.converge(trial)
+                scores = {**held_out(reached.best), **reached.length._asdict(), "converged": reached.ended}
+            else:
+                trainee = phases.first(trial, "fit")
+                scores = {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
         except loop.Diverged as error:
             divergence, scores = error.with_traceback(None), DIVERGED  # whose frames hold a network
         records.append({"phase": phase, **settings, **scores, "chosen": False})
@@ -247,22 +252,13 @@ def as_given(config: EfficientConfig) -> Selection:
     return Selection([], replace(config, **trials(config)[0]))
 
 
-def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
-    """Trains the first phase of a trial, of the given length or until its score stays; returns what it reached."""
-    if trial.sgd.patience:
-        reached = phases.converge(trial)
-        return {**held_out(reached.best), **reached.length._asdict(), "converged": reached.ended}
-    trainee = phases.first(trial, "fit")
-    return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
-
-
 def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
     """Adds rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
     config = selection.config
     start = phases.first(first, "fit", selection.length)  # of a given length: finished before, only restored
     weights = start.classifier.get_weights()
-    none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
-    records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
+    untuned = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
+    records, rates = [untuned], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
     for rate in rates:
         tuned = replace(in_folder(config, SEARCH, FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
         trial = {"phase": FINE_TUNED, "encoder_rate": rate}
@@ -286,23 +282,23 @@ def trials(config: EfficientConfig) -> list[dict[str, Any]]:
     scale, dropout uniformly. A function of the seed: trial n is the same whatever the number of trials.
     """
     search, backbones = config.search, config.classifier.backbones
-    given = {
+    settings = {
         "learning_rate": config.sgd.learning_rate,
         "weight_decay": config.sgd.weight_decay,
         "dropout": config.classifier.dropout,
         "batch_size": config.training.batch_size,
     }
     several = len(backbones) > 1
-    tried = [{**given, **({"backbone": backbones[0]} if several else {})}]
+    tried = [{**settings, **({"backbone": backbones[0]} if several else {})}]
     for number in range(1, search.search_trials):
         random = np.random.default_rng([config.training.seed, number])
         decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
         tried.append(
             {
-                "learning_rate": float(random.choice(search.numbers("search_rates") or [given["learning_rate"]])),
+                "learning_rate": float(random.choice(search.numbers("search_rates") or [settings["learning_rate"]])),
                 "weight_decay": float(f"{decay:.3g}"),
                 "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
-                "batch_size": given["batch_size"] * int(random.choice(search.numbers("search_multiples"))),
+                "batch_size": settings["batch_size"] * int(random.choice(search.numbers("search_multiples"))),
                 **({"backbone": str(random.choice(backbones))} if several else {}),
             }
         )

@@ -11,8 +11,7 @@ from cpc_tf.data import catalog
 from cpc_tf.data.pipeline.fetch import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.efficient.config import NONE, EfficientConfig
-from cpc_tf.efficient.inputs import Inputs
-from cpc_tf.efficient.labels import Labels, choose_labels, from_encoder, from_labels
+from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels
 from cpc_tf.efficient.phases import (
     Phases,
     Selection,
@@ -24,7 +23,9 @@ from cpc_tf.efficient.phases import (
     select,
 )
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
+from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
+from cpc_tf.evaluation.scores import calibration
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.phases import FINE_TUNED, in_folder
@@ -57,15 +58,14 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
         kind = label_kinds.of_result(result)
         for phase in result["phases"]:
             print(f"{phase:12} {kind.described(result, phase)}")
-        print(*class_counts.lines(result), *kind.caution(result), f"results: {config.workdir}", sep="\n", flush=True)
+        print(*kind.remarks(result), f"results: {config.workdir}", sep="\n", flush=True)
     return result
 
 
 def _is_whole(result: dict[str, Any]) -> bool:
-    phases = result.get("phases")
+    phases, main = result.get("phases"), label_kinds.of_result(result).main
     scores = phases.values() if isinstance(phases, dict) and phases else [None]
-    wanted = label_kinds.of_result(result).main
-    return all(isinstance(phase, dict) and wanted in phase for phase in scores)
+    return all(isinstance(phase, dict) and main in phase for phase in scores)
 
 
 class Data(NamedTuple):
@@ -84,14 +84,14 @@ class Data(NamedTuple):
 def open_data(config: EfficientConfig) -> Data:
     """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
     source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
-    propagated = config.propagation.propagation
-    if propagated == NONE:
+    method = config.propagation.propagation
+    if method == NONE:
         return Data(source, test_source, None, summary)
     if source.multi_label:
-        raise ConfigError("propagation", propagated, "needs pictures with one label each; these have several")
+        raise ConfigError("propagation", method, "needs pictures with one label each; these have several")
     unlabelled = catalog.open_unlabelled(config.data, source)
-    told = f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used"
-    return Data(source, test_source, unlabelled, f"{summary}\n{told}")
+    line = f"--propagation={method}: {unlabelled.num_examples} images, whose labels are not used"
+    return Data(source, test_source, unlabelled, f"{summary}\n{line}")
 
 
 def prepare(
@@ -109,15 +109,15 @@ def prepare(
     Raises:
       ConfigError: see `open_data`, `choose_labels` and `load_encoder`.
     """
-    config, of_encoder = from_encoder(config)
+    config, encoder_line = from_encoder(config)
     source, test_source, unlabelled, summary = data or open_data(config)
     print(summary, flush=True)
     if config.classifier.encoder == PIXELS and config.classifier.blocks:
         blocks = config.classifier.head_blocks
         print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed, source.groups())
-    config, of_labels = from_labels(config, labels, strategy.num_replicas_in_sync)
-    for line in filter(None, (of_encoder, of_labels)):
+    config, labels_line = from_labels(config, labels, strategy.num_replicas_in_sync)
+    for line in filter(None, (encoder_line, labels_line)):
         print(line, flush=True)
     encoder = load_encoder(config, strategy)
     if config.augment.policy.always_grey:
@@ -131,7 +131,7 @@ def prepare(
 def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
     labels, phases = prepare(workdir.config, strategy, data)
     config = workdir.config = phases.inputs.config
-    names, levels = phases.inputs.class_names, phases.inputs.sources[0].intensity_range
+    (source, test_source), names = phases.inputs.sources, phases.inputs.class_names
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
@@ -142,9 +142,8 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
         else:
             selection = select(config, phases)
         tested, results = _train(selection, phases)
-    files, kind = phases.inputs.sources[1].names(), phases.inputs.kind
-    choices = kind.choices(tested.logits, tested.labels)
-    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, names, kind))
+    kind, outputs = phases.inputs.kind, (tested.logits, tested.labels)
+    workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *outputs, names, kind))
     _draw(phases, workdir)
     held_out = len(labels.held_out) if selection.records else 0
     dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))
@@ -158,13 +157,13 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
             "class_names": names,
             "label_fraction": part * labels.fraction,
             "num_train_labels": len(labels.chosen),
-            "levels": levels,
+            "levels": source.intensity_range,
             "seed": config.training.seed,
             **tested.scores,
-            "classes": kind.classes(tested.logits, tested.labels, names),
-            **({"propagation": propagated} if (propagated := config.propagation.propagation) != NONE else {}),
-            **({"multi_label": True} if phases.inputs.sources[0].multi_label else {}),
-            "calibration": calibration.measured(*choices, held_out, selection.temperature),
+            "classes": kind.classes(*outputs, names),
+            **({"propagation": config.propagation.propagation} if config.propagation.propagation != NONE else {}),
+            **({"multi_label": True} if source.multi_label else {}),
+            "calibration": calibration(*kind.choices(*outputs), held_out, selection.temperature),
             "phases": results,
             "search": selection.records,
             "steps": sum(phase["steps"] for phase in results.values()),

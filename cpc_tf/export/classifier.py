@@ -24,7 +24,7 @@ from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.patches import patch_grid
-from cpc_tf.evaluation import class_counts, label_kinds
+from cpc_tf.evaluation import counts, label_kinds
 from cpc_tf.export.encoder import original_maps, restore_maps
 from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
 from cpc_tf.export.restore import (
@@ -323,7 +323,7 @@ def _export(
         tested=tested,
         scores=kind.titled(result),
         cautions=kind.caution(result),
-        classes=[each for each in class_counts.of_result(result) if each.tested or each.predicted],
+        classes=[each for each in counts.class_counts(result) if each.tested or each.predicted],
     )
     return Export(
         kind="classifier",

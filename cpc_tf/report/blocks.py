@@ -31,7 +31,7 @@ class Spread(NamedTuple):
     @property
     def interval(self) -> str:
         """The 95 % interval of a share of few pictures, '43 to 82'; else ''."""
-        return counts.ends(self.mean, self.tested) if 0 < self.tested < counts.MANY else ""
+        return counts.interval_text(self.mean, self.tested) if 0 < self.tested < counts.MANY else ""
 
     def __str__(self) -> str:
         if not self.interval:

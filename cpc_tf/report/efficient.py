@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.drawing import plots
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.evaluation.predictions import FILE, from_csv
+from cpc_tf.evaluation.label_kinds import PREDICTIONS, read_predictions
 from cpc_tf.report.blocks import (
     TRAINING,
     Block,
@@ -273,7 +273,7 @@ def confusions(found: Curves) -> list[Block]:
 def matrix(runs: Sequence[Run]) -> np.ndarray | None:
     """Returns counts [true class, predicted class] of the test images over all runs; None without predictions."""
     classes = runs[0].get("num_classes", 0)
-    read = (from_csv(run.text(FILE), run.get("class_names", [])) for run in runs)
+    read = (read_predictions(run.text(PREDICTIONS), run.get("class_names", [])) for run in runs)
     known = [found for found in read if found and found.pairs.max() < classes]
     if not known:
         return None

@@ -11,8 +11,8 @@ from cpc_tf.drawing.map import DATA, PICTURE
 from cpc_tf.drawing.predictions import SHEET, sample
 from cpc_tf.encoders.card import NEW
 from cpc_tf.encoders.config import PIXELS, UNTRAINED
-from cpc_tf.evaluation import class_counts, counts, label_kinds
-from cpc_tf.evaluation.predictions import FILE, from_csv
+from cpc_tf.evaluation import counts, label_kinds
+from cpc_tf.evaluation.label_kinds import PREDICTIONS, read_predictions
 from cpc_tf.report.blocks import MODEL, Block, Commands, Details, Figure, Part, Row, Table, table
 from cpc_tf.report.methods import architecture, methods
 from cpc_tf.report.runs import Run
@@ -64,7 +64,7 @@ def _quality(run: Run) -> list[tuple[str, str]]:
     rows = []
     if figure == "top1":
         few = label_kinds.few(run)
-        value = counts.shown(run[figure], tested) if few else f"{100 * run[figure]:.1f} % {FIGURES[figure]}"
+        value = counts.share_text(run[figure], tested) if few else f"{100 * run[figure]:.1f} % {FIGURES[figure]}"
         beside = [f"chance: {100 / run['num_classes']:.1f} %"] if run.get("num_classes") else []
         beside += [f"always the largest class: {100 * run['largest_class']:.1f} %"] if "largest_class" in run else []
         rows += [("How good", value), ("For comparison", ", ".join(beside))]
@@ -80,7 +80,7 @@ def _quality(run: Run) -> list[tuple[str, str]]:
 
 def _classes(run: Run) -> list[Block]:
     """Returns a table of the classes, those that were found least first."""
-    found = [own for own in class_counts.of_result(run) if own.tested or own.predicted]
+    found = [own for own in counts.class_counts(run) if own.tested or own.predicted]
     shares = [(own.recall and 100 * own.recall, own.precision and 100 * own.precision) for own in found]
     rows = [Row([own.name, own.tested, own.right, own.predicted, *both]) for own, both in zip(found, shares)]
     columns = ["Class", "Test images", "Found", "Predicted", "Recall, %", "Precision, %"]
@@ -95,10 +95,11 @@ def _sheet(run: Run) -> list[Figure]:
     png = run.png(SHEET)
     if not png:
         return []
-    found = None if label_kinds.is_multi_label(run) else from_csv(run.text(FILE), run.get("class_names", []))
-    rows = sample(found) if found and found.probabilities is not None else {}
-    data = [{"row": title, **found.record(index)} for title, indices in rows.items() for index in indices]
-    right = found and counts.shown((found.labels == found.guesses).mean(), len(found.labels))
+    is_multi_label, class_names = label_kinds.is_multi_label(run), run.get("class_names", [])
+    predicted = None if is_multi_label else read_predictions(run.text(PREDICTIONS), class_names)
+    rows = sample(predicted) if predicted and predicted.probabilities is not None else {}
+    data = [{"row": title, **predicted.record(index)} for title, indices in rows.items() for index in indices]
+    right = predicted and counts.share_text((predicted.labels == predicted.guesses).mean(), len(predicted.labels))
     title = f"Test images ({run.place}) with the predicted class and its probability. Green frame: right; red: wrong."
     alt = f"Test images in rows: {'; '.join(rows) or 'right and wrong'}.{f' Of all: {right}.' if right else ''}"
     return [Figure("predictions", title, png, alt, data)]

@@ -16,7 +16,7 @@ from cpc_tf import cli, presets
 from cpc_tf.data import names
 from cpc_tf.encoders.card import Identity
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.evaluation.class_counts import ClassCount
+from cpc_tf.evaluation.counts import ClassCount
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a file that is read

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import re
 import shutil
 
 import numpy as np
@@ -10,14 +11,15 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
+from cpc_tf.data import catalog
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.phases import select
 from cpc_tf.efficient.run import PARTS, efficient, prepare
 from cpc_tf.evaluation import scores
 from cpc_tf.keras import keras
-from cpc_tf.settings import replace
+from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.phases import in_folder, plateau
-from tests import modules
+from tests import modules, samples
 
 pytestmark = pytest.mark.slow
 FLAGS = """
@@ -162,7 +164,7 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
 
 
 def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, capsys, monkeypatch):
-    """On an third-party encoder with vectors.
+    """On a third-party encoder with vectors.
 
     The dataset is known as a tenth of another one here, as TFDS has subsets of ImageNet.
     """
@@ -190,7 +192,7 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
 def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_train_longer(
     folder, tmp_path, caplog, capsys
 ):
-    """On an third-party encoder that XLA cannot compile, and that has no variables to fine-tune."""
+    """On a third-party encoder that XLA cannot compile, and that has no variables to fine-tune."""
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "theirs"))
     flags = ["--endpoint=feature_map", "--xla=on", "--cached_views=0", "--finetune_steps=0", "--learning_rate=0.001"]
     here = folder, tmp_path / "run", tmp_path / "theirs"
@@ -202,3 +204,47 @@ def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_tr
     held_out = f"held-out top-1 {round(6 * short['search'][0]['held_out_top1'])} of 6 right ("
     assert held_out in capsys.readouterr().out
     assert efficient(config(*here, *flags, "--train_steps=4"))["steps"] == 4
+
+
+@pytest.fixture
+def multi_label(tmp_path, monkeypatch):
+    """Settings of a run on multi-label pictures in memory."""
+    monkeypatch.setattr(catalog, "open_pair", samples.SeveralLabels.pair)
+    here = ["--encoder=random", "--endpoint=feature_map", f"--workdir={tmp_path}/run"]
+    return cli.parse(EfficientConfig, [*FLAGS, *here, "--search_trials=2", "--finetune_steps=0"])
+
+
+def test_no_figure_of_multi_label_pictures_is_an_accuracy(multi_label, tmp_path, capsys, monkeypatch):
+    result = efficient(multi_label)
+    out = capsys.readouterr().out
+    of_test = f"mAP {100 * result['map']:.1f} % (12 pictures)  micro-F1 {100 * result['micro_f1']:.1f} %"
+    assert f"frozen       {of_test}" in out
+    assert re.search(r"held-out mAP \d+\.\d % \(\d+ pictures\)", out)
+    told = out + (tmp_path / "run/result.json").read_text() + (tmp_path / "run/frozen/metrics.jsonl").read_text()
+    assert not [word for word in ("top1", "top-1", "top5", "accuracy") if word in told]
+    assert result["multi_label"] is True
+    reported = {"map", "map_chance", "classes_left_out", "micro_f1", "tested", "loss", "steps"}
+    assert {phase: set(scores_of) for phase, scores_of in result["phases"].items()} == {"frozen": reported}
+    best = max(result["search"], key=lambda record: (record["held_out_map"], -record["held_out_loss"]))
+    assert [record["chosen"] for record in result["search"]] == [record is best for record in result["search"]]
+    assert len(json.loads((tmp_path / "run/labels.json").read_text())["chosen"]) == result["num_train_labels"]
+
+    rows = list(csv.DictReader((tmp_path / "run/predictions.csv").read_text().splitlines()))
+    true, guessed = (np.array([_row(row[column]) for row in rows]) for column in ("class", "prediction"))
+    np.testing.assert_array_equal(true, samples.SeveralLabels(12, seed=1).labels())
+    right, wrong = np.sum(true * guessed), np.sum(true != guessed)
+    assert 2 * right / (2 * right + wrong) == pytest.approx(result["micro_f1"])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scores, "multi_label_score", None)  # the test labels are used once
+        assert efficient(multi_label) == json.loads(json.dumps(result))
+
+
+def _row(text):
+    return np.isin(["red", "green", "blue"], text.split(";")).astype(np.float32)
+
+
+def test_label_propagation_of_multi_label_pictures_is_refused(multi_label):
+    config = replace(multi_label, encoder="pixels", propagation="vat")
+    with pytest.raises(ConfigError, match="--propagation=vat: needs pictures with one label each"):
+        prepare(config, tf.distribute.get_strategy())

@@ -11,7 +11,7 @@ from PIL import Image
 
 from cpc_tf.data.decoding.decode import decode
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN
-from cpc_tf.evaluation.calibration import probabilities
+from cpc_tf.evaluation.scores import probabilities
 from cpc_tf.export import classifier
 from cpc_tf.files import write_file
 from cpc_tf.linear.config import LinearConfig

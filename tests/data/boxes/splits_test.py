@@ -11,7 +11,7 @@ from cpc_tf.data.boxes import folder as boxes
 from cpc_tf.data.boxes import voc
 from cpc_tf.data.boxes.layout import Annotated, Annotation
 from cpc_tf.data.config import DataConfig
-from cpc_tf.detect import run
+from cpc_tf.detect import inputs, run
 from cpc_tf.detect.config import DetectConfig
 from tests.data.boxes.files import CAT, ROW, box, coco, image, pairs, pictures, xml
 from tests.data.samples import write_files
@@ -147,12 +147,12 @@ def test_the_command_of_the_readme(tmp_path, layout):
     kind, files, counts, said = LAYOUTS[layout]
     write_files(tmp_path / "x", files)
     words = ["--preset=bccd/detect_128px", f"--dataset={kind}:{tmp_path}/x", f"--data_dir={tmp_path}"]
-    *sources, _, _, told = run.open_pair(cli.parse(DetectConfig, words))
+    *sources, _, _, told = inputs.open_pair(cli.parse(DetectConfig, words))
     assert tuple(source.num_examples for source in sources) == counts
     assert not {*sources[0].objects.names} & {*sources[1].objects.names}
     assert [part for part in said if part not in told] == []
     assert dict(sources[0].category_ids) == ({"cat": 1, "dog": 90} if kind == "coco" else {})
-    config, line = run.fitted(
+    config, line = inputs.fitted(
         cli.parse(DetectConfig, [*words, "--area_scale=0", "--anchor_sizes="]), sources[0].sizes()
     )
     # Pictures of 8 x 12 px fill the width of 704; the object has a third to a half of a side.

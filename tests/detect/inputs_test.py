@@ -6,7 +6,7 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.data.config import CanvasConfig
 from cpc_tf.data.source import Sizes
-from cpc_tf.detect import run
+from cpc_tf.detect import inputs
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.settings import kept, replace
 from tests.data.samples import RECTANGLES, Images, rectangle
@@ -30,14 +30,14 @@ def settings(*flags):
     ],
 )
 def test_the_largest_training_image_fills_the_canvas(images, area):
-    scale = run.area_scale(CANVAS, np.array(images))
+    scale = inputs.area_scale(CANVAS, np.array(images))
     assert 0.99 < scale * CANVAS.largest_area / area <= 1
     replace(CANVAS, area_scale=scale)  # is not refused
 
 
 def test_objects_as_shown():
     """A picture of twice the size is shown as large; the test shows two thirds of the largest area."""
-    found = run.object_sizes(replace(CANVAS, area_scale=528 * 704 / 450_000), SIZES)
+    found = inputs.object_sizes(replace(CANVAS, area_scale=528 * 704 / 450_000), SIZES)
     np.testing.assert_allclose(found, 1.1 * np.sqrt(2 / 3) * np.array([40, 100, 100, 100]))
 
 
@@ -46,11 +46,11 @@ def test_objects_as_shown():
     [([100], [71, 122]), ([32, 64, 256], [25, 46, 85, 157, 290]), ([1, 1], [4])],
 )
 def test_anchors_span_the_objects_of_training_images_by_factors_of_two_at_most(objects, anchors):
-    assert run.anchor_sizes(CANVAS, np.array(objects)) == pytest.approx(anchors, abs=2)
+    assert inputs.anchor_sizes(CANVAS, np.array(objects)) == pytest.approx(anchors, abs=2)
 
 
 def test_what_is_set_stays_and_what_does_not_fit_is_said():
-    config, line = run.fitted(settings("--area_scale=0.5", "--anchor_sizes=8,300"), SIZES)
+    config, line = inputs.fitted(settings("--area_scale=0.5", "--anchor_sizes=8,300"), SIZES)
     assert (config.canvas.area_scale, config.detector.anchors.anchor_sizes) == (0.5, "8,300")
     assert line == (
         "objects as shown: 34 to 70 px (nine of ten), median 70; --area_scale=0.5 --anchor_sizes=8,300; 100 % have no "
@@ -61,7 +61,7 @@ def test_what_is_set_stays_and_what_does_not_fit_is_said():
 def test_what_was_derived_is_a_fact_of_the_run():
     """Other data later, say another picture, do not change it; what is set is compared as ever."""
     config = settings()
-    begun, line = run.fitted(config, SIZES)
+    begun, line = inputs.fitted(config, SIZES)
     assert line.endswith(
         f"--anchor_sizes={begun.detector.anchors.anchor_sizes} follow from the sizes of pictures and objects"
     )
