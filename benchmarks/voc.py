@@ -59,7 +59,7 @@ def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]
     with _row("writing records", images + test_images):
         write_records(folder)
     with _row("opening, and counting objects", images + test_images):
-        source = inputs.open_pair(config)[0]
+        source = inputs.open_data(config)[0]
     steps = -(-source.num_examples // config.training.batch_size)
     with _row("reading and augmenting", steps * config.training.batch_size):
         batches = detection_pipeline.batches(source, config.canvas, global_batch=config.training.batch_size, seed=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -25,11 +26,18 @@ _FITS = 2.0  # factor between an object and the nearest anchor up to which the a
 _MOST_UNFIT = 0.05  # of the objects
 
 
-def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, int, int, str]:
-    """Opens --split and --test_split and gives them the same classes.
+class Data(NamedTuple):
+    """What a run learns from and is tested on."""
 
-    Returns:
-      Both sources, the number of objects in each without difficult ones, and lines for the user about them.
+    source: DetectionSource
+    test_source: DetectionSource
+    objects: int  # in `source`, without difficult ones
+    test_objects: int
+    summary: str  # lines for the user
+
+
+def open_data(config: DetectConfig) -> Data:
+    """Opens --split and --test_split and gives them the same classes.
 
     Raises:
       ConfigError: a split does not exist or has no objects, or the test has a class that cannot be learned.
@@ -54,7 +62,7 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
         catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
-    return *sources, int(easy.sum()), int(test_easy.sum()), catalog.summary(data.flag, used, lines)
+    return Data(*sources, int(easy.sum()), int(test_easy.sum()), catalog.summary(data.flag, used, lines))
 
 
 def _with_the_same_classes(

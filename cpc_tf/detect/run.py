@@ -23,7 +23,7 @@ from cpc_tf.data.source import DetectionSource, Named
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.detect.inputs import fitted, open_pair
+from cpc_tf.detect.inputs import Data, fitted, open_data
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, WHOLE, DetectorTraining, build_detector
 from cpc_tf.files import read_text, to_json
@@ -62,11 +62,11 @@ def detect(config: DetectConfig) -> dict[str, Any]:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     with open_run(config, "detect") as (workdir, strategy):
-        data = open_pair(config)
-        keep_data(workdir, strategy, {"split": data[0], "test_split": data[1]})
+        data = open_data(config)
+        keep_data(workdir, strategy, {"split": data.source, "test_split": data.test_source})
         result = workdir.result(lambda saved: "map11" in saved and tf.io.gfile.exists(workdir.file("table.txt")))
         if result is None:
-            result = _run(workdir, strategy, *data)
+            result = _run(workdir, strategy, data)
         else:
             print(f"{workdir.path}: already finished", flush=True)
         table = read_text(workdir.file("table.txt")) if workdir.chief else ""
@@ -74,18 +74,11 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     return result
 
 
-def _run(
-    workdir: Workdir,
-    strategy: tf.distribute.Strategy,
-    source: DetectionSource,
-    test_source: DetectionSource,
-    objects: int,
-    test_objects: int,
-    lines: str,
-) -> dict[str, Any]:
-    """Trains, tests and writes what a run leaves; returns the content of result.json."""
+def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
+    """Trains, tests and writes the files of a run; returns the content of result.json."""
+    source, test_source = data.source, data.test_source
     workdir.config, line = fitted(workdir.config, source.sizes())
-    print(f"{lines}\n  {line}", flush=True)
+    print(f"{data.summary}\n  {line}", flush=True)
     config = workdir.usual(USUAL, source.num_examples, strategy)
     training, names = config.training, source.class_names
     length, held_out = lengths(config, source.num_examples), config.phases.held_out
@@ -115,9 +108,9 @@ def _run(
             "iou": config.scoring.detection_iou,
             "images": source.num_examples,
             "levels": source.intensity_range,
-            "boxes": objects,
+            "boxes": data.objects,
             "test_images": test_source.num_examples,
-            "test_boxes": test_objects,
+            "test_boxes": data.test_objects,
             **phase_results,
             "wall_seconds": phases.seconds + tested.seconds,
         }

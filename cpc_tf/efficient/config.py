@@ -219,16 +219,17 @@ class SearchConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class PropagationConfig(Settings):
-    """What a classifier learns from pictures without labels beside those with labels.
+    """Label propagation: what a classifier learns from pictures without labels.
 
-    The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019; what they do not say is ours.
+    The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019; details that they do not give are
+    ours.
     """
 
     propagation: str = setting(
         NONE,
-        "What pictures without labels teach the classifier while the whole network is trained. 'pseudo_labels': the "
-        "class that it predicts (Lee 2013); 'vat': the same prediction for a disturbed picture, and a certain one "
-        "(Miyato et al. 2018); 'uda': the same prediction for an augmented picture (Xie et al. 2019)",
+        "What the classifier learns from pictures without labels while the whole network is trained. "
+        "'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a disturbed picture, and "
+        "with confidence (Miyato et al. 2018); 'uda': to predict the same for an augmented picture (Xie et al. 2019)",
         choices=(NONE, "pseudo_labels", "vat", "uda"),
     )
     unlabelled_ratio: int = count(
@@ -282,7 +283,7 @@ class EfficientConfig(Settings):
             )
         if self.sgd.patience and not self.labels.held_out:
             raise ConfigError("patience", self.sgd.patience, "needs held-out labels, --held_out is 0")
-        chosen = f"--propagation={self.propagation.propagation}"
+        flag = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
             if self.data.unlabelled:
                 raise ConfigError(
@@ -294,17 +295,17 @@ class EfficientConfig(Settings):
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
             raise ConfigError(
-                f"{chosen}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
+                f"{flag}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
                 "train all with --encoder=pixels"
             )
         if self.propagation.propagation == "pseudo_labels" and self.sgd.patience:
             raise ConfigError(
-                f"{chosen}: their weight rises with the part of the training that is done, which is not known with "
+                f"{flag}: their weight rises with the part of the training that is done, which is not known with "
                 f"--patience={self.sgd.patience}; use --patience=0"
             )
         if self.propagation.propagation == "uda" and not self.augment.policy.used:
-            raise ConfigError(f"{chosen}: needs the transformations of --augment, which is {self.augment.title}")
+            raise ConfigError(f"{flag}: needs the transformations of --augment, which is {self.augment.title}")
         if self.propagation.propagation == "vat" and self.numerics.precision == "float16":
             raise ConfigError(
-                f"{chosen}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
+                f"{flag}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
             )

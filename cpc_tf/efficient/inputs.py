@@ -79,59 +79,34 @@ def choose_labels(
     Raises:
       ConfigError: a class would get no label, or has too few.
     """
-    multi_label = labels.ndim == 2
-    strata, titles = (draws.rarest(labels), (*class_names, "no class")) if multi_label else (labels, class_names)
+    multi_label, fraction, per_class = labels.ndim == 2, config.label_fraction, config.labels_per_class
+    strata = draws.rarest(labels) if multi_label else labels
     chosen = []
-    for number, name in enumerate(titles):
+    for number in range(len(class_names) + multi_label):  # the last has the pictures of no class
         shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
-        count = _part(len(shuffled), config) if multi_label else _count(name, len(shuffled), config)
-        chosen.append(shuffled[:count])
-    if multi_label:
-        _refuse_unseen(labels, class_names, np.concatenate(chosen), config)
-    fraction = sum(map(len, chosen)) / len(labels) if config.labels_per_class else config.label_fraction
-    group_of = np.arange(len(labels)) if group_of is None else group_of
-    held_out = draws.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out)
-    everything = np.sort(np.concatenate(chosen))
-    is_held_out = np.isin(everything, list(held_out))
-    enough = (any if multi_label else all)(np.isin(indices, everything[is_held_out]).any() for indices in chosen)
-    if not config.held_out or not enough:
-        return Labels(everything, None, None, fraction)
-    return Labels(everything, everything[~is_held_out], everything[is_held_out], fraction)
-
-
-def _refuse_unseen(labels: np.ndarray, class_names: tuple[str, ...], seen: np.ndarray, config: LabelsConfig) -> None:
-    """Raises ConfigError if a class has no example among those that are chosen."""
-    for name, have, chosen in zip(class_names, labels.sum(0), labels[seen].sum(0)):
+        # Rounded half up, and exact, so that 0.29 of 100 is 29.
+        chosen.append(shuffled[: per_class or int(Fraction(str(fraction)) * len(shuffled) + Fraction(1, 2))])
+    seen = np.sort(np.concatenate(chosen))
+    for number, name in enumerate(class_names):
+        has = labels[:, number] > 0.5 if multi_label else labels == number
+        have, count = int(has.sum()), int(has[seen].sum())
         if not have:
             raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
-        if not chosen:
-            flag = "labels_per_class" if config.labels_per_class else "label_fraction"
-            value = getattr(config, flag)
-            raise ConfigError(flag, value, f"leaves none of the {have:g} labels of class {name}; say more")
-
-
-def _count(name: str, have: int, config: LabelsConfig) -> int:
-    """Returns how many of the labels of a class are used."""
-    fraction, per_class = config.label_fraction, config.labels_per_class
-    if not have:
-        raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
-    count = per_class or _part(have, config)
-    if not count:
-        raise ConfigError(
-            "label_fraction",
-            fraction,
-            f"leaves none of the {have} labels of class {name}; the least that gives "
-            f"one is {math.ceil(5e5 / have) / 1e6:g}, or say --labels_per_class=1",
-        )
-    if count > have:
-        raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
-    return count
-
-
-def _part(have: int, config: LabelsConfig) -> int:
-    """Returns --label_fraction of so many labels, rounded half up: exact, so that 0.29 of 100 is 29."""
-    part = int(Fraction(str(config.label_fraction)) * have + Fraction(1, 2))
-    return min(config.labels_per_class, have) if config.labels_per_class else part
+        if not count:
+            flag, value = ("labels_per_class", per_class) if per_class else ("label_fraction", fraction)
+            more = f"the least that gives one is {math.ceil(5e5 / have) / 1e6:g}, or say --labels_per_class=1"
+            more = "say more" if multi_label else more
+            raise ConfigError(flag, value, f"leaves none of the {have} labels of class {name}; {more}")
+        if count < per_class and not multi_label:
+            raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
+    group_of = np.arange(len(labels)) if group_of is None else group_of
+    held_out = draws.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out)
+    is_held_out = np.isin(seen, list(held_out))
+    enough = (any if multi_label else all)(np.isin(indices, seen[is_held_out]).any() for indices in chosen)
+    fraction = len(seen) / len(labels) if per_class else fraction
+    if not config.held_out or not enough:
+        return Labels(seen, None, None, fraction)
+    return Labels(seen, seen[~is_held_out], seen[is_held_out], fraction)
 
 
 def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:

@@ -81,8 +81,8 @@ class LabelKind(abc.ABC):
 
 
 def _recalls(counted: Sequence[counts.ClassCount]) -> str:
-    shown = ", ".join(f"{count.name} {count.right} of {count.tested}" for count in counted[:_CLASSES_ON_A_LINE])
-    return shown + (f" and {len(counted) - _CLASSES_ON_A_LINE} more" if len(counted) > _CLASSES_ON_A_LINE else "")
+    text = ", ".join(f"{count.name} {count.right} of {count.tested}" for count in counted[:_CLASSES_ON_A_LINE])
+    return text + (f" and {len(counted) - _CLASSES_ON_A_LINE} more" if len(counted) > _CLASSES_ON_A_LINE else "")
 
 
 class SingleLabel(LabelKind):

@@ -147,7 +147,7 @@ def test_the_command_of_the_readme(tmp_path, layout):
     kind, files, counts, said = LAYOUTS[layout]
     write_files(tmp_path / "x", files)
     words = ["--preset=bccd/detect_128px", f"--dataset={kind}:{tmp_path}/x", f"--data_dir={tmp_path}"]
-    *sources, _, _, told = inputs.open_pair(cli.parse(DetectConfig, words))
+    *sources, _, _, told = inputs.open_data(cli.parse(DetectConfig, words))
     assert tuple(source.num_examples for source in sources) == counts
     assert not {*sources[0].objects.names} & {*sources[1].objects.names}
     assert [part for part in said if part not in told] == []
