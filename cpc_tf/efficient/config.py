@@ -228,7 +228,7 @@ class PropagationConfig(Settings):
     propagation: str = setting(
         NONE,
         "What the classifier learns from pictures without labels while the whole network is trained. "
-        "'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a disturbed picture, and "
+        "'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a disturbed picture, "
         "with confidence (Miyato et al. 2018); 'uda': to predict the same for an augmented picture (Xie et al. 2019)",
         choices=(NONE, "pseudo_labels", "vat", "uda"),
     )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.efficient.classifier import SUPERVISED, Classification, ResNetClassifier, build_classifier
+from cpc_tf.efficient.classifier import SUPERVISED, Classification, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.encoders.config import PIXELS
@@ -70,9 +70,9 @@ def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> L
 
 
 class Phases(PhasedRun):
-    """The phases of a run. They share an encoder: each starts from the original weights, and changes them.
+    """The phases of a run. They share an encoder: each starts from its original weights and changes them.
 
-    A phase with another --backbone than the one before has a network of its own in place of the shared one.
+    A phase with another --backbone than the one before replaces it.
     """
 
     def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
@@ -105,14 +105,17 @@ class Phases(PhasedRun):
         phase, backbone = first_phase(config), config.classifier.backbones[0]
         if backbone != self._backbone:
             self.encoder = self._weights = None
-            gc.collect()  # the network is part of circles; memory may hold no two of them
+            gc.collect()  # the network has reference cycles, and memory may not hold two
             self.encoder, self._backbone = load_encoder(config, self._strategy), backbone
             self._remember(config)
         self.encoder.set_weights(self._weights)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = build_classifier(config, phase, self._maps, len(self.inputs.class_names))
-            return self._classification(classifier, phase, config, self._longest(config), cosine, drop_step)
+            steps, kind = self._longest(config), self.inputs.kind
+            return Classification(
+                self.encoder, classifier, phase, config, steps, self._strategy, kind, cosine, drop_step
+            )
 
     def _remember(self, config: EfficientConfig) -> None:
         """Keeps the weights of a new encoder and the shape of its maps, which is traced only here."""
@@ -129,25 +132,24 @@ class Phases(PhasedRun):
         """
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
         # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
-        longest, cosine = config.sgd.finetune_steps, not self.inputs.held_out
-        trainee = self._classification(start.classifier, FINE_TUNED, config, longest, cosine)
+        longest, kind, cosine = config.sgd.finetune_steps, self.inputs.kind, not self.inputs.held_out
+        trainee = Classification(
+            self.encoder, start.classifier, FINE_TUNED, config, longest, self._strategy, kind, cosine
+        )
         evaluation = self._evaluation(config, trainee, steps) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluation).records
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
         """Returns the main score and the loss on the held-out labels, and the temperature that fits, if one does."""
-        tested, kind = self._test(config, trainee, "held_out"), self.inputs.kind
+        tested, kind = self.test(config, trainee, "held_out"), self.inputs.kind
         temperature = fitted_temperature(*kind.choices(tested.logits, tested.labels))
         return {
             **{f"{HELD_OUT}{name}": tested.scores[name] for name in (kind.main, "loss")},
             **({f"{HELD_OUT}temperature": temperature} if temperature else {}),
         }
 
-    def test(self, config: EfficientConfig, trainee: Classification) -> Tested:
-        """Tests on the test split."""
-        return self._test(config, trainee, "test")
-
-    def _test(self, config: EfficientConfig, trainee: Classification, part: str) -> Tested:
+    def test(self, config: EfficientConfig, trainee: Classification, part: str = "test") -> Tested:
+        """Tests on a part, by default the test split. Raises Diverged if the loss is not finite."""
         logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
         tested = Tested(self.inputs.kind.score(logits, labels), logits, labels)
         loop.refuse_divergence(tested.scores, config, trainee.rates)
@@ -156,12 +158,6 @@ class Phases(PhasedRun):
     def _evaluation(self, config: EfficientConfig, trainee: Classification, longest: int) -> Evaluation:
         every = evaluate_every(config, longest, self.inputs.count)
         return Evaluation(lambda: self.held_out(config, trainee), every, self.inputs.score, config.sgd.patience)
-
-    def _classification(
-        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, steps: int, *course
-    ) -> Classification:
-        kind = self.inputs.kind
-        return Classification(self.encoder, classifier, phase, config, steps, self._strategy, kind, *course)
 
     def _train(
         self,
