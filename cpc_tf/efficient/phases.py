@@ -221,12 +221,7 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
     for number, settings in enumerate(tried):
         trial = replace(in_folder(config, SEARCH, phase, str(number)), **settings)
         try:
-            if config.sgd.patience:
-                reached = phases.converge(trial)
-                scores = {**held_out(reached.best), **reached.length._asdict(), "converged": reached.ended}
-            else:
-                trainee = phases.first(trial, "fit")
-                scores = {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
+            scores = _scores(trial, phases)
         except loop.Diverged as error:
             divergence, scores = error.with_traceback(None), DIVERGED  # whose frames hold a network
         records.append({"phase": phase, **settings, **scores, "chosen": False})
@@ -246,6 +241,18 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
 def as_given(config: EfficientConfig) -> Selection:
     """Returns the settings as they are given, where there is nothing to choose."""
     return Selection([], replace(config, **trials(config)[0]))
+
+
+def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
+    """Trains the first phase of a trial, of the given length or until its score stays; returns what it reached.
+
+    A function of its own, so that no network of a trial is left when the next one is loaded.
+    """
+    if trial.sgd.patience:
+        reached = phases.converge(trial)
+        return {**held_out(reached.best), **reached.length._asdict(), "converged": reached.ended}
+    trainee = phases.first(trial, "fit")
+    return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
 
 
 def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
