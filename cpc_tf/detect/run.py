@@ -10,8 +10,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -49,7 +49,6 @@ from cpc_tf.training.workdir import Workdir, open_run
 # As bccd/detect_128px, a few hundred pictures.
 USUAL = UsualTraining(batch=8, epochs=20, least_steps=400)
 
-Watch = Callable[[int, dict[str, float]], Optional[str]]  # see `loop.train`
 CHOSEN_BY = f"{HELD_OUT}map_all"  # over all points, since steps of 11 points are coarse
 
 
@@ -83,7 +82,7 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
     training, names = config.training, source.class_names
     length, held_out = lengths(config, source.num_examples), config.phases.held_out
     parts = divided(source, held_out, training.seed) if length.first and held_out else None
-    phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
+    phases = Phases(config, build_detector(config, len(names), strategy), strategy)
     encoder = phases.model.backbone
     warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
     workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
@@ -244,12 +243,11 @@ class Phases(PhasedRun):
       config: of the run.
       model: the detector.
       strategy: where it is.
-      watch: see `loop.train`.
     """
 
-    def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy, watch: Watch):
+    def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy):
         super().__init__("detect")
-        self.model, self._config, self._strategy, self._watch = model, config, strategy, watch
+        self.model, self._config, self._strategy, self._watch = model, config, strategy, LeftOut()
         rows_of(strategy, config.training.batch_size, config.numerics)  # refused before anything is written
         self._weights = model.get_weights() if config.phases.frozen_epochs else []
         xla = config.numerics.xla if model.backbone.compiles else "off"

@@ -73,11 +73,15 @@ class LabelKind(abc.ABC):
         """Returns the same as one text."""
         return "  ".join(map(" ".join, self.titled(result, phase)))
 
-    def remarks(self, result: Mapping[str, Any]) -> list[str]:
-        """Returns lines of text on the classes of a result.json, if it has them, and on a test of few pictures."""
-        counted = [count for count in counts.class_counts(result) if count.tested]
+    def caution(self, result: Mapping[str, Any]) -> list[str]:
+        """Returns a line of text on a test of few pictures; none of many."""
         caution = counts.caution(tested(result), accuracy=self.main == "top1")
-        return [*(self.of_classes(counted) if counted else []), *([f"note: {caution}"] if caution else [])]
+        return [f"note: {caution}"] if caution else []
+
+    def remarks(self, result: Mapping[str, Any]) -> list[str]:
+        """Returns lines of text on the classes of a result.json, if it has them, and the `caution`."""
+        counted = [count for count in counts.class_counts(result) if count.tested]
+        return [*(self.of_classes(counted) if counted else []), *self.caution(result)]
 
 
 def _recalls(counted: Sequence[counts.ClassCount]) -> str:
