@@ -1,10 +1,11 @@
-"""The few-label protocol from pictures in a folder to result.json."""
+"""The few-label protocol: which settings are tried and chosen, then from pictures in a folder to result.json."""
 
 import contextlib
 import csv
 import json
 import re
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -12,16 +13,123 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.data import catalog
-from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.phases import select
-from cpc_tf.efficient.run import PARTS, efficient, prepare
-from cpc_tf.evaluation import scores
+from cpc_tf.efficient.config import EfficientConfig, SearchConfig
+from cpc_tf.efficient.run import PARTS, efficient, prepare, select, trials
+from cpc_tf.evaluation import label_kinds, scores
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training import loop
 from cpc_tf.training.phases import in_folder, plateau
 from tests import modules, samples
 
-pytestmark = pytest.mark.slow
+GIVEN = {"learning_rate": 0.3, "weight_decay": 0.5, "dropout": 0.25, "batch_size": 7}
+
+
+def searched(**changes):
+    return trials(replace(EfficientConfig(), **{**GIVEN, "search_trials": 200, **changes}))
+
+
+def test_draws_fill_the_papers_space():
+    drawn = searched()[1:]
+    values = {name: np.array([trial[name] for trial in drawn]) for name in GIVEN}
+    assert set(values["learning_rate"]) == {0.05, 0.1, 0.2}
+    assert set(values["batch_size"]) == {7, 14}
+    decay = np.log10(values["weight_decay"])
+    assert -5 <= decay.min() < -4.8
+    assert -2.2 < decay.max() <= -2
+    assert np.median(decay) == pytest.approx(-3.5, abs=0.4)  # logarithmically
+    assert values["dropout"].min() < 0.05
+    assert 0.93 < values["dropout"].max() < 1
+    assert all(type(trial["batch_size"]) is int for trial in drawn)
+
+
+def test_what_is_given_comes_first_and_a_draw_depends_on_seed_and_number_alone():
+    assert searched(search_trials=1) == [GIVEN]
+    assert searched(search_trials=5) == searched()[:5]
+    assert searched(seed=1)[1] != searched()[1]
+    assert len({str(trial) for trial in searched()}) == 200
+
+
+def test_the_backbone_is_drawn_if_there_are_several():
+    names = ["resnet200_v2", "resnet50_v2", "resnet101_v2"]
+    drawn = searched(encoder="pixels", backbone=",".join(names))
+    assert drawn[0] == {**GIVEN, "backbone": "resnet200_v2"}
+    assert {trial["backbone"] for trial in drawn} == set(names)
+    # The other draws are those of a search with one backbone.
+    assert [{name: trial[name] for name in GIVEN} for trial in drawn] == searched()
+
+
+class Scripted:
+    """Phases without training. First rates above 1 diverge, the others are the better the larger; so are lengths."""
+
+    def __init__(self):
+        self.classifier = types.SimpleNamespace(get_weights=lambda: self.weights, set_weights=self.assign)
+        self.weights = None
+        self.inputs = types.SimpleNamespace(kind=label_kinds.SINGLE_LABEL, held_out=16, score="held_out_top1")
+
+    def assign(self, weights):
+        self.weights = weights
+
+    def first(self, config, part, length=None):
+        assert (part, length) == ("fit", None)
+        if config.sgd.learning_rate > 1:
+            raise loop.Diverged(f"at {config.sgd.learning_rate}")
+        self.weights = config.sgd.learning_rate
+        return types.SimpleNamespace(classifier=self.classifier, step=types.SimpleNamespace(numpy=lambda: 5))
+
+    def held_out(self, config, trainee):
+        return {"held_out_top1": self.weights, "held_out_loss": 1.0, "held_out_temperature": 2.0}
+
+    def fine_tune(self, config, start, part, steps, evaluated):
+        assert (part, evaluated) == ("fit", True)
+        assert self.weights == 0.2, "not those of the frozen classifier"
+        if config.sgd.encoder_rate > 1:
+            raise loop.Diverged("fine-tuning")
+        self.weights = "tuned"
+        records = [{"step": n, "held_out_top1": 0.2 + config.sgd.encoder_rate * n / steps} for n in range(1, steps + 1)]
+        return None, [{"step": 1, "loss": 1.0}, *({**record, "held_out_loss": 1.0} for record in records)]
+
+
+def selected(**changes):
+    """(phase, chosen, steps) of each trial, and what they select, where the rates 0.2 and 9 are drawn after 0.1."""
+    given = {"learning_rate": 0.1, "search_trials": 6, "search_rates": "0.2,9", "finetune_steps": 2, **changes}
+    selection = select(replace(EfficientConfig(), encoder="hub", workdir="none", **given), Scripted())
+    return [(record["phase"], record["chosen"], record["steps"]) for record in selection.records], selection
+
+
+def test_trials_that_diverge_are_recorded_and_not_chosen(capsys):
+    tried, selection = selected(search_encoder_rates="0.1,9,0.3")
+    frozen, tuned = (
+        [(chosen, steps) for name, chosen, steps in tried if name == phase] for phase in ("frozen", "fine-tuned")
+    )
+    assert sorted(set(frozen)) == [(False, 0), (False, 5), (True, 5)]
+    assert tuned == [(False, 0), *[(False, n) for n in (1, 2)], (False, 0), (False, 1), (True, 2)]
+    sgd = selection.config.sgd
+    assert (sgd.learning_rate, sgd.encoder_rate, selection.finetune_steps) == (0.2, 0.3, 2)
+    assert selection.temperature is None  # of the length that was chosen none fits
+    assert "diverged\n" in capsys.readouterr().out
+
+
+def test_fine_tuning_that_diverges_leaves_the_frozen_classifier():
+    tried, selection = selected(encoder_rate=9.0)
+    assert tried[-2:] == [("fine-tuned", True, 0), ("fine-tuned", False, 0)]
+    assert (selection.finetune_steps, selection.temperature) == (0, 2.0)
+
+
+def test_where_all_trials_diverge_there_is_no_result():
+    with pytest.raises(loop.Diverged, match="at 9"):
+        selected(learning_rate=9.0, search_rates="9")
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"), [("decays", "0,1e-2"), ("decays", "1e-5"), ("dropouts", "1,0"), ("multiples", "16,0")]
+)
+def test_lists_that_make_no_sense_are_refused_by_name(flag, value):
+    flag = f"search_{flag}"
+    with pytest.raises(ConfigError, match=f"--{flag}={value}"):
+        SearchConfig(**{flag: value})
+
+
 FLAGS = """
     --resize=16 --image_size=16 --crop_area=0.5 --augment=none --backbone=tiny --head_blocks=0 --endpoint=latents
     --cached_views=1 --batch_size=8 --train_steps=6 --finetune_steps=2 --steps_per_loop=6
@@ -73,6 +181,7 @@ def finished(folder, hub_dir, tmp_path_factory):
     return workdir, efficient(config(folder, workdir, hub_dir))
 
 
+@pytest.mark.slow
 def test_result(finished):
     workdir, result = finished
     assert json.loads((workdir / "result.json").read_text()) == json.loads(json.dumps(result))
@@ -102,6 +211,7 @@ def test_result(finished):
     assert result["wall_seconds"] == pytest.approx(sum(spent), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_predictions_give_the_accuracy(finished):
     workdir, result = finished
     rows = list(csv.DictReader((workdir / "predictions.csv").read_text().splitlines()))
@@ -116,6 +226,7 @@ def test_predictions_give_the_accuracy(finished):
     assert all(1 / 3 <= float(row["probability"]) <= 1 for row in rows)
 
 
+@pytest.mark.slow
 def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, capsys):
     """tests/conformance_test.py shows that nothing is tested again."""
     workdir, result = finished
@@ -128,6 +239,7 @@ def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, cap
     assert "top-5" not in out
 
 
+@pytest.mark.slow
 def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_networks(folder, tmp_path):
     flags = ["--backbone=tiny,small", "--patience=1", "--train_steps=32", "--search_trials=2", "--seed=1"]
     result = efficient(config(folder, tmp_path, "pixels", *flags, "--dropout=0"))
@@ -139,6 +251,7 @@ def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_ne
     assert result["backbone"] == result["identity"]["architecture"] == chosen["backbone"]
 
 
+@pytest.mark.slow
 def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best_evaluation(folder, hub_dir, tmp_path):
     flags = ["--patience=1", "--train_steps=12", "--finetune_steps=1", "--steps_per_loop=2", "--checkpoint_every=2"]
     settings = config(folder, tmp_path / "whole", hub_dir, *flags)
@@ -163,6 +276,7 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
     assert [*map(without_time, metrics(killed))] == [*map(without_time, whole)]
 
 
+@pytest.mark.slow
 def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, capsys, monkeypatch):
     """On a third-party encoder with vectors.
 
@@ -189,6 +303,7 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
     assert "nothing is held out" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_train_longer(
     folder, tmp_path, caplog, capsys
 ):
@@ -214,6 +329,7 @@ def multi_label(tmp_path, monkeypatch):
     return cli.parse(EfficientConfig, [*FLAGS, *here, "--search_trials=2", "--finetune_steps=0"])
 
 
+@pytest.mark.slow
 def test_no_figure_of_multi_label_pictures_is_an_accuracy(multi_label, tmp_path, capsys, monkeypatch):
     result = efficient(multi_label)
     out = capsys.readouterr().out
@@ -244,6 +360,7 @@ def _row(text):
     return np.isin(["red", "green", "blue"], text.split(";")).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_label_propagation_of_multi_label_pictures_is_refused(multi_label):
     config = replace(multi_label, encoder="pixels", propagation="vat")
     with pytest.raises(ConfigError, match="--propagation=vat: needs pictures with one label each"):
