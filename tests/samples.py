@@ -63,7 +63,7 @@ def write_boxes(root, count=4, side=32):
     return str(root)
 
 
-class SeveralLabels(IndexedSource):
+class MultiLabel(IndexedSource):
     """Pictures of noise in memory: whichever of red, green and blue are bright are the labels of each."""
 
     class_names, multi_label = ("red", "green", "blue"), True

@@ -49,15 +49,17 @@ def open_data(config: DetectConfig) -> Data:
     for (flag, split), count in zip(splits.items(), counts):
         if not count[0].any():
             raise ConfigError(flag, split, f"no object there in --dataset={data.dataset} but difficult ones")
-    both = []
+    overlap = []
     if all(isinstance(source, BoxesFolder) for source in sources):
         names = set.intersection(*({*source.objects.names} for source in sources))
-        both = [f"{len(names)} test images are learned, too: the average precision on them says little"] * bool(names)
+        overlap = [f"{len(names)} test images are learned, too: the average precision on them says little"] * bool(
+            names
+        )
     sources, counts, lines = _with_the_same_classes(config, sources, counts)
     (easy, difficult), (test_easy, _) = counts
     # Difficult objects are learned from, but need not be found.
     of_class = [dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)]
-    lines += both + classes.compare(*of_class, *splits.values(), "objects")
+    lines += overlap + classes.compare(*of_class, *splits.values(), "objects")
     used = [
         catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)

@@ -217,7 +217,7 @@ def select(config: EfficientConfig, phases: Phases) -> Selection:
         return selection
     # Chosen lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
     names = [SEARCH, phase, str(chosen), *(["best"] if length else [])]
-    return _with_length(selection, in_folder(selection.config, *names), phases)
+    return _select_length(selection, in_folder(selection.config, *names), phases)
 
 
 def as_given(config: EfficientConfig) -> Selection:
@@ -237,8 +237,8 @@ def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
     return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
 
 
-def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
-    """Adds rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
+def _select_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
+    """Selects rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
     config = selection.config
     start = phases.first(first, "fit", selection.length)  # of a given length: finished before, only restored
     weights = start.classifier.get_weights()

@@ -22,7 +22,7 @@ def test_files_have_their_sizes_and_labels(tmp_path):
     assert json.loads(json.dumps(found)) == found
 
 
-def test_several_labels_of_a_picture_are_one_mark(tmp_path):
+def test_the_labels_of_a_multi_label_picture_are_one_mark(tmp_path):
     root = samples.write_pictures(tmp_path / "pictures", {"train": 1}, ("cat", "dog"))
     table = tmp_path / "labels.csv"
     marks = []

@@ -186,7 +186,7 @@ def test_unlabelled_pictures_alone(pictures, tmp_path):
     assert said.split("\n")[-1] == "  not used: --dataset=folder:preset, since --unlabelled is given"
 
 
-def test_several_labels_a_picture(pictures, tmp_path):
+def test_multi_label_pictures(pictures, tmp_path):
     """Every 5th is a rare bird, too; the last of the table has no class, and those after it have no row."""
     rows = [("cat", "dog")[i % 2] + (";bird" if i % 5 == 0 else "") for i in range(30)] + ["no class"]
     data = pictures(FLAT, "".join(f"{i}.png,{row}\n" for i, row in enumerate(rows)))

@@ -76,7 +76,7 @@ def test_nothing_is_held_out_of_single_labels_or_if_nothing_is_asked_for(setting
     assert json.loads(labels.to_json()) == {"chosen": labels.chosen.tolist(), "held_out": []}
 
 
-class TestSeveralLabels:
+class TestMultiLabel:
     """Pictures with any number of labels: each counts for its rarest."""
 
     random = np.random.default_rng(5)

@@ -324,7 +324,7 @@ def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_tr
 @pytest.fixture
 def multi_label(tmp_path, monkeypatch):
     """Settings of a run on multi-label pictures in memory."""
-    monkeypatch.setattr(catalog, "open_pair", samples.SeveralLabels.pair)
+    monkeypatch.setattr(catalog, "open_pair", samples.MultiLabel.pair)
     here = ["--encoder=random", "--endpoint=feature_map", f"--workdir={tmp_path}/run"]
     return cli.parse(EfficientConfig, [*FLAGS, *here, "--search_trials=2", "--finetune_steps=0"])
 
@@ -347,7 +347,7 @@ def test_no_figure_of_multi_label_pictures_is_an_accuracy(multi_label, tmp_path,
 
     rows = list(csv.DictReader((tmp_path / "run/predictions.csv").read_text().splitlines()))
     true, guessed = (np.array([_row(row[column]) for row in rows]) for column in ("class", "prediction"))
-    np.testing.assert_array_equal(true, samples.SeveralLabels(12, seed=1).labels())
+    np.testing.assert_array_equal(true, samples.MultiLabel(12, seed=1).labels())
     right, wrong = np.sum(true * guessed), np.sum(true != guessed)
     assert 2 * right / (2 * right + wrong) == pytest.approx(result["micro_f1"])
 

@@ -154,7 +154,7 @@ FLAGS = """
 
 @pytest.mark.slow
 def test_multi_label_pictures_to_the_report(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(catalog, "open_pair", samples.SeveralLabels.pair)
+    monkeypatch.setattr(catalog, "open_pair", samples.MultiLabel.pair)
     result = linear(cli.parse(LinearConfig, [*FLAGS, f"--workdir={tmp_path}/run"]))
     assert not {"top1", "top5"} & result.keys()
     assert result["map"] > result["map_chance"] + 0.2

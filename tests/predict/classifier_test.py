@@ -110,7 +110,7 @@ def test_what_was_predicted_before_a_stop_is_kept(model, folder, whole, tmp_path
 
 
 @pytest.mark.slow
-def test_several_labels(tmp_path):
+def test_multi_label(tmp_path):
     model = write_classifier(tmp_path / "several", several=True)
     for name, color in {"both": (250, 250, 0), "none": (9, 9, 9)}.items():
         Image.new("RGB", (20, 10), color).save(tmp_path / f"{name}.png")
