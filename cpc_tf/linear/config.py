@@ -39,16 +39,16 @@ class ProbeConfig(Settings):
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its default output")
     geometry_from: str = setting(
         "encoder",
-        "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror counts either way",
+        "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror applies either way",
         choices=("encoder", "flags"),
     )
-    test_split: str = setting("test", "Part of the dataset to test on")
+    test_split: str = setting("test", "Split of the dataset to test on")
     learning_rate: float = rate(5e-4, "Learning rate of Adam", source="App. B")
     cached_views: int = count(
         0, "Augmented views of each image that are encoded once; 0: encode at each step", minimum=0, maximum=10_000
     )
     baselines: bool = setting(
-        True, "Classify from the module's untrained copy and from raw pixels, too", compared=False
+        True, "Also classify from the module's untrained copy and from raw pixels", compared=False
     )
 
     def check(self):
