@@ -14,7 +14,7 @@ import sys
 
 import tensorflow as tf
 
-from cpc_tf import environment
+import cpc_tf
 
 SIZE = 1024  # of the matrices that a GPU is tried with
 _CPUINFO = "/proc/cpuinfo"
@@ -147,5 +147,5 @@ def _processor_flags() -> list[str]:
 
 
 if __name__ == "__main__":
-    environment.prepare()
+    cpc_tf.prepare_environment()
     main()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import cpc_tf
-from cpc_tf import cli, environment, presets, termination
+from cpc_tf import cli, termination
 from cpc_tf.commands import COMMANDS
 from cpc_tf.settings import ConfigError, Settings
 from cpc_tf.texts import shown
@@ -82,7 +82,7 @@ def _start(name: str, words: Sequence[str]) -> NoReturn:
 
     def function(config: Settings) -> None:
         config.check_complete()
-        environment.prepare()
+        cpc_tf.prepare_environment()
         quietly(lambda: command.run)
         command(config, *words[end + 1 :])
 
@@ -126,13 +126,13 @@ def _listed() -> str:
 def _presets(words: Sequence[str]) -> None:
     """Prints all presets, those whose names contain the first word, or the one of that name."""
     wanted = words[0] if words else ""
-    if wanted in presets.names():
-        print(presets.read(wanted), end="")
+    if wanted in cli.preset_names():
+        print(cli.preset_text(wanted), end="")
         return
-    found = [name for name in presets.names() if wanted in name]
+    found = [name for name in cli.preset_names() if wanted in name]
     if not found:
-        presets.path(wanted)  # raises the error that names similar ones
+        cli.preset_path(wanted)  # raises the error that names similar ones
     for name in found:
-        header = presets.header(name)
+        header = cli.preset_header(name)
         print(f"{name}\n    {header.what}\n    Cost: {header.cost}")
     print("\n`cpc-tf presets NAME` prints one. Use: cpc-tf pretrain --preset=photos/pretrain --workdir=runs/first")

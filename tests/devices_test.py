@@ -8,7 +8,8 @@ import types
 import pytest
 import tensorflow as tf
 
-from cpc_tf import devices, environment
+import cpc_tf
+from cpc_tf import devices
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import unflatten
 from cpc_tf.training.workdir import open_run
@@ -138,5 +139,5 @@ def test_tensorflow_is_set_up_unless_someone_has(before, after, monkeypatch):
         monkeypatch.setenv(name, value or "")
         if not value:
             monkeypatch.delenv(name)
-    environment.prepare()
+    cpc_tf.prepare_environment()
     assert tuple(map(os.environ.get, names)) == after

@@ -25,10 +25,9 @@ from cpc_tf.encoders.card import (
     module_name,
 )
 from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED, EncoderConfig
-from cpc_tf.encoders.network import Network, make_encoder
+from cpc_tf.encoders.layers import has_batch_norm
+from cpc_tf.encoders.network import Network, encode_grid, make_encoder, patch_grid, pixel_grid
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.encoders.norm import has_batch_norm
-from cpc_tf.encoders.patches import encode_grid, patch_grid, pixel_grid
 from cpc_tf.encoders.third_party import LATENTS
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, replace

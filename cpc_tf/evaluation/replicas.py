@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from cpc_tf.data.source import Select
+from cpc_tf.native import jit
 from cpc_tf.training import cluster
 from cpc_tf.training.strategy import wants_xla
-from cpc_tf.xla import jit
 
 
 def on_replicas(

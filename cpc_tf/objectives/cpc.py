@@ -8,13 +8,12 @@ from typing import ClassVar, NamedTuple
 import tensorflow as tf
 
 from cpc_tf.data.views.views import PatchGrid
-from cpc_tf.encoders.conv import Conv
+from cpc_tf.encoders.layers import Conv
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import SPREAD, Figure, Output, rotate
+from cpc_tf.native import matmul
+from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, rotate
 from cpc_tf.objectives.config import CPCConfig
-from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
-from cpc_tf.xla import matmul
 
 # Quarter turns (counter-clockwise) that make a direction "down", in the order in which --directions adds them.
 QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}

@@ -10,10 +10,9 @@ import tensorflow as tf
 from cpc_tf.data.views.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import SPREAD, Figure, Output, classify
+from cpc_tf.native import matmul
+from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, classify
 from cpc_tf.objectives.config import InstanceConfig
-from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
-from cpc_tf.xla import matmul
 
 VIEWS = 2
 

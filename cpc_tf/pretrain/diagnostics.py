@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf import xla
+from cpc_tf import native
 from cpc_tf.pretrain.config import PretrainConfig
 
 SAMPLE = 256  # latents
@@ -45,7 +45,7 @@ def latent_statistics(sample: tf.Tensor) -> dict[str, tf.Tensor]:
     centred = sample - tf.reduce_mean(sample, 0, keepdims=True)
     variance, square = tf.reduce_mean(tf.square(centred)), tf.reduce_mean(tf.square(sample))
     # The Gram matrix has the covariance's non-zero eigenvalues: its trace and squared norm are their sums.
-    gram = xla.matmul(centred[None], centred[None])[0]
+    gram = native.matmul(centred[None], centred[None])[0]
     rank = tf.math.divide_no_nan(tf.square(tf.linalg.trace(gram)), tf.reduce_sum(tf.square(gram)))
     return {"feature_std": tf.sqrt(tf.math.divide_no_nan(variance, square)), "effective_rank": rank}
 

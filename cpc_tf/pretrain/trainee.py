@@ -9,13 +9,12 @@ import tensorflow as tf
 from cpc_tf import native
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.load import saved_values, take_values
 from cpc_tf.encoders.network import Network, make_encoder, restore_kernel_norms
-from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import Objective, Output
+from cpc_tf.objectives.base import Contrastive, Objective, Output, check_groups
 from cpc_tf.objectives.config import OBJECTIVES
-from cpc_tf.objectives.contrast import Contrastive, check_groups
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.settings import ConfigError, renamed
@@ -128,7 +127,7 @@ def _refuse_replicas(kind: type[Objective], model: Objective, strategy: tf.distr
     if kind.of_whole_batch() and not kind.EXCHANGES:
         of_each = f"{kind.of_whole_batch()} (--objective={kind.NAME} does not exchange them)"
     elif has_batch_norm(model, exchanging=False):
-        of_each = "batch norm's statistics (Keras' layer does not exchange them, that of encoders.norm.make_norm does)"
+        of_each = "batch norm's statistics (Keras' layer does not exchange them, encoders.layers.make_norm does)"
     if of_each and replicas > 1:
         raise ConfigError(
             "strategy",

@@ -14,7 +14,7 @@ from absl import logging
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import escaped, listed
-from cpc_tf.training.agreement import agree
+from cpc_tf.training.cluster import agree
 from cpc_tf.training.workdir import Workdir
 
 FILE = "data.json.gz"  # in the directory of a run: {flag: inventory}

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import xla
+from cpc_tf import native
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.config import NumericsConfig
-from cpc_tf.training.loss_scale import LossScale
-from cpc_tf.training.optimizer import PolyakAverage, Schedule
+from cpc_tf.training.optimizer import LossScale, PolyakAverage, Schedule
 from cpc_tf.training.strategy import wants_xla
 
 # An optimizer and the variables that it trains.
@@ -146,7 +145,7 @@ class Trainee(tf.Module, abc.ABC):
 
     def compiled(self, function: Callable) -> Callable:
         """Returns the function, compiled by XLA if this trainee is to be."""
-        return xla.jit(function) if self._xla else function
+        return native.jit(function) if self._xla else function
 
     @abc.abstractmethod
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
@@ -204,7 +203,7 @@ class Trainee(tf.Module, abc.ABC):
         replica = tf.distribute.get_replica_context()
         rows = Rows(tf.cast(replica.replica_id_in_sync_group, tf.int32) * self.rows, tf.identity(self.step))
         # Here, since each replica is traced by a thread of its own.
-        with xla.tracing(compiled=isinstance(self.strategy, tf.distribute.TPUStrategy)):
+        with native.tracing(compiled=isinstance(self.strategy, tf.distribute.TPUStrategy)):
             gradients, metrics = self._gradients(rows, *self.inputs(batch))
             metrics = self.finished(metrics)
         gradients = replica.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)

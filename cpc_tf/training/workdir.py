@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import io
 import json
 import math
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import tensorflow as tf
 from absl import logging
@@ -18,14 +20,13 @@ from absl import logging
 import cpc_tf
 from cpc_tf import cli, devices
 from cpc_tf.commands import TASKS, Command
-from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
+from cpc_tf.files import NotWritten, read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, derived, flatten, kept, to_flagfile
 from cpc_tf.texts import shown
 from cpc_tf.training import cluster, feeds
-from cpc_tf.training.agreement import about_program, about_settings, agree
 from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.cluster import about_program, about_settings, agree
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
-from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
@@ -332,3 +333,64 @@ class _Nowhere(io.TextIOBase):
 @functools.cache  # a run of several phases has a directory for each
 def _warn_once(message: str) -> None:
     logging.warning(message)
+
+
+LOCK = "lock"  # the file in the directory
+
+
+@contextlib.contextmanager
+def locked(directory: str) -> Iterator[None]:
+    """Keeps other processes out of a directory, which is created if need be and removed if it stays empty.
+
+    On a disk the operating system holds the lock and releases it however the process ends. A bucket has no locks: a
+    second process gets a warning only, and so does the next one after a kill.
+
+    Raises:
+      ConfigError: another process is at work there, or the directory cannot be written to.
+    """
+    path, owner = os.path.join(directory, LOCK), f"process {os.getpid()} on {socket.gethostname()}\n"
+    with contextlib.ExitStack() as stack:
+        try:
+            if "://" in directory:
+                if tf.io.gfile.exists(path):
+                    logging.warning("%s: another process is at work there or was killed; only one may write", path)
+                write_file(path, owner)
+                stack.callback(_remove_from_bucket, path)
+            else:
+                os.makedirs(directory, exist_ok=True)
+                file = stack.enter_context(open(path, "a+"))
+                _lock_on_disk(file, directory, owner)
+                stack.callback(_remove_if_empty, directory)
+        except (OSError, tf.errors.OpError, NotWritten) as error:
+            why = reason(error.__cause__ or error)
+            raise ConfigError("workdir", directory, f"cannot be written to ({why})") from error
+        yield
+
+
+def _lock_on_disk(file: TextIO, directory: str, owner: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        other = file.read(200).strip() or "another process"
+        raise ConfigError(
+            "workdir", directory, f"{other} is at work there; wait until it has ended, or take another --workdir"
+        ) from None
+    except OSError as error:  # some network file systems have no locks
+        logging.warning("%s: no lock can be had here (%s); do not run two processes in it", directory, error)
+    with contextlib.suppress(OSError):  # on a full disk the lock is held all the same
+        file.truncate(0)
+        file.write(owner)
+        file.flush()
+
+
+def _remove_if_empty(directory: str) -> None:
+    with contextlib.suppress(OSError):
+        if os.listdir(directory) == [LOCK]:
+            os.remove(os.path.join(directory, LOCK))
+            os.rmdir(directory)
+
+
+def _remove_from_bucket(path: str) -> None:
+    with contextlib.suppress(tf.errors.OpError):
+        tf.io.gfile.remove(path)
