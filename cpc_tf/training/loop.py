@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import signal
 import sys
@@ -21,7 +22,6 @@ from cpc_tf.termination import Deferred
 from cpc_tf.texts import listed
 from cpc_tf.training import cluster, feeds
 from cpc_tf.training.checkpoint import Checkpoints
-from cpc_tf.training.cluster import replica_names
 from cpc_tf.training.config import TrainingConfig
 from cpc_tf.training.optimizer import Schedule
 from cpc_tf.training.trainee import Trainee
@@ -29,7 +29,7 @@ from cpc_tf.training.workdir import Workdir
 
 Record = dict
 _CHECKED = ("loss", "gradient_norm")  # whose means must be finite
-_SHOWN = 0.1  # share of the time of a step from which on waiting for data is shown
+_LONG_WAIT = 0.1  # share of the time of a step from which on waiting for data is mentioned
 
 
 class Outcome(NamedTuple):
@@ -84,48 +84,43 @@ def train(
         last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
         return Outcome(step, {**last, "step": step}, records, seconds)
 
-    def now(where: str = "") -> str:
+    def diverged(what: str, where: str = "") -> Diverged:
         steps = checkpoints.steps()
-        kept = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
-        return f"at step {step}{where}; {kept}"
+        saved = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
+        return Diverged(f"{what} at step {step}{where}; {saved}. {advice(workdir.config, trainee.rates)}")
 
-    def diverged(bad: str, where: str = "") -> Diverged:
-        return Diverged(f"{bad} {now(where)}. {advice(workdir.config, trainee.rates)}")
-
-    worker = cluster.process(trainee.strategy)
-    measured = _is_measured(trainee.strategy)
-    iterator = iter(
-        trainee.strategy.distribute_datasets_from_function(
-            lambda context: _timed(make_dataset(step, context), measured)
-        )
-    )
-    device_loop = _device_loop(trainee)
+    strategy = trainee.strategy
+    # On a TPU's hosts, which need not run this program, there is no clock.
+    measured = not isinstance(strategy, tf.distribute.TPUStrategy)
+    timed = functools.partial(_timed, measured=measured)
+    iterator = iter(strategy.distribute_datasets_from_function(lambda context: timed(make_dataset(step, context))))
+    device_loop = _device_loop(trainee, measured)
     events = [every for every in (config.checkpoint_every, evaluate_every) if every]
-    progress, shown = Progress(train_steps, step), False
-    _begin(device_loop, iterator, config, workdir.config)
+    progress, mentioned = Progress(train_steps, step), False
+    with waiting_for("tracing a training step"):
+        graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
+    if config.memory == "check" and native.runs_on_cpu():
+        _refuse_too_large(graph, config.batch_size, "accumulate" in flatten(workdir.config))
     with Deferred() as stop:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
             # The first time they are compiled, and their input begins.
-            with (
-                contextlib.nullcontext()
-                if progress.started
-                else waiting_for(f"compiling and taking the first {count} steps")
-            ):
+            first = waiting_for(f"compiling and taking the first {count} steps")
+            with contextlib.nullcontext() if progress.started else first:
                 means, origin = device_loop(iterator, tf.constant(count))
             stop.begin()  # not before: the first call traces and compiles, for minutes
             record = {name: float(value) for name, value in means.items()}
             step += count
             progress.update(step)
             if "waiting" in record:
-                record["waiting"], slowest = _longest_wait(trainee.strategy, record["waiting"])
+                record["waiting"], slowest = _longest_wait(strategy, record["waiting"])
             record["images_per_second"] = progress.rate * config.batch_size
             record["wall_seconds"] = seconds + progress.seconds
             if (read := bytes_read()) is not None:
                 record["read_gb"] = read / 1e9  # by this process since its start
             for name in _CHECKED:
                 if not math.isfinite(record.get(name, 0.0)):
-                    raise diverged(f"{name} is {record[name]}", _where(trainee.strategy, step - count, origin))
+                    raise diverged(f"{name} is {record[name]}", _where(strategy, step - count, origin))
             warning = watch(step, record)
             if evaluate and (step == train_steps or (evaluate_every and step % evaluate_every == 0)):
                 record.update(evaluate())
@@ -135,155 +130,28 @@ def train(
             if workdir.chief:
                 _show(progress, record, warning)
                 # Not of the first loop, in which the input begins and the step is compiled.
-                if progress.rate and record.get("waiting", 0.0) > _SHOWN and not shown:
+                if progress.rate and record.get("waiting", 0.0) > _LONG_WAIT and not mentioned:
                     share = f"{record['waiting']:.0%} of a step{slowest}"
                     print(f"waiting for data: {share}; see docs/speed.md", flush=True)
-                    shown = True
+                    mentioned = True
             # A signal to one process stops all, after the same step.
-            stopped = cluster.total(trainee.strategy, stop.number)
+            stopped = cluster.total(strategy, stop.number)
             if stopped or finished or step % config.checkpoint_every == 0:
                 if bad := _not_finite(trainee.trained):
                     raise diverged(f"the norm of {bad} is not finite")
-                checkpoints.save(step, worker)
+                checkpoints.save(step, cluster.process(strategy))
             if stopped:
-                cluster.total(trainee.strategy, 1)  # none ends before all have saved
+                cluster.total(strategy, 1)  # none ends before all have saved
                 raise Stopped(stop.number or signal.SIGTERM, f"saved step {step} in {workdir.path}")
             if finished:
                 break
     return Outcome(step, records[-1], records, records[-1]["wall_seconds"])
 
 
-def _begin(device_loop: Callable, iterator, config: TrainingConfig, run: Settings) -> None:
-    """Traces the steps, and refuses them if they need more memory than there is."""
-    with waiting_for("tracing a training step"):
-        graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
-    if config.memory == "check" and native.runs_on_cpu():
-        parts = ", or --accumulate=2 or more," if "accumulate" in flatten(run) else ""
-        remedy = f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
-        memory.refuse_too_large(memory.estimated(graph), f"--batch_size={config.batch_size}", "a training step", remedy)
-
-
-def _device_loop(trainee: Trainee) -> Callable:
-    """Returns (iterator, number of steps) -> (means of the metrics of all replicas, `_Origin`)."""
-    strategy = trainee.strategy
-    step = tf.autograph.experimental.do_not_convert(trainee.train_step)
-    measured = _is_measured(strategy)
-    replicas = strategy.num_replicas_in_sync // max(1, len(cluster.addresses(strategy)))  # of this process
-
-    @tf.function
-    def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
-        """Runs `count` steps without returning to Python and returns the means of their metrics.
-
-        'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
-        """
-        totals = {name: tf.zeros([]) for name in trainee.reported}
-        began = _clock() if measured else None
-        waited, last = tf.zeros([], tf.float64), tf.zeros([])
-        bad_step, bad = tf.constant(-1), tf.zeros([replicas], tf.bool)
-        for number in tf.range(count):
-            element = next(iterator)
-            if measured:
-                # On GPUs the host is ahead: this waits for the step before while the next is already under way.
-                ready = strategy.experimental_local_results(element["ready"])[-1]
-                waited += tf.maximum(ready - _clock(after=last), 0)
-            metrics = strategy.run(step, element["batch"])
-            mean = {name: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, None) for name, value in metrics.items()}
-            totals = {name: total + mean[name] for name, total in totals.items()}
-            last = tf.add_n(list(mean.values()))
-            checked = tf.add_n([mean[name] for name in _CHECKED if name in mean])
-            if not tf.math.is_finite(checked) and bad_step < 0:
-                # From the next step on the weights of all are not finite.
-                own = strategy.experimental_local_results(metrics["loss"])
-                bad_step, bad = number, tf.logical_not(tf.math.is_finite(tf.stack(own)))
-        means = {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
-        if measured:
-            means["waiting"] = waited / (_clock(after=last) - began)
-        return means, _Origin(bad_step, bad)
-
-    return run
-
-
-def _is_measured(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether waiting is measured. On a TPU's hosts, which need not run this program, there is no clock."""
-    return not isinstance(strategy, tf.distribute.TPUStrategy)
-
-
-def _timed(dataset: tf.data.Dataset, measured: bool) -> tf.data.Dataset:
-    """Returns {'batch': the dataset's element} and, if `measured`, 'ready': the time at which it was ready."""
-    return dataset.map(lambda *batch: {"batch": batch, **({"ready": _clock()} if measured else {})})
-
-
-def _clock(after: tf.Tensor | float = 0.0) -> tf.Tensor:
-    """Returns the time once the scalar `after` is computed: seconds, float64 scalar."""
-    # tf.timestamp is refused with --deterministic.
-    return tf.ensure_shape(tf.numpy_function(lambda _: time.monotonic(), [after], tf.float64), [])
-
-
-def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float, str]:
-    """Returns the largest share of waiting of all processes and, of several, the words that name its process."""
-    hosts = cluster.addresses(strategy)
-    if not hosts:
-        return share, ""
-    millionths = round(1e6 * share) if math.isfinite(share) else 0
-    shares = cluster.gathered_of_processes(strategy, [millionths])[:, 0]
-    return float(shares.max()) / 1e6, f" at {hosts[shares.argmax()]}"
-
-
-def _not_finite(variables: Sequence[tf.Variable]) -> str | None:
-    """Returns the name of a variable whose norm is not finite: its values are not, or too large to be squared."""
-    floats = [variable for variable in variables if variable.dtype.is_floating]
-    return next((v.name for v in floats if not math.isfinite(tf.norm(tf.cast(v, tf.float32)))), None)
-
-
-class _Origin(NamedTuple):
-    """Where metrics began not to be finite."""
-
-    step: tf.Tensor  # int32 scalar, from 0 in these steps; -1: they are finite
-    replicas: tf.Tensor  # bool [replicas of this process]: whether its loss was not finite in that step
-
-
-def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:
-    """Returns the step and the replicas in which metrics began not to be finite, for a message."""
-    number = int(origin.step)
-    if number < 0 or strategy.num_replicas_in_sync == 1:
-        return "" if number < 0 else f" (since step {before + number + 1})"
-    bad = cluster.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
-    names = [name for name, own in zip(replica_names(strategy), bad) if own]
-    those = "all replicas" if bad.all() else f"{listed(names)} alone" if names else "no replica"
-    return f" (since step {before + number + 1}, in which the loss of {those} was not finite)"
-
-
-def _show(progress: Progress, record: Record, warning: str | None) -> None:
-    shown = {"loss": "loss {:.3f}", "accuracy": "accuracy {:.3f}", "bound": "bound {:.2f} nats", "knn": "knn {:.3f}"}
-    figures = [text.format(record[name]) for name, text in shown.items() if name in record]
-    rate = f"{record['images_per_second']:.3g} images/s" if progress.rate else ""
-    print("  ".join([str(progress), *figures, rate]).rstrip(), flush=True)
-    if warning:
-        print(f"warning: {warning}", file=sys.stderr, flush=True)
-
-
-def refuse_divergence(scores: Record, config: Settings, rates: Sequence[str] = ("learning_rate",)) -> None:
-    """Raises Diverged if a test score is not finite: finite weights can be too large to compute with.
-
-    Args:
-      scores: values by name.
-      config: the settings of the run.
-      rates: the flags of its learning rates.
-    """
-    for name, value in scores.items():
-        if not math.isfinite(value):
-            raise Diverged(f"{name} is {value} when tested, in {config.workdir}. {advice(config, rates)}")
-
-
-def advice(config: Settings, rates: Sequence[str]) -> str:
-    """Returns what to try after divergence with the flags that a run has."""
-    flags = flatten(config)
-    tries = ["a smaller " + " and ".join(f"--{name}" for name in rates)]
-    if "warmup_steps" in flags and "learning_rate" in rates:
-        tries.append("a longer --warmup_steps" if flags["warmup_steps"] else "some --warmup_steps")
-    if flags.get("precision", "float32") != "float32":
-        tries.append("--precision=float32")
-    return f"Try {' or '.join(tries)}"
+def _refuse_too_large(graph: tf.Graph, batch_size: int, can_accumulate: bool) -> None:
+    parts = ", or --accumulate=2 or more," if can_accumulate else ""
+    remedy = f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
+    memory.refuse_too_large(memory.estimated(graph), f"--batch_size={batch_size}", "a training step", remedy)
 
 
 def resume(
@@ -291,11 +159,11 @@ def resume(
 ) -> int:
     """Restores the newest whole checkpoint, prepares the directory and returns the step, 0 without a checkpoint.
 
+    Checkpoints whose metrics were recorded are preferred, even older ones: the steps after them are trained again.
     Warns of what changes the run's figures.
     """
-    # Prefers checkpoints whose metrics were recorded, even older ones: the steps after them are trained again.
     step = checkpoints.restore(preferred={record["step"] for record in records}) or 0 if workdir.chief else 0
-    step = cluster.total(trainee.strategy, step)  # of all processes, the chief alone looks what is whole
+    step = cluster.total(trainee.strategy, step)  # the chief alone looks which checkpoint is whole
     if step and not workdir.chief:
         checkpoints.restore_step(step)
     cluster.total(trainee.strategy, 1)  # nothing is removed before all have read
@@ -357,3 +225,123 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: in
         f"{later} in place of {earlier}. It was {', '.join(was)} in the last step and is {', '.join(becomes)} in "
         "the next one",
     ]
+
+
+def _device_loop(trainee: Trainee, measured: bool) -> Callable:
+    """Returns (iterator, number of steps) -> (means of the metrics of all replicas, `_Origin`).
+
+    Waiting for data is `measured` by the times of `_timed`.
+    """
+    strategy = trainee.strategy
+    step = tf.autograph.experimental.do_not_convert(trainee.train_step)
+    replicas = strategy.num_replicas_in_sync // max(1, len(cluster.addresses(strategy)))  # of this process
+
+    @tf.function
+    def run(iterator, count: tf.Tensor) -> tuple[dict[str, tf.Tensor], _Origin]:
+        """Runs `count` steps without returning to Python and returns the means of their metrics.
+
+        'waiting' is the share of the time in which a step had ended and the batch of the next one was not ready.
+        """
+        totals = {name: tf.zeros([]) for name in trainee.reported}
+        began = _clock() if measured else None
+        waited, last = tf.zeros([], tf.float64), tf.zeros([])
+        bad_step, bad = tf.constant(-1), tf.zeros([replicas], tf.bool)
+        for number in tf.range(count):
+            element = next(iterator)
+            if measured:
+                # On GPUs the host is ahead: this waits for the step before while the next is already under way.
+                ready = strategy.experimental_local_results(element["ready"])[-1]
+                waited += tf.maximum(ready - _clock(after=last), 0)
+            metrics = strategy.run(step, element["batch"])
+            mean = {name: strategy.reduce(tf.distribute.ReduceOp.MEAN, value, None) for name, value in metrics.items()}
+            totals = {name: total + mean[name] for name, total in totals.items()}
+            last = tf.add_n(list(mean.values()))
+            checked = tf.add_n([mean[name] for name in _CHECKED if name in mean])
+            if not tf.math.is_finite(checked) and bad_step < 0:
+                # From the next step on the weights of all are not finite.
+                losses = strategy.experimental_local_results(metrics["loss"])
+                bad_step, bad = number, tf.logical_not(tf.math.is_finite(tf.stack(losses)))
+        means = {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
+        if measured:
+            means["waiting"] = waited / (_clock(after=last) - began)
+        return means, _Origin(bad_step, bad)
+
+    return run
+
+
+def _timed(dataset: tf.data.Dataset, measured: bool) -> tf.data.Dataset:
+    """Returns {'batch': the dataset's element} and, if `measured`, 'ready': the time at which it was ready."""
+    return dataset.map(lambda *batch: {"batch": batch, **({"ready": _clock()} if measured else {})})
+
+
+def _clock(after: tf.Tensor | float = 0.0) -> tf.Tensor:
+    """Returns the time once the scalar `after` is computed: seconds, float64 scalar."""
+    # tf.timestamp is refused with --deterministic.
+    return tf.ensure_shape(tf.numpy_function(lambda _: time.monotonic(), [after], tf.float64), [])
+
+
+class _Origin(NamedTuple):
+    """Where metrics began not to be finite."""
+
+    step: tf.Tensor  # int32 scalar, from 0 in these steps; -1: they are finite
+    replicas: tf.Tensor  # bool [replicas of this process]: whether its loss was not finite in that step
+
+
+def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:
+    """Returns the step and the replicas in which metrics began not to be finite, for a message."""
+    number = int(origin.step)
+    if number < 0 or strategy.num_replicas_in_sync == 1:
+        return "" if number < 0 else f" (since step {before + number + 1})"
+    bad = cluster.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
+    names = [name for name, is_bad in zip(cluster.replica_names(strategy), bad) if is_bad]
+    replicas = "all replicas" if bad.all() else f"{listed(names)} alone" if names else "no replica"
+    return f" (since step {before + number + 1}, in which the loss of {replicas} was not finite)"
+
+
+def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float, str]:
+    """Returns the largest share of waiting of all processes and, of several, the words that name its process."""
+    hosts = cluster.addresses(strategy)
+    if not hosts:
+        return share, ""
+    millionths = round(1e6 * share) if math.isfinite(share) else 0
+    shares = cluster.gathered_of_processes(strategy, [millionths])[:, 0]
+    return float(shares.max()) / 1e6, f" at {hosts[shares.argmax()]}"
+
+
+def _not_finite(variables: Sequence[tf.Variable]) -> str | None:
+    """Returns the name of a variable whose norm is not finite: its values are not, or too large to be squared."""
+    floats = [variable for variable in variables if variable.dtype.is_floating]
+    return next((v.name for v in floats if not math.isfinite(tf.norm(tf.cast(v, tf.float32)))), None)
+
+
+def _show(progress: Progress, record: Record, warning: str | None) -> None:
+    formats = {"loss": "loss {:.3f}", "accuracy": "accuracy {:.3f}", "bound": "bound {:.2f} nats", "knn": "knn {:.3f}"}
+    figures = [text.format(record[name]) for name, text in formats.items() if name in record]
+    rate = f"{record['images_per_second']:.3g} images/s" if progress.rate else ""
+    print("  ".join([str(progress), *figures, rate]).rstrip(), flush=True)
+    if warning:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
+
+
+def refuse_divergence(scores: Record, config: Settings, rates: Sequence[str] = ("learning_rate",)) -> None:
+    """Raises Diverged if a test score is not finite: finite weights can be too large to compute with.
+
+    Args:
+      scores: values by name.
+      config: the settings of the run.
+      rates: the flags of its learning rates.
+    """
+    for name, value in scores.items():
+        if not math.isfinite(value):
+            raise Diverged(f"{name} is {value} when tested, in {config.workdir}. {advice(config, rates)}")
+
+
+def advice(config: Settings, rates: Sequence[str]) -> str:
+    """Returns what to try after divergence with the flags that a run has."""
+    flags = flatten(config)
+    tries = ["a smaller " + " and ".join(f"--{name}" for name in rates)]
+    if "warmup_steps" in flags and "learning_rate" in rates:
+        tries.append("a longer --warmup_steps" if flags["warmup_steps"] else "some --warmup_steps")
+    if flags.get("precision", "float32") != "float32":
+        tries.append("--precision=float32")
+    return f"Try {' or '.join(tries)}"

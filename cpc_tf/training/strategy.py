@@ -92,8 +92,7 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
     """
     if name == "multiworker":
         # Before anything looks at the devices: its collective ops are set up with them.
-        processes, index = cluster.members()
-        return cluster.connect([process.address for process in processes], index)
+        return cluster.connect()
     if name == "tpu":
         tpu = tpu or "local"
         try:

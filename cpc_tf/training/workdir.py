@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import io
 import json
 import math
 import os
@@ -61,11 +60,10 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
       LostWorker: another process of the run has ended.
     """
     workdir = Workdir(config, task, is_chief(config.training))
-    quiet = contextlib.nullcontext() if workdir.chief else contextlib.redirect_stdout(_Nowhere())
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
-    lock = locked(workdir.path) if workdir.chief else contextlib.nullcontext()
+    alone = locked(workdir.path) if workdir.chief else _without_stdout()
     kind = "tpu" if config.training.tpu else config.training.strategy
-    with quiet, lock, cluster.together(kind, *(cluster.members() if kind == "multiworker" else ())):
+    with alone, cluster.together(kind, *(cluster.members() if kind == "multiworker" else ())):
         try:
             strategy, flags = strategy_of(config.training), flatten(config)
             agree(strategy, lambda: about_program(task))
@@ -73,8 +71,8 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             xla = wants_xla(flags.get("xla", "off"), strategy)
             precision = flags.get("precision", "float32")
             print(devices.describe(strategy, precision, xla), flush=True)
-            if found := feeds.addresses():
-                print(f"input servers: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
+            if servers := feeds.addresses():
+                print(f"input servers: {', '.join(servers)} ({feeds.VARIABLE})", flush=True)
             if workdir.chief and (warning := devices.slow_precision(strategy, precision)):
                 _warn_once(warning)
             if warning := devices.unused_gpu():
@@ -138,25 +136,21 @@ class Workdir:
         if self.has_begun:
             saved = read_config(self.path, type(config))
             self.config = kept(config, saved)
-            self._refuse_other_run(saved)
+            if differ := changed_flags(self.config, saved):
+                name, (now, before) = next(iter(differ.items()))
+                more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""
+                raise ConfigError(
+                    name,
+                    now,
+                    f"--workdir={self.path} holds a run with --{name}={before}{more}; take another --workdir, or the "
+                    "same settings to resume it",
+                )
         elif Checkpoints(self.path).steps():
             raise ConfigError(
                 "workdir",
                 self.path,
                 "has checkpoints but no run.flags, which identify the run; take another "
                 "--workdir, or put its run.flags back",
-            )
-
-    def _refuse_other_run(self, saved: Settings) -> None:
-        differ = changed_flags(self.config, saved)
-        if differ:
-            name, (now, saved) = next(iter(differ.items()))
-            more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""
-            raise ConfigError(
-                name,
-                now,
-                f"--workdir={self.path} holds a run with --{name}={saved}{more}; "
-                "take another --workdir, or the same settings to resume it",
             )
 
     def file(self, name: str) -> str:
@@ -185,38 +179,15 @@ class Workdir:
         """Whether the run has a result, which may be that of a shorter one."""
         return tf.io.gfile.exists(self.file("result.json"))
 
-    def keep_levels(self, levels: tuple[float, float] | None) -> None:
-        """Records the values that are black and white in images of more than 8 bits, before the run begins.
-
-        Raises:
-          ConfigError: the run began with other levels. A run without a record used the upper 8 bits.
-        """
-        path = self.file("levels.json")
-        recorded = tf.io.gfile.exists(path)
-        if not self.has_begun:
-            if levels or recorded:  # an earlier start may have recorded them before it was refused
-                self.write_with_run("levels.json", to_json({"levels": levels}))
-            return
-        before = read_json(path).get("levels") if recorded else None
-        before = tuple(before) if before else None
-        if before != levels:
-            was, now = ("{:g} to {:g}".format(*pair) if pair else "the upper 8 bits" for pair in (before, levels))
-            raise ConfigError(
-                "workdir",
-                self.path,
-                f"the run began with {was} as the values of 16-bit pictures, and the files of "
-                f"--dataset now give {now}; put the files back as they were, or take another --workdir",
-            )
-
     def usual(self, usual: UsualTraining, images: int, strategy: tf.distribute.Strategy, views: int = 0) -> Settings:
         """Derives batch size and length for so many images, if they are not given, and returns the settings.
 
         Raises ConfigError if a batch is larger than the number of images, or of `views` of each that are encoded once.
         """
         values = usual.settings(images, strategy.num_replicas_in_sync, self.config.training.batch_size)
-        self.config, told = derived(self.config, values, f"{images} pictures")
-        if told and self.chief:
-            print(told, flush=True)
+        self.config, line = derived(self.config, values, f"{images} pictures")
+        if line and self.chief:
+            print(line, flush=True)
         refuse_large_batch(self.config.training, images * max(1, views))
         return self.config
 
@@ -253,8 +224,8 @@ class Workdir:
         about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__, **session}
         self.write("run.json", to_json({**before, **about}))
         if tf.io.gfile.exists(self.file("metrics.jsonl")):
-            kept = [record for record in self.records() if record["step"] <= step]
-            self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
+            records = [record for record in self.records() if record["step"] <= step]
+            self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in records))
         return before
 
     def records(self) -> list[dict[str, float]]:
@@ -269,8 +240,8 @@ class Workdir:
                 record = json.loads(line)
             except (ValueError, RecursionError):
                 break
-            sound = isinstance(record, dict) and isinstance(record.get("step"), int)
-            if not sound or not all(isinstance(value, (int, float)) for value in record.values()):
+            has_step = isinstance(record, dict) and isinstance(record.get("step"), int)
+            if not has_step or not all(isinstance(value, (int, float)) for value in record.values()):
                 break
             records.append(record)
         return records
@@ -313,21 +284,20 @@ class Workdir:
         if not self.is_finished or not self._is_as_long():
             return None
         try:
-            found = read_json(path)
+            result = read_json(path)
         except ConfigError as error:
             logging.warning("%s: made anew", error)
             return None
-        if found.get("kind") == self._task and is_whole(found):
-            return found
+        if result.get("kind") == self._task and is_whole(result):
+            return result
         logging.warning("%s: is no result of %s: made anew", path, self._task)
         return None
 
 
-class _Nowhere(io.TextIOBase):
-    """Takes what processes print that are not the chief."""
-
-    def write(self, text: str) -> int:
-        return len(text)
+@contextlib.contextmanager
+def _without_stdout() -> Iterator[None]:
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
 
 
 @functools.cache  # a run of several phases has a directory for each

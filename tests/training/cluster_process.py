@@ -10,12 +10,12 @@ from cpc_tf.training import cluster
 def lone(addresses, index):
     """Waits for TensorFlow to connect another process that never does."""
     cluster._SET_UP = 2
-    cluster.connect(addresses, index)
+    cluster.connect()
 
 
 def pair(addresses, index):
     """The second ends without a word once both have compared what they know; the first says who is lost."""
-    strategy = cluster.connect(addresses, index)
+    strategy = cluster.connect()
     members = [cluster.Member("worker", number, address) for number, address in enumerate(addresses)]
     print(cluster.replica_names(strategy), cluster.gathered(strategy, [[index + 5, -1]]).tolist())
     cluster.agree(strategy, lambda: {"--seed": 1})

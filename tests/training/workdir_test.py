@@ -230,24 +230,6 @@ def test_files_are_whole_or_absent(tmp_path):
     assert sorted(os.listdir(tmp_path / "deep")) == ["folder", "result.json"]
 
 
-@pytest.mark.parametrize(
-    ("levels", "others", "why"),
-    [
-        ((1000.0, 1400.0), (1000.0, 1401.0), "began with 1000 to 1400 as .* now give 1000 to 1401; put"),
-        ((1000.0, 1400.0), None, "now give the upper 8 bits"),
-        (None, (1000.0, 1400.0), "began with the upper 8 bits"),
-    ],
-)
-def test_a_run_keeps_its_levels(config, levels, others, why):
-    workdir = Workdir(config, "pretrain")
-    if levels:
-        workdir.keep_levels((900.0, 1300.0))  # the first start was refused before the run began
-    workdir.keep_levels(levels)
-    workdir.begin(0)
-    workdir.keep_levels(levels)
-    refused(lambda: workdir.keep_levels(others), why)
-
-
 @pytest.mark.parametrize("content", [None, "{", "[]", "{}", '{"task": "cooking"}', '{"task": ["linear"]}'])
 def test_no_run_of_a_known_task_is_one_line(content, tmp_path):
     if content:
