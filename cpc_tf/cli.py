@@ -198,7 +198,7 @@ def _from_flags(config_class: type, flag_values: flags.FlagValues) -> Any:
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
     """Replaces each --preset=NAME and --flagfile=FILE by the words in it; `within` are the files that hold these."""
-    found, rest = [], list(words)
+    expanded, rest = [], list(words)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
@@ -207,12 +207,12 @@ def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
                 raise ConfigError(_FILES[flag])
             value = value.strip() if equals else rest.pop(0)
             path = preset_path(value) if flag == "-preset" else os.path.expanduser(value)
-            found += _expanded(_lines(path, within), (*within, os.path.realpath(path))) if path else []
+            expanded += _expanded(_lines(path, within), (*within, os.path.realpath(path))) if path else []
         elif word.startswith("-") and len(name) > _LONGEST_NAME:
             raise ConfigError(f"{shown(name)}: no such flag, see --help")
         else:
-            found.append(word)
-    return found
+            expanded.append(word)
+    return expanded
 
 
 def _lines(path: str, within: tuple[str, ...]) -> list[str]:
@@ -226,19 +226,15 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
-        raise ConfigError(f"{where}: cannot be read ({error.strerror}){_as_preset(path)}") from error
+        match = re.search(r"(?:^|/)flags/([\w/]+)\.flags$", path)  # perhaps of a preset, which the program has
+        hint = f"; the program has it as --preset={match[1]}" if match and match[1] in preset_names() else ""
+        raise ConfigError(f"{where}: cannot be read ({error.strerror}){hint}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where}: not a text file; a flag file has lines such as --batch_size=64") from error
     if len(text) > _LARGEST_FILE:
         raise ConfigError(f"{where}: too large to be a flag file, which has lines such as --batch_size=64")
     lines = [line for line in text.split("\n") if not line.startswith(("#", "//"))]
     return [line.strip() for line in lines if line.strip()]
-
-
-def _as_preset(path: str) -> str:
-    """Returns how to name the preset that a path is of, wherever the program is; '' if it is of none."""
-    found = re.search(r"(?:^|/)flags/([\w/]+)\.flags$", path)
-    return f"; the program has it as --preset={found[1]}" if found and found[1] in preset_names() else ""
 
 
 def _complain(ended: RunEnded) -> int:
@@ -264,11 +260,10 @@ def preset_names() -> list[str]:
 
 def preset_path(name: str) -> str:
     """Returns the path of the file of a preset. Raises ConfigError, with similar names, if there is none."""
-    known = preset_names()
-    if name in known:
+    if name in preset_names():
         return str(PRESETS / f"{name}.flags")
-    inside = [other for other in known if other.startswith(f"{name}/")]
-    near = inside or difflib.get_close_matches(name, known, n=3)
+    inside = [other for other in preset_names() if other.startswith(f"{name}/")]
+    near = inside or difflib.get_close_matches(name, preset_names(), n=3)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ConfigError("preset", shown(name), f"no such preset; {hint}`cpc-tf presets` lists them")
 

@@ -70,12 +70,12 @@ def read_text(path: str) -> str:
 def read_json(path: str, kind: type = dict) -> Any:
     """Returns the content of a JSON file. Raises ConfigError if it cannot be read or is not of this kind."""
     try:
-        found = json.loads(read_text(path))
+        value = json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: is damaged ({reason(error)})") from error
-    if not isinstance(found, kind):
-        raise ConfigError(f"{path}: is damaged (a {type(found).__name__} instead of a {kind.__name__})")
-    return found
+    if not isinstance(value, kind):
+        raise ConfigError(f"{path}: is damaged (a {type(value).__name__} instead of a {kind.__name__})")
+    return value
 
 
 def remove_leftovers(folder: str, pattern: str) -> None:
@@ -173,18 +173,18 @@ def remember(
     path = os.path.join(here, digest.hexdigest()[:32] + ".npz")
     try:
         with tf.io.gfile.GFile(path, "rb") as file, np.load(io.BytesIO(file.read()), allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-        if is_sound(**found):
-            return found
+            findings = {name: arrays[name] for name in arrays.files}
+        if is_sound(**findings):
+            return findings
     # No file, or a damaged one.
     except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         pass
-    found = make()
+    findings = make()
     remove_leftovers(here, r"[0-9a-f]{32}\.npz\.\d+\.tmp")
     stream = io.BytesIO()
-    np.savez(stream, **found)
+    np.savez(stream, **findings)
     try:
         write_file(path, stream.getvalue())
     except (NotWritten, UnicodeError) as error:  # only a cache
         logging.warning("%s: cannot be written, %s: %s", path, again, reason(error.__cause__ or error))
-    return found
+    return findings

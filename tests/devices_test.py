@@ -50,7 +50,7 @@ def strategy(kind, count, replicas=0):
 def test_the_line_names_the_devices_that_are_used(names, used, line, machine, monkeypatch):
     machine(names)
     monkeypatch.setattr(devices, "cores", lambda: [3])
-    monkeypatch.setattr(devices, "_instructions", lambda: "AVX2")
+    monkeypatch.setattr(devices, "_processor_flags", lambda: ["avx2"])
     xla = "on" if "TPU" in line else "off"
     assert devices.describe(used) == f"devices: {line}; precision float32; XLA {xla}"
     assert devices.describe(used, "bfloat16", True) == f"devices: {line}; precision bfloat16; XLA on"

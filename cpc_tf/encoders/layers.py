@@ -19,6 +19,7 @@ from absl import logging
 from cpc_tf import native
 from cpc_tf.keras import keras
 
+EPSILON = 1e-5  # of the norms
 LIBRARY = native.Library("encoders", pathlib.Path(__file__).parent)
 
 
@@ -54,28 +55,18 @@ class Conv(keras.layers.Conv2D):
         if not dense or self.strides[0] != self.strides[1]:
             return super().convolution_op(inputs, kernel)
         kernel = tf.convert_to_tensor(kernel)
-        places = _places(inputs)
+        places = inputs.shape[1:3].num_elements()  # None if unknown
         # Maps of unknown size occur in exported modules, mostly for patches.
         if (*self.kernel_size, *self.strides) == (1, 1, 1, 1) and (places is None or places <= 64):
             height, width = (inputs.shape[axis] or tf.shape(inputs)[axis] for axis in (1, 2))
             flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
             product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
             return tf.reshape(product, [-1, height, width, self.filters])
-        if is_usable(inputs) and _pays(inputs, self.strides[0]):
+        # Where that is faster, measured in docs/speed.md: oneDNN is slow with strides and small maps.
+        is_slow = self.strides[0] > 1 or (places is not None and places <= 32)
+        if is_slow and (inputs.dtype == tf.bfloat16 or inputs.shape[3] >= 64) and is_usable(inputs):
             return convolve_by_rows(inputs, kernel, self.strides[0], self.padding.upper())
         return super().convolution_op(inputs, kernel)
-
-
-def _pays(x: tf.Tensor, stride: int) -> bool:
-    """Whether `convolve_by_rows` is faster, measured in docs/speed.md. oneDNN is slow with strides and small maps."""
-    places = _places(x)
-    few = places is not None and places <= 32
-    return (stride > 1 or few) and (x.dtype == tf.bfloat16 or x.shape[3] >= 64)
-
-
-def _places(x: tf.Tensor) -> int | None:
-    """H * W of a map [N, H, W, C]; None if unknown."""
-    return x.shape[1:3].num_elements()
 
 
 def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) -> tf.Tensor:
@@ -125,17 +116,10 @@ def max_pool(x: tf.Tensor) -> tf.Tensor:
         padding[axis] = [size % 2, 1]
         padded = tf.pad(x, padding, constant_values=x.dtype.min)  # 2 * ceil(size / 2) + 1 along the axis
         end = 2 * ((size + 1) // 2)
-        first, second, third = (_every_second(padded, axis, start, end + start - 1) for start in range(3))
+        starts = [slice(start, end + start - 1, 2) for start in range(3)]
+        first, second, third = (padded[:, each] if axis == 1 else padded[:, :, each] for each in starts)
         x = tf.maximum(tf.maximum(first, second), third)
     return x
-
-
-def _every_second(x: tf.Tensor, axis: int, start: int, stop: int | tf.Tensor) -> tf.Tensor:
-    """x[start:stop:2] along an axis."""
-    return x[:, start:stop:2] if axis == 1 else x[:, :, start:stop:2]
-
-
-EPSILON = 1e-5
 
 
 def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool = False) -> tf.Tensor:
@@ -268,8 +252,8 @@ class BatchNorm(keras.layers.BatchNormalization):
 
 def has_batch_norm(module: tf.Module, exchanging: bool = True) -> bool:
     """Returns whether a layer or model has batch norm; `exchanging`: also ours, whose statistics are all replicas'."""
-    found = [each for each in (module, *module.submodules) if isinstance(each, keras.layers.BatchNormalization)]
-    return any(exchanging or not isinstance(each, BatchNorm) for each in found)
+    norms = [each for each in (module, *module.submodules) if isinstance(each, keras.layers.BatchNormalization)]
+    return any(exchanging or not isinstance(each, BatchNorm) for each in norms)
 
 
 def replicas() -> int:
@@ -283,14 +267,12 @@ def moments(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     def mean_of(values: tf.Tensor) -> tf.Tensor:
         mean = tf.reduce_mean(values, list(range(x.shape.rank - 1)))
-        return mean if replicas() == 1 else _all_reduced(mean)
+        if replicas() == 1:
+            return mean
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, mean)
 
     mean = mean_of(x)
     return mean, mean_of(tf.square(x - mean))
-
-
-def _all_reduced(mean: tf.Tensor) -> tf.Tensor:
-    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, mean)
 
 
 class Identity(keras.layers.Layer):

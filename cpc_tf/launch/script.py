@@ -58,8 +58,8 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
     """
     config.check_complete()
     if not words or words[0] not in TASKS:
-        what = f"{shown(words[0])}: cannot be launched" if words else "nothing to train"
-        raise ConfigError(f"{what}; put one of {', '.join(TASKS)} after the flags of launch, e.g. {_EXAMPLE}")
+        problem = f"{shown(words[0])}: cannot be launched" if words else "nothing to train"
+        raise ConfigError(f"{problem}; put one of {', '.join(TASKS)} after the flags of launch, e.g. {_EXAMPLE}")
     settings = cli.parse(TASKS[words[0]].config, words[1:])
     inside = re.fullmatch(r"gs://[^/]+/+(.+)", settings.workdir.rstrip("/"))
     if not inside:
@@ -90,25 +90,22 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
 
 
 def _refuse_local_paths(settings: Settings) -> None:
-    """Raises ConfigError if a setting names a file or folder of this machine."""
+    """Raises ConfigError if a setting names a file or folder of this machine, maybe after a word such as 'folder:'."""
     values = flatten(settings)
     for _, field in leaves(type(settings)):
         value = values[field.name]
-        if isinstance(value, str) and _is_here(value, field.metadata["path"]):
+        if not isinstance(value, str):
+            continue
+        kind, colon, rest = value.partition(":")
+        path = rest if colon and kind.isalpha() else value
+        # 'photos' is a dataset even where a file or folder has that name.
+        if (field.metadata["path"] or re.search("[./:]", value)) and os.path.exists(path):
             raise ConfigError(
                 field.name,
                 shown(value),
                 "lies on this machine, which the other one does not see; copy it into "
                 "the bucket with `gcloud storage cp -r` and name it there",
             )
-
-
-def _is_here(value: str, is_path: bool) -> bool:
-    """Returns whether a text names something on this machine, maybe after a word such as 'folder:'."""
-    kind, colon, rest = value.partition(":")
-    path = rest if colon and kind.isalpha() else value
-    # 'photos' is a dataset even where a file or folder has that name.
-    return (is_path or bool(re.search("[./:]", value))) and os.path.exists(path)
 
 
 FEED_PORT = 8480  # of the input server on each host of a pod

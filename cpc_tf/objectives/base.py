@@ -67,20 +67,21 @@ class Objective(keras.Model, abc.ABC):
 
     def __init__(self, encoder: Network, settings: ObjectiveSettings, precision: str = "float32"):
         super().__init__(name=self.NAME, dtype=policy(precision))
-        self.encoder, self.settings, self.parts, self.compiled = encoder, settings, 1, _identity
+        self.encoder, self.settings, self.parts = encoder, settings, 1
+        self.compiled = lambda piece: piece
 
     @classmethod
     def of_whole_batch(cls) -> str:
         """Returns OF_WHOLE_BATCH. Raises ConfigError if the class does not have it."""
-        found = getattr(cls, "OF_WHOLE_BATCH", None)
-        if not isinstance(found, str):
+        phrase = getattr(cls, "OF_WHOLE_BATCH", None)
+        if not isinstance(phrase, str):
             raise ConfigError(
                 "objective",
                 cls.NAME,
                 f"its class {cls.__name__} must say what the loss computes from all images of "
                 'a batch together: OF_WHOLE_BATCH = "" if nothing, else in words; see docs/extending.md',
             )
-        return found
+        return phrase
 
     @property
     @abc.abstractmethod
@@ -105,10 +106,6 @@ class Objective(keras.Model, abc.ABC):
 
         latents = side_by_side(encode, flat, self.parts)
         return tf.reshape(latents, [-1 if batch is None else batch, *inner, latents.shape[-1]])
-
-
-def _identity(function: Callable) -> Callable:
-    return function
 
 
 def side_by_side(function: Callable[[tf.Tensor], tf.Tensor], batch: tf.Tensor, parts: int) -> tf.Tensor:
@@ -210,11 +207,11 @@ class Contrastive(Objective):
         """Returns float32 [B, ...] by name, each image's own; 'latents' among them, from which there is no loss."""
 
     @abc.abstractmethod
-    def compare(self, own: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
         """Computes loss and metrics of B images.
 
         Args:
-          own: their embeddings.
+          embeddings: of these images.
           pools: name of an embedding, of those in `candidates` -> the candidates of these images.
         """
 
@@ -225,11 +222,11 @@ class Contrastive(Objective):
     def call(self, view: tf.Tensor, training: bool = False, first: tf.Tensor | int = 0) -> Output:
         return self.loss(self.compiled(lambda view: self.embed(view, training))(view), first)
 
-    def loss(self, own: Embeddings, first: tf.Tensor | int = 0) -> Output:
+    def loss(self, embeddings: Embeddings, first: tf.Tensor | int = 0) -> Output:
         """Computes loss and metrics from the embeddings of this replica's images; the first has the index `first`."""
-        latents = own["latents"]
-        own = {name: values for name, values in own.items() if name != "latents"}
+        latents = embeddings["latents"]
+        compared = {name: values for name, values in embeddings.items() if name != "latents"}
         group = self.group or latents.shape[0]
-        pools = {name: pool(own[name], group, first) for name in self.candidates()}
-        loss, metrics, _ = self.compiled(self.compare)(own, pools)
+        pools = {name: pool(compared[name], group, first) for name in self.candidates()}
+        loss, metrics, _ = self.compiled(self.compare)(compared, pools)
         return Output(loss, metrics, latents)

@@ -32,9 +32,9 @@ def other_view(projections: tf.Tensor, candidates: Pool, temperature: float) -> 
       The mean cross-entropy, log(2 * N - 1) by chance, and the accuracy; float32 scalars.
     """
     groups, images, views, dim = candidates.values.shape
-    own = tf.reshape(projections, [groups, -1, dim])  # [G, 2*B/G, T]
-    logits = matmul(own, tf.reshape(candidates.values, [groups, images * views, dim])) / temperature  # [G, .., 2*N]
-    index = candidates.first * views + tf.range(own.shape[1])
+    queries = tf.reshape(projections, [groups, -1, dim])  # [G, 2*B/G, T]
+    logits = matmul(queries, tf.reshape(candidates.values, [groups, images * views, dim])) / temperature  # [G, .., 2*N]
+    index = candidates.first * views + tf.range(queries.shape[1])
     itself = tf.equal(index[:, None], tf.range(images * views))  # a view is no candidate for itself
     logits = tf.where(itself, -1e9, logits)
     labels = tf.repeat((index + 1 - 2 * (index % views))[None], groups, 0)  # [G, 2*B/G]
@@ -69,9 +69,9 @@ class Instance(Contrastive):
     def candidates(self) -> list[str]:
         return ["projections"]
 
-    def compare(self, own: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
         """Computes the mean loss of 2 * B views."""
         candidates = pools["projections"]
-        loss, accuracy = other_view(own["projections"], candidates, self.settings.temperature)
+        loss, accuracy = other_view(embeddings["projections"], candidates, self.settings.temperature)
         bound = math.log(max(1, candidates.values.shape[1] * VIEWS - 1)) - loss
         return Output(loss, {"accuracy": accuracy, "bound": bound}, None)

@@ -98,23 +98,23 @@ class Pretraining(Trainee):
         (views,) = in_parts([view], parts)
         embed = self.model.compiled(lambda part: self.model.embed(part, training=True))
         specs = specs_of(embed, views[0])
-        own = tf.map_fn(embed, views, fn_output_signature=specs)
-        own = {name: tf.reshape(x, [self.rows, *x.shape[2:]]) for name, x in own.items()}
+        embedded = tf.map_fn(embed, views, fn_output_signature=specs)
+        embedded = {name: tf.reshape(x, [self.rows, *x.shape[2:]]) for name, x in embedded.items()}
         with tf.GradientTape() as tape:
-            tape.watch(own)
-            output = self.model.loss(own, rows.first)
+            tape.watch(embedded)
+            output = self.model.loss(embedded, rows.first)
             loss, metrics = self._reported(output, rows)
             loss = self.upscaled(loss)
-        upstream = tape.gradient(loss, own, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        upstream = [tf.ensure_shape(gradient, own[name].shape) for name, gradient in upstream.items()]
-        upstream = dict(zip(own, in_parts(upstream, parts)))
+        upstream = tape.gradient(loss, embedded, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        upstream = [tf.ensure_shape(gradient, embedded[name].shape) for name, gradient in upstream.items()]
+        upstream = dict(zip(embedded, in_parts(upstream, parts)))
 
         def add(part: tf.Tensor, sums: list[tf.Tensor]):
             with tf.GradientTape() as tape:
                 embeddings = embed(views[part])
             back = [upstream[name][part] for name in embeddings]
-            found = tape.gradient(list(embeddings.values()), self.trained, output_gradients=back)
-            return part + 1, [total + gradient for total, gradient in zip(sums, found)]
+            gradients_of_part = tape.gradient(list(embeddings.values()), self.trained, output_gradients=back)
+            return part + 1, [total + gradient for total, gradient in zip(sums, gradients_of_part)]
 
         zeros = [tf.zeros(variable.shape) for variable in self.trained]
         _, gradients = tf.while_loop(lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts)

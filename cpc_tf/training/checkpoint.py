@@ -42,8 +42,8 @@ class Checkpoints:
     def steps(self) -> list[int]:
         """Returns the steps of all finished checkpoints, ascending."""
         names = tf.io.gfile.listdir(self.directory) if tf.io.gfile.isdir(self.directory) else []
-        found = [re.fullmatch(r"step_(\d+)\.index", name) for name in names]
-        return sorted(int(match[1]) for match in found if match)
+        matches = [re.fullmatch(r"step_(\d+)\.index", name) for name in names]
+        return sorted(int(match[1]) for match in matches if match)
 
     def path(self, step: int) -> str:
         """Returns the prefix of a step's files."""

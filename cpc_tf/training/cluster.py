@@ -81,8 +81,9 @@ def members() -> tuple[list[Member], int]:
             "for one machine",
         )
     members = [Member(kind, index, address) for kind in kinds for index, address in enumerate(processes[kind])]
-    names, own = [(member.kind, str(member.task)) for member in members], (task.get("type"), str(task.get("index", 0)))
-    if own not in names:
+    names = [(member.kind, str(member.task)) for member in members]
+    name = (task.get("type"), str(task.get("index", 0)))
+    if name not in names:
         raise ConfigError(
             "strategy",
             "multiworker",
@@ -96,7 +97,7 @@ def members() -> tuple[list[Member], int]:
             "multiworker",
             f"several processes of TF_CONFIG have the address {shown(twice[0])}; give each its own",
         )
-    return members, names.index(own)
+    return members, names.index(name)
 
 
 def connect() -> tf.distribute.Strategy:
@@ -246,11 +247,11 @@ def gathered(strategy: tf.distribute.Strategy, values: Sequence[Sequence[int]]) 
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return np.array(values, np.int64)
     count, values = len(values[0]), np.array(values, np.int64)
-    own = iter(np.pad(values, [[0, 0], [0, -count % _WIDTH]]))
+    rows_here = iter(np.pad(values, [[0, 0], [0, -count % _WIDTH]]))
 
     def row(context: tf.distribute.ValueContext) -> tf.Tensor:
         here = tf.one_hot(context.replica_id_in_sync_group, context.num_replicas_in_sync, dtype=tf.int64)
-        return here[:, None] * next(own)
+        return here[:, None] * next(rows_here)
 
     rows = strategy.experimental_distribute_values_from_function(row)
     return _sum(strategy, rows).numpy()[:, :count]
@@ -263,8 +264,8 @@ def _sum(strategy, values):
 
 def gathered_of_processes(strategy: tf.distribute.Strategy, values: Sequence[int]) -> np.ndarray:
     """Returns the values of all processes, int64 [processes, n]; see `gathered`."""
-    each = len(strategy.extended.worker_devices) if addresses(strategy) else 1
-    return gathered(strategy, [values] * each)[::each]
+    count = len(strategy.extended.worker_devices) if addresses(strategy) else 1
+    return gathered(strategy, [values] * count)[::count]
 
 
 def agree(strategy: tf.distribute.Strategy, facts: Callable[[], Mapping[str, object]]) -> None:

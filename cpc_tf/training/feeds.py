@@ -206,16 +206,16 @@ def keep_alive(connection: socket.socket) -> None:
 def _reach(address: str, wait: float) -> socket.socket:
     """Returns a connection to an input server once it has started. Raises LostFeed."""
     host, _, port = address.rpartition(":")
-    deadline, told = time.monotonic() + wait, False
+    deadline, announced = time.monotonic() + wait, False
     while True:
         try:
             return socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise LostFeed(address, f"does not answer for {wait:g} s ({reason(error)})") from error
-            if not told:
+            if not announced:
                 print(f"waiting for the input server at {address} ({reason(error)})", flush=True)
-            told = True
+            announced = True
             time.sleep(0.5)
 
 

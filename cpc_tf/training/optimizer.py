@@ -134,9 +134,9 @@ class LossScale(tf.Module):
     def __init__(self):
         super().__init__(name="loss_scale")
         # The replicas' copies stay equal, since all see the same gradients.
-        own = {"trainable": False, "aggregation": tf.VariableAggregation.NONE}
-        self.value = tf.Variable(FIRST, dtype=tf.float32, **own)
-        self.steps = tf.Variable(0, dtype=tf.int32, **own)
+        options = {"trainable": False, "aggregation": tf.VariableAggregation.NONE}
+        self.value = tf.Variable(FIRST, dtype=tf.float32, **options)
+        self.steps = tf.Variable(0, dtype=tf.int32, **options)
 
     def update_if_finite(
         self, norm: tf.Tensor, update: Callable[..., None], gradients: Sequence[tf.Tensor]

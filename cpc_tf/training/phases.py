@@ -114,7 +114,7 @@ class PhasedRun:
 
     def workdir(self, config: Settings) -> Workdir:
         """Returns the folder of a phase, `config.workdir`. Raises ConfigError, see `Workdir`."""
-        return Workdir(config, self._task, is_chief(config.training))
+        return Workdir(config, self._task, is_chief(config.training.strategy))
 
     def train(
         self,

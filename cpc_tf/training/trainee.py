@@ -185,8 +185,8 @@ class Trainee(tf.Module, abc.ABC):
 
         def add(part: tf.Tensor, sums):
             of_part = [values[part] for values in divided]
-            found = self.gradients(rows._replace(first=rows.first + part * size), *of_part)
-            return part + 1, tf.nest.map_structure(tf.add, sums, found)
+            of_this = self.gradients(rows._replace(first=rows.first + part * size), *of_part)
+            return part + 1, tf.nest.map_structure(tf.add, sums, of_this)
 
         # The shapes of the metrics without the gradients: those are the variables', and take longest to trace.
         _, specs = specs_of(self.losses, rows, *(values[0] for values in divided))

@@ -154,7 +154,7 @@ def test_epochs_beside_steps_change_no_length(config):
 
 
 def test_who_is_not_the_chief_prints_nothing(config, monkeypatch, capsys):
-    monkeypatch.setattr(workdirs, "is_chief", lambda training: False)
+    monkeypatch.setattr(workdirs, "is_chief", lambda strategy: False)
     with open_run(config, "pretrain"):
         print("of a worker")
     assert capsys.readouterr().out == ""
