@@ -125,7 +125,7 @@ _FILES = {
     "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
     "-flagfile": "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain",
 }
-# What files of flags of earlier versions hold that is no flag of every command any more -> its value where it is none.
+# Settings in flag files of earlier versions that are no longer flags of every command -> the value they always have.
 _RETIRED = dict(
     word.split("=")
     for word in """
@@ -181,7 +181,7 @@ def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str
 
 
 def _is_retired(word: str, config_class: type, flag_values: flags.FlagValues) -> bool:
-    """Returns whether a word says what always holds. Raises ConfigError if it says something else."""
+    """Returns whether a word gives a retired flag its fixed value. Raises ConfigError if it gives another one."""
     name, _, value = word.removeprefix("--").partition("=")
     if name in flag_values or name not in _RETIRED:
         return False

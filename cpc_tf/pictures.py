@@ -1,4 +1,4 @@
-"""Pictures that people have: files in folders and lists, or arrays; in batches, where a broken one gives its reason."""
+"""The user's pictures: files in folders and lists, or arrays; in batches that say why a broken one is left out."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Pictures:
 
     @functools.cached_property
     def levels(self) -> IntensityRange | None:
-        """The range of values in those of more than 8 bits, for models that name none; None if there are none.
+        """The intensity range of all pictures of more than 8 bits, for models that name none; None without such.
 
-        It is that of all together, as in training. A warning states it. Only files that may have more bits are read.
+        A warning states it. Only files that may have more than 8 bits are read.
         """
         paths = [path for path in self.paths if walk.extension(os.fsdecode(path)) not in _OF_8_BITS]
         if not paths:
@@ -67,7 +67,7 @@ class Pictures:
             about = header(tf.io.read_file(path))
             return path, (about.bits > 8) & (about.pixels < tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))
 
-        # What is broken or cannot be read is told where it is encoded.
+        # `batches` names what is broken or cannot be read.
         pairs = tf.data.Dataset.from_tensor_slices(paths).map(is_deep, num_parallel_calls=tf.data.AUTOTUNE)
         deep = [path for path, is_of_16_bits in pairs.ignore_errors().as_numpy_iterator() if is_of_16_bits]
         if not deep:

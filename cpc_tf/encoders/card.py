@@ -1,4 +1,4 @@
-"""What --encoder names, and encoder.json, the card of a module of `cpc-tf export`: its network and its training."""
+"""encoder.json, the card of a module of `cpc-tf export` (its network and its training), and what --encoder names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpc_tf.texts import shown, wrong_text
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """What is known of an encoder; unknown values are '' or None."""
+    """Identifies an encoder in results and reports; unknown values are '' or None."""
 
     # Name of an objective ('cpc', ...), 'labels' (supervised from the start), 'cpc+labels' (pre-trained, then
     # fine-tuned), 'untrained', 'pixels' (no encoder), or 'unknown' (a module that this project did not write).

@@ -50,7 +50,7 @@ def read(config: LaunchConfig, words: Sequence[str]) -> Training:
     """Returns the training that the words after `--` describe.
 
     Args:
-      config: on what. The training gets the flags that its devices need.
+      config: where it runs. The training gets the flags that its devices need.
       words: the task and its flags, as after `cpc-tf`.
 
     Raises:
@@ -119,10 +119,10 @@ def main(config: LaunchConfig, *words: str) -> None:
 
 
 def launch(config: LaunchConfig, training: Training) -> None:
-    """Prints or writes what trains, or becomes it: the script ends by itself, with its own exit status.
+    """Prints or writes the script or task, or replaces this process by the script, which sets the exit status.
 
     Args:
-      config: on what.
+      config: where it runs.
       training: what is trained.
 
     Raises:

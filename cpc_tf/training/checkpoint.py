@@ -54,8 +54,7 @@ class Checkpoints:
 
         Args:
           step: its step.
-          worker: the place of this process among those of the run. All take part, and all but 0, the chief, leave
-            nothing.
+          worker: the index of this process. A collective: every process must call it; only 0, the chief, leaves files.
         """
         if worker:  # containers often give all processes the same id
             scratch = os.path.join(self.directory, f"worker_{worker}", "step")

@@ -1,4 +1,4 @@
-"""The input servers of a run: `cpc-tf feed` reads and augments elsewhere what the run trains on.
+"""The input servers of a run: `cpc-tf feed` reads and augments the pictures of a run elsewhere.
 
 The environment variable CPC_TF_FEED names one for each host with input. They change where the input is computed, not
 what it is. A run holds a connection to each of them while it trains: one that was started anew would begin at the run's
@@ -246,7 +246,7 @@ def read_secret() -> bytes:
 
 
 def new_nonce() -> str:
-    """Returns a random number that nobody has had before."""
+    """Returns a random number that is used once."""
     return secrets.token_hex(16)
 
 

@@ -1,4 +1,4 @@
-"""The training loop: device loops of steps, records, checkpoints; it knows nothing of what is trained."""
+"""The training loop: device loops of steps, records and checkpoints, whatever is trained; and where a run resumes."""
 
 from __future__ import annotations
 

@@ -46,9 +46,9 @@ class OutOfMemory(RunEnded):
 
 @contextlib.contextmanager
 def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
-    """Opens the directory of a run with `config.training` for this process alone, and sets up its devices.
+    """Locks the directory of a run with `config.training`, and sets up its devices.
 
-    Of several processes only the chief prints meanwhile; the others still warn, and say with what error they end.
+    Of several processes only the chief prints to stdout meanwhile.
 
     Args:
       config: all settings of the run.
