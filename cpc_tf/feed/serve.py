@@ -1,7 +1,7 @@
 """An input server: runs tf.data's service for the training that connects and knows the secret, until that ends.
 
-TensorFlow's servers behind it listen on all interfaces and take commands from whoever reaches them. So the system's
-kernel is told, for each of their ports, from which addresses it takes packets.
+TensorFlow's servers behind it listen on all interfaces and run the graphs of anyone who reaches them. So a packet
+filter of the kernel limits, for each of their ports, from which addresses packets come.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def listen(address: str, port: int, secret: bytes) -> socket.socket:
 
 
 def answer(server: socket.socket, secret: bytes) -> NoReturn:
-    """Serves the trainings that connect, one after the other. Who says nothing keeps no other one waiting."""
+    """Serves the trainings that connect, one after the other; a silent client delays no other one."""
     port, in_use = server.getsockname()[1], threading.Lock()
     while True:
         connection, (peer, *_) = server.accept()
@@ -118,7 +118,7 @@ def _alone(in_use: threading.Lock, port: int) -> Iterator[None]:
         raise OSError("it serves another training; start `cpc-tf feed --port=...` once more for this one")
     try:
         deadline = time.monotonic() + _REQUEST
-        # Looked for, since another program may have them, and TensorFlow shares ports without a word.
+        # Another program may have them, and TensorFlow would share them without an error.
         while not (_is_free(port + 1) and _is_free(port + 2)):
             if time.monotonic() > deadline:
                 raise OSError(f"another program has port {port + 1} or {port + 2}; take another --port")
