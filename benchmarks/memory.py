@@ -91,7 +91,7 @@ def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int
     import numpy as np
     import tensorflow as tf
 
-    from cpc_tf import cli, xla
+    from cpc_tf import cli, native
     from cpc_tf.pretrain.config import PretrainConfig
     from cpc_tf.pretrain.trainee import Pretraining
     from cpc_tf.settings import replace
@@ -102,7 +102,7 @@ def write_program(path: str, images: int, words: Sequence[str]) -> dict[str, int
     config = replace(given, batch_size=images)
     trainee = Pretraining(config, make_strategy("single"), 1000)
     shape = [images, *config.objective.kind.VIEW.shape(config.geometry)]
-    step = xla.jit(lambda view: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), view))
+    step = native.jit(lambda view: trainee.gradients(Rows(tf.constant(0), tf.constant(0, tf.int64)), view))
     program = step.experimental_get_compiler_ir(tf.zeros(shape, tf.uint8))(stage="hlo_serialized")
     pathlib.Path(path).write_bytes(program)
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import importlib
+import os
+import platform
 import sys
 from typing import Any
-
-from cpc_tf import environment
 
 __version__ = "0.1.0"
 WINDOWS = "cpc_tf runs on Linux and macOS; on Windows use it inside WSL 2, as docs/install.md says"
@@ -30,12 +30,22 @@ _EXPORTED = {
 __all__ = [*_EXPORTED]
 
 
+def prepare_environment() -> None:
+    """Sets TensorFlow's environment variables where the user has not, before it looks at its devices."""
+    # GPUs: memory is taken as it is needed, so that several processes can share one.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    # oneDNN's convolutions on every x86 processor: TensorFlow takes them only where there is AVX-512; its own are
+    # slower.
+    if platform.machine() in ("x86_64", "AMD64"):
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTED:
         raise AttributeError(f"module 'cpc_tf' has no attribute '{name}'")
     if sys.platform == "win32":
         raise ImportError(WINDOWS)
-    environment.prepare()
+    prepare_environment()
     return getattr(importlib.import_module(_EXPORTED[name]), name)
 
 

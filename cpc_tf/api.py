@@ -17,7 +17,7 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf import cli, presets
+from cpc_tf import cli
 from cpc_tf.commands import TASKS
 from cpc_tf.embed import run as embed_run
 from cpc_tf.embed.config import EmbedConfig
@@ -268,7 +268,7 @@ def _text(value: Any) -> str:
 def preset_of(name: str, task: str) -> str:
     """Returns the name of a preset: 'photos' is that of the task in the folder of this name, 'photos/pretrain'."""
     whole = f"{name}/{task}"
-    return whole if whole in presets.names() else name
+    return whole if whole in cli.preset_names() else name
 
 
 def _named(images: Images) -> str | os.PathLike[str]:

@@ -1,18 +1,24 @@
-"""Turns a settings dataclass into absl flags and back, and runs a binary."""
+"""Turns a settings dataclass into absl flags and back, runs a command, and finds the presets.
+
+A preset is a file of flags by name, such as 'photos/pretrain'. A comment at its top says what it is and costs.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import itertools
 import logging as standard_logging
 import os
+import pathlib
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from absl import app, flags, logging
 
-from cpc_tf import presets, termination
+from cpc_tf import termination
 from cpc_tf.settings import ConfigError, RunEnded, Stopped, leaves, unflatten
 from cpc_tf.termination import Interrupted
 from cpc_tf.texts import shown
@@ -100,6 +106,10 @@ def define(config_class: type, flag_values: flags.FlagValues, module: str = "cpc
         flags.DEFINE_flag(_Flag(field.name, field.type, field.default, help), flag_values, module)
 
 
+_HERE = pathlib.Path(__file__).parent
+# The presets. The wheel has them inside the package; a checkout has them at its top.
+PRESETS = next((path for path in (_HERE / "flags", _HERE.parent / "flags") if path.is_dir()), _HERE / "flags")
+
 _KINDS = {
     bool: (flags.BooleanParser, "true or false"),
     int: (flags.IntegerParser, "a whole number"),
@@ -115,7 +125,7 @@ _FILES = {
     "-preset": "--preset: name one, e.g. --preset=photos/pretrain; `cpc-tf presets` lists them",
     "-flagfile": "--flagfile: name a file, e.g. --flagfile=my.flags; a preset is --preset=photos/pretrain",
 }
-# What files of flags of earlier versions hold that is no flag of every command any more -> its value where it is none.
+# Settings in flag files of earlier versions that are no longer flags of every command -> the value they always have.
 _RETIRED = dict(
     word.split("=")
     for word in """
@@ -171,7 +181,7 @@ def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str
 
 
 def _is_retired(word: str, config_class: type, flag_values: flags.FlagValues) -> bool:
-    """Returns whether a word says what always holds. Raises ConfigError if it says something else."""
+    """Returns whether a word gives a retired flag its fixed value. Raises ConfigError if it gives another one."""
     name, _, value = word.removeprefix("--").partition("=")
     if name in flag_values or name not in _RETIRED:
         return False
@@ -188,7 +198,7 @@ def _from_flags(config_class: type, flag_values: flags.FlagValues) -> Any:
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
     """Replaces each --preset=NAME and --flagfile=FILE by the words in it; `within` are the files that hold these."""
-    found, rest = [], list(words)
+    expanded, rest = [], list(words)
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
@@ -196,13 +206,13 @@ def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
             if not equals and (within or not rest):
                 raise ConfigError(_FILES[flag])
             value = value.strip() if equals else rest.pop(0)
-            path = presets.path(value) if flag == "-preset" else os.path.expanduser(value)
-            found += _expanded(_lines(path, within), (*within, os.path.realpath(path))) if path else []
+            path = preset_path(value) if flag == "-preset" else os.path.expanduser(value)
+            expanded += _expanded(_lines(path, within), (*within, os.path.realpath(path))) if path else []
         elif word.startswith("-") and len(name) > _LONGEST_NAME:
             raise ConfigError(f"{shown(name)}: no such flag, see --help")
         else:
-            found.append(word)
-    return found
+            expanded.append(word)
+    return expanded
 
 
 def _lines(path: str, within: tuple[str, ...]) -> list[str]:
@@ -216,7 +226,9 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
-        raise ConfigError(f"{where}: cannot be read ({error.strerror}){_as_preset(path)}") from error
+        match = re.search(r"(?:^|/)flags/([\w/]+)\.flags$", path)  # perhaps of a preset, which the program has
+        hint = f"; the program has it as --preset={match[1]}" if match and match[1] in preset_names() else ""
+        raise ConfigError(f"{where}: cannot be read ({error.strerror}){hint}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{where}: not a text file; a flag file has lines such as --batch_size=64") from error
     if len(text) > _LARGEST_FILE:
@@ -225,15 +237,46 @@ def _lines(path: str, within: tuple[str, ...]) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _as_preset(path: str) -> str:
-    """Returns how to name the preset that a path is of, wherever the program is; '' if it is of none."""
-    found = re.search(r"(?:^|/)flags/([\w/]+)\.flags$", path)
-    return f"; the program has it as --preset={found[1]}" if found and found[1] in presets.names() else ""
-
-
 def _complain(ended: RunEnded) -> int:
     if isinstance(ended, Stopped):
         termination.say(str(ended))
     else:
         print(f"error: {ended}", file=sys.stderr)
     return ended.status
+
+
+class PresetHeader(NamedTuple):
+    """The comment at the top of a preset, each part as one line."""
+
+    what: str
+    cost: str
+    text: str  # all of it, line by line, continued commands joined
+
+
+def preset_names() -> list[str]:
+    """Returns the names of all presets, sorted."""
+    return sorted(str(path.relative_to(PRESETS).with_suffix("").as_posix()) for path in PRESETS.glob("*/*.flags"))
+
+
+def preset_path(name: str) -> str:
+    """Returns the path of the file of a preset. Raises ConfigError, with similar names, if there is none."""
+    if name in preset_names():
+        return str(PRESETS / f"{name}.flags")
+    inside = [other for other in preset_names() if other.startswith(f"{name}/")]
+    near = inside or difflib.get_close_matches(name, preset_names(), n=3)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise ConfigError("preset", shown(name), f"no such preset; {hint}`cpc-tf presets` lists them")
+
+
+def preset_text(name: str) -> str:
+    """Returns the text of a preset. Raises ConfigError if there is none."""
+    return pathlib.Path(preset_path(name)).read_text(encoding="utf-8")
+
+
+def preset_header(name: str) -> PresetHeader:
+    """Returns the comment at the top of a preset. Raises ConfigError if there is none."""
+    comment = itertools.takewhile(lambda line: line.startswith("#"), preset_text(name).splitlines())
+    text = re.sub(r"\\\n\s*", " ", "\n".join(line.lstrip("#").strip() for line in comment))
+    what, _, rest = text.partition("\nCommand")
+    cost = re.search(r"^Cost: (.*?)(?=^Expected:|^$|\Z)", rest, re.DOTALL | re.MULTILINE)
+    return PresetHeader(" ".join(what.split()), " ".join(cost[1].split()) if cost else "", text)

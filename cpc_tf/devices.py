@@ -14,7 +14,7 @@ import sys
 
 import tensorflow as tf
 
-from cpc_tf import environment
+import cpc_tf
 
 SIZE = 1024  # of the matrices that a GPU is tried with
 _CPUINFO = "/proc/cpuinfo"
@@ -37,8 +37,10 @@ def describe(strategy: tf.distribute.Strategy, precision: str = "float32", xla: 
     elif kind == "TPU":
         text = f"{here} TPU core{'s' * (here > 1)}"
     else:
+        vectors, flags = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX"}, _processor_flags()
+        widest = next((name for flag, name in vectors.items() if flag in flags), platform.machine())
         count = len(cores())
-        text = f"{here} {'logical CPUs' if here > 1 else 'CPU'} ({_instructions()}, {count} core{'s' * (count > 1)})"
+        text = f"{here} {'logical CPUs' if here > 1 else 'CPU'} ({widest}, {count} core{'s' * (count > 1)})"
     replicas = strategy.num_replicas_in_sync
     text += f" in this process, {replicas} in all" * (replicas > here)
     return f"devices: {text}; precision {precision}; XLA {'on' if xla or kind == 'TPU' else 'off'}"
@@ -80,7 +82,7 @@ def has_driver() -> bool:
 def gpu_names() -> list[str]:
     """Returns the name of each GPU that TensorFlow may use."""
     details = map(tf.config.experimental.get_device_details, tf.config.get_visible_devices("GPU"))
-    return [found.get("device_name", "unknown") for found in details]
+    return [detail.get("device_name", "unknown") for detail in details]
 
 
 def cores() -> list[int]:
@@ -131,12 +133,6 @@ def _remedy() -> str:
     )
 
 
-def _instructions() -> str:
-    """The widest vectors of this processor, or its architecture."""
-    known, has = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX"}, _processor_flags()
-    return next((name for flag, name in known.items() if flag in has), platform.machine())
-
-
 def _processor_flags() -> list[str]:
     """What an x86 processor can do, as Linux names it; empty elsewhere."""
     try:
@@ -147,5 +143,5 @@ def _processor_flags() -> list[str]:
 
 
 if __name__ == "__main__":
-    environment.prepare()
+    cpc_tf.prepare_environment()
     main()

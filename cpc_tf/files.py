@@ -1,18 +1,23 @@
-"""Reads and writes files on a disk or in a bucket, whole or not at all, and removes old leftovers."""
+"""Reads and writes files on a disk or in a bucket, whole or not at all; remembers what was found out about files."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from cpc_tf.settings import ConfigError, RunEnded
 from cpc_tf.texts import escaped
@@ -65,12 +70,12 @@ def read_text(path: str) -> str:
 def read_json(path: str, kind: type = dict) -> Any:
     """Returns the content of a JSON file. Raises ConfigError if it cannot be read or is not of this kind."""
     try:
-        found = json.loads(read_text(path))
+        value = json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: is damaged ({reason(error)})") from error
-    if not isinstance(found, kind):
-        raise ConfigError(f"{path}: is damaged (a {type(found).__name__} instead of a {kind.__name__})")
-    return found
+    if not isinstance(value, kind):
+        raise ConfigError(f"{path}: is damaged (a {type(value).__name__} instead of a {kind.__name__})")
+    return value
 
 
 def remove_leftovers(folder: str, pattern: str) -> None:
@@ -131,3 +136,55 @@ def bytes_read() -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/io") as file:
         return int(file.readline().split()[1])  # 'rchar: N'
     return None
+
+
+Findings = dict[str, np.ndarray]
+
+
+def cache_folder() -> str:
+    """Returns CPC_TF_CACHE, or the folder cpc_tf of XDG_CACHE_HOME, or ~/.cache/cpc_tf. It need not exist."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.environ.get("CPC_TF_CACHE") or os.path.join(home, "cpc_tf")
+
+
+def remember(
+    kind: str,
+    key: Iterable[str],
+    make: Callable[[], Findings],
+    is_sound: Callable[..., bool],
+    *,
+    place: str = "",
+    again: str = "the folder will be checked again",
+) -> Findings:
+    """Returns `make()`, or what it returned before for the same key.
+
+    Args:
+      kind: of the findings; a folder has its name.
+      key: lines of all that the findings depend on, such as names, sizes and times of files.
+      make: finds them out: {name: array}.
+      is_sound: called with the arrays that are remembered, by their names: whether they can be what `make` returns.
+      place: where findings are kept; empty: `cache_folder()`.
+      again: what follows if they cannot be kept, for a warning.
+    """
+    digest = hashlib.sha256()
+    for line in key:
+        digest.update(f"{line}\n".encode())
+    here = os.path.join(os.path.expanduser(place) or cache_folder(), kind)
+    path = os.path.join(here, digest.hexdigest()[:32] + ".npz")
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file, np.load(io.BytesIO(file.read()), allow_pickle=False) as arrays:
+            findings = {name: arrays[name] for name in arrays.files}
+        if is_sound(**findings):
+            return findings
+    # No file, or a damaged one.
+    except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        pass
+    findings = make()
+    remove_leftovers(here, r"[0-9a-f]{32}\.npz\.\d+\.tmp")
+    stream = io.BytesIO()
+    np.savez(stream, **findings)
+    try:
+        write_file(path, stream.getvalue())
+    except (NotWritten, UnicodeError) as error:  # only a cache
+        logging.warning("%s: cannot be written, %s: %s", path, again, reason(error.__cause__ or error))
+    return findings

@@ -48,21 +48,19 @@ def refuse_too_large(needed: float, flag: str, what: str, remedy: str) -> None:
 
 def available(root: str = "/") -> float | None:
     """Returns the bytes that this process may still take, by the system and its control groups; None if unknown."""
-    found = []
+    limits = []
     for line in _lines(pathlib.Path(root, "proc/meminfo")):
         if line.startswith("MemAvailable:"):
-            found.append(1024.0 * int(line.split()[1]))
+            limits.append(1024.0 * int(line.split()[1]))
     for most, used in _CGROUPS:
         numbers = [_lines(pathlib.Path(root, "sys/fs/cgroup", name)) for name in (most, used)]
         if all(lines and lines[0].isdigit() for lines in numbers):  # 'max' is no limit
-            found.append(max(0.0, float(numbers[0][0]) - float(numbers[1][0]) + _reclaimable(root, most)))
-    return min(found, default=None)
-
-
-def _reclaimable(root: str, name: str) -> float:
-    """Returns the bytes of a control group that hold files and can be taken back."""
-    lines = _lines(pathlib.Path(root, "sys/fs/cgroup", name).parent / "memory.stat")
-    return sum(float(line.split()[1]) for line in lines if line.startswith(("inactive_file ", "total_inactive_file ")))
+            # Memory that holds files can be taken back.
+            statistics = _lines(pathlib.Path(root, "sys/fs/cgroup", most).parent / "memory.stat")
+            files = [line for line in statistics if line.startswith(("inactive_file ", "total_inactive_file "))]
+            reclaimable = sum(float(line.split()[1]) for line in files)
+            limits.append(max(0.0, float(numbers[0][0]) - float(numbers[1][0]) + reclaimable))
+    return min(limits, default=None)
 
 
 def _lines(path: pathlib.Path) -> list[str]:
@@ -113,7 +111,8 @@ def _taken(nodes: Sequence[NodeDef], returned: Iterable[str], of_function: Calla
         free.update(live.pop(output) for output in outputs if output in live)
 
     for number, node in enumerate(nodes):
-        inside = max([inside, *map(of_function, _called(node))])
+        called = [value.func.name for value in node.attr.values() if value.HasField("func")]
+        inside = max([inside, *map(of_function, called)])
         if node.op in _IN_PLACE:
             give_back(ending.get(number, ()))
         made = {(node.name, index): size for index, size in enumerate(_sizes(node))}
@@ -145,11 +144,6 @@ def _output(name: str, named: dict[str, NodeDef]) -> _Output:
     return node, number
 
 
-def _called(node: NodeDef) -> Iterator[str]:
-    """Yields the names of the functions that a node calls."""
-    return (value.func.name for value in node.attr.values() if value.HasField("func"))
-
-
 def _sizes(node: NodeDef) -> Iterator[float]:
     """Yields the bytes of the outputs of a node; those of unknown shape count as none."""
     if node.op in _NO_MEMORY | _VIEWS:
@@ -161,6 +155,6 @@ def _sizes(node: NodeDef) -> Iterator[float]:
     dtypes = next(filter(None, lists), [kind] * len(shapes))
     for shape, kind in zip(shapes, dtypes):
         sides = [dim.size for dim in shape.dim]
-        known = kind and not shape.unknown_rank and min(sides, default=0) >= 0
+        is_known = kind and not shape.unknown_rank and min(sides, default=0) >= 0
         dtype = tf.as_dtype(kind or tf.float32)
-        yield float(math.prod(sides) * dtype.size) if known and dtype.is_numpy_compatible else 0.0
+        yield float(math.prod(sides) * dtype.size) if is_known and dtype.is_numpy_compatible else 0.0

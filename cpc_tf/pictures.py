@@ -1,4 +1,4 @@
-"""Pictures that people have: files in folders and lists, or arrays; in batches, where a broken one gives its reason."""
+"""The user's pictures: files in folders and lists, or arrays; in batches that say why a broken one is left out."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Pictures:
 
     @functools.cached_property
     def levels(self) -> IntensityRange | None:
-        """The range of values in those of more than 8 bits, for models that name none; None if there are none.
+        """The intensity range of all pictures of more than 8 bits, for models that name none; None without such.
 
-        It is that of all together, as in training. A warning states it. Only files that may have more bits are read.
+        A warning states it. Only files that may have more than 8 bits are read.
         """
         paths = [path for path in self.paths if walk.extension(os.fsdecode(path)) not in _OF_8_BITS]
         if not paths:
@@ -67,9 +67,9 @@ class Pictures:
             about = header(tf.io.read_file(path))
             return path, (about.bits > 8) & (about.pixels < tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))
 
-        # What is broken or cannot be read is told where it is encoded.
-        looked = tf.data.Dataset.from_tensor_slices(paths).map(is_deep, num_parallel_calls=tf.data.AUTOTUNE)
-        deep = [path for path, own in looked.ignore_errors().as_numpy_iterator() if own]
+        # `batches` names what is broken or cannot be read.
+        pairs = tf.data.Dataset.from_tensor_slices(paths).map(is_deep, num_parallel_calls=tf.data.AUTOTUNE)
+        deep = [path for path, is_of_16_bits in pairs.ignore_errors().as_numpy_iterator() if is_of_16_bits]
         if not deep:
             return None
         low, high = check.measured(map(tf.io.read_file, deep[:: -(-len(deep) // check.MEASURED)]))
@@ -118,13 +118,13 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
     """
     if not isinstance(images, (str, os.PathLike)):
         return _of_python(images)
-    given = os.fspath(images)
-    where = f"--{flag}={shown(given)}"
-    if not given:
+    text = os.fspath(images)
+    where = f"--{flag}={shown(text)}"
+    if not text:
         raise ConfigError(f"--{flag}= is empty: name {PICTURES}")
-    if given == "-":
+    if text == "-":
         return _of_list(sys.stdin.buffer.read(), f"{where}: standard input")
-    path = os.path.expanduser(given)
+    path = os.path.expanduser(text)
     if tf.io.gfile.isdir(path):
         root = path.rstrip("/") or "/"
         names = walk.images(root)
@@ -134,7 +134,7 @@ def find(images: Images, flag: str = "pictures") -> Pictures:
     if walk.extension(path) == _LIST and tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path, "rb") as file:
             return _of_list(file.read(), where)
-    files = [given] if tf.io.gfile.exists(path) else parted_names(given)
+    files = [text] if tf.io.gfile.exists(path) else parted_names(text)
     paths = [os.path.expanduser(name) for name in files]
     for name, path in zip(files, paths):
         if not tf.io.gfile.exists(path):
@@ -171,14 +171,14 @@ def _of_python(images: Any) -> Pictures:
                 depth = f"a PIL image of mode {image.mode}, of more than 8 bits"
                 raise ConfigError(f"picture {index}: {depth}; give its file")
             continue
-        found = items[index] = np.asarray(image)
-        if found.ndim != 3 or found.shape[-1] != 3 or 0 in found.shape:
+        pixels = items[index] = np.asarray(image)
+        if pixels.ndim != 3 or pixels.shape[-1] != 3 or 0 in pixels.shape:
             raise ConfigError(
-                f"picture {index}: an array of shape {list(found.shape)}; must be [height, width, 3], RGB"
+                f"picture {index}: an array of shape {list(pixels.shape)}; must be [height, width, 3], RGB"
             )
-        is_fraction = np.issubdtype(found.dtype, np.floating) and found.min() >= 0 and found.max() <= 1
-        if found.dtype != np.uint8 and not is_fraction:
-            values = f"{found.dtype} values of {found.min():g} to {found.max():g}"
+        is_fraction = np.issubdtype(pixels.dtype, np.floating) and pixels.min() >= 0 and pixels.max() <= 1
+        if pixels.dtype != np.uint8 and not is_fraction:
+            values = f"{pixels.dtype} values of {pixels.min():g} to {pixels.max():g}"
             raise ConfigError(f"picture {index}: {values}; must be uint8, or floats of 0 to 1")
     return Pictures([f"{index:06}.png" for index in range(len(items))], [], items)
 
@@ -224,15 +224,15 @@ def batches(
     parallel = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": True}
     if pictures.arrays:
         kinds = tf.TensorSpec([], tf.int64), tf.TensorSpec([None, None, 3], tf.uint8)
-        known = tf.data.Dataset.from_generator(arrays, output_signature=kinds)
-        found = known.map(lambda index, image: (index, prepare(image), False), **parallel)
+        indexed = tf.data.Dataset.from_generator(arrays, output_signature=kinds)
+        prepared = indexed.map(lambda index, image: (index, prepare(image), False), **parallel)
     elif pictures.paths:
         files = tf.data.Dataset.from_tensor_slices((tf.range(len(pictures), dtype=tf.int64), pictures.paths))
-        found = files.map(read, **parallel).ignore_errors()  # what fails is missing afterwards
+        prepared = files.map(read, **parallel).ignore_errors()  # what fails is missing afterwards
     else:
         return
     done = deep_ones = 0
-    for indices, images, deep in found.batch(batch_size).prefetch(_PREFETCH).as_numpy_iterator():
+    for indices, images, deep in prepared.batch(batch_size).prefetch(_PREFETCH).as_numpy_iterator():
         stop = int(indices[-1]) + 1
         missing = sorted({*range(done, stop)} - {*indices.tolist()})
         yield Batch(done, stop, indices, images, {i: why_not(pictures.paths[i]) for i in missing})
@@ -275,8 +275,8 @@ def thumbnails(pictures: Pictures, side: int, levels: IntensityRange | None = No
         padded = tf.pad(geometry.resize(image, height, width), margins, constant_values=tf.constant(255, tf.uint8))
         return tf.ensure_shape(padded, [side, side, 3])
 
-    found = np.full([len(pictures), side, side, 3], 255, np.uint8)
+    squares = np.full([len(pictures), side, side, 3], 255, np.uint8)
     for batch in batches(pictures, shrink, 32, least_side=side, levels=levels, quiet=True):
         if len(batch.indices):
-            found[batch.indices] = batch.images
-    return found
+            squares[batch.indices] = batch.images
+    return squares

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import cpc_tf
-from cpc_tf import cli, environment, presets, termination
+from cpc_tf import cli, termination
 from cpc_tf.commands import COMMANDS
 from cpc_tf.settings import ConfigError, Settings
 from cpc_tf.texts import shown
@@ -52,7 +52,8 @@ def run(words: Sequence[str]) -> int:
     word, *others = words or ["--help"]
     try:
         if word in ("help", "--help", "-h", "-help"):
-            print(_HELP.format(version=cpc_tf.__version__, commands=_listed()))
+            lines = [f"  {name:<10} {command.what}" for name, command in COMMANDS.items()]
+            print(_HELP.format(version=cpc_tf.__version__, commands="\n".join(lines)))
         elif word in ("version", "--version"):
             print(cpc_tf.__version__)
         elif word == "presets":
@@ -82,7 +83,7 @@ def _start(name: str, words: Sequence[str]) -> NoReturn:
 
     def function(config: Settings) -> None:
         config.check_complete()
-        environment.prepare()
+        cpc_tf.prepare_environment()
         quietly(lambda: command.run)
         command(config, *words[end + 1 :])
 
@@ -119,20 +120,16 @@ def quietly(load: Callable[[], Any]) -> None:
         notices.close()
 
 
-def _listed() -> str:
-    return "\n".join(f"  {name:<10} {command.what}" for name, command in COMMANDS.items())
-
-
 def _presets(words: Sequence[str]) -> None:
     """Prints all presets, those whose names contain the first word, or the one of that name."""
-    wanted = words[0] if words else ""
-    if wanted in presets.names():
-        print(presets.read(wanted), end="")
+    part = words[0] if words else ""
+    if part in cli.preset_names():
+        print(cli.preset_text(part), end="")
         return
-    found = [name for name in presets.names() if wanted in name]
-    if not found:
-        presets.path(wanted)  # raises the error that names similar ones
-    for name in found:
-        header = presets.header(name)
+    names = [name for name in cli.preset_names() if part in name]
+    if not names:
+        cli.preset_path(part)  # raises the error that names similar ones
+    for name in names:
+        header = cli.preset_header(name)
         print(f"{name}\n    {header.what}\n    Cost: {header.cost}")
     print("\n`cpc-tf presets NAME` prints one. Use: cpc-tf pretrain --preset=photos/pretrain --workdir=runs/first")

@@ -1,4 +1,4 @@
-"""How far work is, how much time is left, and what is waited for."""
+"""Progress of work: how much is done, how much time is left, and what is waited for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-# Seconds of waiting after which it is said for what, and those at which its time is said, then again each last of them.
+# Seconds after which a wait is named, after which its time is told, and between the lines that tell it again.
 _FIRST, _THEN = 3, (10, 30)
-_waits: list[threading.Event] = []  # those under way: of one inside another, the inner one speaks
+_waits: list[threading.Event] = []  # those under way: only the innermost one prints
 _silent = False
 
 
@@ -58,13 +58,13 @@ class Progress:
 
 @contextlib.contextmanager
 def waiting_for(what: str, progress: Progress | None = None) -> Iterator[None]:
-    """Says on stderr what is waited for inside the context, if that takes some seconds, and then how long it takes.
+    """Names on stderr what is waited for inside the context if that takes some seconds, and then tells the time.
 
     The time left is that of `progress` as it is updated meanwhile; without one, the time so far is shown.
     """
     over, began, stderr = threading.Event(), time.monotonic(), sys.stderr
 
-    def speak() -> None:
+    def tell() -> None:
         if over.wait(_FIRST):
             return
         if _waits[-1:] == [over]:
@@ -76,7 +76,7 @@ def waiting_for(what: str, progress: Progress | None = None) -> Iterator[None]:
                 print(f"{what}: {progress if progress and progress.rate else so_far}", file=stderr, flush=True)
             wait = _THEN[1]
 
-    thread = threading.Thread(target=speak, daemon=True)
+    thread = threading.Thread(target=tell, daemon=True)
     _waits.append(over)
     if not _silent:
         thread.start()

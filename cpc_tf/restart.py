@@ -1,4 +1,4 @@
-"""Starts a command again while it ends without a fault of its own: killed, or since another process was lost.
+"""Restarts a command that ends without a fault of its own: it was killed, or another process was lost.
 
     python -m cpc_tf.restart -- python -m cpc_tf.pretrain --strategy=multiworker ...
 

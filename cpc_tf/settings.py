@@ -166,9 +166,9 @@ def leaves(config_class: type) -> Iterator[tuple[type, dataclasses.Field]]:
             if dataclasses.is_dataclass(field.type):
                 yield from inside(field.type, default)
             elif field.name not in config_class.HIDDEN:
-                own = copy.copy(field)
-                own.default = default
-                yield owner, own
+                leaf = copy.copy(field)
+                leaf.default = default
+                yield owner, leaf
 
     return inside(config_class, None)
 
@@ -198,10 +198,10 @@ def unflatten(config_class: type, values: Mapping[str, Any]) -> Any:
 
 def replace(config: Any, **values: Any) -> Any:
     """Returns a copy of a nested settings object with other values of some settings."""
-    known = flatten(config)
-    if unknown := set(values) - set(known):
+    before = flatten(config)
+    if unknown := set(values) - set(before):
         raise TypeError(f"no such setting: {sorted(unknown)}")
-    return unflatten(type(config), {**known, **values})
+    return unflatten(type(config), {**before, **values})
 
 
 def to_flagfile(config: Settings) -> str:
@@ -226,11 +226,11 @@ def derived(config: Any, values: Mapping[str, Any], source: str) -> tuple[Any, s
     Returns:
       The settings, and a line for the user about what was derived from `source`; '' if nothing was.
     """
-    found = {name: values[name] for name in open_settings(config) if name in values}
-    told = " ".join(
-        f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}" for name, value in found.items()
+    derivable = {name: values[name] for name in open_settings(config) if name in values}
+    flags = " ".join(
+        f"--{name}={value:g}" if isinstance(value, float) else f"--{name}={value}" for name, value in derivable.items()
     )
-    return replace(config, **found), f"from {source}: {told}" if found else ""
+    return replace(config, **derivable), f"from {source}: {flags}" if derivable else ""
 
 
 def kept(config: Any, saved: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Formats and checks texts that must fit on one line, and lines of tables."""
+"""Texts that must fit on one line, and lines of CSV tables: formatted, shortened, checked."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-from cpc_tf import environment
+import cpc_tf
 
-environment.prepare()
+cpc_tf.prepare_environment()

@@ -4,6 +4,6 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from cpc_tf import environment
+import cpc_tf
 
-environment.prepare()
+cpc_tf.prepare_environment()

@@ -180,7 +180,7 @@ def test_files_of_flags_of_earlier_versions_are_read():
     renamed = cli.parse(LinearConfig, ["--doubtful_folders=classes"])
     assert renamed == cli.parse(LinearConfig, ["--ambiguous_folders=classes"]) != LinearConfig()
     assert cli.parse(PretrainConfig, ["--accumulate=2"]).numerics.accumulate == 2
-    with pytest.raises(ConfigError, match="^--accumulate=2: the classifier's batch norm is of all images"):
+    with pytest.raises(ConfigError, match="^--accumulate=2: the classifier's batch norm uses all images"):
         cli.parse(LinearConfig, ["--accumulate=2"])
 
 

@@ -17,8 +17,8 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.commands import TASKS, Command
 from cpc_tf.efficient import classifier, inputs
+from cpc_tf.encoders import networks
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.networks import architectures
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
 from cpc_tf.objectives.config import OBJECTIVES
 from cpc_tf.pretrain import run as pretrain_run
@@ -53,8 +53,8 @@ pytestmark = pytest.mark.slow
 
 def make_smallest(patch):
     """Makes 'small' one block of 16 channels."""
-    one = architectures.Architecture((architectures.Stack(1, 4, 16, 2),), stem_kernel=3, stem_width=8, stem_pool=False)
-    patch.setitem(architectures.ARCHITECTURES, "small", one)
+    one = networks.Architecture((networks.Stack(1, 4, 16, 2),), stem_kernel=3, stem_width=8, stem_pool=False)
+    patch.setitem(networks.ARCHITECTURES, "small", one)
 
 
 @pytest.fixture(scope="module", autouse=True)

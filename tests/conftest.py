@@ -17,7 +17,7 @@ from tensorflow.python.framework.config import disable_op_determinism  # public 
 
 from cpc_tf.drawing import map as embedding_map
 from cpc_tf.drawing import plots
-from cpc_tf.encoders.networks import architectures
+from cpc_tf.encoders import networks
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.training.strategy import make_strategy
 from tests import processes
@@ -115,9 +115,9 @@ def four_replicas():
 
 def make_tiny(monkeypatch):
     """Makes 'small' smaller still, 16 wide: one block of each kind, traced and compiled in seconds."""
-    stacks = (architectures.Stack(1, 4, 8, 1), architectures.Stack(1, 4, 16, 2))
-    tiny = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
-    monkeypatch.setitem(architectures.ARCHITECTURES, "small", tiny)
+    stacks = (networks.Stack(1, 4, 8, 1), networks.Stack(1, 4, 16, 2))
+    tiny = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
+    monkeypatch.setitem(networks.ARCHITECTURES, "small", tiny)
 
 
 @pytest.fixture

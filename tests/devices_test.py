@@ -8,7 +8,8 @@ import types
 import pytest
 import tensorflow as tf
 
-from cpc_tf import devices, environment
+import cpc_tf
+from cpc_tf import devices
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.settings import unflatten
 from cpc_tf.training.workdir import open_run
@@ -49,7 +50,7 @@ def strategy(kind, count, replicas=0):
 def test_the_line_names_the_devices_that_are_used(names, used, line, machine, monkeypatch):
     machine(names)
     monkeypatch.setattr(devices, "cores", lambda: [3])
-    monkeypatch.setattr(devices, "_instructions", lambda: "AVX2")
+    monkeypatch.setattr(devices, "_processor_flags", lambda: ["avx2"])
     xla = "on" if "TPU" in line else "off"
     assert devices.describe(used) == f"devices: {line}; precision float32; XLA {xla}"
     assert devices.describe(used, "bfloat16", True) == f"devices: {line}; precision bfloat16; XLA on"
@@ -138,5 +139,5 @@ def test_tensorflow_is_set_up_unless_someone_has(before, after, monkeypatch):
         monkeypatch.setenv(name, value or "")
         if not value:
             monkeypatch.delenv(name)
-    environment.prepare()
+    cpc_tf.prepare_environment()
     assert tuple(map(os.environ.get, names)) == after

@@ -11,7 +11,7 @@ import tensorflow as tf
 from cpc_tf import cli
 from cpc_tf.commands import COMMANDS
 from cpc_tf.keras import keras
-from cpc_tf.launch.training import read
+from cpc_tf.launch.script import read
 from cpc_tf.settings import leaves
 from tests import samples
 from tests.binaries import ROOT, settings_of

@@ -11,27 +11,23 @@ from tests.binaries import ROOT
 
 # Part -> the parts it may import. The lower parts (BASE) are files, the others packages.
 BASE = {
-    *"cache cli commands devices environment files keras memory native".split(),
-    *"presets progress settings termination texts xla".split(),
+    *"cli commands devices files keras memory native".split(),
+    *"progress settings termination texts".split(),
 }
 SHARED = BASE | {"augment", "data", "encoders", "evaluation", "objectives", "training"}
 ALLOWED = {
-    "__init__": {"environment"},  # api when it is used
+    "__init__": set(),  # api when it is used
     "__main__": {"program"},
-    "program": {"cli", "commands", "environment", "presets", "settings", "termination", "texts"},
+    "program": {"cli", "commands", "settings", "termination", "texts"},
     "commands": set(),  # names of what it imports when a command runs
     "texts": set(),
     "settings": {"termination", "texts"},
     "keras": set(),
-    "native": {"cache", "progress"},
+    "native": {"files", "progress"},
     "memory": {"settings"},
-    "xla": {"native"},
-    "cache": {"files"},
-    "devices": {"environment"},
-    "environment": set(),
+    "devices": set(),
     "progress": set(),
-    "presets": {"settings", "texts"},
-    "cli": {"presets", "settings", "termination", "texts"},
+    "cli": {"settings", "termination", "texts"},
     "files": {"settings", "texts"},
     "termination": set(),
     "augment": BASE,

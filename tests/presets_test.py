@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cpc_tf import cli, presets
+from cpc_tf import cli
 from cpc_tf.commands import TASKS
 from cpc_tf.encoders.networks.resnet import ARCHITECTURES
 from cpc_tf.export.config import ExportConfig
@@ -147,7 +147,7 @@ def name_of(path):
 
 @functools.cache
 def header(path):
-    return presets.header(name_of(path))
+    return cli.preset_header(name_of(path))
 
 
 @functools.cache

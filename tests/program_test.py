@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cpc_tf import cli, presets, program
+from cpc_tf import cli, program
 from cpc_tf.commands import COMMANDS
 from cpc_tf.pretrain.config import PretrainConfig
 from tests import processes
@@ -44,8 +44,8 @@ def test_what_is_not_there_gets_the_nearest(words, message, capsys):
 def test_presets_are_listed_with_their_cost_and_printed(capsys):
     program.run(["presets"])
     listed = capsys.readouterr().out
-    for name in presets.names():
-        what, cost, _ = presets.header(name)
+    for name in cli.preset_names():
+        what, cost, _ = cli.preset_header(name)
         assert f"{name}\n    {what}\n    Cost: {cost}\n" in listed
         assert what
         assert cost

@@ -12,7 +12,7 @@ import PIL
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import cache
+from cpc_tf import files
 from cpc_tf.data.config import FULL, DataConfig
 from cpc_tf.data.decoding import signatures
 from cpc_tf.data.decoding.decode import IntensityRange, decode, header, orientation, values
@@ -67,7 +67,7 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
         whole = all(own.shape == shape and np.issubdtype(own.dtype, np.integer) for shape, own in shapes)
         return whole and are_places(broken, len(rows)) and are_places(huge, len(rows))
 
-    found = cache.remember(
+    found = files.remember(
         "checked_folders",
         table.key(f"{_RULES} {limit}", rows),
         lambda: {kind: np.array(value, np.int64) for kind, value in _check(table.root, names, limit).items()},
@@ -166,7 +166,7 @@ def _range_of(data, table, deep, count):
         return deep.shape == () and range.shape == (2,) and bool(np.isfinite(range).all())
 
     key = table.key(f"range 2 {tf.__version__} {data.max_megapixels}", rows)
-    found = cache.remember("checked_folders", key, find, is_sound, place=data.data_dir)
+    found = files.remember("checked_folders", key, find, is_sound, place=data.data_dir)
     low, high = found["range"].tolist()
     _warn(data.origin, int(found["deep"]), len(rows), (low, high))
     return low, high

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cpc_tf import cache
+from cpc_tf import files
 from cpc_tf.data import check, walk
 from cpc_tf.data.table import Table
 
@@ -44,7 +44,7 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
     def digest(row: int, last: int | None) -> str:
         return hashlib.sha256(check.content(f"{table.root}/{table.files[row]}", last)).hexdigest()
 
-    def find() -> cache.Findings:
+    def find() -> files.Findings:
         alike = same_size
         for last in (_END, None):
             own = [row for each in alike for row in each]
@@ -57,7 +57,7 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
     def is_sound(copies: np.ndarray, firsts: np.ndarray) -> bool:
         return copies.shape == firsts.shape and all(check.are_places(own, len(rows)) for own in (copies, firsts))
 
-    found = cache.remember("copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir)
+    found = files.remember("copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir)
     return {rows[copy]: rows[first] for copy, first in zip(found["copies"].tolist(), found["firsts"].tolist())}
 
 

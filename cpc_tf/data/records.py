@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from cpc_tf import cache
+from cpc_tf import files
 from cpc_tf.data import keys, walk
 from cpc_tf.data.source import FOREVER, NO_LABEL, About, Examples, Select, SplitError
 from cpc_tf.progress import Progress
@@ -182,7 +182,7 @@ class RecordIndex(NamedTuple):
 
 
 def index_of(pieces: Sequence[Piece], label: str, dataset: str) -> RecordIndex:
-    """Returns the index of some records, from `cache.folder()` if it is known and the files have not changed since.
+    """Returns the index of some records, from the cache if it is there and the files have not changed since.
 
     Args:
       pieces: whose records are tf.train.Example.
@@ -207,7 +207,7 @@ def index_of(pieces: Sequence[Piece], label: str, dataset: str) -> RecordIndex:
             return False
         return bool(((offsets >= 0) & (offsets <= stats[wanted, 0] - FRAME)).all())
 
-    found = cache.remember(
+    found = files.remember(
         "record_indices",
         key,
         lambda: _read(pieces, label, size, dataset)._asdict(),

@@ -32,7 +32,7 @@ class Table:
       groups: str [N], the same text for those that are drawn together, as a table has them; '' of one that is alone.
       one_test: whether `val` and `test` both mean the only split of these kinds.
       notes: lines for the user.
-      cache_dir: where findings about its files are kept, see `cache.remember`.
+      cache_dir: where findings about its files are kept, see `files.remember`.
       with_copies: whether copies of one file are drawn together.
       stats: sizes and times of change, int64 [N, 2], see `walk.stats`.
     """

@@ -9,8 +9,8 @@ import tensorflow as tf
 from cpc_tf.detect.boxes import Detections, anchor_grid, detect, inside, propose
 from cpc_tf.detect.config import DetectorConfig, HeadConfig
 from cpc_tf.detect.targets import Draws, anchor_samples, make_objects, region_losses, region_samples, rpn_losses
+from cpc_tf.encoders.layers import has_batch_norm, make_norm
 from cpc_tf.encoders.networks.resnet import Bottleneck, conv
-from cpc_tf.encoders.norm import has_batch_norm, make_norm
 from cpc_tf.keras import keras, policy
 
 PROBE = 128  # side of the image from which stride and channels of a backbone are read

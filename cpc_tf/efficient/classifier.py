@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from cpc_tf.efficient.config import NONE, ClassifierConfig, EfficientConfig
 from cpc_tf.efficient.propagation import Propagation
+from cpc_tf.encoders.layers import has_batch_norm, make_norm
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
-from cpc_tf.encoders.norm import has_batch_norm, make_norm
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind

@@ -218,7 +218,7 @@ class Inputs:
             rows = (np.arange(config.sgd.cached_views)[:, None] * self.count + self._rows(part)).ravel()
             return feature_batches(Features(self._views.latents[rows], self._views.labels[rows]), **order)
 
-        return replica_batches(config.training, cached, fed=False)
+        return replica_batches(config.training, cached, remote=False)
 
     def in_order(self, phase: str, part: str) -> Iterable[dict[str, tf.Tensor]]:
         """Returns the images of a part in order, as `Classification.logits` takes them."""

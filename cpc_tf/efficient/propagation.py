@@ -16,8 +16,8 @@ from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Source
 from cpc_tf.data.views.views import PlainAndAugmented, RandomSizedCrop, View
 from cpc_tf.efficient.config import NONE, EfficientConfig, PropagationConfig
+from cpc_tf.encoders.layers import running_statistics_kept
 from cpc_tf.encoders.load import LoadedEncoder
-from cpc_tf.encoders.norm import running_statistics_kept
 from cpc_tf.keras import keras
 from cpc_tf.training.trainee import Rows
 

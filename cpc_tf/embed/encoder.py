@@ -17,7 +17,7 @@ from cpc_tf.data.views import geometry as geo
 from cpc_tf.embed import similar
 from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderCard, EncoderName, find_card
 from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
-from cpc_tf.encoders.patches import patch_grid
+from cpc_tf.encoders.network import patch_grid
 from cpc_tf.evaluation.scores import normalized
 from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError

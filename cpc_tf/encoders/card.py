@@ -1,4 +1,4 @@
-"""What --encoder names, and encoder.json, the card of a module of `cpc-tf export`: its network and its training."""
+"""encoder.json, the card of a module of `cpc-tf export` (its network and its training), and what --encoder names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpc_tf.texts import shown, wrong_text
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """What is known of an encoder; unknown values are '' or None."""
+    """Identifies an encoder in results and reports; unknown values are '' or None."""
 
     # Name of an objective ('cpc', ...), 'labels' (supervised from the start), 'cpc+labels' (pre-trained, then
     # fine-tuned), 'untrained', 'pixels' (no encoder), or 'unknown' (a module that this project did not write).
@@ -39,8 +39,8 @@ class Identity:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Identity:
         """Inverse of `to_json`; ignores unknown keys, of a later version."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in known})
+        names = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in names})
 
 
 def module_name(module: str) -> str:
@@ -61,16 +61,11 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not wrong_text(value)
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**63
-
-
-def _are_levels(value: Any) -> bool:
-    are_numbers = isinstance(value, list) and [type(x) in (int, float) and math.isfinite(x) for x in value] == [
-        True,
-        True,
-    ]
-    return are_numbers and value[0] < value[1]
+def _is_range(value: Any) -> bool:
+    """Whether a value is a list of two finite numbers, the smaller one first."""
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return all(type(x) in (int, float) and math.isfinite(x) for x in value) and value[0] < value[1]
 
 
 # Key -> whether a value is valid.
@@ -78,12 +73,15 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
         ("module", "objective", "dataset", "augment", "augment_changes", "run", "weights", "phase"), _is_text
     ),
-    **dict.fromkeys(("seed", "step", "num_train_labels", "feature_dim", "parameters"), _is_count),
+    **dict.fromkeys(
+        ("seed", "step", "num_train_labels", "feature_dim", "parameters"),
+        lambda value: type(value) is int and 0 <= value < 2**63,
+    ),
     "label_fraction": lambda value: type(value) in (int, float) and 0 <= value <= 1,
     "encoder": lambda value: isinstance(value, dict),
     "geometry": lambda value: isinstance(value, dict),
     "versions": lambda value: isinstance(value, dict) and all(_is_text(x) for item in value.items() for x in item),
-    "levels": lambda value: value is None or _are_levels(value),
+    "levels": lambda value: value is None or _is_range(value),
     "began_as": lambda value: value is None or isinstance(value, dict),
 }
 
@@ -141,10 +139,10 @@ class Training:
     def to_json(self) -> dict[str, Any]:
         """Its keys in encoder.json. A run on labels has 'began_as' even if it began with random weights."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "began_as"}
-        known = {name: value for name, value in values.items() if value is not None}
+        present = {name: value for name, value in values.items() if value is not None}
         if self.on_labels or self.began_as:
-            known["began_as"] = self.began_as.to_json() if self.began_as else None
-        return known
+            present["began_as"] = self.began_as.to_json() if self.began_as else None
+        return present
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Training:
@@ -157,9 +155,9 @@ class Training:
         needed = "label_fraction" if "num_train_labels" in values else "objective"
         if needed not in values:
             raise ConfigError(f"no key '{needed}' in it")
-        known = {field.name: values.get(field.name) for field in dataclasses.fields(cls)}
-        before = known.pop("began_as")
-        return cls(**known, began_as=None if before is None else cls.from_json(before))
+        arguments = {field.name: values.get(field.name) for field in dataclasses.fields(cls)}
+        before = arguments.pop("began_as")
+        return cls(**arguments, began_as=None if before is None else cls.from_json(before))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,11 +206,11 @@ class EncoderCard:
             if name not in values:
                 raise ConfigError(f"no key '{name}' in it")
         training = Training.from_json(values)  # checks all keys
-        known = {name: values[name] for name in ("feature_dim", "parameters", "versions") if name in values}
+        optional = {name: values[name] for name in ("feature_dim", "parameters", "versions") if name in values}
         if values.get("levels"):
-            known["levels"] = tuple(values["levels"])
+            optional["levels"] = tuple(values["levels"])
         encoder, geometry = _settings(EncoderConfig, values, "encoder"), _settings(GeometryConfig, values, "geometry")
-        return cls(encoder, geometry, training, **known)
+        return cls(encoder, geometry, training, **optional)
 
 
 def find_card(module: str) -> EncoderCard | None:

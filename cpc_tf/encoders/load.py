@@ -25,10 +25,9 @@ from cpc_tf.encoders.card import (
     module_name,
 )
 from cpc_tf.encoders.config import PIXELS, UNKNOWN, UNTRAINED, EncoderConfig
-from cpc_tf.encoders.network import Network, make_encoder
+from cpc_tf.encoders.layers import has_batch_norm
+from cpc_tf.encoders.network import Network, encode_grid, make_encoder, patch_grid, pixel_grid
 from cpc_tf.encoders.networks import NETWORKS
-from cpc_tf.encoders.norm import has_batch_norm
-from cpc_tf.encoders.patches import encode_grid, patch_grid, pixel_grid
 from cpc_tf.encoders.third_party import LATENTS
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError, replace
@@ -84,7 +83,7 @@ class LoadedEncoder(keras.layers.Layer):
 
     @property
     def has_batch_norm(self) -> bool:
-        """Whether a network of ours exchanges statistics of the batch in training. Third-party modules never do."""
+        """Whether a network of ours synchronizes batch statistics in training; third-party modules never do."""
         return self._update_statistics and isinstance(self.encoder, Network) and has_batch_norm(self.encoder)
 
     @property
@@ -163,7 +162,7 @@ class LoadedEncoder(keras.layers.Layer):
 
     @property
     def held(self) -> list[tf.Variable | tf.Module]:
-        """What a SavedModel that calls it must hold. A third-party SavedModel may have tables, too."""
+        """What a SavedModel that calls it must track: its variables, or the third-party module with its tables."""
         saved_model = getattr(self.encoder, "resolved_object", None)  # of a layer that calls one
         return list(self.variables) if saved_model is None else [saved_model]
 
@@ -206,10 +205,7 @@ def load_patch_encoder(
     card = _card(name, signature)
     if name.kind == PIXELS:
         return LoadedEncoder(None, name, seed=seed)
-    encoder = _network(name, card, "", precision)
-    if encoder is None:
-        _warn_of_precision(precision, text)
-        encoder = third_party.open_encoder(name, signature, endpoint, patch_size, "endpoint", trainable=False)
+    encoder = _open(name, card, precision, signature, endpoint, patch_size)
     loaded = LoadedEncoder(encoder, name, card, seed=seed, endpoint=endpoint)
     outputs = third_party.outputs(loaded.outputs if endpoint else encoder, patch_size, text)
     if endpoint:
@@ -273,12 +269,10 @@ def load_feature_maps(
     endpoint = "feature_map" if name.kind == PIXELS else endpoint
     keras.utils.set_random_seed(seed)
     card = _card(name, signature)
-    encoder = _network(name, card, backbone, precision, norm)
-    if encoder is None:
-        _warn_of_precision(precision, text)
+    encoder = _open(name, card, precision, signature, endpoint, image_size, flag, True, backbone, norm)
+    if not isinstance(encoder, Network):
         if recompute:
             logging.warning("--recompute: not used by --encoder=%s, which computes as exported", text)
-        encoder = third_party.open_encoder(name, signature, endpoint, image_size, flag, trainable=True)
         several = tf.distribute.get_strategy().num_replicas_in_sync > 1
         if update_statistics and encoder.trainable_variables and several:
             logging.warning(
@@ -311,13 +305,8 @@ def load_feature_maps(
     return loaded
 
 
-def _warn_of_precision(precision: str, text: str) -> None:
-    if precision != "float32":
-        logging.warning("--precision=%s: not used by --encoder=%s, which computes as exported", precision, text)
-
-
-def _card(name: EncoderName, signature: str = "") -> EncoderCard | None:
-    """The card of the module, if there is one. It is read first: a damaged one is refused before training."""
+def _card(name: EncoderName, signature: str) -> EncoderCard | None:
+    """Returns the card of the module, if there is one. It is read first: a damaged one is refused before training."""
     if name.kind == COPY:
         card = name.card("--encoder=random --backbone=NAME is a new network")
     else:
@@ -329,19 +318,30 @@ def _card(name: EncoderName, signature: str = "") -> EncoderCard | None:
     return card
 
 
-def _network(
-    name: EncoderName, card: EncoderCard | None, backbone: str, precision: str, norm: str = "auto"
-) -> Network | None:
-    """A network, new or with the values of our module; None if the SavedModel itself is used."""
+def _open(
+    name: EncoderName,
+    card: EncoderCard | None,
+    precision: str,
+    signature: str,
+    endpoint: str,
+    side: int,
+    flag: str = "endpoint",
+    trainable: bool = False,
+    backbone: str = "",
+    norm: str = "auto",
+) -> keras.layers.Layer:
+    """Returns a network, new or with the values of our module, or a SavedModel as a layer."""
     if name.kind in (PIXELS, NEW):
         options = NETWORKS[backbone].from_labels if name.kind == PIXELS else {}
         options = options if norm == "auto" else {**options, "norm": norm}
         return make_encoder(EncoderConfig(encoder=backbone, **options), precision)
     if name.kind == COPY:
         return make_encoder(card.encoder, precision)
-    if name.kind == GRAPH or card is None:
-        return None
-    return with_values(card.encoder, saved_values(name.module, name.text), name.text, precision)
+    if card and name.kind != GRAPH:
+        return with_values(card.encoder, saved_values(name.module, name.text), name.text, precision)
+    if precision != "float32":
+        logging.warning("--precision=%s: not used by --encoder=%s, which computes as exported", precision, name.text)
+    return third_party.open_encoder(name, signature, endpoint, side, flag, trainable)
 
 
 def saved_values(module: str, text: str) -> list[np.ndarray]:

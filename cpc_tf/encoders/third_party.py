@@ -101,21 +101,21 @@ class Signature(keras.layers.Layer):
             has = f"the signatures {listed(names)}" if names else "no signatures"
             raise ConfigError("signature", shown(signature), f"--encoder={shown(text)} has {has}")
         inputs = module.signatures[signature].structured_input_signature[1]
-        said = f"--encoder={shown(text)}: signature {signature} takes"
+        subject = f"--encoder={shown(text)}: signature {signature} takes"
         # A dimension may be unknown: images of any size.
         if len(inputs) != 1 or not (spec := next(iter(inputs.values()))).shape.is_compatible_with(
             [None, None, None, 3]
         ):
             shapes = ", ".join(f"{key} {spec.dtype.name} {spec.shape}" for key, spec in inputs.items())
-            raise ConfigError(f"{said} {shapes}, no batch of images [B, H, W, 3]")
+            raise ConfigError(f"{subject} {shapes}, no batch of images [B, H, W, 3]")
         if not spec.shape.is_compatible_with([None, side, side, 3]):
             height, width = spec.shape[1:3]
             raise ConfigError(
-                f"{said} images of {height} x {width} px, not of {side} x {side} px: set --image_size, in linear "
+                f"{subject} images of {height} x {width} px, not of {side} x {side} px: set --image_size, in linear "
                 "--patch_size too"
             )
         if not spec.dtype.is_floating and (pixels or UNIT) != "0..255":
-            raise ConfigError(f"{said} {spec.dtype.name}, whole numbers: --encoder=0..255:{shown(text)}")
+            raise ConfigError(f"{subject} {spec.dtype.name}, whole numbers: --encoder=0..255:{shown(text)}")
         super().__init__(name=signature, trainable=False)
         self.resolved_object, self._function = module, module.signatures[signature]
         self._takes = (next(iter(inputs)), spec.dtype)
@@ -224,8 +224,7 @@ def compiles(function: Callable[[tf.Tensor], tf.Tensor], trained: Sequence[tf.Va
     def gradient(images: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             output = function(images)
-        found = tape.gradient(output, trained)
-        return [output, *(x for x in found if x is not None)]
+        return [output, *(x for x in tape.gradient(output, trained) if x is not None)]
 
     def compile_it() -> None:
         gradient.experimental_get_compiler_ir(tf.zeros([2, side, side, 3]))(stage="hlo")

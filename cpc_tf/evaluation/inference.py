@@ -12,11 +12,11 @@ import tensorflow as tf
 from cpc_tf.data import keys
 from cpc_tf.data.source import Select
 from cpc_tf.memory import refuse_too_large
+from cpc_tf.native import jit
 from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import cluster
 from cpc_tf.training.strategy import wants_xla
-from cpc_tf.xla import jit
 
 
 def on_replicas(

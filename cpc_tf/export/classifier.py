@@ -23,7 +23,7 @@ from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_cl
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
-from cpc_tf.encoders.patches import patch_grid
+from cpc_tf.encoders.network import patch_grid
 from cpc_tf.evaluation import counts, label_kinds
 from cpc_tf.export.encoder import original_maps, restore_maps
 from cpc_tf.export.module import BYTES, Export, of_pictures, or_black

@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders.network import Network
-from cpc_tf.encoders.norm import has_batch_norm
-from cpc_tf.encoders.patches import patch_grid
+from cpc_tf.encoders.layers import has_batch_norm
+from cpc_tf.encoders.network import Network, patch_grid
 from cpc_tf.export.verify import Reference
 
 IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
@@ -193,7 +192,7 @@ def save(module: HubEncoder, directory: str) -> None:
         module,
         directory,
         signatures={"serving_default": serve, "uint8": serve_bytes, "patched": serve_patched},
-        # Layer norm brings its own gradient (cpc_tf/encoders/norm.py): without this, fine-tuning would fail.
+        # Layer norm brings its own gradient (cpc_tf/encoders/layers.py): without this, fine-tuning would fail.
         options=tf.saved_model.SaveOptions(experimental_custom_gradients=True),
     )
 

@@ -6,8 +6,8 @@
 A training uses the input servers that the environment variable CPC_TF_FEED names, e.g.
 CPC_TF_FEED=10.0.0.5:8480,10.0.0.6:8480, one for each host with input in their order, or CPC_TF_FEED=:8480 for one
 beside each host. The pictures are the same to the bit. It reads what --dataset names at the same paths as the training
-would, and serves one training at a time. Whoever uses it reads and writes files as its user does: for other machines it
-needs a secret, in a file that CPC_TF_FEED_SECRET names, there and here. docs/speed.md tells more.
+would, and serves one training at a time. Anyone who uses it can read and write files as its user: for other machines it
+needs a secret, in a file that CPC_TF_FEED_SECRET names on both machines. docs/speed.md tells more.
 """
 
 from __future__ import annotations

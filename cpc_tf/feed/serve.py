@@ -1,7 +1,7 @@
 """An input server: runs tf.data's service for the training that connects and knows the secret, until that ends.
 
-TensorFlow's servers behind it listen on all interfaces and take commands from whoever reaches them. So the system's
-kernel is told, for each of their ports, from which addresses it takes packets.
+TensorFlow's servers behind it listen on all interfaces and run the graphs of anyone who reaches them. So a packet
+filter of the kernel limits, for each of their ports, from which addresses packets come.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ctypes
 import ipaddress
 import os
 import socket
+import stat
 import struct
 import sys
 import threading
@@ -85,21 +86,20 @@ def listen(address: str, port: int, secret: bytes) -> socket.socket:
 
 
 def answer(server: socket.socket, secret: bytes) -> NoReturn:
-    """Serves the trainings that connect, one after the other. Who says nothing keeps no other one waiting."""
+    """Serves the trainings that connect, one after the other; a silent client delays no other one."""
     port, in_use = server.getsockname()[1], threading.Lock()
     while True:
-        connection, peer = server.accept()
-        threading.Thread(target=_serve_one, args=(connection, peer[0], port, in_use, secret), daemon=True).start()
+        connection, (peer, *_) = server.accept()
+        threading.Thread(target=_serve_one, args=(connection, peer, port, in_use, secret), daemon=True).start()
 
 
 def _serve_one(connection: socket.socket, peer: str, port: int, in_use: threading.Lock, secret: bytes) -> None:
-    """Serves the training at the other end of a connection."""
     with connection, contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it has ended, or is none of ours
         connection.settimeout(_REQUEST)
-        number = feeds.new_number()
-        feeds.send(connection, {"number": number})
+        nonce = feeds.new_nonce()
+        feeds.send(connection, {"number": nonce})
         try:
-            request = feeds.receive_signed(connection, secret, number)
+            request = feeds.receive(connection, secret, nonce)
         except feeds.NotSigned:
             feeds.send(connection, {"refused": "it has another secret"})
             print(f"input server: refused {peer}, which has another secret", flush=True)
@@ -108,7 +108,7 @@ def _serve_one(connection: socket.socket, peer: str, port: int, in_use: threadin
             with _alone(in_use, port):
                 _serve_tensorflow(connection, peer, request, port, secret)
         except (OSError, RuntimeError) as error:  # RuntimeError: TensorFlow cannot listen
-            feeds.send_signed(connection, {"refused": str(error)}, secret, str(request["number"]))
+            feeds.send(connection, {"refused": str(error)}, secret, str(request["number"]))
 
 
 @contextlib.contextmanager
@@ -118,7 +118,7 @@ def _alone(in_use: threading.Lock, port: int) -> Iterator[None]:
         raise OSError("it serves another training; start `cpc-tf feed --port=...` once more for this one")
     try:
         deadline = time.monotonic() + _REQUEST
-        # Looked for, since another program may have them, and TensorFlow shares ports without a word.
+        # Another program may have them, and TensorFlow would share them without an error.
         while not (_is_free(port + 1) and _is_free(port + 2)):
             if time.monotonic() > deadline:
                 raise OSError(f"another program has port {port + 1} or {port + 2}; take another --port")
@@ -149,7 +149,7 @@ def _serve_tensorflow(connection, peer: str, request: dict, port: int, secret: b
         )
     feeds.keep_alive(connection)
     answer = {"dispatcher": port + 1, "has": {"TensorFlow": tf.__version__, **native.loaded()}}
-    feeds.send_signed(connection, answer, secret, str(request["number"]))
+    feeds.send(connection, answer, secret, str(request["number"]))
     print(f"input server: serves a training at {peer}", flush=True)
     connection.settimeout(None)
     with contextlib.suppress(OSError):
@@ -169,8 +169,8 @@ def _is_free(port: int) -> bool:
 
 def addresses_of(hosts: Iterable[str]) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     """Returns the addresses of hosts by name or address. Raises OSError."""
-    found = [each[4][0] for host in hosts for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
-    addresses = [ipaddress.ip_address(text.partition("%")[0]) for text in found]
+    infos = [info for host in hosts for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+    addresses = [ipaddress.ip_address(info[4][0].partition("%")[0]) for info in infos]
     return [getattr(address, "ipv4_mapped", None) or address for address in addresses]
 
 
@@ -184,10 +184,16 @@ def take_only_from(port: int, addresses: Iterable[ipaddress.IPv4Address | ipaddr
     buffer = ctypes.create_string_buffer(code)
     program = struct.pack("HL", len(code) // 8, ctypes.addressof(buffer))
     limited = False
-    with contextlib.suppress(OSError):
-        for listening in _listening(port):
-            listening.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
-            limited = True
+    with contextlib.suppress(OSError):  # not Linux
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                    continue
+                with socket.socket(fileno=os.dup(int(name))) as each:
+                    listens = each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                    if each.family in (socket.AF_INET, socket.AF_INET6) and listens and each.getsockname()[1] == port:
+                        each.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
+                        limited = True
     return limited
 
 
@@ -207,12 +213,3 @@ def _program(addresses: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address])
     four += [(_AND, 0, 0, 0xFF000000), (_JUMP_IF_EQUAL, 0, 1, 127 << 24), _TAKE, _DROP]
     version = [(_LOAD_BYTE, 0, 0, _HEADER), (_AND, 0, 0, 0xF0), (_JUMP_IF_EQUAL, 1, 0, 4 << 4)]
     return [*version, (_JUMP, 0, 0, len(four)), *four, *six, _DROP]
-
-
-def _listening(port: int) -> Iterator[socket.socket]:
-    """Yields the sockets with which this process listens at a port."""
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as found:
-            is_inet = found.family in (socket.AF_INET, socket.AF_INET6)
-            if is_inet and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and found.getsockname()[1] == port:
-                yield found

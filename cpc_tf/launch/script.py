@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -10,13 +12,101 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 
 import jinja2
 
+from cpc_tf import cli
+from cpc_tf.commands import TASKS
 from cpc_tf.launch.config import LaunchConfig
-from cpc_tf.launch.training import Training, read
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, Settings, flatten, leaves, replace, to_flagfile
 from cpc_tf.texts import shown
+
+_EXAMPLE = "-- pretrain --preset=imagenet/pretrain_resnet50 --workdir=gs://my-bucket/runs/imagenet/resnet50/pretrain"
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """A task with its settings."""
+
+    task: str
+    config: Settings
+    name: str  # of the TPU
+    local: str  # folder of this machine for the result
+    is_fed: bool  # whether the hosts' TensorFlow servers need input servers, since they lack our C++ operations
+
+    @property
+    def workdir(self) -> str:
+        """The run's directory, in a bucket."""
+        return self.config.workdir.rstrip("/")
+
+    @property
+    def flags(self) -> str:
+        """Flag file of all its settings."""
+        return to_flagfile(self.config)
+
+
+def read(config: LaunchConfig, words: Sequence[str]) -> Training:
+    """Returns the training that the words after `--` describe.
+
+    Args:
+      config: where it runs. The training gets the flags that its devices need.
+      words: the task and its flags, as after `cpc-tf`.
+
+    Raises:
+      ConfigError: there is no such task, or its settings cannot work there.
+    """
+    config.check_complete()
+    if not words or words[0] not in TASKS:
+        problem = f"{shown(words[0])}: cannot be launched" if words else "nothing to train"
+        raise ConfigError(f"{problem}; put one of {', '.join(TASKS)} after the flags of launch, e.g. {_EXAMPLE}")
+    settings = cli.parse(TASKS[words[0]].config, words[1:])
+    inside = re.fullmatch(r"gs://[^/]+/+(.+)", settings.workdir.rstrip("/"))
+    if not inside:
+        raise ConfigError(
+            "workdir",
+            shown(settings.workdir),
+            f"must be a folder in a bucket, since the disk of the machine is lost with it, e.g. {_EXAMPLE}",
+        )
+    if {"", ".", ".."} & {*inside[1].split("/")}:
+        raise ConfigError(
+            "workdir",
+            shown(settings.workdir),
+            "must be without '.', '..' and double slashes: the result comes to "
+            "this path below the folder that you are in",
+        )
+    _refuse_local_paths(settings)
+    if settings.training.batch_size % config.devices:
+        raise ConfigError(
+            "batch_size",
+            settings.training.batch_size,
+            f"cannot be divided among the {config.devices} devices of --accelerator_type={config.accelerator_type}",
+        )
+    name = config.name or f"cpc-{hashlib.sha256(settings.workdir.rstrip('/').encode()).hexdigest()[:10]}"
+    if config.is_tpu:
+        settings = replace(settings, strategy="tpu", tpu=name if config.is_pod else "local")
+    native = flatten(settings).get("augment_engine", "reference") != "reference"
+    return Training(words[0], settings, name, config.output or inside[1], native and config.is_pod)
+
+
+def _refuse_local_paths(settings: Settings) -> None:
+    """Raises ConfigError if a setting names a file or folder of this machine, maybe after a word such as 'folder:'."""
+    values = flatten(settings)
+    for _, field in leaves(type(settings)):
+        value = values[field.name]
+        if not isinstance(value, str):
+            continue
+        kind, colon, rest = value.partition(":")
+        path = rest if colon and kind.isalpha() else value
+        # 'photos' is a dataset even where a file or folder has that name.
+        if (field.metadata["path"] or re.search("[./:]", value)) and os.path.exists(path):
+            raise ConfigError(
+                field.name,
+                shown(value),
+                "lies on this machine, which the other one does not see; copy it into "
+                "the bucket with `gcloud storage cp -r` and name it there",
+            )
+
 
 FEED_PORT = 8480  # of the input server on each host of a pod
 _TEMPLATES = {"gcloud": "tpu.sh.jinja", "skypilot": "skypilot.yaml.jinja"}
@@ -29,10 +119,10 @@ def main(config: LaunchConfig, *words: str) -> None:
 
 
 def launch(config: LaunchConfig, training: Training) -> None:
-    """Prints or writes what trains, or becomes it: the script ends by itself, with its own exit status.
+    """Prints or writes the script or task, or replaces this process by the script, which sets the exit status.
 
     Args:
-      config: on what.
+      config: where it runs.
       training: what is trained.
 
     Raises:

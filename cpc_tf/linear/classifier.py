@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.encoders.layers import BatchNorm
 from cpc_tf.encoders.load import GridEncoder
-from cpc_tf.encoders.norm import BatchNorm
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind

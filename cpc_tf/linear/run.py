@@ -50,7 +50,7 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    results, neighbours_of, chief = {}, {}, is_chief(config.training)
+    results, neighbours_of, chief = {}, {}, is_chief(config.training.strategy)
 
     @functools.cache  # first called inside a run: workers of a cluster must set up their devices before
     def data() -> catalog.Pair:
@@ -191,7 +191,7 @@ def _trained(
         features = encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
         return feature_batches(features, **order)
 
-    batches = replica_batches(training, cached if views else augmented, fed=not views)
+    batches = replica_batches(training, cached if views else augmented, remote=not views)
     with fetching(source, test_source):
         outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
         policy = augmentation.policy

@@ -8,13 +8,12 @@ from typing import ClassVar, NamedTuple
 import tensorflow as tf
 
 from cpc_tf.data.views.views import PatchGrid
-from cpc_tf.encoders.conv import Conv
+from cpc_tf.encoders.layers import Conv
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import SPREAD, Figure, Output, rotate
+from cpc_tf.native import matmul
+from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, rotate
 from cpc_tf.objectives.config import CPCConfig
-from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
-from cpc_tf.xla import matmul
 
 # Quarter turns (counter-clockwise) that make a direction "down", in the order in which --directions adds them.
 QUARTER_TURNS = {"down": 0, "up": 2, "right": 3, "left": 1}
@@ -111,12 +110,12 @@ class Direction(keras.layers.Layer):
             embeddings[f"predictions{offset}"] = predictions * self.config.emb_scale
         return embeddings
 
-    def compare(self, own: Embeddings, targets: Pool) -> Prediction:
+    def compare(self, embeddings: Embeddings, targets: Pool) -> Prediction:
         """Computes the loss of these embeddings, given the targets of their groups."""
         loss, means, accuracies = 0.0, [], []
         candidates = targets.values.shape[1:4].num_elements()  # N*R*C
         for offset in self.offsets:
-            predictions = own[f"predictions{offset}"]
+            predictions = embeddings[f"predictions{offset}"]
             losses, correct = info_nce(predictions, targets, offset)
             means.append(tf.reduce_mean(losses))
             accuracies.append(tf.reduce_mean(correct))
@@ -156,20 +155,20 @@ class CPC(Contrastive):
         latents = self.encode(view, training)
         embeddings = {"latents": latents}
         for name, head in self.heads.items():
-            found = head(rotate(latents, QUARTER_TURNS[name]))
-            embeddings.update({f"{name}/{kind}": values for kind, values in found.items()})
+            of_direction = head(rotate(latents, QUARTER_TURNS[name]))
+            embeddings.update({f"{name}/{kind}": values for kind, values in of_direction.items()})
         return embeddings
 
     def candidates(self) -> list[str]:
         return [f"{name}/targets" for name in self.heads]
 
-    def compare(self, own: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
         """Sums the losses of all directions."""
         predictions, metrics = {}, {}
         for name, head in self.heads.items():
-            mine = {key.split("/")[1]: values for key, values in own.items() if key.startswith(f"{name}/")}
-            predictions[name] = found = head.compare(mine, pools[f"{name}/targets"])
-            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = found.loss, found.accuracy
+            mine = {key.split("/")[1]: values for key, values in embeddings.items() if key.startswith(f"{name}/")}
+            predictions[name] = prediction = head.compare(mine, pools[f"{name}/targets"])
+            metrics[f"loss/{name}"], metrics[f"accuracy/{name}"] = prediction.loss, prediction.accuracy
         for name in ("accuracy", "bound"):
             metrics[name] = tf.add_n([getattr(p, name) for p in predictions.values()]) / len(predictions)
         return Output(tf.add_n([p.loss for p in predictions.values()]), metrics, None)

@@ -10,10 +10,9 @@ import tensorflow as tf
 from cpc_tf.data.views.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import SPREAD, Figure, Output, classify
+from cpc_tf.native import matmul
+from cpc_tf.objectives.base import SPREAD, Contrastive, Embeddings, Figure, Output, Pool, classify
 from cpc_tf.objectives.config import InstanceConfig
-from cpc_tf.objectives.contrast import Contrastive, Embeddings, Pool
-from cpc_tf.xla import matmul
 
 VIEWS = 2
 
@@ -33,9 +32,9 @@ def other_view(projections: tf.Tensor, candidates: Pool, temperature: float) -> 
       The mean cross-entropy, log(2 * N - 1) by chance, and the accuracy; float32 scalars.
     """
     groups, images, views, dim = candidates.values.shape
-    own = tf.reshape(projections, [groups, -1, dim])  # [G, 2*B/G, T]
-    logits = matmul(own, tf.reshape(candidates.values, [groups, images * views, dim])) / temperature  # [G, .., 2*N]
-    index = candidates.first * views + tf.range(own.shape[1])
+    queries = tf.reshape(projections, [groups, -1, dim])  # [G, 2*B/G, T]
+    logits = matmul(queries, tf.reshape(candidates.values, [groups, images * views, dim])) / temperature  # [G, .., 2*N]
+    index = candidates.first * views + tf.range(queries.shape[1])
     itself = tf.equal(index[:, None], tf.range(images * views))  # a view is no candidate for itself
     logits = tf.where(itself, -1e9, logits)
     labels = tf.repeat((index + 1 - 2 * (index % views))[None], groups, 0)  # [G, 2*B/G]
@@ -70,9 +69,9 @@ class Instance(Contrastive):
     def candidates(self) -> list[str]:
         return ["projections"]
 
-    def compare(self, own: Embeddings, pools: dict[str, Pool]) -> Output:
+    def compare(self, embeddings: Embeddings, pools: dict[str, Pool]) -> Output:
         """Computes the mean loss of 2 * B views."""
         candidates = pools["projections"]
-        loss, accuracy = other_view(own["projections"], candidates, self.settings.temperature)
+        loss, accuracy = other_view(embeddings["projections"], candidates, self.settings.temperature)
         bound = math.log(max(1, candidates.values.shape[1] * VIEWS - 1)) - loss
         return Output(loss, {"accuracy": accuracy, "bound": bound}, None)

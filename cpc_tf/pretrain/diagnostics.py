@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf import xla
+from cpc_tf import native
 from cpc_tf.pretrain.config import PretrainConfig
 
 SAMPLE = 256  # latents
@@ -24,9 +24,9 @@ def sample_latents(latents: tf.Tensor, batch_size: int, first: tf.Tensor | int =
       [N, D] with N at most SAMPLE; zeros where the latent is of another image. So the samples of all parts of a batch
       add up to that of the batch.
     """
-    each = latents.shape[1:-1].num_elements()  # latents of an image
-    every = max(1, batch_size * each // SAMPLE)
-    picked = tf.range(0, batch_size * each, every)[:SAMPLE] - first * each  # [N]
+    per_image = latents.shape[1:-1].num_elements()  # latents of an image
+    every = max(1, batch_size * per_image // SAMPLE)
+    picked = tf.range(0, batch_size * per_image, every)[:SAMPLE] - first * per_image  # [N]
     flat = tf.reshape(latents, [-1, latents.shape[-1]])  # [B*..., D]
     here = (picked >= 0) & (picked < flat.shape[0])
     return tf.where(here[:, None], tf.gather(flat, tf.clip_by_value(picked, 0, flat.shape[0] - 1)), 0.0)
@@ -45,7 +45,7 @@ def latent_statistics(sample: tf.Tensor) -> dict[str, tf.Tensor]:
     centred = sample - tf.reduce_mean(sample, 0, keepdims=True)
     variance, square = tf.reduce_mean(tf.square(centred)), tf.reduce_mean(tf.square(sample))
     # The Gram matrix has the covariance's non-zero eigenvalues: its trace and squared norm are their sums.
-    gram = xla.matmul(centred[None], centred[None])[0]
+    gram = native.matmul(centred[None], centred[None])[0]
     rank = tf.math.divide_no_nan(tf.square(tf.linalg.trace(gram)), tf.reduce_sum(tf.square(gram)))
     return {"feature_std": tf.sqrt(tf.math.divide_no_nan(variance, square)), "effective_rank": rank}
 
@@ -105,5 +105,5 @@ class Health:
 
     def warning(self, step: int, record: dict[str, float]) -> str | None:
         """As `check`; returns a warning for the user."""
-        found = self.check(step, record)
-        return found and f"step {step}: the features look collapsed: {found}. See docs/is_my_loss_normal.md"
+        collapse = self.check(step, record)
+        return collapse and f"step {step}: the features look collapsed: {collapse}. See docs/is_my_loss_normal.md"

@@ -101,10 +101,10 @@ def _uncropped(config: PretrainConfig) -> GeometryConfig:
 def _outlined(whole: np.ndarray, geometry: GeometryConfig, framed: int, height: int) -> np.ndarray:
     """Returns the image, uint8 [height, height, 3], with its patches outlined and one framed; paler where cropped."""
     start = (geometry.resize - geometry.image_size) // 2
-    shown = whole // 2 + 128
+    pale = whole // 2 + 128
     inside = slice(start, start + geometry.image_size)
-    shown[inside, inside] = whole[inside, inside]
-    large = Image.fromarray(shown).resize([height, height], Image.Resampling.BICUBIC)
+    pale[inside, inside] = whole[inside, inside]
+    large = Image.fromarray(pale).resize([height, height], Image.Resampling.BICUBIC)
     canvas, scale = ImageDraw.Draw(large), height / geometry.resize
     places = [divmod(number, geometry.grid) for number in range(geometry.grid**2)]
     for number in [*(n for n in range(len(places)) if n != framed), framed]:

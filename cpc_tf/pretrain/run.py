@@ -46,19 +46,19 @@ def pretrain(config: PretrainConfig) -> dict:
 def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strategy) -> dict:
     data, monitor = config.data, config.monitor
     source = probed = catalog.open_source(data, data.split)
-    used, lines = [catalog.used_of("split", data.split, source)], []
+    splits, notes = [catalog.used_of("split", data.split, source)], []
     if monitor.probe_every and (monitor.probe_split or data.origin != data.dataset):
         probed = catalog.open_probe(data, monitor.probe_split)
         if probed:
-            used.append(catalog.used_of("probe_split", monitor.probe_split or probed.about.split, probed))
+            splits.append(catalog.used_of("probe_split", monitor.probe_split or probed.about.split, probed))
     can_probe = monitor.probe_every and probed and probed.class_names and not probed.multi_label
     if monitor.probe_every and not can_probe:
         needed = "one label a picture" if probed and probed.multi_label else "labels"
-        lines.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
-    # Another --probe_split may be looked at from some step on; that of the same name keeps its data.
-    looked_at = probed if can_probe and probed is not source else None
-    keep_data(workdir, strategy, {"split": source, f"probe_split={monitor.probe_split}": looked_at})
-    print(catalog.summarized(data, used, lines), flush=True)
+        notes.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
+    # A resumed run may probe another --probe_split; that of the same name keeps its data.
+    probe_data = probed if can_probe and probed is not source else None
+    keep_data(workdir, strategy, {"split": source, f"probe_split={monitor.probe_split}": probe_data})
+    print(catalog.summarized(data, splits, notes), flush=True)
 
     train_steps = config.training.steps(source.num_examples)
     training = Pretraining(config, strategy, train_steps)

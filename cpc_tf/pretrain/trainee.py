@@ -9,13 +9,12 @@ import tensorflow as tf
 from cpc_tf import native
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.load import saved_values, take_values
 from cpc_tf.encoders.network import Network, make_encoder, restore_kernel_norms
-from cpc_tf.encoders.norm import has_batch_norm
 from cpc_tf.keras import keras
-from cpc_tf.objectives.base import Objective, Output
+from cpc_tf.objectives.base import Contrastive, Objective, Output, check_groups
 from cpc_tf.objectives.config import OBJECTIVES
-from cpc_tf.objectives.contrast import Contrastive, check_groups
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.settings import ConfigError, renamed
@@ -99,23 +98,23 @@ class Pretraining(Trainee):
         (views,) = in_parts([view], parts)
         embed = self.model.compiled(lambda part: self.model.embed(part, training=True))
         specs = specs_of(embed, views[0])
-        own = tf.map_fn(embed, views, fn_output_signature=specs)
-        own = {name: tf.reshape(x, [self.rows, *x.shape[2:]]) for name, x in own.items()}
+        embedded = tf.map_fn(embed, views, fn_output_signature=specs)
+        embedded = {name: tf.reshape(x, [self.rows, *x.shape[2:]]) for name, x in embedded.items()}
         with tf.GradientTape() as tape:
-            tape.watch(own)
-            output = self.model.loss(own, rows.first)
+            tape.watch(embedded)
+            output = self.model.loss(embedded, rows.first)
             loss, metrics = self._reported(output, rows)
             loss = self.upscaled(loss)
-        upstream = tape.gradient(loss, own, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        upstream = [tf.ensure_shape(gradient, own[name].shape) for name, gradient in upstream.items()]
-        upstream = dict(zip(own, in_parts(upstream, parts)))
+        upstream = tape.gradient(loss, embedded, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        upstream = [tf.ensure_shape(gradient, embedded[name].shape) for name, gradient in upstream.items()]
+        upstream = dict(zip(embedded, in_parts(upstream, parts)))
 
         def add(part: tf.Tensor, sums: list[tf.Tensor]):
             with tf.GradientTape() as tape:
                 embeddings = embed(views[part])
             back = [upstream[name][part] for name in embeddings]
-            found = tape.gradient(list(embeddings.values()), self.trained, output_gradients=back)
-            return part + 1, [total + gradient for total, gradient in zip(sums, found)]
+            gradients_of_part = tape.gradient(list(embeddings.values()), self.trained, output_gradients=back)
+            return part + 1, [total + gradient for total, gradient in zip(sums, gradients_of_part)]
 
         zeros = [tf.zeros(variable.shape) for variable in self.trained]
         _, gradients = tf.while_loop(lambda part, _: part < parts, add, (0, zeros), maximum_iterations=parts)
@@ -128,7 +127,7 @@ def _refuse_replicas(kind: type[Objective], model: Objective, strategy: tf.distr
     if kind.of_whole_batch() and not kind.EXCHANGES:
         of_each = f"{kind.of_whole_batch()} (--objective={kind.NAME} does not exchange them)"
     elif has_batch_norm(model, exchanging=False):
-        of_each = "batch norm's statistics (Keras' layer does not exchange them, that of encoders.norm.make_norm does)"
+        of_each = "batch norm's statistics (Keras' layer does not exchange them, encoders.layers.make_norm does)"
     if of_each and replicas > 1:
         raise ConfigError(
             "strategy",

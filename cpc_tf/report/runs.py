@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from cpc_tf import cli, presets
+from cpc_tf import cli
 from cpc_tf.data import names
 from cpc_tf.encoders.card import Identity
 from cpc_tf.evaluation import label_kinds
@@ -262,7 +262,7 @@ def own_preset(dataset: str, *tasks: str) -> str:
         made_for, ending = kind.split("/")[0].removesuffix(LARGER), "_128px" if kind.endswith(LARGER) else ""
     folders = [folder for folder, datasets in MADE_FOR.items() if made_for in datasets]
     wanted = [f"{folder}/{task}{ending}" for folder in folders for task in tasks]
-    return next((name for name in wanted if name in presets.names()), "")
+    return next((name for name in wanted if name in cli.preset_names()), "")
 
 
 def shorter(config_class: type, preset: str, steps: int, images: int) -> str:

@@ -42,8 +42,8 @@ class Checkpoints:
     def steps(self) -> list[int]:
         """Returns the steps of all finished checkpoints, ascending."""
         names = tf.io.gfile.listdir(self.directory) if tf.io.gfile.isdir(self.directory) else []
-        found = [re.fullmatch(r"step_(\d+)\.index", name) for name in names]
-        return sorted(int(match[1]) for match in found if match)
+        matches = [re.fullmatch(r"step_(\d+)\.index", name) for name in names]
+        return sorted(int(match[1]) for match in matches if match)
 
     def path(self, step: int) -> str:
         """Returns the prefix of a step's files."""
@@ -54,8 +54,7 @@ class Checkpoints:
 
         Args:
           step: its step.
-          worker: the place of this process among those of the run. All take part, and all but 0, the chief, leave
-            nothing.
+          worker: the index of this process. A collective: every process must call it; only 0, the chief, leaves files.
         """
         if worker:  # containers often give all processes the same id
             scratch = os.path.join(self.directory, f"worker_{worker}", "step")

@@ -9,7 +9,7 @@ from cpc_tf.settings import ConfigError, Settings, count, fraction, rate, settin
 # float16 is for GPUs without bfloat16; its loss is scaled.
 PRECISIONS = ("float32", "bfloat16", "float16")
 ONLY_PRETRAINING = {"parts": "only pre-training encodes parts of a batch side by side"}  # for HIDDEN of the others
-NO_PARTS_OF_BATCHES = {"accumulate": "the classifier's batch norm is of all images of a step"}
+NO_PARTS_OF_BATCHES = {"accumulate": "the classifier's batch norm uses all images of a step"}
 
 
 def run_directory() -> Any:
@@ -111,7 +111,7 @@ class LabelledTrainingConfig(TrainingConfig):
 
 @dataclasses.dataclass(frozen=True)
 class UsualTraining:
-    """What a task trains with unless it is told otherwise."""
+    """A task's defaults of batch size and length, which follow from the number of pictures."""
 
     batch: int  # the largest one
     epochs: float

@@ -1,12 +1,12 @@
-"""The input servers of a run: `cpc-tf feed` reads and augments elsewhere what the run trains on.
+"""The input servers of a run: `cpc-tf feed` reads and augments the pictures of a run elsewhere.
 
 The environment variable CPC_TF_FEED names one for each host with input. They change where the input is computed, not
 what it is. A run holds a connection to each of them while it trains: one that was started anew would begin at the run's
 first step again, so the end of a connection is the end of the run.
 
-Both sides send lines of JSON, signed with a secret that never travels: the server sends a random number, the run its
-request signed with it and a number of its own, and the server an answer signed with that. Without a secret the
-signatures are those of an empty one.
+Both sides send lines of JSON, signed with a secret that never travels: the server sends a random number (a nonce), the
+run its request signed with that and with a nonce of its own, and the server an answer signed with the run's nonce.
+Without a secret the signatures are those of an empty one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.data.experimental import service
@@ -57,15 +57,15 @@ class LostFeed(RunEnded):
 
 def addresses() -> list[str]:
     """Returns the addresses in CPC_TF_FEED, one for each host with input, or one without a host. Raises ConfigError."""
-    found = [word.strip() for word in os.environ.get(VARIABLE, "").split(",") if word.strip()]
-    for address in found:
+    servers = [word.strip() for word in os.environ.get(VARIABLE, "").split(",") if word.strip()]
+    for address in servers:
         host, _, port = address.rpartition(":")
-        if not (port.isdigit() and 0 < int(port) < 2**16) or (not host and len(found) > 1):
+        if not (port.isdigit() and 0 < int(port) < 2**16) or (not host and len(servers) > 1):
             raise ConfigError(
                 f"{VARIABLE}={shown(address)}: must be HOST:PORT for each host with input, with commas between "
                 "them, or :PORT for one beside each"
             )
-    return found
+    return servers
 
 
 def through(
@@ -82,19 +82,19 @@ def through(
       ConfigError: there are more or fewer servers than hosts, or one has another TensorFlow or other operations.
       LostFeed: it does not answer.
     """
-    found, host = addresses(), context.input_pipeline_id
-    if not found:
+    servers, host = addresses(), context.input_pipeline_id
+    if not servers:
         return make()
-    if found[0].startswith(":"):
-        found = [f"{name}{found[0]}" for name in hosts or ["localhost"] * context.num_input_pipelines]
-    if len(found) != context.num_input_pipelines:
+    if servers[0].startswith(":"):
+        servers = [f"{name}{servers[0]}" for name in hosts or ["localhost"] * context.num_input_pipelines]
+    if len(servers) != context.num_input_pipelines:
         raise ConfigError(
-            f"{VARIABLE}={shown(os.environ[VARIABLE])}: names {len(found)} input servers; this run needs "
+            f"{VARIABLE}={shown(os.environ[VARIABLE])}: names {len(servers)} input servers; this run needs "
             f"{context.num_input_pipelines}, one for each host with input, in their order"
         )
     with tf.device(None):  # here: the host may lack our operations, and the server has no devices of the run
         dataset = make()
-        connection = Connection(found[host], _WAIT, hosts[host : host + 1])
+        connection = Connection(servers[host], _WAIT, hosts[host : host + 1])
         _open.append(connection)
         number = connection.register(dataset)
     return connection.read(number, dataset.element_spec)
@@ -131,13 +131,20 @@ class Connection:
     """
 
     def __init__(self, address: str, wait: float, readers: Sequence[str] = ()):
-        self._address, self._closed, secret = address, False, read_secret()
-        host, _, port = address.rpartition(":")
-        self._socket = _reach(address, host.strip("[]"), int(port), wait)
+        self._address, self._closed, secret, nonce = address, False, read_secret(), new_nonce()
+        self._socket = _reach(address, wait)
         # A name may have several addresses; the server lets in who comes to this one.
         host = self._socket.getpeername()[0]
         try:
-            answer = _ask(self._socket, {"host": host, "readers": [*readers]}, secret)
+            request = {"host": host, "readers": [*readers], "number": nonce}
+            send(self._socket, request, secret, str(receive(self._socket).get("number")))
+            answer = receive(self._socket, secret, nonce)
+            if "refused" in answer:
+                raise ValueError(f"refuses this run: {shown(answer['refused'])}")
+            if not (isinstance(answer.get("dispatcher"), int) and isinstance(answer.get("has"), dict)):
+                raise ValueError(f"answers {shown(answer)}")
+            keep_alive(self._socket)
+            self._socket.settimeout(None)
         except NotSigned as error:
             self._socket.close()
             raise ConfigError(
@@ -145,7 +152,13 @@ class Connection:
             ) from error
         except (OSError, ValueError) as error:
             raise LostFeed(address, f"does not answer as an input server does ({reason(error)})") from error
-        self._refuse_others(answer)
+        mine, others = {"TensorFlow": tf.__version__, **native.loaded()}, answer["has"]
+        for name in mine.keys() & others.keys():
+            if mine[name] != others[name]:
+                raise ConfigError(
+                    f"{VARIABLE}: the input server at {address} has {name} {others[name]}, this run {mine[name]}; "
+                    "start it with the same cpc_tf and TensorFlow"
+                )
         self._service = f"grpc://{f'[{host}]' if ':' in host else host}:{answer['dispatcher']}"
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -167,15 +180,6 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _refuse_others(self, answer: dict) -> None:
-        mine, others = {"TensorFlow": tf.__version__, **native.loaded()}, answer["has"]
-        for name in mine.keys() & others.keys():
-            if mine[name] != others[name]:
-                raise ConfigError(
-                    f"{VARIABLE}: the input server at {self._address} has {name} {others[name]}, this run "
-                    f"{mine[name]}; start it with the same cpc_tf and TensorFlow"
-                )
-
     def _watch(self) -> None:
         """Ends this process when the server ends: TensorFlow waits for ever for another one at that address."""
         why = "has ended"
@@ -185,7 +189,10 @@ class Connection:
         except OSError as error:
             why = f"is lost ({reason(error)})"
         if not self._closed:
-            _end(LostFeed(self._address, why))
+            # The main thread waits inside TensorFlow, where no exception reaches it.
+            print(f"error: {LostFeed(self._address, why)}", file=sys.stderr, flush=True)
+            sys.stdout.flush()
+            os._exit(LostFeed.status)
 
 
 def keep_alive(connection: socket.socket) -> None:
@@ -196,40 +203,20 @@ def keep_alive(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _reach(address: str, host: str, port: int, wait: float) -> socket.socket:
+def _reach(address: str, wait: float) -> socket.socket:
     """Returns a connection to an input server once it has started. Raises LostFeed."""
-    deadline, said = time.monotonic() + wait, False
+    host, _, port = address.rpartition(":")
+    deadline, announced = time.monotonic() + wait, False
     while True:
         try:
-            return socket.create_connection((host, port), timeout=_ANSWER)
+            return socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise LostFeed(address, f"does not answer for {wait:g} s ({reason(error)})") from error
-            if not said:
+            if not announced:
                 print(f"waiting for the input server at {address} ({reason(error)})", flush=True)
-            said = True
+            announced = True
             time.sleep(0.5)
-
-
-def _ask(connection: socket.socket, request: dict, secret: bytes) -> dict:
-    """Returns a server's answer to the request of a run. Raises OSError, ValueError or NotSigned."""
-    challenge, number = receive(connection), new_number()
-    send_signed(connection, {**request, "number": number}, secret, str(challenge.get("number")))
-    answer = receive_signed(connection, secret, number)
-    if "refused" in answer:
-        raise ValueError(f"refuses this run: {shown(str(answer['refused']))}")
-    if not (isinstance(answer.get("dispatcher"), int) and isinstance(answer.get("has"), dict)):
-        raise ValueError(f"answers {shown(str(answer))}")
-    keep_alive(connection)
-    connection.settimeout(None)
-    return answer
-
-
-def _end(lost: LostFeed) -> NoReturn:
-    """Ends the process from another thread. The main one waits inside TensorFlow, where no exception reaches it."""
-    print(f"error: {lost}", file=sys.stderr, flush=True)
-    sys.stdout.flush()
-    os._exit(lost.status)
 
 
 class NotSigned(ValueError):
@@ -258,40 +245,37 @@ def read_secret() -> bytes:
     return secret
 
 
-def new_number() -> str:
-    """Returns a random number that nobody has had before."""
+def new_nonce() -> str:
+    """Returns a random number that is used once."""
     return secrets.token_hex(16)
 
 
-def send(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Sends a line."""
+def send(connection: socket.socket, message: dict[str, Any], secret: bytes | None = None, nonce: str = "") -> None:
+    """Sends a line; with a secret it is signed, also with the other side's nonce."""
+    if secret is not None:
+        message = {**message, "signature": _signature(message, secret, nonce)}
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def send_signed(connection: socket.socket, message: dict[str, Any], secret: bytes, number: str) -> None:
-    """Sends a line that is signed with a secret and the other side's number."""
-    send(connection, {**message, "signature": _signature(message, secret, number)})
+def receive(connection: socket.socket, secret: bytes | None = None, nonce: str = "") -> dict[str, Any]:
+    """Returns the line that the other side sent; with a secret it must be signed, also with our nonce.
 
-
-def receive(connection: socket.socket) -> dict[str, Any]:
-    """Returns the line that the other side sent. Raises OSError or ValueError."""
+    Raises:
+      OSError, ValueError: there is no such line.
+      NotSigned: it is not signed so.
+    """
     with connection.makefile("rb") as lines:
         line = lines.readline(_LONGEST)
-    value = json.loads(line)
-    if not isinstance(value, dict):
+    message = json.loads(line)
+    if not isinstance(message, dict):
         raise ValueError(f"{shown(line)}: is not an object")
-    return value
-
-
-def receive_signed(connection: socket.socket, secret: bytes, number: str) -> dict[str, Any]:
-    """Returns the line that the other side sent and signed. Raises OSError, ValueError or NotSigned."""
-    message = receive(connection)
-    signature = str(message.pop("signature", ""))
-    if not hmac.compare_digest(signature.encode(), _signature(message, secret, number).encode()):
-        raise NotSigned(f"has another secret (it answers {shown(str(message))})")
+    if secret is not None:
+        signature = str(message.pop("signature", ""))
+        if not hmac.compare_digest(signature.encode(), _signature(message, secret, nonce).encode()):
+            raise NotSigned(f"has another secret (it answers {shown(message)})")
     return message
 
 
-def _signature(message: dict[str, Any], secret: bytes, number: str) -> str:
-    signed = json.dumps([number, message], sort_keys=True).encode()
+def _signature(message: dict[str, Any], secret: bytes, nonce: str) -> str:
+    signed = json.dumps([nonce, message], sort_keys=True).encode()
     return hmac.new(secret, signed, hashlib.sha256).hexdigest()

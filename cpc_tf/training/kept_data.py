@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.files import reason
+from cpc_tf.files import read_json, reason, to_json
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import escaped, listed
-from cpc_tf.training.agreement import agree
+from cpc_tf.training.cluster import agree
 from cpc_tf.training.workdir import Workdir
 
 FILE = "data.json.gz"  # in the directory of a run: {flag: inventory}
@@ -46,9 +46,15 @@ def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mappin
       ConfigError: the processes of the run have different data, or it began with others.
     """
     agree(strategy, lambda: {f"--{flag}": data.described() if data else "none" for flag, data in splits.items()})
-    workdir.keep_levels(next(data.intensity_range for data in splits.values() if data))
+    keep_intensity_range(workdir, next(data.intensity_range for data in splits.values() if data))
     now = {f"--{flag}": data.inventory() for flag, data in splits.items() if data}
-    before = _recorded(workdir) if workdir.has_begun else {}
+    before, path = {}, workdir.file(FILE)
+    if workdir.has_begun and tf.io.gfile.exists(path):
+        try:
+            with tf.io.gfile.GFile(path, "rb") as file:
+                before = json.loads(gzip.decompress(file.read()))
+        except (OSError, tf.errors.OpError, EOFError, zlib.error, ValueError) as error:
+            logging.warning("%s: is damaged (%s): whether the data have changed is not known", path, reason(error))
     if changes := differences(before, now):
         state = "holds a finished run, which began" if workdir.is_finished else "holds a run that began"
         raise ConfigError(
@@ -62,17 +68,28 @@ def keep_data(workdir: Workdir, strategy: tf.distribute.Strategy, splits: Mappin
         workdir.write_with_run(FILE, gzip.compress(content, mtime=0))
 
 
-def _recorded(workdir: Workdir) -> dict[str, Inventory]:
-    path = workdir.file(FILE)
-    if not tf.io.gfile.exists(path):
-        return {}
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            found = json.loads(gzip.decompress(file.read()))
-    except (OSError, tf.errors.OpError, EOFError, zlib.error, ValueError) as error:
-        logging.warning("%s: is damaged (%s): whether the data have changed is not known", path, reason(error))
-        return {}
-    return found
+def keep_intensity_range(workdir: Workdir, range_now: tuple[float, float] | None) -> None:
+    """Records the values that are black and white in images of more than 8 bits, before the run begins.
+
+    Raises:
+      ConfigError: the run began with another range. A run without a record used the upper 8 bits.
+    """
+    path = workdir.file("levels.json")
+    recorded = tf.io.gfile.exists(path)
+    if not workdir.has_begun:
+        if range_now or recorded:  # an earlier start may have recorded one before it was refused
+            workdir.write_with_run("levels.json", to_json({"levels": range_now}))
+        return
+    before = read_json(path).get("levels") if recorded else None
+    before = tuple(before) if before else None
+    if before != range_now:
+        was, now = ("{:g} to {:g}".format(*pair) if pair else "the upper 8 bits" for pair in (before, range_now))
+        raise ConfigError(
+            "workdir",
+            workdir.path,
+            f"the run began with {was} as the values of 16-bit pictures, and the files of --dataset now give {now}; "
+            "put the files back as they were, or take another --workdir",
+        )
 
 
 def differences(before: Mapping[str, Inventory], now: Mapping[str, Inventory]) -> list[str]:
@@ -84,53 +101,54 @@ def differences(before: Mapping[str, Inventory], now: Mapping[str, Inventory]) -
     pairs = {flag: (before[flag], now[flag]) for flag in now if flag in before}
     if all(one["digest"] == other["digest"] for one, other in pairs.values()):
         return []
-    found = []
+    changes = []
     for flag, (one, other) in pairs.items():
         if one["edition"] != other["edition"]:
-            found.append(f"{flag} is of {escaped(other['edition'])}, not of {escaped(one['edition'])}")
+            changes.append(f"{flag} is of {escaped(other['edition'])}, not of {escaped(one['edition'])}")
     olds, news = ({name for pair in pairs.values() for name in pair[at]["classes"]} for at in (0, 1))
-    found += [*_change("class", news - olds, "added"), *_change("class", olds - news, "removed")]
+    changes += [*_change("class", news - olds, "added"), *_change("class", olds - news, "removed")]
     if all(each["files"] is not None for pair in pairs.values() for each in pair):
-        found += _changed_files(pairs)
+        changes += _changed_files(pairs)
     else:
         counts = {flag: [f"{each['images']:,}" for each in pair] for flag, pair in pairs.items()}
-        found += [f"{flag} has {new} images, not {old}" for flag, (old, new) in counts.items() if old != new]
-    changed = [flag for flag, (one, other) in pairs.items() if one["digest"] != other["digest"]]
-    return found or [f"{listed(changed)}: files, their sizes, labels or the order of classes"]
+        changes += [f"{flag} has {new} images, not {old}" for flag, (old, new) in counts.items() if old != new]
+    flags = [flag for flag, (one, other) in pairs.items() if one["digest"] != other["digest"]]
+    return changes or [f"{listed(flags)}: files, their sizes, labels or the order of classes"]
 
 
 def _changed_files(pairs: Mapping[str, tuple[Inventory, Inventory]]) -> list[str]:
     """Describes the changes in all splits together: a picture more may move others from one to the other."""
     olds, news = (_placed({flag: pair[at]["files"] for flag, pair in pairs.items()}) for at in (0, 1))
-    both = [name for name in olds if name in news]
     (marked,) = {pair[1]["marked"] for pair in pairs.values()}
-    relabelled = {name: (olds[name][2], news[name][2]) for name in both if olds[name][2] != news[name][2]}
+
+    def changed(at: int) -> dict[str, tuple]:
+        pairs = {name: (old[at], news[name][at]) for name, old in olds.items() if name in news}
+        return {name: (old, new) for name, (old, new) in pairs.items() if old != new}
+
+    moves = [f"{name} ({' and '.join(old)}, now {' and '.join(new)})" for name, (old, new) in changed(0).items()]
+    sizes = [f"{name} ({old:,} bytes, now {new:,})" for name, (old, new) in changed(1).items()]
     if marked == "boxes":
-        changed = _change("image", relabelled, "given other boxes")
+        marks = _change("image", changed(2), "given other boxes")
     else:
-        told = [f"{name} ({old or 'none'}, now {new or 'none'})" for name, (old, new) in relabelled.items()]
-        changed = _change("label", told, "changed")
-    moved = {name: (olds[name][0], news[name][0]) for name in both if olds[name][0] != news[name][0]}
-    moves = [f"{name} ({' and '.join(old)}, now {' and '.join(new)})" for name, (old, new) in moved.items()]
-    sizes = {name: (olds[name][1], news[name][1]) for name in both if olds[name][1] != news[name][1]}
-    resized = [f"{name} ({old:,} bytes, now {new:,})" for name, (old, new) in sizes.items()]
+        labels = [f"{name} ({old or 'none'}, now {new or 'none'})" for name, (old, new) in changed(2).items()]
+        marks = _change("label", labels, "changed")
     return [
         *_change("file", news.keys() - olds.keys(), "added"),
         *_change("file", olds.keys() - news.keys(), "removed"),
-        *_change("file", resized, "changed"),
-        *changed,
+        *_change("file", sizes, "changed"),
+        *marks,
         *_change("file", moves, "moved to another split"),
     ]
 
 
 def _placed(splits: Mapping[str, Mapping[str, Sequence]]) -> dict[str, tuple[list[str], int, str]]:
     """Returns {file: (flags of its splits, bytes, mark)}; a split without labels does not hide those of another."""
-    found = {}
+    placed = {}
     for flag, files in splits.items():
         for name, (size, mark) in files.items():
-            flags, _, known = found.get(name, ([], 0, ""))
-            found[name] = ([*flags, flag], size, mark or known)
-    return found
+            flags, _, other_mark = placed.get(name, ([], 0, ""))
+            placed[name] = ([*flags, flag], size, mark or other_mark)
+    return placed
 
 
 def _change(noun: str, names: Sequence[str] | set[str], change: str) -> list[str]:

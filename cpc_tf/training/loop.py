@@ -1,16 +1,18 @@
-"""The training loop: device loops of steps, records, checkpoints; it knows nothing of what is trained."""
+"""The training loop: device loops of steps, records and checkpoints, whatever is trained; and where a run resumes."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+from absl import logging
 
 from cpc_tf import memory, native
 from cpc_tf.files import bytes_read
@@ -19,16 +21,15 @@ from cpc_tf.settings import RunEnded, Settings, Stopped, flatten
 from cpc_tf.termination import Deferred
 from cpc_tf.texts import listed
 from cpc_tf.training import cluster, feeds
-from cpc_tf.training.agreement import replica_names
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import TrainingConfig
-from cpc_tf.training.resume import resume
+from cpc_tf.training.optimizer import Schedule
 from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.workdir import Workdir
 
 Record = dict
 _CHECKED = ("loss", "gradient_norm")  # whose means must be finite
-_SHOWN = 0.1  # share of the time of a step from which on waiting for data is shown
+_LONG_WAIT = 0.1  # share of the time of a step from which on waiting for data is mentioned
 
 
 class Outcome(NamedTuple):
@@ -83,48 +84,43 @@ def train(
         last = records[-1] if records and records[-1]["step"] == step else {"wall_seconds": seconds}
         return Outcome(step, {**last, "step": step}, records, seconds)
 
-    def now(where: str = "") -> str:
+    def diverged(what: str, where: str = "") -> Diverged:
         steps = checkpoints.steps()
-        kept = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
-        return f"at step {step}{where}; {kept}"
+        saved = f"the last good checkpoint is {checkpoints.path(steps[-1])}" if steps else "no checkpoint was saved yet"
+        return Diverged(f"{what} at step {step}{where}; {saved}. {advice(workdir.config, trainee.rates)}")
 
-    def diverged(bad: str, where: str = "") -> Diverged:
-        return Diverged(f"{bad} {now(where)}. {advice(workdir.config, trainee.rates)}")
-
-    worker = cluster.process(trainee.strategy)
-    measured = _is_measured(trainee.strategy)
-    iterator = iter(
-        trainee.strategy.distribute_datasets_from_function(
-            lambda context: _timed(make_dataset(step, context), measured)
-        )
-    )
-    device_loop = _device_loop(trainee)
+    strategy = trainee.strategy
+    # On a TPU's hosts, which need not run this program, there is no clock.
+    measured = not isinstance(strategy, tf.distribute.TPUStrategy)
+    timed = functools.partial(_timed, measured=measured)
+    iterator = iter(strategy.distribute_datasets_from_function(lambda context: timed(make_dataset(step, context))))
+    device_loop = _device_loop(trainee, measured)
     events = [every for every in (config.checkpoint_every, evaluate_every) if every]
-    progress, shown = Progress(train_steps, step), False
-    _begin(device_loop, iterator, config, workdir.config)
+    progress, mentioned = Progress(train_steps, step), False
+    with waiting_for("tracing a training step"):
+        graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
+    if config.memory == "check" and native.runs_on_cpu():
+        _refuse_too_large(graph, config.batch_size, "accumulate" in flatten(workdir.config))
     with Deferred() as stop:
         while step < train_steps:
             count = min(config.steps_per_loop, train_steps - step, *(every - step % every for every in events))
             # The first time they are compiled, and their input begins.
-            with (
-                contextlib.nullcontext()
-                if progress.started
-                else waiting_for(f"compiling and taking the first {count} steps")
-            ):
+            first = waiting_for(f"compiling and taking the first {count} steps")
+            with contextlib.nullcontext() if progress.started else first:
                 means, origin = device_loop(iterator, tf.constant(count))
             stop.begin()  # not before: the first call traces and compiles, for minutes
             record = {name: float(value) for name, value in means.items()}
             step += count
             progress.update(step)
             if "waiting" in record:
-                record["waiting"], slowest = _longest_wait(trainee.strategy, record["waiting"])
+                record["waiting"], slowest = _longest_wait(strategy, record["waiting"])
             record["images_per_second"] = progress.rate * config.batch_size
             record["wall_seconds"] = seconds + progress.seconds
             if (read := bytes_read()) is not None:
                 record["read_gb"] = read / 1e9  # by this process since its start
             for name in _CHECKED:
                 if not math.isfinite(record.get(name, 0.0)):
-                    raise diverged(f"{name} is {record[name]}", _where(trainee.strategy, step - count, origin))
+                    raise diverged(f"{name} is {record[name]}", _where(strategy, step - count, origin))
             warning = watch(step, record)
             if evaluate and (step == train_steps or (evaluate_every and step % evaluate_every == 0)):
                 record.update(evaluate())
@@ -134,39 +130,110 @@ def train(
             if workdir.chief:
                 _show(progress, record, warning)
                 # Not of the first loop, in which the input begins and the step is compiled.
-                if progress.rate and record.get("waiting", 0.0) > _SHOWN and not shown:
+                if progress.rate and record.get("waiting", 0.0) > _LONG_WAIT and not mentioned:
                     share = f"{record['waiting']:.0%} of a step{slowest}"
                     print(f"waiting for data: {share}; see docs/speed.md", flush=True)
-                    shown = True
+                    mentioned = True
             # A signal to one process stops all, after the same step.
-            stopped = cluster.total(trainee.strategy, stop.number)
+            stopped = cluster.total(strategy, stop.number)
             if stopped or finished or step % config.checkpoint_every == 0:
                 if bad := _not_finite(trainee.trained):
                     raise diverged(f"the norm of {bad} is not finite")
-                checkpoints.save(step, worker)
+                checkpoints.save(step, cluster.process(strategy))
             if stopped:
-                cluster.total(trainee.strategy, 1)  # none ends before all have saved
+                cluster.total(strategy, 1)  # none ends before all have saved
                 raise Stopped(stop.number or signal.SIGTERM, f"saved step {step} in {workdir.path}")
             if finished:
                 break
     return Outcome(step, records[-1], records, records[-1]["wall_seconds"])
 
 
-def _begin(device_loop: Callable, iterator, config: TrainingConfig, run: Settings) -> None:
-    """Traces the steps, and refuses them if they need more memory than there is."""
-    with waiting_for("tracing a training step"):
-        graph = device_loop.get_concrete_function(iterator, tf.constant(1)).graph
-    if config.memory == "check" and native.runs_on_cpu():
-        parts = ", or --accumulate=2 or more," if "accumulate" in flatten(run) else ""
-        remedy = f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
-        memory.refuse_too_large(memory.estimated(graph), f"--batch_size={config.batch_size}", "a training step", remedy)
+def _refuse_too_large(graph: tf.Graph, batch_size: int, can_accumulate: bool) -> None:
+    parts = ", or --accumulate=2 or more," if can_accumulate else ""
+    remedy = f"a smaller --batch_size{parts} or smaller images need less, or try it with --memory=ignore"
+    memory.refuse_too_large(memory.estimated(graph), f"--batch_size={batch_size}", "a training step", remedy)
 
 
-def _device_loop(trainee: Trainee) -> Callable:
-    """Returns (iterator, number of steps) -> (means of the metrics of all replicas, `_Origin`)."""
+def resume(
+    trainee: Trainee, checkpoints: Checkpoints, records: Sequence[dict], train_steps: int, workdir: Workdir
+) -> int:
+    """Restores the newest whole checkpoint, prepares the directory and returns the step, 0 without a checkpoint.
+
+    Checkpoints whose metrics were recorded are preferred, even older ones: the steps after them are trained again.
+    Warns of what changes the run's figures.
+    """
+    step = checkpoints.restore(preferred={record["step"] for record in records}) or 0 if workdir.chief else 0
+    step = cluster.total(trainee.strategy, step)  # the chief alone looks which checkpoint is whole
+    if step and not workdir.chief:
+        checkpoints.restore_step(step)
+    cluster.total(trainee.strategy, 1)  # nothing is removed before all have read
+    if workdir.chief:
+        if step:
+            print(f"resuming {workdir.path} from step {step}", flush=True)
+        checkpoints.drop_after(step)
+        checkpoints.drop_unfinished()
+    if step >= train_steps:  # nothing is left to train
+        workdir.begin(step)
+        return step
+    schedules = {name: schedule.get_config() for name, schedule in trainee.schedules.items()}
+    session = {"replicas": trainee.strategy.num_replicas_in_sync, "schedules": schedules}
+    if flatten(workdir.config).get("share_records"):
+        session["hosts"] = cluster.hosts(trainee.strategy)
+    before = workdir.begin(step, **session)
+    for message in describe_changes(before, session, step) if workdir.chief and step else ():
+        logging.warning("%s: %s", workdir.path, message)
+    for schedule in trainee.schedules.values():
+        if schedule.warmup_steps > train_steps:
+            logging.warning(
+                "--warmup_steps=%d: the run has only %d steps, at whose end the learning rate is %.3g in place of %.3g",
+                schedule.warmup_steps,
+                train_steps,
+                float(schedule(train_steps - 1)),
+                schedule.rate,
+            )
+    return step
+
+
+def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any], step: int) -> list[str]:
+    """Returns a sentence for each allowed change that affects the figures of a resumed run.
+
+    Args:
+      before: run.json of the sessions so far. What is missing or damaged there is not compared.
+      now: the same of this session.
+      step: the step that the run resumes from.
+    """
+    changes, rates = [], []
+    hosts = now.get("hosts")
+    if before.get("hosts", hosts) != hosts:
+        changes.append(
+            f"--share_records: from step {step} on {hosts} hosts share the records, not {before['hosts']} as before: "
+            "the images come in another order, and in this epoch some come twice and some not at all"
+        )
+    for name, config in now["schedules"].items():
+        try:
+            earlier, later = Schedule(**before["schedules"][name]), Schedule(**config)
+            if earlier.get_config() != config:
+                rates.append((f"{float(earlier(step - 1)):.3g}", f"{float(later(step)):.3g}", earlier, later))
+        except (KeyError, TypeError, ValueError):
+            continue
+    if not rates:
+        return changes
+    was, becomes, (earlier, *_), (later, *_) = zip(*rates)
+    return [
+        *changes,
+        f"from step {step} on the learning rate follows another schedule, since the length of the run changed: "
+        f"{later} in place of {earlier}. It was {', '.join(was)} in the last step and is {', '.join(becomes)} in "
+        "the next one",
+    ]
+
+
+def _device_loop(trainee: Trainee, measured: bool) -> Callable:
+    """Returns (iterator, number of steps) -> (means of the metrics of all replicas, `_Origin`).
+
+    Waiting for data is `measured` by the times of `_timed`.
+    """
     strategy = trainee.strategy
     step = tf.autograph.experimental.do_not_convert(trainee.train_step)
-    measured = _is_measured(strategy)
     replicas = strategy.num_replicas_in_sync // max(1, len(cluster.addresses(strategy)))  # of this process
 
     @tf.function
@@ -192,19 +259,14 @@ def _device_loop(trainee: Trainee) -> Callable:
             checked = tf.add_n([mean[name] for name in _CHECKED if name in mean])
             if not tf.math.is_finite(checked) and bad_step < 0:
                 # From the next step on the weights of all are not finite.
-                own = strategy.experimental_local_results(metrics["loss"])
-                bad_step, bad = number, tf.logical_not(tf.math.is_finite(tf.stack(own)))
+                losses = strategy.experimental_local_results(metrics["loss"])
+                bad_step, bad = number, tf.logical_not(tf.math.is_finite(tf.stack(losses)))
         means = {name: total / tf.cast(count, tf.float32) for name, total in totals.items()}
         if measured:
             means["waiting"] = waited / (_clock(after=last) - began)
         return means, _Origin(bad_step, bad)
 
     return run
-
-
-def _is_measured(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether waiting is measured. On a TPU's hosts, which need not run this program, there is no clock."""
-    return not isinstance(strategy, tf.distribute.TPUStrategy)
 
 
 def _timed(dataset: tf.data.Dataset, measured: bool) -> tf.data.Dataset:
@@ -216,6 +278,24 @@ def _clock(after: tf.Tensor | float = 0.0) -> tf.Tensor:
     """Returns the time once the scalar `after` is computed: seconds, float64 scalar."""
     # tf.timestamp is refused with --deterministic.
     return tf.ensure_shape(tf.numpy_function(lambda _: time.monotonic(), [after], tf.float64), [])
+
+
+class _Origin(NamedTuple):
+    """Where metrics began not to be finite."""
+
+    step: tf.Tensor  # int32 scalar, from 0 in these steps; -1: they are finite
+    replicas: tf.Tensor  # bool [replicas of this process]: whether its loss was not finite in that step
+
+
+def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:
+    """Returns the step and the replicas in which metrics began not to be finite, for a message."""
+    number = int(origin.step)
+    if number < 0 or strategy.num_replicas_in_sync == 1:
+        return "" if number < 0 else f" (since step {before + number + 1})"
+    bad = cluster.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
+    names = [name for name, is_bad in zip(cluster.replica_names(strategy), bad) if is_bad]
+    replicas = "all replicas" if bad.all() else f"{listed(names)} alone" if names else "no replica"
+    return f" (since step {before + number + 1}, in which the loss of {replicas} was not finite)"
 
 
 def _longest_wait(strategy: tf.distribute.Strategy, share: float) -> tuple[float, str]:
@@ -234,27 +314,9 @@ def _not_finite(variables: Sequence[tf.Variable]) -> str | None:
     return next((v.name for v in floats if not math.isfinite(tf.norm(tf.cast(v, tf.float32)))), None)
 
 
-class _Origin(NamedTuple):
-    """Where metrics began not to be finite."""
-
-    step: tf.Tensor  # int32 scalar, from 0 in these steps; -1: they are finite
-    replicas: tf.Tensor  # bool [replicas of this process]: whether its loss was not finite in that step
-
-
-def _where(strategy: tf.distribute.Strategy, before: int, origin: _Origin) -> str:
-    """Returns the step and the replicas in which metrics began not to be finite, for a message."""
-    number = int(origin.step)
-    if number < 0 or strategy.num_replicas_in_sync == 1:
-        return "" if number < 0 else f" (since step {before + number + 1})"
-    bad = cluster.gathered(strategy, origin.replicas.numpy()[:, None].astype(int))[:, 0]
-    names = [name for name, own in zip(replica_names(strategy), bad) if own]
-    those = "all replicas" if bad.all() else f"{listed(names)} alone" if names else "no replica"
-    return f" (since step {before + number + 1}, in which the loss of {those} was not finite)"
-
-
 def _show(progress: Progress, record: Record, warning: str | None) -> None:
-    shown = {"loss": "loss {:.3f}", "accuracy": "accuracy {:.3f}", "bound": "bound {:.2f} nats", "knn": "knn {:.3f}"}
-    figures = [text.format(record[name]) for name, text in shown.items() if name in record]
+    formats = {"loss": "loss {:.3f}", "accuracy": "accuracy {:.3f}", "bound": "bound {:.2f} nats", "knn": "knn {:.3f}"}
+    figures = [text.format(record[name]) for name, text in formats.items() if name in record]
     rate = f"{record['images_per_second']:.3g} images/s" if progress.rate else ""
     print("  ".join([str(progress), *figures, rate]).rstrip(), flush=True)
     if warning:

@@ -1,4 +1,4 @@
-"""The phases of a run: each is trained in a folder of the run; what is left open is chosen on held-out examples.
+"""The phases of a run: each is trained in a folder of the run; open settings are chosen on held-out examples.
 
 A search trains without the held-out examples, in WORKDIR/search/...; the phases that count train on all examples, in
 WORKDIR/PHASE. A phase that is needed again, as after a kill, is restored from its folder.
@@ -114,7 +114,7 @@ class PhasedRun:
 
     def workdir(self, config: Settings) -> Workdir:
         """Returns the folder of a phase, `config.workdir`. Raises ConfigError, see `Workdir`."""
-        return Workdir(config, self._task, is_chief(config.training))
+        return Workdir(config, self._task, is_chief(config.training.strategy))
 
     def train(
         self,

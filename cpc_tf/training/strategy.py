@@ -92,8 +92,7 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
     """
     if name == "multiworker":
         # Before anything looks at the devices: its collective ops are set up with them.
-        processes, index = cluster.members()
-        return cluster.connect([process.address for process in processes], index)
+        return cluster.connect()
     if name == "tpu":
         tpu = tpu or "local"
         try:
@@ -111,13 +110,13 @@ def make_strategy(name: str, tpu: str = "", devices: tuple[str, ...] = ()) -> tf
 
 
 def replica_batches(
-    training: TrainingConfig, make: Callable[..., tf.data.Dataset], fed: bool = True
+    training: TrainingConfig, make: Callable[..., tf.data.Dataset], remote: bool = True
 ) -> Callable[[int, tf.distribute.InputContext], tf.data.Dataset]:
     """Returns the `make_dataset` of `loop.train`: (first step, input context) -> this worker's per-replica batches.
 
     Args:
       make: takes `global_batch`, `per_batch`, `seed`, `start_step` and `shard` as `pipeline.batches` does.
-      fed: whether a feed may compute them; not what is in the memory of this process.
+      remote: whether an input server may compute them; False for data held in this process.
     """
 
     def batches(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -129,28 +128,26 @@ def replica_batches(
             start_step=step,
             shard=(context.input_pipeline_id, context.num_input_pipelines),
         )
-        return feeds.through(host, context, _hosts(training)) if fed else host()
+        return feeds.through(host, context, _hosts(training.tpu)) if remote else host()
 
     return batches
 
 
-def _hosts(training: TrainingConfig) -> list[str]:
+def _hosts(tpu: str) -> list[str]:
     """Returns the names of a TPU's hosts in the order of their input; none if this process runs on the only one."""
-    if not training.tpu or training.tpu == "local":
+    if tpu in ("", "local"):
         return []
-    spec = make_strategy("tpu", training.tpu).cluster_resolver.cluster_spec().as_dict()
+    spec = make_strategy("tpu", tpu).cluster_resolver.cluster_spec().as_dict()
     return [address.rpartition(":")[0] for address in spec.get("worker", ())]
 
 
-def is_chief(training: TrainingConfig) -> bool:
-    """Returns whether this is the one process of a cluster that writes: its chief or, without one, worker 0.
+def is_chief(strategy: str) -> bool:
+    """Returns whether this is the one process that writes: with --strategy=multiworker the first one of TF_CONFIG.
 
     Raises:
       ConfigError: TF_CONFIG gives this process no role in the training.
     """
-    if training.strategy != "multiworker":
-        return True
-    return cluster.members()[1] == 0
+    return strategy != "multiworker" or cluster.members()[1] == 0
 
 
 def wants_xla(setting: str, strategy: tf.distribute.Strategy) -> bool:

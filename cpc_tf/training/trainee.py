@@ -15,28 +15,25 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf import xla
+from cpc_tf import native
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.config import NumericsConfig
-from cpc_tf.training.loss_scale import LossScale
-from cpc_tf.training.optimizer import PolyakAverage, Schedule
+from cpc_tf.training.optimizer import LossScale, PolyakAverage, Schedule
 from cpc_tf.training.strategy import wants_xla
 
-# An optimizer and the variables that it trains.
-Part = tuple[keras.optimizers.Optimizer, Sequence[tf.Variable]]
 NOT_COMPILED = NumericsConfig(xla="off")
 
 
 class Rows(NamedTuple):
-    """Where the images that a function is given stand in the batch of a step."""
+    """The position of a function's images in the global batch of a step."""
 
     first: tf.Tensor  # int32 scalar: the index of the first one among the images of all replicas
     step: tf.Tensor  # int64 scalar: the step, from 0
 
 
 def rows_of(strategy: tf.distribute.Strategy, batch_size: int, numerics: NumericsConfig) -> int:
-    """Returns how many images of a batch a replica has. Raises ConfigError if they or their parts would be unequal."""
+    """Returns the images of a batch for each replica. Raises ConfigError if these or their parts would be unequal."""
     replicas, parts = strategy.num_replicas_in_sync, numerics.accumulate
     if batch_size % replicas:
         raise ConfigError("batch_size", batch_size, f"not a multiple of the {replicas} replicas of --strategy")
@@ -66,7 +63,7 @@ class Trainee(tf.Module, abc.ABC):
       strategy, batch_size, numerics: as given.
       rows: the images of a replica.
       step: the number of updates so far, int64.
-      trained: the variables that the optimizers change, part after part.
+      trained: the variables of the optimizers, one optimizer after the other.
       schedules: name of an optimizer -> its learning rate, if that is not constant.
       loss_scale: of float16; None for other precisions.
       checkpoint: what a run saves.
@@ -88,7 +85,7 @@ class Trainee(tf.Module, abc.ABC):
 
     def set_up(
         self,
-        parts: dict[str, Part],
+        optimizers: dict[str, tuple[keras.optimizers.Optimizer, Sequence[tf.Variable]]],
         clip_norm: float = 0.0,
         average_decay: float | None = None,
         averaged: Sequence[tf.Variable] | None = None,
@@ -98,7 +95,7 @@ class Trainee(tf.Module, abc.ABC):
         """Creates the variables of training and the checkpoint.
 
         Args:
-          parts: name in the checkpoint -> an optimizer and the variables that it trains.
+          optimizers: name in the checkpoint -> an optimizer and the variables that it trains.
           clip_norm: largest global norm of the gradient; 0: no clipping.
           average_decay: decay of Polyak averages; None: no averages.
           averaged: the variables to average; None: all that are trained.
@@ -106,21 +103,21 @@ class Trainee(tf.Module, abc.ABC):
             statistics"; empty if the loss of a batch is the mean of the losses of its parts.
           **saved: name in the checkpoint -> what else it holds.
         """
-        self._parts, self._clip_norm, self.average = list(parts.values()), clip_norm, None
-        self.trained = [variable for _, variables in self._parts for variable in variables]
+        self._optimizers, self._clip_norm, self.average = list(optimizers.values()), clip_norm, None
+        self.trained = [variable for _, variables in self._optimizers for variable in variables]
         self._averaged = self.trained if averaged is None else averaged
         with self.strategy.scope():
-            for optimizer, variables in self._parts:
+            for optimizer, variables in self._optimizers:
                 optimizer.build(variables)
             if average_decay is not None:
                 saved["average"] = self.average = PolyakAverage(self._averaged, average_decay)
             self.step = tf.Variable(0, trainable=False, dtype=tf.int64, aggregation=tf.VariableAggregation.NONE)
         if self.loss_scale:
             saved["loss_scale"] = self.loss_scale
-        optimizers = {name: optimizer for name, (optimizer, _) in parts.items()}
-        rates = {name: optimizer.get_config()["learning_rate"] for name, optimizer in optimizers.items()}
+        named = {name: optimizer for name, (optimizer, _) in optimizers.items()}
+        rates = {name: optimizer.get_config()["learning_rate"] for name, optimizer in named.items()}
         self.schedules = {name: Schedule(**rate["config"]) for name, rate in rates.items() if isinstance(rate, dict)}
-        self.checkpoint = tf.train.Checkpoint(step=self.step, **optimizers, **saved)
+        self.checkpoint = tf.train.Checkpoint(step=self.step, **named, **saved)
         if of_whole_batch and self.numerics.accumulate > 1:
             raise ConfigError(
                 "accumulate",
@@ -146,7 +143,7 @@ class Trainee(tf.Module, abc.ABC):
 
     def compiled(self, function: Callable) -> Callable:
         """Returns the function, compiled by XLA if this trainee is to be."""
-        return xla.jit(function) if self._xla else function
+        return native.jit(function) if self._xla else function
 
     @abc.abstractmethod
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
@@ -186,8 +183,8 @@ class Trainee(tf.Module, abc.ABC):
 
         def add(part: tf.Tensor, sums):
             of_part = [values[part] for values in divided]
-            found = self.gradients(rows._replace(first=rows.first + part * size), *of_part)
-            return part + 1, tf.nest.map_structure(tf.add, sums, found)
+            of_this = self.gradients(rows._replace(first=rows.first + part * size), *of_part)
+            return part + 1, tf.nest.map_structure(tf.add, sums, of_this)
 
         # The shapes of the metrics without the gradients: those are the variables', and take longest to trace.
         _, specs = specs_of(self.losses, rows, *(values[0] for values in divided))
@@ -204,7 +201,7 @@ class Trainee(tf.Module, abc.ABC):
         replica = tf.distribute.get_replica_context()
         rows = Rows(tf.cast(replica.replica_id_in_sync_group, tf.int32) * self.rows, tf.identity(self.step))
         # Here, since each replica is traced by a thread of its own.
-        with xla.tracing(compiled=isinstance(self.strategy, tf.distribute.TPUStrategy)):
+        with native.tracing(compiled=isinstance(self.strategy, tf.distribute.TPUStrategy)):
             gradients, metrics = self._gradients(rows, *self.inputs(batch))
             metrics = self.finished(metrics)
         gradients = replica.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
@@ -225,7 +222,7 @@ class Trainee(tf.Module, abc.ABC):
         return metrics
 
     def _update(self, gradients: Sequence[tf.Tensor]) -> None:
-        for optimizer, variables in self._parts:
+        for optimizer, variables in self._optimizers:
             taken, gradients = gradients[: len(variables)], gradients[len(variables) :]
             optimizer.apply_gradients(zip(taken, variables), skip_gradients_aggregation=True)
         if self.average is not None:

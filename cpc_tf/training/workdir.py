@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
-import io
 import json
 import math
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import tensorflow as tf
 from absl import logging
@@ -18,14 +19,13 @@ from absl import logging
 import cpc_tf
 from cpc_tf import cli, devices
 from cpc_tf.commands import TASKS, Command
-from cpc_tf.files import read_json, read_text, reason, to_json, write_file, writing
+from cpc_tf.files import NotWritten, read_json, read_text, reason, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, RunEnded, Settings, changed_flags, derived, flatten, kept, to_flagfile
 from cpc_tf.texts import shown
 from cpc_tf.training import cluster, feeds
-from cpc_tf.training.agreement import about_program, about_settings, agree
 from cpc_tf.training.checkpoint import Checkpoints
+from cpc_tf.training.cluster import about_program, about_settings, agree
 from cpc_tf.training.config import UsualTraining, refuse_large_batch
-from cpc_tf.training.lock import locked
 from cpc_tf.training.strategy import is_chief, strategy_of, wants_xla
 
 FOLDERS, FILES = ("checkpoints", "events"), ("run.flags", "run.json", "metrics.jsonl", "result.json")
@@ -46,9 +46,9 @@ class OutOfMemory(RunEnded):
 
 @contextlib.contextmanager
 def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribute.Strategy]]:
-    """Opens the directory of a run with `config.training` for this process alone, and sets up its devices.
+    """Locks the directory of a run with `config.training`, and sets up its devices.
 
-    Of several processes only the chief prints meanwhile; the others still warn, and say with what error they end.
+    Of several processes only the chief prints to stdout meanwhile.
 
     Args:
       config: all settings of the run.
@@ -59,12 +59,11 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
       OutOfMemory: the run needs more memory than there is.
       LostWorker: another process of the run has ended.
     """
-    workdir = Workdir(config, task, is_chief(config.training))
-    quiet = contextlib.nullcontext() if workdir.chief else contextlib.redirect_stdout(_Nowhere())
+    workdir = Workdir(config, task, is_chief(config.training.strategy))
     # The lock comes before the strategy: connecting to a TPU takes it away from the run that uses it.
-    lock = locked(workdir.path) if workdir.chief else contextlib.nullcontext()
+    alone = locked(workdir.path) if workdir.chief else _without_stdout()
     kind = "tpu" if config.training.tpu else config.training.strategy
-    with quiet, lock, cluster.together(kind, *(cluster.members() if kind == "multiworker" else ())):
+    with alone, cluster.together(kind, *(cluster.members() if kind == "multiworker" else ())):
         try:
             strategy, flags = strategy_of(config.training), flatten(config)
             agree(strategy, lambda: about_program(task))
@@ -72,8 +71,8 @@ def open_run(config: Settings, task: str) -> Iterator[tuple[Workdir, tf.distribu
             xla = wants_xla(flags.get("xla", "off"), strategy)
             precision = flags.get("precision", "float32")
             print(devices.describe(strategy, precision, xla), flush=True)
-            if found := feeds.addresses():
-                print(f"input servers: {', '.join(found)} ({feeds.VARIABLE})", flush=True)
+            if servers := feeds.addresses():
+                print(f"input servers: {', '.join(servers)} ({feeds.VARIABLE})", flush=True)
             if workdir.chief and (warning := devices.slow_precision(strategy, precision)):
                 _warn_once(warning)
             if warning := devices.unused_gpu():
@@ -137,25 +136,21 @@ class Workdir:
         if self.has_begun:
             saved = read_config(self.path, type(config))
             self.config = kept(config, saved)
-            self._refuse_other_run(saved)
+            if differ := changed_flags(self.config, saved):
+                name, (now, before) = next(iter(differ.items()))
+                more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""
+                raise ConfigError(
+                    name,
+                    now,
+                    f"--workdir={self.path} holds a run with --{name}={before}{more}; take another --workdir, or the "
+                    "same settings to resume it",
+                )
         elif Checkpoints(self.path).steps():
             raise ConfigError(
                 "workdir",
                 self.path,
                 "has checkpoints but no run.flags, which identify the run; take another "
                 "--workdir, or put its run.flags back",
-            )
-
-    def _refuse_other_run(self, saved: Settings) -> None:
-        differ = changed_flags(self.config, saved)
-        if differ:
-            name, (now, saved) = next(iter(differ.items()))
-            more = f" (and {len(differ) - 1} more)" if len(differ) > 1 else ""
-            raise ConfigError(
-                name,
-                now,
-                f"--workdir={self.path} holds a run with --{name}={saved}{more}; "
-                "take another --workdir, or the same settings to resume it",
             )
 
     def file(self, name: str) -> str:
@@ -184,38 +179,15 @@ class Workdir:
         """Whether the run has a result, which may be that of a shorter one."""
         return tf.io.gfile.exists(self.file("result.json"))
 
-    def keep_levels(self, levels: tuple[float, float] | None) -> None:
-        """Records the values that are black and white in images of more than 8 bits, before the run begins.
-
-        Raises:
-          ConfigError: the run began with other levels. A run without a record used the upper 8 bits.
-        """
-        path = self.file("levels.json")
-        recorded = tf.io.gfile.exists(path)
-        if not self.has_begun:
-            if levels or recorded:  # an earlier start may have recorded them before it was refused
-                self.write_with_run("levels.json", to_json({"levels": levels}))
-            return
-        before = read_json(path).get("levels") if recorded else None
-        before = tuple(before) if before else None
-        if before != levels:
-            was, now = ("{:g} to {:g}".format(*pair) if pair else "the upper 8 bits" for pair in (before, levels))
-            raise ConfigError(
-                "workdir",
-                self.path,
-                f"the run began with {was} as the values of 16-bit pictures, and the files of "
-                f"--dataset now give {now}; put the files back as they were, or take another --workdir",
-            )
-
     def usual(self, usual: UsualTraining, images: int, strategy: tf.distribute.Strategy, views: int = 0) -> Settings:
         """Derives batch size and length for so many images, if they are not given, and returns the settings.
 
         Raises ConfigError if a batch is larger than the number of images, or of `views` of each that are encoded once.
         """
         values = usual.settings(images, strategy.num_replicas_in_sync, self.config.training.batch_size)
-        self.config, told = derived(self.config, values, f"{images} pictures")
-        if told and self.chief:
-            print(told, flush=True)
+        self.config, line = derived(self.config, values, f"{images} pictures")
+        if line and self.chief:
+            print(line, flush=True)
         refuse_large_batch(self.config.training, images * max(1, views))
         return self.config
 
@@ -252,8 +224,8 @@ class Workdir:
         about = {"task": self._task, "version": cpc_tf.__version__, "tensorflow": tf.__version__, **session}
         self.write("run.json", to_json({**before, **about}))
         if tf.io.gfile.exists(self.file("metrics.jsonl")):
-            kept = [record for record in self.records() if record["step"] <= step]
-            self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in kept))
+            records = [record for record in self.records() if record["step"] <= step]
+            self.write("metrics.jsonl", "".join(json.dumps(record) + "\n" for record in records))
         return before
 
     def records(self) -> list[dict[str, float]]:
@@ -268,8 +240,8 @@ class Workdir:
                 record = json.loads(line)
             except (ValueError, RecursionError):
                 break
-            sound = isinstance(record, dict) and isinstance(record.get("step"), int)
-            if not sound or not all(isinstance(value, (int, float)) for value in record.values()):
+            has_step = isinstance(record, dict) and isinstance(record.get("step"), int)
+            if not has_step or not all(isinstance(value, (int, float)) for value in record.values()):
                 break
             records.append(record)
         return records
@@ -312,23 +284,83 @@ class Workdir:
         if not self.is_finished or not self._is_as_long():
             return None
         try:
-            found = read_json(path)
+            result = read_json(path)
         except ConfigError as error:
             logging.warning("%s: made anew", error)
             return None
-        if found.get("kind") == self._task and is_whole(found):
-            return found
+        if result.get("kind") == self._task and is_whole(result):
+            return result
         logging.warning("%s: is no result of %s: made anew", path, self._task)
         return None
 
 
-class _Nowhere(io.TextIOBase):
-    """Takes what processes print that are not the chief."""
-
-    def write(self, text: str) -> int:
-        return len(text)
+@contextlib.contextmanager
+def _without_stdout() -> Iterator[None]:
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
 
 
 @functools.cache  # a run of several phases has a directory for each
 def _warn_once(message: str) -> None:
     logging.warning(message)
+
+
+LOCK = "lock"  # the file in the directory
+
+
+@contextlib.contextmanager
+def locked(directory: str) -> Iterator[None]:
+    """Keeps other processes out of a directory, which is created if need be and removed if it stays empty.
+
+    On a disk the operating system holds the lock and releases it however the process ends. A bucket has no locks: a
+    second process gets a warning only, and so does the next one after a kill.
+
+    Raises:
+      ConfigError: another process is at work there, or the directory cannot be written to.
+    """
+    path, owner = os.path.join(directory, LOCK), f"process {os.getpid()} on {socket.gethostname()}\n"
+    with contextlib.ExitStack() as stack:
+        try:
+            if "://" in directory:
+                if tf.io.gfile.exists(path):
+                    logging.warning("%s: another process is at work there or was killed; only one may write", path)
+                write_file(path, owner)
+                stack.callback(_remove_from_bucket, path)
+            else:
+                os.makedirs(directory, exist_ok=True)
+                file = stack.enter_context(open(path, "a+"))
+                _lock_on_disk(file, directory, owner)
+                stack.callback(_remove_if_empty, directory)
+        except (OSError, tf.errors.OpError, NotWritten) as error:
+            why = reason(error.__cause__ or error)
+            raise ConfigError("workdir", directory, f"cannot be written to ({why})") from error
+        yield
+
+
+def _lock_on_disk(file: TextIO, directory: str, owner: str) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        other = file.read(200).strip() or "another process"
+        raise ConfigError(
+            "workdir", directory, f"{other} is at work there; wait until it has ended, or take another --workdir"
+        ) from None
+    except OSError as error:  # some network file systems have no locks
+        logging.warning("%s: no lock can be had here (%s); do not run two processes in it", directory, error)
+    with contextlib.suppress(OSError):  # on a full disk the lock is held all the same
+        file.truncate(0)
+        file.write(owner)
+        file.flush()
+
+
+def _remove_if_empty(directory: str) -> None:
+    with contextlib.suppress(OSError):
+        if os.listdir(directory) == [LOCK]:
+            os.remove(os.path.join(directory, LOCK))
+            os.rmdir(directory)
+
+
+def _remove_from_bucket(path: str) -> None:
+    with contextlib.suppress(tf.errors.OpError):
+        tf.io.gfile.remove(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cpc_tf import presets
+from cpc_tf import cli
 from studies.paper import figures as paper
 
 COMMAND = re.compile(r"cpc-tf .*")
@@ -39,7 +39,7 @@ class Chain(NamedTuple):
         for step in self.steps:
             name, *words = step.split()
             wanted = [word for word in words if not word.startswith("--")]
-            lines = [" ".join(line.split()) for line in COMMAND.findall(presets.header(name).text)]
+            lines = [" ".join(line.split()) for line in COMMAND.findall(cli.preset_header(name).text)]
             lines = [line for line in lines if all(word in line for word in wanted)]
             if not lines:
                 raise ValueError(f"{step}: no command of this preset's header has these words")

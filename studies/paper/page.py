@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from cpc_tf import presets
+from cpc_tf import cli
 from studies.paper.chains import CHAINS, OURS, Chain
 from studies.paper.rows import SECTIONS, Row, Section
 from studies.tables import markdown
@@ -14,7 +14,7 @@ from studies.tables import markdown
 def body() -> str:
     """All sections of the paper, then the commands, then what the presets cost and what of them is ours."""
     costs = markdown(
-        ["preset", "cost", "ours"], [[f"`{name}`", presets.header(name).cost, OURS[name]] for name in OURS]
+        ["preset", "cost", "ours"], [[f"`{name}`", cli.preset_header(name).cost, OURS[name]] for name in OURS]
     )
     parts = [
         *map(section, SECTIONS),

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from cpc_tf.data.config import GeometryConfig
+from cpc_tf.encoders import networks
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.networks import architectures
 from cpc_tf.settings import unflatten
 from tests import modules, samples
 from tests.binaries import ROOT
@@ -18,10 +18,10 @@ CARD = json.loads((ROOT / RELEASED / "encoder.json").read_text())
 @pytest.fixture(scope="package", autouse=True)
 def _small_base():
     """The encoder of the released module has one narrow block of each kind, and as many features as it has."""
-    stacks = architectures.Stack(1, 4, 8, 1), architectures.Stack(1, 4, CARD["feature_dim"], 2)
-    architecture = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_stride=4, stem_pool=False)
+    stacks = networks.Stack(1, 4, 8, 1), networks.Stack(1, 4, CARD["feature_dim"], 2)
+    architecture = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_stride=4, stem_pool=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(architectures.ARCHITECTURES, CARD["encoder"]["encoder"], architecture)
+        patch.setitem(networks.ARCHITECTURES, CARD["encoder"]["encoder"], architecture)
         yield
 
 

@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 import cpc_tf
-from cpc_tf import presets
+from cpc_tf import cli
 from tests.binaries import ROOT
 
 FUNCTIONS = {name: getattr(cpc_tf, name) for name in cpc_tf.__all__}
@@ -31,7 +31,7 @@ def shorter(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flags")
     for name, lines in SHORTER.items():
         (folder / name).parent.mkdir()
-        (folder / f"{name}.flags").write_text("\n".join([presets.read(name), *lines, ""]))
+        (folder / f"{name}.flags").write_text("\n".join([cli.preset_text(name), *lines, ""]))
     return folder
 
 
@@ -40,7 +40,7 @@ def shorter(tmp_path_factory):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name, room, shorter, monkeypatch, capfd):
     monkeypatch.chdir(room)
-    monkeypatch.setattr(presets, "FOLDER", shorter)
+    monkeypatch.setattr(cli, "PRESETS", shorter)
     # The check of an export in a process of its own is that of tests/export.
     monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0})
     test, written = EXAMPLES[name], []

@@ -9,7 +9,7 @@ from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import Detected, Truth
 from cpc_tf.detect.targets import Draws
 from cpc_tf.detect.trainee import WHOLE, DetectorTraining, build_detector
-from cpc_tf.encoders.networks import architectures
+from cpc_tf.encoders import networks
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 
@@ -30,9 +30,9 @@ TINY = replace(SMALL.detector, region_reduce=6, region_chunk=5, backbone_norm="l
 
 def make_tiny(monkeypatch):
     """Makes 'tiny' smaller still, two blocks of its stride: half of what there is to trace and to compile."""
-    stacks = (architectures.Stack(1, 8, 32, 2), architectures.Stack(1, 16, 64, 2))
-    tiny = architectures.Architecture(stacks, stem_kernel=3, stem_pool=False)
-    monkeypatch.setitem(architectures.ARCHITECTURES, "tiny", tiny)
+    stacks = (networks.Stack(1, 8, 32, 2), networks.Stack(1, 16, 64, 2))
+    tiny = networks.Architecture(stacks, stem_kernel=3, stem_pool=False)
+    monkeypatch.setitem(networks.ARCHITECTURES, "tiny", tiny)
 
 
 def random_boxes(count, seed=0, canvas=100):

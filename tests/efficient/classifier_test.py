@@ -14,8 +14,8 @@ from cpc_tf.efficient.classifier import (
 )
 from cpc_tf.efficient.config import ClassifierConfig, EfficientConfig
 from cpc_tf.efficient.phases import first_phase, load_encoder
+from cpc_tf.encoders.layers import BatchNorm, Identity, LayerNorm
 from cpc_tf.encoders.load import load_feature_maps
-from cpc_tf.encoders.norm import BatchNorm, Identity, LayerNorm
 from cpc_tf.keras import keras
 from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy

@@ -1,6 +1,6 @@
 import pytest
 
-from cpc_tf.encoders.networks import architectures
+from cpc_tf.encoders import networks
 from tests import samples
 
 
@@ -9,9 +9,9 @@ def _networks_of_one_block():
     """Networks are no subject here. A step of 'tiny' and 'small' is traced in a third of the time."""
     with pytest.MonkeyPatch.context() as patch:
         for name, inside in (("tiny", 8), ("small", 16)):
-            stacks = (architectures.Stack(1, inside, 128, 2),)
-            one_block = architectures.Architecture(stacks, stem_kernel=3, stem_width=16, stem_pool=False)
-            patch.setitem(architectures.ARCHITECTURES, name, one_block)
+            stacks = (networks.Stack(1, inside, 128, 2),)
+            one_block = networks.Architecture(stacks, stem_kernel=3, stem_width=16, stem_pool=False)
+            patch.setitem(networks.ARCHITECTURES, name, one_block)
         yield
 
 

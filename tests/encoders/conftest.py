@@ -7,9 +7,8 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.encoders import third_party
+from cpc_tf.encoders import networks, third_party
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.networks import architectures
 from tests.modules import write_module
 
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=8)
@@ -17,9 +16,9 @@ GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=
 
 def make_one_block(monkeypatch):
     """Makes 'small' a single block of 16 channels."""
-    stacks = (architectures.Stack(1, 4, 16, 2),)
-    one_block = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
-    monkeypatch.setitem(architectures.ARCHITECTURES, "small", one_block)
+    stacks = (networks.Stack(1, 4, 16, 2),)
+    one_block = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=False)
+    monkeypatch.setitem(networks.ARCHITECTURES, "small", one_block)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import tensorflow as tf
 from cpc_tf.encoders import load, third_party
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.patches import encode_grid, pixel_grid
+from cpc_tf.encoders.network import encode_grid, pixel_grid
 from cpc_tf.keras import keras
 from cpc_tf.settings import ConfigError
 from tests.encoders.conftest import GEOMETRY, write_theirs

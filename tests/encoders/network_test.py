@@ -1,14 +1,14 @@
-"""Kernels are brought back to the norm that they were drawn with, and nothing else changes."""
+"""Networks: kernels are brought back to the norm that they were drawn with, and grids of patches are cut."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
-from cpc_tf.encoders.network import make_encoder, restore_kernel_norms
+from cpc_tf.encoders.network import make_encoder, patch_grid, restore_kernel_norms
 from cpc_tf.keras import keras
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("tiny_encoder")]
+pytestmark = pytest.mark.usefixtures("tiny_encoder")
 IMAGES = tf.constant(np.random.default_rng(0).uniform(size=[2, 16, 24, 3]), tf.float32)
 
 
@@ -28,6 +28,7 @@ def grown(norm, order):
     return network, drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("norm", "order"), [("layer", "pre"), ("channel", "post"), ("batch", "post")])
 def test_outputs_stay_and_norms_are_those_of_new_kernels(norm, order):
     network, drawn = grown(norm, order)
@@ -40,6 +41,7 @@ def test_outputs_stay_and_norms_are_those_of_new_kernels(norm, order):
     np.testing.assert_allclose([tf.norm(layer.kernel) for layer, _ in network.normalized()], drawn, rtol=0.2)
 
 
+@pytest.mark.slow
 def test_without_norms_nothing_changes():
     network = make_encoder(EncoderConfig(encoder="small", norm="none"))
     network(IMAGES)
@@ -49,6 +51,7 @@ def test_without_norms_nothing_changes():
         np.testing.assert_array_equal(variable, value)
 
 
+@pytest.mark.slow
 def test_a_shorter_kernel_stays_with_its_statistics():
     network, _ = grown("batch", "pre")
     shorter, (other, _) = network.normalized()[:2], network.normalized()[2]
@@ -61,3 +64,23 @@ def test_a_shorter_kernel_stays_with_its_statistics():
     for variable, value in zip(variables, before):
         np.testing.assert_array_equal(variable, value)
     np.testing.assert_allclose(tf.norm(other.kernel), (2 * other.filters) ** 0.5, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "patch", "stride", "rows", "columns"),
+    [(260, 260, 80, 36, 6, 6), (31, 23, 8, 4, 6, 4), (8, 9, 8, 4, 1, 1), (20, 20, 4, 6, 3, 3)],
+)
+def test_a_patch_grid_is_slices(height, width, patch, stride, rows, columns):
+    images = np.random.default_rng(0).uniform(size=[2, height, width, 3]).astype(np.float32)
+    assert patch_grid(images[:0], patch, stride).shape == [0, rows, columns, patch, patch, 3]
+    grid = tf.function(lambda x: patch_grid(x, patch, stride), [tf.TensorSpec([None, None, None, 3])])(images).numpy()
+    assert grid.shape == (2, rows, columns, patch, patch, 3)
+    for r in range(rows):
+        for c in range(columns):
+            y, x = r * stride, c * stride
+            np.testing.assert_array_equal(grid[:, r, c], images[:, y : y + patch, x : x + patch])
+
+
+def test_an_image_smaller_than_a_patch():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="smaller than a patch of 8 px"):
+        patch_grid(tf.zeros([1, 32, 7, 3]), 8, 4)

@@ -7,6 +7,6 @@ import tensorflow as tf
 
 if __name__ == "__main__":
     tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
-    from tests.encoders.norm_test import _inputs, _run
+    from tests.encoders.layers_test import _inputs, _run
 
     np.savez(sys.argv[2], *_run(_inputs((3001, 16, 24)), True, True))

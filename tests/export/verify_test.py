@@ -159,7 +159,7 @@ def test_says_why_the_process_ended(tmp_path, script, message):
 
 
 def test_the_script_cannot_import_us():
-    for name in ("cpc_tf", "cpc_tf.encoders.norm", "cpc_tf.export.module"):
+    for name in ("cpc_tf", "cpc_tf.encoders.layers", "cpc_tf.export.module"):
         with pytest.raises(ImportError):
             check.Blocker().find_spec(name)
     assert check.Blocker().find_spec("cpc_tfx") is None

@@ -32,7 +32,7 @@ def train(address, folder):
     config = cli.parse(PretrainConfig, [*samples.PRETRAIN_SMALLEST, f"--data_dir={folder}", "--augment_engine=native"])
     source = catalog.open_source(config.data, config.data.split)
     make = functools.partial(pipeline.batches, source, config.objective.kind.VIEW, config.geometry, config.augment)
-    batches = {fed: replica_batches(config.training, make, fed) for fed in (False, True)}
+    batches = {remote: replica_batches(config.training, make, remote) for remote in (False, True)}
     context = tf.distribute.InputContext(num_input_pipelines=1, num_replicas_in_sync=1)
     with tf.device("/job:worker/task:0"):
         try:

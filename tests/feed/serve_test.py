@@ -1,4 +1,5 @@
 import ipaddress
+import os
 import socket
 import sys
 import threading
@@ -38,10 +39,12 @@ def test_a_port_takes_packets_from_named_addresses_alone(own_address):
         port = server.getsockname()[1]
         assert reached(own_address, port)
         loopbacks = [each for each in ("127.0.0.1", "::1") if reached(each, port)]
+        descriptors = os.listdir("/proc/self/fd")
         for allowed in ([], others, [*others, *own], [*own, *others]):
             assert serve.take_only_from(port, allowed)
             assert reached(own_address, port) is (own[0] in allowed)
             assert [each for each in loopbacks if reached(each, port)] == loopbacks
+        assert len(os.listdir("/proc/self/fd")) == len(descriptors)
     assert not serve.take_only_from(port, own)  # nobody listens
 
 

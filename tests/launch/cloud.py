@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cpc_tf.launch import script
 from cpc_tf.launch.config import LaunchConfig
-from cpc_tf.launch.training import read
+from cpc_tf.launch.script import read
 from tests.binaries import ROOT
 
 WORDS = ["pretrain", "--dataset=photos/40", "--batch_size=32", "--workdir=gs://bucket/runs/x/pretrain"]

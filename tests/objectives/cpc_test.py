@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives.contrast import pool
+from cpc_tf.objectives.base import pool
 from cpc_tf.objectives.cpc import CPC, QUARTER_TURNS, CPCConfig, Direction, PixelCNN, rotate
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.objectives.contrast import Pool
+from cpc_tf.objectives.base import Pool
 from cpc_tf.objectives.instance import Instance, InstanceConfig, other_view
 
 pytestmark = pytest.mark.usefixtures("tiny_encoder")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cpc_tf import cli, presets
+from cpc_tf import cli
 from cpc_tf.commands import TASKS
 from cpc_tf.settings import to_flagfile
 from studies.paper import figures as paper
@@ -94,7 +94,7 @@ def test_the_settings_of_a_row_are_those_of_its_preset(row, monkeypatch):
 
 
 def test_every_preset_of_the_papers_data_leads_to_a_row():
-    papers = {name for name in presets.names() if re.match("imagenet(_ladder)?/|voc/", name)}
+    papers = {name for name in cli.preset_names() if re.match("imagenet(_ladder)?/|voc/", name)}
     assert {name for chain in CHAINS.values() for name in chain.presets} == papers
 
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.keras import keras
+from cpc_tf.objectives.base import check_groups
 from cpc_tf.objectives.config import OBJECTIVES, RotationConfig, model_class
-from cpc_tf.objectives.contrast import check_groups
 from cpc_tf.objectives.rotation import Rotation
 from cpc_tf.pretrain.diagnostics import latent_statistics, sample_latents
 from cpc_tf.pretrain.trainee import Pretraining, build_model

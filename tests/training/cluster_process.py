@@ -4,23 +4,23 @@ import os
 import sys
 
 from cpc_tf.settings import ConfigError
-from cpc_tf.training import agreement, cluster
+from cpc_tf.training import cluster
 
 
 def lone(addresses, index):
     """Waits for TensorFlow to connect another process that never does."""
     cluster._SET_UP = 2
-    cluster.connect(addresses, index)
+    cluster.connect()
 
 
 def pair(addresses, index):
     """The second ends without a word once both have compared what they know; the first says who is lost."""
-    strategy = cluster.connect(addresses, index)
+    strategy = cluster.connect()
     members = [cluster.Member("worker", number, address) for number, address in enumerate(addresses)]
-    print(agreement.replica_names(strategy), cluster.gathered(strategy, [[index + 5, -1]]).tolist())
-    agreement.agree(strategy, lambda: {"--seed": 1})
+    print(cluster.replica_names(strategy), cluster.gathered(strategy, [[index + 5, -1]]).tolist())
+    cluster.agree(strategy, lambda: {"--seed": 1})
     try:
-        agreement.agree(strategy, lambda: {"--seed": 1, "--split": f"{index} images"})
+        cluster.agree(strategy, lambda: {"--seed": 1, "--split": f"{index} images"})
     except ConfigError as error:
         print(error, flush=True)
     if index:

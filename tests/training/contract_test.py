@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from cpc_tf.data.pipeline import detection_pipeline
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
-from cpc_tf.encoders.networks import architectures
+from cpc_tf.encoders import networks
 from cpc_tf.linear.classifier import LinearTraining
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.objectives.config import OBJECTIVES, model_class
@@ -37,9 +37,9 @@ GRIDS = {
 def networks_of_one_block(monkeypatch):
     """Blocks are no subject here, and a step is traced in a third of the time."""
     for name, inside, outside in (("small", 4, 16), ("tiny", 8, 128)):
-        stacks = (architectures.Stack(1, inside, outside, 2),)
-        one_block = architectures.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=name == "tiny")
-        monkeypatch.setitem(architectures.ARCHITECTURES, name, one_block)
+        stacks = (networks.Stack(1, inside, outside, 2),)
+        one_block = networks.Architecture(stacks, stem_kernel=3, stem_width=8, stem_pool=name == "tiny")
+        monkeypatch.setitem(networks.ARCHITECTURES, name, one_block)
 
 
 def pretraining(name, strategy, **settings):

@@ -43,7 +43,7 @@ def answering():
                         return
                     feeds.send(connection, {"number": "1"})
                     number = feeds.receive(connection)["number"]
-                    feeds.send_signed(connection, answer, secret, number)
+                    feeds.send(connection, answer, secret, number)
 
             threading.Thread(target=serve, daemon=True).start()
             return server.getsockname()[1]
@@ -129,12 +129,12 @@ def test_a_secret_that_is_none_is_refused(content, mode, message, secret, monkey
 def test_what_was_not_signed_with_the_secret_and_the_number_is_refused(secret_of_sender, number, change):
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        feeds.send_signed(theirs, {"host": "a"}, b"same", "1")
-        assert feeds.receive_signed(ours, b"same", "1") == {"host": "a"}
-        feeds.send_signed(theirs, {"host": "a"}, secret_of_sender, number)
+        feeds.send(theirs, {"host": "a"}, b"same", "1")
+        assert feeds.receive(ours, b"same", "1") == {"host": "a"}
+        feeds.send(theirs, {"host": "a"}, secret_of_sender, number)
         feeds.send(theirs, {**feeds.receive(ours), **change})
         with pytest.raises(feeds.NotSigned):
-            feeds.receive_signed(ours, b"same", "1")
+            feeds.receive(ours, b"same", "1")
 
 
 def test_pictures_that_python_decodes_are_refused(monkeypatch):

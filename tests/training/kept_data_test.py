@@ -10,7 +10,7 @@ from cpc_tf.data import source as sources
 from cpc_tf.data.source import Examples
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.settings import ConfigError
-from cpc_tf.training.kept_data import FILE, differences, keep_data
+from cpc_tf.training.kept_data import FILE, differences, keep_data, keep_intensity_range
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.workdir import Workdir
 
@@ -150,3 +150,22 @@ def test_a_run_without_a_record_goes_on_and_has_one_from_then_on(keep, left, cap
     assert ("whether the data have changed is not known" in caplog.text) == (left is not None)
     with pytest.raises(ConfigError, match=re.escape("1.jpg (dog, now cat)")):
         keep(CATS_AND_DOGS)
+
+
+@pytest.mark.parametrize(
+    ("kept", "others", "why"),
+    [
+        ((1000.0, 1400.0), (1000.0, 1401.0), "began with 1000 to 1400 as .* now give 1000 to 1401; put"),
+        ((1000.0, 1400.0), None, "now give the upper 8 bits"),
+        (None, (1000.0, 1400.0), "began with the upper 8 bits"),
+    ],
+)
+def test_a_run_keeps_its_intensity_range(kept, others, why, tmp_path):
+    workdir = Workdir(cli.parse(LinearConfig, [f"--workdir={tmp_path}/run", "--encoder=hub"]), "linear")
+    if kept:
+        keep_intensity_range(workdir, (900.0, 1300.0))  # the first start was refused before the run began
+    keep_intensity_range(workdir, kept)
+    workdir.begin(0)
+    keep_intensity_range(workdir, kept)
+    with pytest.raises(ConfigError, match=why):
+        keep_intensity_range(workdir, others)

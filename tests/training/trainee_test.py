@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.config import NumericsConfig
-from cpc_tf.training.loss_scale import FIRST, GROWTH
-from cpc_tf.training.optimizer import sgd
+from cpc_tf.training.optimizer import FIRST, GROWTH, sgd
 from cpc_tf.training.strategy import make_strategy
 from cpc_tf.training.trainee import Trainee
 

@@ -2,6 +2,9 @@
 
 import os
 import pathlib
+import signal
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -12,11 +15,12 @@ from cpc_tf.export.run import written_aside
 from cpc_tf.files import NotWritten, read_json, write_file
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.pretrain.run import pretrain
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training import workdir as workdirs
 from cpc_tf.training.checkpoint import Checkpoints
 from cpc_tf.training.config import UsualTraining
-from cpc_tf.training.workdir import OutOfMemory, Workdir, open_run, read_config, read_task
+from cpc_tf.training.workdir import OutOfMemory, Workdir, locked, open_run, read_config, read_task
 
 
 @pytest.fixture
@@ -150,7 +154,7 @@ def test_epochs_beside_steps_change_no_length(config):
 
 
 def test_who_is_not_the_chief_prints_nothing(config, monkeypatch, capsys):
-    monkeypatch.setattr(workdirs, "is_chief", lambda training: False)
+    monkeypatch.setattr(workdirs, "is_chief", lambda strategy: False)
     with open_run(config, "pretrain"):
         print("of a worker")
     assert capsys.readouterr().out == ""
@@ -226,24 +230,6 @@ def test_files_are_whole_or_absent(tmp_path):
     assert sorted(os.listdir(tmp_path / "deep")) == ["folder", "result.json"]
 
 
-@pytest.mark.parametrize(
-    ("levels", "others", "why"),
-    [
-        ((1000.0, 1400.0), (1000.0, 1401.0), "began with 1000 to 1400 as .* now give 1000 to 1401; put"),
-        ((1000.0, 1400.0), None, "now give the upper 8 bits"),
-        (None, (1000.0, 1400.0), "began with the upper 8 bits"),
-    ],
-)
-def test_a_run_keeps_its_levels(config, levels, others, why):
-    workdir = Workdir(config, "pretrain")
-    if levels:
-        workdir.keep_levels((900.0, 1300.0))  # the first start was refused before the run began
-    workdir.keep_levels(levels)
-    workdir.begin(0)
-    workdir.keep_levels(levels)
-    refused(lambda: workdir.keep_levels(others), why)
-
-
 @pytest.mark.parametrize("content", [None, "{", "[]", "{}", '{"task": "cooking"}', '{"task": ["linear"]}'])
 def test_no_run_of_a_known_task_is_one_line(content, tmp_path):
     if content:
@@ -251,3 +237,70 @@ def test_no_run_of_a_known_task_is_one_line(content, tmp_path):
     (tmp_path / "run.flags").write_text("--recipe=soup\n")
     with pytest.raises(ConfigError, match=r"holds no run of .*linear|run.json(: is damaged| names none of .*linear)"):
         read_task(str(tmp_path))
+
+
+HOLD = """
+import fcntl, sys, time
+file = open(sys.argv[1] + "/lock", "a+")
+fcntl.flock(file, fcntl.LOCK_EX)
+file.write("process 17 on elsewhere\\n"); file.flush()
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def enter(directory):
+    with locked(str(directory)):
+        pass
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+        refused(lambda: enter(tmp_path), "process 17 on elsewhere is at work there")
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with locked(str(tmp_path)):
+        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+        refused(lambda: enter(tmp_path), f"process {os.getpid()}")
+        (tmp_path / "result").touch()
+    assert (tmp_path / "lock").exists()
+    enter(tmp_path)
+
+
+def test_a_run_that_leaves_nothing_leaves_no_directory(tmp_path):
+    with locked(f"{tmp_path}/a/run"):
+        assert (tmp_path / "a/run/lock").exists()
+    assert not (tmp_path / "a/run").exists()
+
+
+def test_a_run_is_refused_before_anything_is_built(tmp_path):
+    config = cli.parse(PretrainConfig, [f"--workdir={tmp_path}/run", "--encoder=small"])
+    with locked(config.workdir):
+        refused(lambda: pretrain(config), f"--workdir=.*process {os.getpid()} .* is at work there")
+    (tmp_path / "run").write_text("")
+    refused(lambda: pretrain(config), "--workdir=.*cannot be written to")
+    (tmp_path / "lock").mkdir()
+    for place in (tmp_path, "file:///proc/nope/run", "nosuch://bucket/run"):
+        refused(lambda place=place: enter(place), f"^--workdir={place}: cannot be written to ")
+
+
+def test_a_second_process_in_a_bucket_is_a_warning(tmp_path, caplog):
+    bucket = f"file://{tmp_path}"  # an address like a bucket's
+    with locked(bucket):
+        assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+        assert not caplog.records
+        enter(bucket)
+    assert "another process is at work there or was killed; only one may write" in caplog.text
+    assert not (tmp_path / "lock").exists()
+
+
+def test_a_file_system_without_locks_is_a_warning(tmp_path, monkeypatch, caplog):
+    def none(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(workdirs.fcntl, "flock", none)
+    with locked(str(tmp_path)):
+        assert "no lock can be had here" in caplog.text

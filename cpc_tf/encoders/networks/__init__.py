@@ -1,11 +1,79 @@
-"""The table of encoders: what is known of a network before TensorFlow is imported."""
+"""The table of encoders and the sizes of the ResNets: what is known of a network before TensorFlow is imported."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cpc_tf.encoders.networks.architectures import ARCHITECTURES
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """Bottleneck blocks of one width; the first one has the stride."""
+
+    blocks: int
+    bottleneck: int
+    width: int
+    stride: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """A stem (convolution, maybe a 3x3/2 max-pool) and stacks."""
+
+    stacks: tuple[Stack, ...]
+    stem_kernel: int = 7
+    stem_width: int = 64
+    stem_stride: int = 2
+    stem_pool: bool = True
+
+
+def _resnet(*blocks: int) -> Architecture:
+    """The first len(blocks) stacks of a bottleneck ResNet (He et al. 2016)."""
+    sizes = ((64, 256, 1), (128, 512, 2), (256, 1024, 2), (512, 2048, 2))
+    return Architecture(tuple(Stack(count, *size) for count, size in zip(blocks, sizes)))
+
+
+def _base(width: int = 1024, stem_stride: int = 4, blocks: int = 2, widening: int = 1) -> Architecture:
+    sizes = ((16, 64, 1), (32, 128, 2), (128, width, 2))
+    stacks = (Stack(blocks, widening * bottleneck, *size) for bottleneck, *size in sizes)
+    return Architecture(tuple(stacks), stem_stride=stem_stride, stem_pool=False)
+
+
+ARCHITECTURES = {
+    # Sec. 4.1: ResNet-101's third stack (23 x (256 -> 1024)) becomes 46 x (512 -> 4096).
+    "resnet161": Architecture((Stack(3, 64, 256, 1), Stack(4, 128, 512, 2), Stack(46, 512, 4096, 2))),
+    "resnet50": _resnet(3, 4, 6, 3),
+    # 'v1' is of CPC, not of ResNet: CPC v1 used "only the first 3 stacks of a ResNet-101".
+    "resnet101_v1": _resnet(3, 4, 23),
+    # App. C.1: the supervised baselines, 'v2' (pre-activation, as --block_order=pre) of ResNet.
+    "resnet101_v2": _resnet(3, 4, 23, 3),
+    "resnet152_v2": _resnet(3, 8, 36, 3),
+    "resnet200_v2": _resnet(3, 24, 36, 3),
+    # Ours, for patches of 12 to 32 px: 0.02 M parameters where the ladder of flags/ablation starts, 0.22 M, and 3.4 M.
+    "tiny": Architecture(
+        (Stack(1, 8, 32, 1), Stack(1, 16, 64, 2), Stack(2, 32, 128, 2)), stem_kernel=3, stem_pool=False
+    ),
+    "small": Architecture(
+        (Stack(2, 16, 64, 1), Stack(2, 32, 128, 2), Stack(2, 64, 256, 2)), stem_kernel=3, stem_pool=False
+    ),
+    "medium": Architecture(
+        (Stack(2, 64, 256, 1), Stack(2, 128, 512, 2), Stack(2, 256, 1024, 2)), stem_kernel=3, stem_pool=False
+    ),
+    # 0.9 M, for patches of 32 px: its stem of stride 4 leaves a patch the 8x8 places that 'small' has of 16 px. The
+    # others are for smaller patches, or narrower: studies/causes compares them.
+    "base": _base(),
+    "base_24px": _base(stem_stride=3),
+    "base_16px": _base(stem_stride=2),
+    "base_512": _base(width=512),
+    "base_256": _base(width=256),
+    # Supervised baselines at 128 px: twice the blocks, or twice as wide inside, as Wide ResNet-50-2 (Zagoruyko and
+    # Komodakis 2016). studies/choices compares them.
+    "base_deep": _base(blocks=4),
+    "base_wide": _base(widening=2),
+}
+# An alias: App. C.1's name of the same network.
+ARCHITECTURES["resnet50_v2"] = ARCHITECTURES["resnet50"]
 
 
 class Entry(NamedTuple):

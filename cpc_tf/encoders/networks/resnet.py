@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from cpc_tf.encoders.conv import Conv, max_pool
+from cpc_tf.encoders.layers import Conv, make_norm, max_pool, norm_relu
 from cpc_tf.encoders.network import Network
-from cpc_tf.encoders.networks.architectures import ARCHITECTURES, Stack
-from cpc_tf.encoders.norm import make_norm, norm_relu
+from cpc_tf.encoders.networks import ARCHITECTURES, Stack
 from cpc_tf.keras import keras
 from cpc_tf.settings import Settings
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.encoders import norm
+from cpc_tf.encoders import layers
 from cpc_tf.encoders.card import EncoderCard
-from cpc_tf.encoders.conv import Conv
+from cpc_tf.encoders.layers import Conv
 from cpc_tf.encoders.load import saved_values, with_values
 from cpc_tf.encoders.networks.resnet import Bottleneck, ResNet
 from cpc_tf.export.config import KERAS3, ONNX, TFLITE
@@ -199,14 +199,14 @@ def _norm(layer: Layer, x: Any, name: str) -> Any:
     """Any layer of `make_norm`."""
     import keras
 
-    if isinstance(layer, norm.Identity):
+    if isinstance(layer, layers.Identity):
         return x
-    if isinstance(layer, norm.BatchNorm):
+    if isinstance(layer, layers.BatchNorm):
         new = keras.layers.BatchNormalization(momentum=layer.momentum, epsilon=layer.epsilon, name=name)
     elif layer.over_space:  # layer norm over (H, W, C) with values for each channel is group norm with a single group
-        new = keras.layers.GroupNormalization(groups=1, epsilon=norm.EPSILON, name=name)
+        new = keras.layers.GroupNormalization(groups=1, epsilon=layers.EPSILON, name=name)
     else:
-        new = keras.layers.LayerNormalization(epsilon=norm.EPSILON, name=name)
+        new = keras.layers.LayerNormalization(epsilon=layers.EPSILON, name=name)
     return _with_values(new, layer, x)
 
 

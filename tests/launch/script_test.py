@@ -8,8 +8,7 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.launch import script
 from cpc_tf.launch.config import LaunchConfig
-from cpc_tf.launch.script import fill, launch, requirements
-from cpc_tf.launch.training import read
+from cpc_tf.launch.script import fill, launch, read, requirements
 from cpc_tf.settings import ConfigError
 from tests.launch.cloud import WORDS, config_of
 

@@ -1,21 +1,125 @@
-"""Normalization inside the encoder: layer norm over (H, W, C) by default, as batch norm lets patches see each other.
+"""Layers of encoders: convolutions, max-pooling and norms, which our C++ operations make faster in training on CPUs.
 
-Section 4.1: batch norm "introduces a dependency between patches (through the batch statistics) that can be exploited to
-bypass the constraints on the receptive field".
+Layer norm over (H, W, C) is the default, as batch norm lets patches see each other. Section 4.1: batch norm "introduces
+a dependency between patches (through the batch statistics) that can be exploited to bypass the constraints on the
+receptive field".
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
+import pathlib
 from collections.abc import Iterator
 
 import tensorflow as tf
+from absl import logging
 
-from cpc_tf.encoders.operations import is_usable, operations
+from cpc_tf import native
 from cpc_tf.keras import keras
 
-EPSILON = 1e-5
+EPSILON = 1e-5  # of the norms
+LIBRARY = native.Library("encoders", pathlib.Path(__file__).parent)
+
+
+@functools.cache  # builds, or warns, once
+def operations():
+    """The module of the operations, or None where they cannot be built."""
+    try:
+        return LIBRARY.load()
+    except native.BuildError as error:
+        logging.warning("No native operations of the encoder, training on CPUs is slower: %s", error)
+        return None
+
+
+def is_usable(x: tf.Tensor) -> bool:
+    """Whether our operations are allowed here and x is on a CPU."""
+    if not native.is_allowed() or x.dtype not in (tf.bfloat16, tf.float32):
+        return False
+    # A tensor of a graph may name no device: it will be on an accelerator if there is one.
+    here = tf.DeviceSpec.from_string(x.device).device_type if x.device else None
+    on_cpu = here == "CPU" if here else native.runs_on_cpu()
+    return on_cpu and operations() is not None
+
+
+class Conv(keras.layers.Conv2D):
+    """Keras' convolution; the result differs in rounding alone.
+
+    1x1 kernels without stride on small maps are computed as a matmul, whose gradient is faster on CPUs. In training
+    steps on CPUs the gradient of some other kernels is computed as a matmul, too: see `convolve_by_rows`.
+    """
+
+    def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        dense = self.groups == 1 and self.dilation_rate == (1, 1) and self.data_format == "channels_last"
+        if not dense or self.strides[0] != self.strides[1]:
+            return super().convolution_op(inputs, kernel)
+        kernel = tf.convert_to_tensor(kernel)
+        places = inputs.shape[1:3].num_elements()  # None if unknown
+        # Maps of unknown size occur in exported modules, mostly for patches.
+        if (*self.kernel_size, *self.strides) == (1, 1, 1, 1) and (places is None or places <= 64):
+            height, width = (inputs.shape[axis] or tf.shape(inputs)[axis] for axis in (1, 2))
+            flat = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [N*H*W, C]
+            product = tf.matmul(flat, tf.reshape(kernel, kernel.shape[2:]))
+            return tf.reshape(product, [-1, height, width, self.filters])
+        # Where that is faster, measured in docs/speed.md: oneDNN is slow with strides and small maps.
+        is_slow = self.strides[0] > 1 or (places is not None and places <= 32)
+        if is_slow and (inputs.dtype == tf.bfloat16 or inputs.shape[3] >= 64) and is_usable(inputs):
+            return convolve_by_rows(inputs, kernel, self.strides[0], self.padding.upper())
+        return super().convolution_op(inputs, kernel)
+
+
+def convolve_by_rows(x: tf.Tensor, kernel: tf.Tensor, stride: int, padding: str) -> tf.Tensor:
+    """A convolution whose gradient with respect to the kernel is one matmul. Needs `is_usable`.
+
+    Args:
+      x: [N, H, W, C], float32 or bfloat16.
+      kernel: [kh, kw, C, C'] of the same dtype.
+      stride: of both sides.
+      padding: "SAME" or "VALID".
+
+    Returns:
+      [N, h, w, C'].
+    """
+
+    @tf.custom_gradient
+    def run(x: tf.Tensor, kernel: tf.Tensor):
+        def gradient(upstream: tf.Tensor):
+            size = kernel.shape[:2].as_list()
+            rows = operations().cpc_im2col(x, kernel=size, stride=stride, padding=padding)  # [N*h*w, kh*kw*C]
+            flat = tf.reshape(upstream, [-1, upstream.shape[-1]])  # [N*h*w, C']
+            d_kernel = tf.matmul(rows, flat, transpose_a=True)  # [kh*kw*C, C']
+            d_x = tf.compat.v1.nn.conv2d_backprop_input(tf.shape(x), kernel, upstream, [1, stride, stride, 1], padding)
+            return d_x, tf.reshape(d_kernel, kernel.shape)
+
+        return tf.nn.conv2d(x, kernel, stride, padding), gradient
+
+    return run(x, kernel)
+
+
+def max_pool(x: tf.Tensor) -> tf.Tensor:
+    """3x3 max-pool of stride 2, padding 'SAME': the values and the gradients of `tf.nn.max_pool2d(x, 3, 2, "SAME")`.
+
+    TensorFlow has no deterministic XLA kernel of that gradient (2.15: "GPU MaxPool gradient ops do not yet have a
+    deterministic XLA implementation"). The maximum of shifted slices needs none: of equal values the first one gets the
+    gradient, in the order of rows, then columns.
+
+    Args:
+      x: [N, H, W, C], float; H and W need not be known.
+
+    Returns:
+      [N, ceil(H / 2), ceil(W / 2), C].
+    """
+    for axis in (2, 1):  # columns first, so that the first of equal values is the first in its row
+        size = tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
+        padding = [[0, 0], [0, 0], [0, 0], [0, 0]]
+        padding[axis] = [size % 2, 1]
+        padded = tf.pad(x, padding, constant_values=x.dtype.min)  # 2 * ceil(size / 2) + 1 along the axis
+        end = 2 * ((size + 1) // 2)
+        starts = [slice(start, end + start - 1, 2) for start in range(3)]
+        first, second, third = (padded[:, each] if axis == 1 else padded[:, :, each] for each in starts)
+        x = tf.maximum(tf.maximum(first, second), third)
+    return x
 
 
 def normalize(x: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor, relu: bool = False) -> tf.Tensor:
@@ -148,8 +252,8 @@ class BatchNorm(keras.layers.BatchNormalization):
 
 def has_batch_norm(module: tf.Module, exchanging: bool = True) -> bool:
     """Returns whether a layer or model has batch norm; `exchanging`: also ours, whose statistics are all replicas'."""
-    found = [each for each in (module, *module.submodules) if isinstance(each, keras.layers.BatchNormalization)]
-    return any(exchanging or not isinstance(each, BatchNorm) for each in found)
+    norms = [each for each in (module, *module.submodules) if isinstance(each, keras.layers.BatchNormalization)]
+    return any(exchanging or not isinstance(each, BatchNorm) for each in norms)
 
 
 def replicas() -> int:
@@ -163,14 +267,12 @@ def moments(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     def mean_of(values: tf.Tensor) -> tf.Tensor:
         mean = tf.reduce_mean(values, list(range(x.shape.rank - 1)))
-        return mean if replicas() == 1 else _all_reduced(mean)
+        if replicas() == 1:
+            return mean
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, mean)
 
     mean = mean_of(x)
     return mean, mean_of(tf.square(x - mean))
-
-
-def _all_reduced(mean: tf.Tensor) -> tf.Tensor:
-    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, mean)
 
 
 class Identity(keras.layers.Layer):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import native, xla
+from cpc_tf import native
 
 RANDOM = np.random.default_rng(0)
 A, B, UPSTREAM = (
@@ -15,13 +15,13 @@ A, B, UPSTREAM = (
 def with_gradients(a, b):
     with tf.GradientTape() as tape:
         tape.watch([a, b])
-        product = xla.matmul(a, b)
+        product = native.matmul(a, b)
     return product, *tape.gradient(product, [a, b], UPSTREAM)
 
 
 @pytest.mark.parametrize("where", ["plain", "compiled", "on a GPU without XLA"])
 def test_product_and_gradients_are_numpys(where, monkeypatch):
-    function = xla.jit(with_gradients) if where == "compiled" else with_gradients
+    function = native.jit(with_gradients) if where == "compiled" else with_gradients
     if where == "on a GPU without XLA":
         monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
     a, b, upstream = (x.numpy().astype(np.float64) for x in (A, B, UPSTREAM))
@@ -33,7 +33,7 @@ def test_product_and_gradients_are_numpys(where, monkeypatch):
 
 def test_the_compiled_program_asks_for_full_precision():
     """In each product: TPUs and GPUs with TF32 compute less precisely by default."""
-    program = xla.jit(with_gradients).experimental_get_compiler_ir(A, B)(stage="hlo")
+    program = native.jit(with_gradients).experimental_get_compiler_ir(A, B)(stage="hlo")
     products = [line for line in program.splitlines() if re.search(r"= f32\S* dot\(", line)]
     assert len(products) == 3
     assert all("operand_precision={highest,highest}" in line for line in products)
@@ -42,6 +42,6 @@ def test_the_compiled_program_asks_for_full_precision():
 def test_native_operations_are_not_compiled():
     seen = []
     with native.allowed():
-        xla.jit(lambda x: seen.append(native.is_allowed()) or x)(A)
+        native.jit(lambda x: seen.append(native.is_allowed()) or x)(A)
         assert native.is_allowed()
     assert seen == [False]
