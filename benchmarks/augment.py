@@ -160,7 +160,7 @@ def _primitives(patches: np.ndarray, seconds: float) -> dict:
     from cpc_tf import augment
     from cpc_tf.augment.config import AugmentConfig
     from cpc_tf.augment.operations import all_primitives
-    from cpc_tf.augment.steps import COLOR_ORDERS
+    from cpc_tf.augment.reference import COLOR_ORDERS
 
     config, n = AugmentConfig(), len(patches)
     idle, drawn = augment.idle(n, PATCH), augment.draw(config, 0, 0, n, PATCH)

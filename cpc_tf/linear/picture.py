@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.augment.policies import Policy
+from cpc_tf.augment.operations import Policy
 from cpc_tf.data import catalog
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline

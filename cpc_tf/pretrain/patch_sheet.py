@@ -12,8 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.operations import OPERATIONS
-from cpc_tf.augment.policies import to_text
+from cpc_tf.augment.operations import OPERATIONS, to_text
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Source

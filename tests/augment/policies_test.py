@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from cpc_tf import augment, cli
-from cpc_tf.augment import policies
+from cpc_tf.augment import operations
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.operations import OPERATIONS, Operation
-from cpc_tf.augment.policies import POLICIES
+from cpc_tf.augment.operations import OPERATIONS, POLICIES, Operation
 from cpc_tf.settings import ConfigError, to_flagfile
 from tests.augment import samples
 
@@ -93,7 +92,7 @@ def test_policies_are_in_the_order_of_application():
     for policy in POLICIES.values():
         steps = [entry for entry in policy if entry in OPERATIONS and not OPERATIONS[entry].primitive]
         assert steps == sorted(steps, key=lambda entry: OPERATIONS[entry].number)
-        assert policies.parse(policies.to_text(policy)) == policy
+        assert operations.parse_changes(operations.to_text(policy)) == policy
 
 
 def test_settings_as_text_come_back():

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import augment
-from cpc_tf.augment import steps
+from cpc_tf.augment import reference
 from cpc_tf.augment.config import AugmentConfig
 from tests.augment import samples
 
@@ -98,7 +98,7 @@ def test_warp_is_that_of_addons():
     position = pixel + rng.normal(0, 5, [5, 9, 12, 2]).astype(np.float32)
     position[0] = np.round(position[0])
     theirs = addons.image.dense_image_warp(images, pixel - position)
-    np.testing.assert_allclose(steps.warp(images, position), theirs, atol=1e-3)
+    np.testing.assert_allclose(reference.warp(images, position), theirs, atol=1e-3)
 
 
 @engines
@@ -140,8 +140,8 @@ def test_each_order_of_colour_is_slims(order):
     patches[16:24] = 255 - 0.1 * patches[16:24]
     numbers = RNG.uniform([-32, 0.5, -0.2, 0.5], [32, 1.5, 0.2, 1.5], (n, 4)).astype(np.float32)
     numbers[:2] = [[0, 1, 0, 1], [0, 1, 1 / 3, 1]]  # no change; a third of a turn rotates the channels
-    ours = steps.distort(patches, np.full(n, order, np.int32), numbers).numpy()
-    theirs = [_with_tf_image(x, steps.COLOR_ORDERS[order], *row) for x, row in zip(patches, numbers)]
+    ours = reference.distort(patches, np.full(n, order, np.int32), numbers).numpy()
+    theirs = [_with_tf_image(x, reference.COLOR_ORDERS[order], *row) for x, row in zip(patches, numbers)]
     np.testing.assert_allclose(ours, theirs, atol=0.02)
     np.testing.assert_allclose(ours[0], patches[0], atol=1e-3)
     np.testing.assert_allclose(ours[1], np.roll(patches[1], 1, axis=-1), atol=1e-3)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.policies import Policy
+from cpc_tf.augment.operations import Policy
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.source import Examples, Select, Source
 from cpc_tf.data.views import geometry as geo
