@@ -13,9 +13,9 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf import cache
+from cpc_tf.data import walk
 from cpc_tf.data.config import FULL, DataConfig
-from cpc_tf.data.decoding import signatures
-from cpc_tf.data.decoding.decode import IntensityRange, decode, header, orientation, values
+from cpc_tf.data.decode import IntensityRange, decode, header, orientation, values
 from cpc_tf.data.source import read_once
 from cpc_tf.data.table import Table
 from cpc_tf.files import reason
@@ -75,7 +75,7 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
         place=data.data_dir,
     )
     broken, huge = ([names[place] for place in found[kind].tolist()] for kind in ("broken", "huge"))
-    described = [f"{name} ({signatures.describe(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
+    described = [f"{name} ({walk.kind_of_file(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
     described += broken[_DESCRIBED:]
     leave_out(flag, described, f"{len(rows)} files", "cannot be decoded", "remove or repair them")
     problem = f"have {limit:g} megapixels or more"

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.data import check, classes, draws, names, walk
 from cpc_tf.data.config import ASK, DataConfig, PicturesConfig
-from cpc_tf.data.decoding.decode import IntensityRange
+from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.source import NO_LABEL, About, Indexed, IndexedSource, SplitError
 from cpc_tf.data.splits import Piece, read, select
 from cpc_tf.data.table import Table, is_test

@@ -13,8 +13,8 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from cpc_tf import cache
-from cpc_tf.data import keys, walk
-from cpc_tf.data.source import FOREVER, NO_LABEL, About, Examples, Select, SplitError
+from cpc_tf.data import walk
+from cpc_tf.data.source import FOREVER, NO_LABEL, SHARDS, WINDOW, About, Examples, Select, SplitError, random_key
 from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
 
@@ -113,7 +113,7 @@ class Records(Examples):
         """Gives (counter of the first record, string [window]), from the window with record `skip` of an epoch on."""
         first = skip // self._window * self._window
         order = tf.random.experimental.stateless_shuffle(
-            tf.range(len(self._files)), seed=keys.key(seed, keys.SHARDS, epoch)
+            tf.range(len(self._files)), seed=random_key(seed, SHARDS, epoch)
         )
         at_once = max(1, min(self._window // 2 // self._largest, len(self._files)))
         begin, end = self._begin + first, self._begin + self.num_examples
@@ -152,7 +152,7 @@ class Records(Examples):
     def _shuffled(self, seed, position, window, start, select):
         """Gives (counters, records) of one window, shuffled, in pieces, from the counter `start` on."""
         order = tf.random.experimental.stateless_shuffle(
-            tf.range(tf.size(window, tf.int64)), seed=keys.key(seed, keys.WINDOW, position)
+            tf.range(tf.size(window, tf.int64)), seed=random_key(seed, WINDOW, position)
         )
         counters = tf.range(tf.maximum(position, start), position + tf.size(window, tf.int64))
         if select is not None:

@@ -2,13 +2,14 @@
 
 import pytest
 
+from cpc_tf.boxes.catalog import BoxesFolder
 from cpc_tf.data import catalog, datasets
-from cpc_tf.data.boxes.folder import BoxesFolder
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.folder import FolderSource
 from cpc_tf.settings import ConfigError
 from tests import samples
+from tests.boxes.samples import open_boxes
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -18,7 +19,7 @@ def images(dataset, data_dir="", split="train", **settings):
 
 
 def boxes(dataset, data_dir="", split="train", *arguments):
-    return catalog.open_detection_source(DataConfig(dataset=dataset, data_dir=str(data_dir)), split, *arguments)
+    return open_boxes(DataConfig(dataset=dataset, data_dir=str(data_dir)), split, *arguments)
 
 
 @pytest.mark.slow

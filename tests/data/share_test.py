@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
+from cpc_tf.data import pipeline
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.data.datasets import TfdsSource
-from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.views.views import PatchGrid
+from cpc_tf.data.views import PatchGrid
 from cpc_tf.files import bytes_read
 from tests.data.source_test import levels
 
