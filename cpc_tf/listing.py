@@ -56,9 +56,11 @@ def listing(config: ListingConfig) -> None:
     copies = draws.copies(table, rows)
     if again := [row for row, first in copies.items() if row != first]:
         pairs = [f"{table.files[row]} ({table.files[copies[row]]})" for row in again[:3]]
-        lines.append(f"{len(again)} pictures are copies of others, e.g. {', '.join(pairs)}")
+        be = "pictures are copies of others" if len(again) > 1 else "picture is a copy of another"
+        lines.append(f"{len(again)} {be}, e.g. {', '.join(pairs)}")
     if groups := collections.Counter(table.group_of(rows).values()):
-        lines.append(f"{sum(groups.values())} pictures are in {len(groups)} groups of --labels")
+        many = "s" * (len(groups) > 1)
+        lines.append(f"{sum(groups.values())} pictures are in {len(groups)} group{many} of --labels")
     if len(rows) < len(present):
         lines.append(f"{len(present) - len(rows)} of {len(present)} pictures are broken or huge and will be left out")
     print("\n".join([one_line(table.flag), *(f"  {one_line(line)}" for line in lines)]))
@@ -83,26 +85,26 @@ def _labelled(data: PicturesConfig) -> tuple[Table, np.ndarray, list[str]]:
     from cpc_tf.data.labels import NO_CLASS
 
     table = folder.table_of(data)
-    found = classes.named(table, [*table.splits], data.ambiguous_folders)
+    known = classes.named(table, [*table.splits], data.ambiguous_folders)
     if table.labels is None:
         texts = classes.strata(table, [split for split in table.splits if not names.is_unlabelled(split)])
         if data.ambiguous_folders == LEFT_OUT:
             texts = ["" if names.is_doubtful(text) else text for text in texts]
-        own = [(text,) if text else () for text in texts]
+        labels_of = [(text,) if text else () for text in texts]
     else:
-        own = [labels or () for labels in table.labels]
+        labels_of = [labels or () for labels in table.labels]
         texts = ["" if labels is None else ";".join(labels) or NO_CLASS for labels in table.labels]
     lines = []
     for split, rows in table.splits.items():
-        counts = collections.Counter(name for row in rows for name in own[row])
+        counts = collections.Counter(name for row in rows for name in labels_of[row])
         of = f" of {classes.described(dict(sorted(counts.items())))}" if counts else ""
         bare = sum(not texts[row] for row in rows)
         lines.append(f"{split}: {len(rows)} pictures{of}{f'; {bare} without a label' if bare else ''}")
-    lines += [*table.notes, *found.lines]
-    if found.trouble:
-        lines.append(f"nothing to classify: {found.trouble}")
-    if found.doubtful:
-        lines.append(f"may be no classes: {', '.join(found.doubtful)}; see --ambiguous_folders")
+    lines += [*table.notes, *known.lines]
+    if known.trouble:
+        lines.append(f"nothing to classify: {known.trouble}")
+    if known.doubtful:
+        lines.append(f"may be no classes: {', '.join(known.doubtful)}; see --ambiguous_folders")
     return table, texts, lines
 
 
@@ -116,14 +118,14 @@ def _boxes(data: PicturesConfig) -> tuple[Table, list[str], list[str]]:
             f"{data.flag}: does not name your own pictures; name them by --labelled=FOLDER, --unlabelled=FOLDER or "
             "--dataset=folder:PATH, voc:PATH, coco:PATH or yolo:PATH"
         )
-    found = boxes.read(data)
-    table, _ = boxes.table_of(data, found, [data.split, "test"])
-    own = [found.annotations.get(key, "no annotation") for key in table.names]
-    objects = [[] if isinstance(each, str) else each.names for each in own]
+    folder = boxes.read(data)
+    table, _ = boxes.table_of(data, folder, [data.split, "test"])
+    annotations = [folder.annotations.get(key, "no annotation") for key in table.names]
+    objects = [[] if isinstance(each, str) else each.names for each in annotations]
     lines = []
     for split, rows in table.splits.items():
         counts = collections.Counter(name for row in rows for name in objects[row])
-        absent = sum(isinstance(own[row], str) for row in rows)
+        absent = sum(isinstance(annotations[row], str) for row in rows)
         without = f"; {absent} without a readable annotation" if absent else ""
         described = classes.described(dict(sorted(counts.items())))
         lines.append(f"{split}: {len(rows)} pictures, {sum(counts.values())} boxes of {described}{without}")

@@ -45,7 +45,7 @@ def test_class_folders(listed):
         "  test: 2 pictures of 2 classes: cat 1, dog 1",
     ]
     assert "  height x width: from 4 x 6 to 4 x 6 px, median 4 x 6 px" in lines
-    assert "  1 pictures are copies of others, e.g. dog/copy.png (dog/0.png)" in lines
+    assert "  1 picture is a copy of another, e.g. dog/copy.png (dog/0.png)" in lines
     assert lines[-1] == "done: table.csv (11 pictures)"
     assert {row["label"] for row in rows} == {"cat", "dog"}
     assert [row["copy_of"] for row in rows if row["file"] == "dog/copy.png"] == ["dog/0.png"]
@@ -54,7 +54,7 @@ def test_class_folders(listed):
 def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
     own = "file,label,group\ncat/0.png,cat;dog,p1\ncat/1.png,no class,p1\ncat/2.png,,\ndog/0.png,dog,\n"
     lines, rows = listed({**FOLDERS, "labels.csv": own}, labelled="HERE", labels="HERE/labels.csv")
-    assert "  2 pictures are in 1 groups of --labels" in lines
+    assert "  2 pictures are in 1 group of --labels" in lines
     assert "; 7 without a label" in lines[1]
     assert [row["label"] for row in rows][:4] == ["cat;dog", "no class", "", ""]
     again, rows_again = listed({}, labelled="HERE", labels=tmp_path / "table.csv")

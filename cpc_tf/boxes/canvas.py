@@ -153,12 +153,12 @@ def _shown(source, example, view, config, decoded=None):
     full = image_size(example["encoded"])
     size = fitted(full, view.area, config)
 
-    def show():
+    def on_canvas():
         image = source.decode(example["encoded"], min_decode_side(config))
         return show(image, size, view, config)
 
     shape = [config.canvas_height, config.canvas_width, 3]
-    image = pipeline.black_unless(decoded, example["counter"], show, shape)
+    image = pipeline.black_unless(decoded, example["counter"], on_canvas, shape)
     return {"image": image, "size": size}, tf.cast(size, tf.float32) / tf.cast(full, tf.float32)
 
 

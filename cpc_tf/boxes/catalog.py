@@ -52,13 +52,13 @@ def open_detection_sources(
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
     kind, colon, _ = data.dataset.partition(":")
-    found = read(data) if kind in READERS and colon else None
-    builder = None if found else _builder(data)
+    folder = read(data) if kind in READERS and colon else None
+    builder = None if folder else _builder(data)
     sources = []
     for flag, split in splits.items():
         with named_by(flag):
-            if found:
-                sources.append(open_boxes(data, found, split, splits.values(), negatives_without_xml))
+            if folder:
+                sources.append(open_boxes(data, folder, split, splits.values(), negatives_without_xml))
             else:
                 sources.append(VocRecords(builder, split, data.shuffle_window))
     return sources
@@ -71,8 +71,9 @@ def _builder(data: DataConfig) -> tfds.core.DatasetBuilder:
         return datasets.embedded(data, collages.Collages, collages.config, "images to train on", "collages/1000")
     if name == "voc":
         return datasets.find(data.dataset, data.data_dir)
-    known = "collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
-    raise ConfigError(f"--dataset={data.dataset}: has no known boxes; try {known}")
+    raise ConfigError(
+        f"--dataset={data.dataset}: has no known boxes; try collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
+    )
 
 
 class BoxesFolder(Files, DetectionSource):
@@ -85,15 +86,15 @@ class BoxesFolder(Files, DetectionSource):
         table: Table,
         rows: list[int],
         intensity_range: IntensityRange | None,
-        found: dict[str, tf.RaggedTensor],
+        objects: dict[str, tf.RaggedTensor],
         sizes: np.ndarray,
         class_names: tuple[str, ...],
     ):
-        """Args: a table, the rows to use, how they are decoded; their objects and sizes as of `objects.place`."""
+        """Args: a table, the rows to use, how they are decoded; their objects and sizes as of `geometry.place`."""
         super().__init__(table, rows, intensity_range)
         self.class_names, self._sizes = class_names, sizes
-        self._objects = {"name": tf.constant(table.names[rows]), **found}
-        self._labels = np.array(class_names)[found["labels"].values.numpy()]  # the names, also if a copy has others
+        self._objects = {"name": tf.constant(table.names[rows]), **objects}
+        self._labels = np.array(class_names)[objects["labels"].values.numpy()]  # the names, also if a copy has others
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         return {**super().read(index), **{name: of_all[index] for name, of_all in self._objects.items()}}
@@ -103,15 +104,15 @@ class BoxesFolder(Files, DetectionSource):
         boxes, difficult = (self._objects[name].values.numpy() for name in ("boxes", "difficult"))
         for row, start, end in zip(self.rows, ends, ends[1:]):
             # Labels are names here: a class more changes the numbers of others.
-            own = [values[start:end].tolist() for values in (boxes, self._labels, difficult)]
-            mark = hashlib.sha256(repr(own).encode()).hexdigest()[:8]
+            objects = [values[start:end].tolist() for values in (boxes, self._labels, difficult)]
+            mark = hashlib.sha256(repr(objects).encode()).hexdigest()[:8]
             yield self.table.files[row], int(self.table.stats[row, 0]), mark
 
     @functools.cached_property
     def objects(self) -> Objects:
         labels, difficult = (self._objects[name] for name in ("labels", "difficult"))
-        own = self.table.names[self.rows].tolist()
-        return Objects(own, labels.value_rowids().numpy(), labels.values.numpy(), difficult.values.numpy())
+        names = self.table.names[self.rows].tolist()
+        return Objects(names, labels.value_rowids().numpy(), labels.values.numpy(), difficult.values.numpy())
 
     def sizes(self) -> Sizes:
         boxes = self._objects["boxes"]
@@ -133,7 +134,11 @@ def read(data: DataConfig) -> Annotated:
     alone = [key for key in annotations if key not in folder.images]
     message = "%d of %d annotations have the name of no image and are left out: %s"
     warn(folder.root, message, alone, total)
-    other = [key for key in annotations if _is_of_another(folder, key)]
+    other = []  # annotations that say that they belong to another image of the folder
+    for key, annotation in annotations.items():
+        if key in folder.images and not isinstance(annotation, str):
+            named = "/".join([*key.split("/")[:-1], layout.key(annotation.filename)])
+            other += [key] * (named != key and named in folder.images)
     message = "%d of %d annotations have the <filename> of another image; their own names count: %s"
     warn(folder.root, message, other, total)
     return folder
@@ -144,8 +149,8 @@ def open_boxes(
 ) -> BoxesFolder:
     """Returns the images of a split and their objects.
 
-    What the splits and classes are, the reader of the format says; see `table_of` and `select` for their names. An
-    image without objects is a negative; a warning says how many there are.
+    The reader of the format determines the splits and classes; see `table_of` and `select` for their names. An image
+    without objects is a negative; a warning says how many there are.
 
     Boxes are places in the image as it is decoded, turned as EXIF says. If the size in the annotation fits only the
     image as it is stored, its boxes are turned with it. They are cut off at the border of the image itself, whatever
@@ -168,20 +173,20 @@ def open_boxes(
         annotations = {**dict.fromkeys(folder.images, NO_OBJECTS), **annotations}
 
     def trouble(key):
-        found = annotations.get(key, _NO_ANNOTATION)
-        return found if isinstance(found, str) else None
+        annotation = annotations.get(key, _NO_ANNOTATION)
+        return annotation if isinstance(annotation, str) else None
 
     table, (rows, intensity_range, sizes), about = _usable(data, folder, split, asked, trouble)
-    files, own = table.files[rows].tolist(), [annotations[key] for key in table.names[rows]]
-    found, shown = geometry.place(folder.format, data.flag, folder.root, files, own, folder.class_names, sizes)
-    counts = found["labels"].row_lengths().numpy()
+    files, of_rows = table.files[rows].tolist(), [annotations[key] for key in table.names[rows]]
+    objects, sizes = geometry.place(folder.format, data.flag, folder.root, files, of_rows, folder.class_names, sizes)
+    counts = objects["labels"].row_lengths().numpy()
     if not counts.any():
         raise SplitError(split, f"no boxes in it, in --dataset={data.dataset}")
     negatives = [file for file, count in zip(files, counts) if not count]
-    absent = sum(annotation is NO_OBJECTS for annotation in own)
+    absent = sum(annotation is NO_OBJECTS for annotation in of_rows)
     message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
     warn(folder.root, message, negatives, len(rows))
-    source = BoxesFolder(table, rows, intensity_range, found, shown, folder.class_names)
+    source = BoxesFolder(table, rows, intensity_range, objects, sizes, folder.class_names)
     source.about, source.category_ids = about, folder.category_ids
     return source
 
@@ -189,29 +194,20 @@ def open_boxes(
 def open_images(data: DataConfig, split: str) -> FolderSource:
     """Returns the images of a split without labels, to pre-train on; annotations need not be there. See `open_boxes`.
 
-    What a detector is tested on where the folder has no split for it is no part of `train` here either. Lists of one
-    class are left out where annotations say the names of the classes; without, they are splits as others.
+    Where the folder has no test, the part of `train` that a detector is tested on is left out here, too. Lists of one
+    class are left out if annotations name the classes; else they are splits as others.
 
     Raises:
       ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
     """
-    table, found, about = _usable(data, _read(data), split, [split, "test"], lambda key: None)
-    source = FolderSource(table, found.rows, found.intensity_range)
+    table, usable, about = _usable(data, _read(data), split, [split, "test"], lambda key: None)
+    source = FolderSource(table, usable.rows, usable.intensity_range)
     source.about = about
     return source
 
 
 def _read(data: DataConfig) -> Annotated:
     return READERS[data.dataset.partition(":")[0]](data)
-
-
-def _is_of_another(folder: Annotated, key: str) -> bool:
-    """Returns whether the annotation of an image says that it belongs to another image of the folder."""
-    annotation = folder.annotations[key]
-    if key not in folder.images or isinstance(annotation, str):
-        return False
-    told = "/".join([*key.split("/")[:-1], layout.key(annotation.filename)])
-    return told != key and told in folder.images
 
 
 def _usable(
@@ -235,10 +231,10 @@ def _usable(
     if _NO_ANNOTATION in troubles:
         remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
     check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
-    found = check.usable(data, table, [row for row, why in zip(rows, troubles) if not why])
-    # Nothing is said of other lists, which may share its images.
-    counts = {} if folder.lists else {name: len(own) for name, own in table.splits.items()}
-    return table, found, About("+".join(piece.text for piece in pieces), counts, table.notes)
+    usable = check.usable(data, table, [row for row, why in zip(rows, troubles) if not why])
+    # The summary does not tell of other lists, which may share its images.
+    counts = {} if folder.lists else {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
+    return table, usable, About("+".join(piece.text for piece in pieces), counts, table.notes)
 
 
 def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tuple[Table, dict[str, str]]:
@@ -261,13 +257,13 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
         keys_of[split], remarks[split] = [], ""
         if split in named or layout.is_split(split):
             keys_of[split], remarks[split] = layout.read_list(path, folder.images)
-    keys = sorted({*folder.images, *(key for own in keys_of.values() for key in own)})
+    keys = sorted({*folder.images, *(key for of_split in keys_of.values() for key in of_split)})
     row_of = {key: row for row, key in enumerate(keys)}
-    splits = {split: np.array([row_of[key] for key in own], np.int64) for split, own in keys_of.items()}
+    splits = {split: np.array([row_of[key] for key in of_split], np.int64) for split, of_split in keys_of.items()}
     files = np.array([folder.images.get(key, "") for key in keys], object)
-    labels, known = np.full(len(keys), None, object), _classes(folder)
-    for key, own in known.items():
-        labels[row_of[key]] = own
+    labels = np.full(len(keys), None, object)
+    for key, names_of_key in _classes(folder).items():
+        labels[row_of[key]] = names_of_key
     table = Table(
         folder.root,
         np.array(keys, object),
@@ -284,12 +280,12 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
     wanted = any(map(tables.is_test, _names(asked)))
     if not wanted or train is None or any(map(tables.is_test, splits)):
         return table, remarks
-    rows, class_of = splits[train].tolist(), np.array([own[0] if own else "" for own in labels], object)
+    rows, class_of = splits[train].tolist(), np.array([label[0] if label else "" for label in labels], object)
     test = draws.held_out(table.names, rows, class_of, "", data.split_seed, TEST_PART)
     if not test:
         return table, remarks
-    kept = {*test}
-    splits = {**splits, train: np.array([row for row in rows if row not in kept]), "test": np.array(test)}
+    tested = {*test}
+    splits = {**splits, train: np.array([row for row in rows if row not in tested]), "test": np.array(test)}
     seed = data.split_seed
     note = f"no split val or test: a fifth of each class of {train} is the split test, drawn with seed {seed}"
     drawn = dataclasses.replace(table, splits=splits, bases=dict.fromkeys(splits, ""), notes=(note,))
@@ -324,7 +320,9 @@ def _classes(folder: Annotated) -> dict[str, tuple[str, ...]]:
     keys = [key for key in folder.images if folder.format.negatives or key in folder.annotations]
     notes = {key: folder.annotations.get(key, NO_OBJECTS) for key in keys}
     rows = {key: sorted({*note.names} - {""}) for key, note in notes.items() if not isinstance(note, str)}
-    return dict(zip(rows, ((name,) for name in draws.rarest_names([*rows.values()])))) if any(rows.values()) else {}
+    if not any(rows.values()):
+        return {}
+    return dict(zip(rows, ((name,) for name in draws.rarest_names([*rows.values()]))))
 
 
 def _names(asked: Collection[str]) -> list[str]:

@@ -38,7 +38,7 @@ _PARTS = ("images", "annotations", "categories")  # of a file
 def read(data: DataConfig) -> Annotated:
     """Returns the images and annotations of --dataset=coco:PATH, a folder or a JSON file.
 
-    Each JSON file is a split, see `_split_of`. If there are files `instances_*.json`, others (captions, keypoints) are
+    Each JSON file is a split, see `_splits`. If there are files `instances_*.json`, others (captions, keypoints) are
     not read. The classes are the names of all categories with boxes, sorted. Groups (`iscrowd`) are difficult objects.
     Images without boxes are negatives. Polygons without a bbox become the boxes around them.
 
@@ -60,9 +60,9 @@ def read(data: DataConfig) -> Annotated:
         parts[split] = _add(data, root, file, split, read_files[file], find, annotations)
     beside = [name for name in images if name not in find.keys]
     warn(root, "%d of %d images are in no JSON file and are left out: %s", beside, len(images))
-    found = {key: file for file, key in find.keys.items()}
+    file_of = {key: file for file, key in find.keys.items()}
     ids = _category_ids(read_files.values())
-    return Annotated(FORMAT, root, found, annotations, layout.class_names(annotations), {}, parts, ids)
+    return Annotated(FORMAT, root, file_of, annotations, layout.class_names(annotations), {}, parts, ids)
 
 
 def _files(data: DataConfig) -> tuple[str, list[str]]:
@@ -72,13 +72,13 @@ def _files(data: DataConfig) -> tuple[str, list[str]]:
         if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
             raise ConfigError(f"--dataset={data.dataset}: no such file")
         folder, name = os.path.split(path)
-        above, own = os.path.split(folder)
-        beside = own.lower() in layout.ANNOTATIONS and above
-        return (above, [f"{own}/{name}"]) if beside else (folder or ".", [name])
+        above, inner = os.path.split(folder)
+        beside = inner.lower() in layout.ANNOTATIONS and above
+        return (above, [f"{inner}/{name}"]) if beside else (folder or ".", [name])
     root = walk.folder_of(data.dataset)
-    found = walk.files(root, (".json",))
-    instances = [name for name in found if os.path.basename(name).startswith(_INSTANCES)]
-    return root, instances or [name for name in found if _stem(name) == _ROBOFLOW] or found
+    files = walk.files(root, (".json",))
+    instances = [name for name in files if os.path.basename(name).startswith(_INSTANCES)]
+    return root, instances or [name for name in files if _stem(name) == _ROBOFLOW] or files
 
 
 def _load(root: str, file: str) -> dict[str, Any] | None:
@@ -96,36 +96,28 @@ def _load(root: str, file: str) -> dict[str, Any] | None:
 
 
 def _splits(data: DataConfig, files: Sequence[str]) -> dict[str, str]:
-    """Returns {split: its file}."""
-    found: dict[str, str] = {}
-    for file in files:
-        name = _split_of(file, len(files) == 1)
-        if name in found:
-            raise ConfigError(f"--dataset={data.dataset}: {found[name]} and {file} are both the split {name}")
-        found[name] = file
-    if not found:
-        raise ConfigError(f"--dataset={data.dataset}: none of its JSON files is COCO's; {FORMAT.known}")
-    return found
+    """Returns {split: its file}.
 
-
-def _split_of(file: str, alone: bool) -> str:
-    """Returns the split of a file: its own name without `instances_`, or the name of a folder that it lies in.
-
-    The first of them that is a usual name of a split counts. Without any, a file alone is `train`; of Roboflow's files
-    the folder's name counts, of others the own.
+    A split is called as its file without `instances_`, or as a folder that the file lies in: the first of them that is
+    a usual name of a split. Without any, a file alone is `train`; of Roboflow's files the folder's name counts, of
+    others that of the file.
     """
-    stem, folders = _stem(file), os.path.dirname(file).split("/")
-    own = stem[len(_prefix(stem)) :]
-    usual = (name for name in (own, *reversed(folders)) if name and names.meaning(name))
-    return next(usual, "train" if alone else folders[-1] if stem == _ROBOFLOW else own)
+    file_of: dict[str, str] = {}
+    for file in files:
+        stem, folders = _stem(file), os.path.dirname(file).split("/")
+        name = stem[len(_INSTANCES) :] if stem.startswith(_INSTANCES) else stem
+        usual = (each for each in (name, *reversed(folders)) if each and names.meaning(each))
+        split = next(usual, "train" if len(files) == 1 else folders[-1] if stem == _ROBOFLOW else name)
+        if split in file_of:
+            raise ConfigError(f"--dataset={data.dataset}: {file_of[split]} and {file} are both the split {split}")
+        file_of[split] = file
+    if not file_of:
+        raise ConfigError(f"--dataset={data.dataset}: none of its JSON files is COCO's; {FORMAT.known}")
+    return file_of
 
 
 def _stem(file):
     return os.path.splitext(os.path.basename(file))[0]
-
-
-def _prefix(stem):
-    return _INSTANCES if stem.startswith(_INSTANCES) else ""
 
 
 class _Finder:
@@ -158,29 +150,26 @@ class _Finder:
             f"{split}/images",
         )
         paths = [posixpath.normpath(posixpath.join(place, name)) for place in places]
-        same = self._by_name.get(name.rsplit("/", 1)[-1], [])
-        same = [path for path in same if not _is_of_another_split(path, split)]
-        found = next((path for path in paths if path in self._images), same[0] if same else None)
-        if found is None:
+        same, meaning = [], names.meaning(split)
+        for path in self._by_name.get(name.rsplit("/", 1)[-1], []):
+            # Folders of other splits may have images of the same names.
+            kinds = {found.kind for part in path.split("/")[:-1] if (found := names.meaning(part))}
+            if not (meaning and kinds) or meaning.kind in kinds:
+                same.append(path)
+        path = next((path for path in paths if path in self._images), same[0] if same else None)
+        if path is None:
             return None
-        if found not in paths and len(same) > 1:
+        if path not in paths and len(same) > 1:
             raise ConfigError(
                 f"{self._flag}: {shown(name)} in the JSON file of {split} may be {' or '.join(same[:2])}; put the "
                 "folder into its file_name, or take away the pictures that are not meant"
             )
-        file = self._images[found]
+        file = self._images[path]
         if file not in self.keys:
             key = layout.key(file)
             self.keys[file] = file if key in self._taken else key  # a.jpg beside a.png
             self._taken.add(self.keys[file])
         return self.keys[file]
-
-
-def _is_of_another_split(path, split):
-    """Returns whether a file is in a folder of another split by name, whose images may have the same names."""
-    own = names.meaning(split)
-    kinds = {found.kind for part in path.split("/")[:-1] if (found := names.meaning(part))}
-    return bool(own and kinds) and own.kind not in kinds
 
 
 def _add(
@@ -195,18 +184,24 @@ def _add(
     """Adds the annotations of a file; returns the keys of its images, file names of those that are not there."""
     classes = _class_of(data, file, content)
     key_of: dict[str, str] = {}
-    own: dict[str, Annotation] = {}
+    of_file: dict[str, Annotation] = {}
     named: dict[str, tuple[str, str]] = {}  # {key: its first (file_name, id)}
     for image in content["images"]:
         name, number = _text(image.get("file_name", "")), _text(image.get("id"))
         key = find.key(name, os.path.dirname(file), split)
-        _refuse_twice(data, file, named.setdefault(key or name, (name, number)), (name, number))
+        first_name, first_number = named.setdefault(key or name, (name, number))
+        if first_number != number:
+            called = name if first_name == name else f"{first_name} and {name}"
+            raise ConfigError(
+                f"{data.flag}: in {file} the images of the ids {first_number} and {number} are one file, {called}; "
+                "give each picture its own file_name, with its folder if names repeat, or remove one of the two"
+            )
         if key_of.setdefault(number, key or name) != (key or name):
             pair = f"{named[key_of[number]][0]} and {name}"
             raise ConfigError(f"{data.flag}: in {file} the images {pair} have one id, {number}; give each its own")
         if key:
             size = _number(image.get("height")), _number(image.get("width"))
-            own.setdefault(key, Annotation([], [], [], size))
+            of_file.setdefault(key, Annotation([], [], [], size))
     strange, unknown, masks = [], [], []
     for thing in content["annotations"]:
         image_id, category_id = _text(thing.get("image_id")), _text(thing.get("category_id"))
@@ -216,14 +211,15 @@ def _add(
             continue
         if not name:
             unknown.append(f"{key} (category_id {category_id})")
-        if key in own and name and not thing.get("bbox") and isinstance(thing.get("segmentation"), dict):
+        if key in of_file and name and not thing.get("bbox") and isinstance(thing.get("segmentation"), dict):
             masks.append(key)
-        elif key in own:
-            own[key].names.append(name)
-            own[key].boxes.append(_box(thing) if name else [NAN] * 4)
-            own[key].difficult.append(thing.get("iscrowd") in (1, True))
-    differ = [key for key in own if annotations.setdefault(key, own[key]) != own[key]]
-    warn(root, f"{file}: %d of %d images have other boxes in a JSON file before it, which count: %s", differ, len(own))
+        elif key in of_file:
+            of_file[key].names.append(name)
+            of_file[key].boxes.append(_box(thing) if name else [NAN] * 4)
+            of_file[key].difficult.append(thing.get("iscrowd") in (1, True))
+    differ = [key for key, annotation in of_file.items() if annotations.setdefault(key, annotation) != annotation]
+    message = f"{file}: %d of %d images have other boxes in a JSON file before it, which count: %s"
+    warn(root, message, differ, len(of_file))
     total = len(content["annotations"])
     remedy = "add it to its images"
     check.leave_out(data.flag, strange, f"{total} boxes", f"have an image_id that {file} does not name", remedy)
@@ -236,37 +232,26 @@ def _add(
 
 def _class_of(data: DataConfig, file: str, content: Mapping[str, list[dict[str, Any]]]) -> dict[str, str]:
     """Returns {id of a category: its name}. Raises ConfigError if an id has two names."""
-    found: dict[str, str] = {}
+    classes: dict[str, str] = {}
     for each in content["categories"]:
         number, name = _text(each.get("id")), _text(each.get("name", each.get("id")))
-        if found.setdefault(number, name) != name:
-            pair = f"{found[number]} and {name}"
+        if classes.setdefault(number, name) != name:
+            pair = f"{classes[number]} and {name}"
             raise ConfigError(f"{data.flag}: in {file} the categories {pair} have one id, {number}; give each its own")
-    return found
-
-
-def _refuse_twice(data: DataConfig, file: str, first: tuple[str, str], second: tuple[str, str]) -> None:
-    """Raises ConfigError if two images of a JSON file, (file_name, id) each, are one file."""
-    if first[1] == second[1]:
-        return
-    called = first[0] if first[0] == second[0] else f"{first[0]} and {second[0]}"
-    raise ConfigError(
-        f"{data.flag}: in {file} the images of the ids {first[1]} and {second[1]} are one file, {called}; give each "
-        "picture its own file_name, with its folder if names repeat, or remove one of the two"
-    )
+    return classes
 
 
 def _category_ids(contents: Iterable[Mapping[str, list[dict[str, Any]]]]) -> dict[str, int]:
-    """Returns {class: the id of its category}; empty if files differ in them, or if some are no numbers."""
-    found: dict[str, int] = {}
+    """Returns {class: the id of its category}; empty if files differ in them, or if some are not integers."""
+    id_of: dict[str, int] = {}
     for content in contents:
-        own: dict[str, int] = {}
+        of_file: dict[str, int] = {}
         for each in content["categories"]:
-            own.setdefault(_text(each.get("name", each.get("id"))), each.get("id"))
-        if any(found.setdefault(name, number) != number for name, number in own.items()):
+            of_file.setdefault(_text(each.get("name", each.get("id"))), each.get("id"))
+        if any(id_of.setdefault(name, number) != number for name, number in of_file.items()):
             return {}
-    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in found.values())
-    return found if whole and len({*found.values()}) == len(found) else {}
+    integers = all(isinstance(number, int) and not isinstance(number, bool) for number in id_of.values())
+    return id_of if integers and len({*id_of.values()}) == len(id_of) else {}
 
 
 def _text(value):

@@ -39,8 +39,8 @@ def from_voc(boxes: tf.Tensor, size: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     VOC counts pixels from 1 and the last one belongs to the box: its (1, 1, 2, 2) is our (0, 0, 2, 2). A box that has
     no area in the file, ymin = ymax, is not sound.
     """
-    found, sound = clipped(tf.concat([boxes[:, :2] - 1, boxes[:, 2:]], axis=1), size)
-    return found, sound & tf.reduce_all(boxes[:, 2:] > boxes[:, :2], axis=1)
+    ours, sound = clipped(tf.concat([boxes[:, :2] - 1, boxes[:, 2:]], axis=1), size)
+    return ours, sound & tf.reduce_all(boxes[:, 2:] > boxes[:, :2], axis=1)
 
 
 def turn(boxes: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
@@ -136,9 +136,9 @@ def place(
     ):
         names = list(dict.fromkeys(files[index] for index in owner[bad]))
         check.leave_out(flag, names, f"{len(raw)} boxes", problem, remedy, done, count=int(bad.sum()))
-    found = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
+    objects = {"boxes": boxes[sound], "labels": labels[sound], "difficult": difficult[sound]}
     counts = np.bincount(owner[sound], minlength=len(files))
-    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in found.items()}, shown
+    return {name: tf.RaggedTensor.from_row_lengths(values, counts) for name, values in objects.items()}, shown
 
 
 def _placed(format, root, files, annotations, raw, owner, sizes):
@@ -149,23 +149,19 @@ def _placed(format, root, files, annotations, raw, owner, sizes):
 
     stored, tags = sizes[:, :2], sizes[:, 2]
     shown = np.where(tags[:, None] >= 5, stored[:, ::-1], stored)
-    given = np.array([a.size for a in annotations])
-    known, as_shown, as_stored = (given > 0).all(1), (given == shown).all(1), (given == stored).all(1)
+    annotated = np.array([annotation.size for annotation in annotations])
+    has_size, as_shown, as_stored = ((annotated > 0).all(1), *((annotated == size).all(1) for size in (shown, stored)))
     as_stored &= ~as_shown
-    for chosen, what in (
+    for chosen, message in (
         (tags > 1, "are turned as their EXIF orientation says; boxes are places in the turned image"),
         (as_stored, "have annotations of the size they are stored in; their boxes are turned with them"),
-        (known & ~as_shown & ~as_stored, "have another size than their annotations say"),
+        (has_size & ~as_shown & ~as_stored, "have another size than their annotations say"),
     ):
-        warn(root, f"%d of %d images {what}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
+        warn(root, f"%d of %d images {message}: %s", [files[index] for index in np.flatnonzero(chosen)], len(files))
     size = np.where(as_stored[:, None], stored, shown)[owner]
     boxes, sound = format.place(raw, size)
     boxes = turn(boxes, stored[owner], np.where(as_stored, tags, 1)[owner])
-    beyond = _reach_beyond(raw if format.in_pixels else raw * np.tile(size, 2), size)
+    sides = np.tile(size, 2)
+    pixels = raw if format.in_pixels else raw * sides
+    beyond = (np.maximum(-pixels, pixels - sides) > np.maximum(_ROUNDING, _ROUNDED_PART * sides)).any(1)
     return boxes.numpy(), sound.numpy(), beyond, shown
-
-
-def _reach_beyond(boxes, size):
-    """Returns whether boxes [n, 4] end outside images of the heights and widths `size` [n, 2] by more than rounding."""
-    outside = np.maximum(-boxes, boxes - np.tile(size, 2))
-    return (outside > np.maximum(_ROUNDING, _ROUNDED_PART * np.tile(size, 2))).any(1)

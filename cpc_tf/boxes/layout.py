@@ -93,13 +93,13 @@ def images(root: str) -> dict[str, str]:
     If a folder at the top is called JPEGImages, images or the like, only images in it count; a warning counts the
     others. Images in folders of annotations are masks and do not count.
     """
-    found = walk.images(root)
-    found = [name for name in found if kind(name.split("/")[:-1]) != ANNOTATIONS] or found
-    at_top = [name for name in found if kind(name.split("/")[:-1][:1]) == IMAGES]
-    if at_top and (others := sorted({*found} - {*at_top})):
+    paths = walk.images(root)
+    paths = [name for name in paths if kind(name.split("/")[:-1]) != ANNOTATIONS] or paths
+    at_top = [name for name in paths if kind(name.split("/")[:-1][:1]) == IMAGES]
+    if at_top and (others := sorted({*paths} - {*at_top})):
         message = "%s: %d images are left out, since they are not in %s: %s"
         logging.warning(message, root, len(others), at_top[0].partition("/")[0], listed(others))
-    return _by_key(root, at_top or found, "images")
+    return _by_key(root, at_top or paths, "images")
 
 
 def parsed(root: str, files: Sequence[str], parse: Callable[[bytes], Content]) -> dict[str, Content | str]:
@@ -108,7 +108,7 @@ def parsed(root: str, files: Sequence[str], parse: Callable[[bytes], Content]) -
     Args:
       root: the folder.
       files: relative to it.
-      parse: the content of a file -> what it says; raises ValueError.
+      parse: the bytes of a file -> its content; raises ValueError.
     """
 
     def read(name):
@@ -134,32 +134,32 @@ def paired(images: Mapping[str, str], annotations: Mapping[str, Content]) -> dic
         return dict(annotations)
     image_of = _by_outer_path(images)
     partner = {
-        own[0]: image_of[path][0]
-        for path, own in _by_outer_path(annotations).items()
-        if len(own) == len(image_of.get(path, ())) == 1
+        keys[0]: image_of[path][0]
+        for path, keys in _by_outer_path(annotations).items()
+        if len(keys) == len(image_of.get(path, ())) == 1
     }
-    return {partner.get(own, own): annotation for own, annotation in annotations.items()}
+    return {partner.get(key, key): annotation for key, annotation in annotations.items()}
 
 
 def _by_outer_path(keys):
     """Returns {path without its innermost folder: keys}."""
-    found = collections.defaultdict(list)
-    for each in keys:
-        *folders, file = each.split("/")
-        found["/".join([*folders[:-1], file])].append(each)
-    return found
+    keys_of = collections.defaultdict(list)
+    for key in keys:
+        *folders, file = key.split("/")
+        keys_of["/".join([*folders[:-1], file])].append(key)
+    return keys_of
 
 
 def other_format(data: DataConfig, root: str) -> str:
     """Returns a hint at the format that the files of a folder are in, '' if they hint at none."""
-    own, _, path = data.dataset.partition(":")
-    named = {key(name) for name in walk.images(root)}
-    for other, (extension, what) in _FILES.items():
-        found = walk.files(root, (extension,)) if other != own else []
+    asked, _, path = data.dataset.partition(":")
+    image_keys = {key(name) for name in walk.images(root)}
+    for other, (extension, title) in _FILES.items():
+        files = walk.files(root, (extension,)) if other != asked else []
         if other != "coco":
-            found = [name for name in found if key(name) in named]
-        if found:
-            return f"its {len(found)} {what} files may be {other.upper()}'s: --dataset={other}:{path}"
+            files = [name for name in files if key(name) in image_keys]
+        if files:
+            return f"its {len(files)} {title} files may be {other.upper()}'s: --dataset={other}:{path}"
     return ""
 
 
@@ -170,8 +170,8 @@ def is_split(name: str) -> bool:
 
 def class_names(annotations: Mapping[str, Annotation | str]) -> tuple[str, ...]:
     """Returns the names in all annotations, sorted."""
-    found = (own for own in annotations.values() if isinstance(own, Annotation))
-    return tuple(sorted({name for own in found for name in own.names if name}))
+    readable = (each for each in annotations.values() if isinstance(each, Annotation))
+    return tuple(sorted({name for annotation in readable for name in annotation.names if name}))
 
 
 def lists_in(folder: str) -> dict[str, str]:
@@ -194,18 +194,18 @@ def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
     except tf.errors.OpError as error:
         raise ConfigError(f"{path}: cannot be read: {reason(error)}") from error
     depth = max((name.count("/") for name in keys), default=0)
-    found, followed = [], []
+    keys_of_lines, followed = [], []
     for line in filter(None, map(str.strip, lines)):
         # Names may have blanks, and something may follow them: the longest beginning that is a name counts.
         beginnings = (line, line.rsplit(None, 1)[0], line.split(None, 1)[0])
         name, named = next(((b, k) for b in beginnings if (k := _find(b, keys, depth)) is not None), (line, line))
-        found.append(named)
+        keys_of_lines.append(named)
         rest = line[len(name) :].strip()
         if rest and _find(rest, keys, depth) != named:  # some lists name the annotation behind the image
             followed.append(line)
-    where = f"in {len(followed)} of {len(found)} lines, e.g. {shown(followed[0])}" if followed else ""
+    where = f"in {len(followed)} of {len(keys_of_lines)} lines, e.g. {shown(followed[0])}" if followed else ""
     remark = f"{path}: only the names of images are read, not what follows them {where}" if followed else ""
-    return list(dict.fromkeys(found)), remark
+    return list(dict.fromkeys(keys_of_lines)), remark
 
 
 def kind(folders: Sequence[str]) -> tuple[str, ...] | None:
@@ -217,12 +217,12 @@ def kind(folders: Sequence[str]) -> tuple[str, ...] | None:
 def folders(data: DataConfig, root: str, images: Mapping[str, str]) -> dict[str, list[str]]:
     """Returns {split: keys} of the folders at the top; if these are no splits, all images are `train`."""
     keys = sorted(images)
-    found = {split: [keys[row] for row in rows] for split, rows in table.split_folders(keys, data).items()}
-    found = found or {"train": keys}
-    used = {key for own in found.values() for key in own}
+    splits = {split: [keys[row] for row in rows] for split, rows in table.split_folders(keys, data).items()}
+    splits = splits or {"train": keys}
+    used = {key for of_split in splits.values() for key in of_split}
     beside = [images[key] for key in images if key not in used]
     warn(root, "%d of %d images are beside the folders of the splits and are left out: %s", beside, len(images))
-    return found
+    return splits
 
 
 def warn(root: str, message: str, names: Sequence[str], total: int) -> None:
@@ -248,11 +248,11 @@ def _find(name, keys, depth):
     return next((path for path in paths if path in keys), None)
 
 
-def _by_key(root, names, what):
+def _by_key(root, names, kind):
     """Returns {key: name}; of several names of one key the first, .jpg before .png."""
-    found = {}
-    again = [name for name in names if found.setdefault(key(name), name) != name]
+    name_of = {}
+    again = [name for name in names if name_of.setdefault(key(name), name) != name]
     if again:
         message = "%s: %d %s are left out, since others have their names but for the ending or such folders: %s"
-        logging.warning(message, root, len(again), what, listed(again))
-    return found
+        logging.warning(message, root, len(again), kind, listed(again))
+    return name_of

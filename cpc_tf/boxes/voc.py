@@ -1,4 +1,4 @@
-"""`voc:PATH`: images and VOC's XML files in the layouts that people have, and the lists that are their splits."""
+"""`voc:PATH`: images and VOC's XML files, and the lists that are their splits."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def read(data: DataConfig) -> Annotated:
     """
     root = walk.folder_of(data.dataset)
     images = layout.images(root)
-    found = layout.paired(images, annotations(root))
+    annotation_of = layout.paired(images, annotations(root))
     if not images:
         raise ConfigError(f"--dataset={data.dataset}: no images in it; {FORMAT.known}")
-    class_names = layout.class_names(found)
+    class_names = layout.class_names(annotation_of)
     splits = lists(root, class_names, images.values())
     parts = {} if splits else layout.folders(data, root, images)
-    return Annotated(FORMAT, root, images, found, class_names, splits, parts)
+    return Annotated(FORMAT, root, images, annotation_of, class_names, splits, parts)
 
 
 def annotations(root: str) -> dict[str, Annotation | str]:
@@ -75,10 +75,9 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
     for path in (parent, folder):
         if not tf.io.gfile.isdir(path) and (os.path.lexists(path) or tf.io.gfile.exists(path)):
             raise ConfigError(f"{path}: is no folder; without it, folders are the splits, or all images are train")
-    found = layout.lists_in(folder) if tf.io.gfile.isdir(folder) else {}
-    if found:
-        of_one_class = {f"{name}_{other}" for name in class_names for other in found}
-        return {name: path for name, path in found.items() if name not in of_one_class}
+    if tf.io.gfile.isdir(folder) and (path_of := layout.lists_in(folder)):
+        of_one_class = {f"{name}_{other}" for name in class_names for other in path_of}
+        return {name: path for name, path in path_of.items() if name not in of_one_class}
     if tf.io.gfile.isdir(parent) and (misplaced := walk.files(parent, (".txt",))):
         raise ConfigError(f"{parent}/{misplaced[0]}: lists of splits are {_SETS}/NAME.txt; move it there")
     tops = {parts[0] for parts in (file.split("/")[:-1] for file in files) if layout.kind(parts[1:2])}

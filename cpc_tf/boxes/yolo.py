@@ -66,20 +66,20 @@ def read(data: DataConfig) -> Annotated:
     images = layout.images(root)
     if not images:
         raise ConfigError(f"--dataset={data.dataset}: no images in it; {FORMAT.known}")
-    told = read_names(root)
-    parse_rows = functools.partial(parse, keypoints=told.keypoints)
-    found = layout.parsed(root, _texts(root, images), parse_rows)
-    rows = {key: each for key, each in found.items() if isinstance(each, Rows)}
+    described = read_names(root)
+    parse_rows = functools.partial(parse, keypoints=described.keypoints)
+    parsed = layout.parsed(root, _texts(root, images), parse_rows)
+    rows = {key: each for key, each in parsed.items() if isinstance(each, Rows)}
     total, large = sum(len(each.boxes) for each in rows.values()), sum(each.large for each in rows.values())
     if 2 * large > total:
         problem = f"{large} of {total} boxes have numbers above 1"
         raise ConfigError(f"--dataset={data.dataset}: {problem}; YOLO's boxes are in parts of the image, not in pixels")
     polygons = [key for key, each in rows.items() if each.polygons]
     warn(root, "%d of %d text files have polygons, which become the boxes around them: %s", polygons, len(rows))
-    annotations = {**found, **_named(data, rows, told)}
+    annotations = {**parsed, **_named(data, rows, described)}
     used = {name for key in rows for name in annotations[key].names if name}
-    class_names = tuple(sorted(used, key=None if told.names else int))
-    parts = _told_parts(root, images, told.splits)
+    class_names = tuple(sorted(used, key=None if described.names else int))
+    parts = _parts(root, images, described.splits)
     lists = {} if parts else {n: path for n, path in layout.lists_in(root).items() if layout.is_split(n)}
     if not parts and not lists:
         parts = layout.folders(data, root, images)
@@ -132,7 +132,7 @@ def _number(text):
 
 def _texts(root: str, images: Mapping[str, str]) -> list[str]:
     """Returns the text files that are annotations: with the name of an image, or among such files."""
-    found = walk.files(root, (".txt",))
+    texts = walk.files(root, (".txt",))
     beside = {os.path.dirname(image) for image in images.values()} - {""}
 
     def is_annotation(name):
@@ -144,24 +144,24 @@ def _texts(root: str, images: Mapping[str, str]) -> list[str]:
             return False
         return layout.kind(folder.split("/")) == layout.ANNOTATIONS or folder in beside
 
-    return [name for name in found if is_annotation(name)]
+    return [name for name in texts if is_annotation(name)]
 
 
-def _told_parts(root: str, images: Mapping[str, str], splits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _parts(root: str, images: Mapping[str, str], splits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Returns {split: keys} of the folders and lists that data.yaml names; {} if none of them is there."""
     parts = {}
     for split, places in splits.items():
-        found: list[str] = []
+        keys: list[str] = []
         for place in places:
             if place.endswith(".txt") and tf.io.gfile.exists(f"{root}/{place}"):
-                keys, remark = layout.read_list(f"{root}/{place}", images)
-                found += keys
+                listed, remark = layout.read_list(f"{root}/{place}", images)
+                keys += listed
                 if remark:
                     logging.warning("%s", remark)
             else:
-                found += [key for key, image in images.items() if image.startswith(f"{place}/")]
-        if found:
-            parts[split] = sorted(set(found))
+                keys += [key for key, image in images.items() if image.startswith(f"{place}/")]
+        if keys:
+            parts[split] = sorted(set(keys))
     used = collections.Counter(key for keys in parts.values() for key in keys)
     twice = [images[key] for key, count in used.items() if count > 1]
     warn(root, "%d of %d images are in several splits of data.yaml: %s", twice, len(images))
@@ -170,22 +170,22 @@ def _told_parts(root: str, images: Mapping[str, str], splits: Mapping[str, Seque
     return parts
 
 
-def _named(data: DataConfig, rows: Mapping[str, Rows], told: Told) -> dict[str, Annotation]:
+def _named(data: DataConfig, rows: Mapping[str, Rows], described: Description) -> dict[str, Annotation]:
     """Returns {key: annotation}, with the names of the classes."""
-    found, unknown = {}, []
+    annotations, unknown = {}, []
     for key, each in rows.items():
-        names_of = [told.names.get(label, "") if told.names else str(label) for label in each.labels]
-        unknown += [f"{key} (class {label})" for label, name in zip(each.labels, names_of) if not name]
-        boxes = [edges if name else [NAN] * 4 for name, edges in zip(names_of, each.boxes)]
-        found[key] = Annotation(names_of, boxes, [False] * len(boxes), UNKNOWN_SIZE)
+        names = [described.names.get(label, "") if described.names else str(label) for label in each.labels]
+        unknown += [f"{key} (class {label})" for label, name in zip(each.labels, names) if not name]
+        boxes = [edges if name else [NAN] * 4 for name, edges in zip(names, each.boxes)]
+        annotations[key] = Annotation(names, boxes, [False] * len(boxes), UNKNOWN_SIZE)
     total = sum(len(each.labels) for each in rows.values())
-    problem, remedy = f"have a class that {told.file} does not name", "add it there, or repair them"
+    problem, remedy = f"have a class that {described.file} does not name", "add it there, or repair them"
     check.leave_out(data.flag, unknown, f"{total} boxes", problem, remedy)
-    return found
+    return annotations
 
 
-class Told(NamedTuple):
-    """What the files beside the annotations tell."""
+class Description(NamedTuple):
+    """What files such as data.yaml and classes.txt say of the annotations."""
 
     file: str = ""  # with the names of the classes
     names: Mapping[int, str] = MappingProxyType({})  # {number: name}; empty: no file has them
@@ -193,7 +193,7 @@ class Told(NamedTuple):
     keypoints: bool = False  # whether the annotations have keypoints behind the boxes
 
 
-def read_names(root: str) -> Told:
+def read_names(root: str) -> Description:
     """Finds the names of the classes: in data.yaml or the only other YAML file at the top, else in lists.
 
     Raises:
@@ -217,13 +217,13 @@ def read_names(root: str) -> Told:
     for file, content in files:
         names = {int(n): unicodedata.normalize("NFC", name) for n, name in content["names"] if n.isdecimal()}
         splits = {split: [*_places(root, content[split])] for split in ("train", "val", "test") if split in content}
-        return Told(file, names, splits, "kpt_shape" in content)
+        return Description(file, names, splits, "kpt_shape" in content)
     lists = walk.files(root, (".names", ".txt"))
     lists = [name for name in lists if name.endswith(".names") or os.path.basename(name).lower() == "classes.txt"]
     for file in sorted(lists, key=lambda name: (name.count("/"), name)):
         lines = map(str.strip, _text(f"{root}/{file}").splitlines())
-        return Told(file, {n: unicodedata.normalize("NFC", name) for n, name in enumerate(lines) if name})
-    return Told()
+        return Description(file, {n: unicodedata.normalize("NFC", name) for n, name in enumerate(lines) if name})
+    return Description()
 
 
 def parse_yaml(text: str) -> dict[str, list[tuple[str, str]]]:
@@ -240,12 +240,12 @@ def parse_yaml(text: str) -> dict[str, list[tuple[str, str]]]:
         content = next(yaml.load_all(text, yaml.BaseLoader), None)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(reason(error)) from error
-    found = {}
+    items_of = {}
     for key, value in content.items() if isinstance(content, dict) else ():
         items = {"0": value} if isinstance(value, str) and value else value or {}
         items = dict(zip(map(str, range(len(items))), items)) if isinstance(items, list) else items
-        found[key] = [(own, text) for own, text in items.items() if isinstance(text, str)]
-    return found
+        items_of[key] = [(number, text) for number, text in items.items() if isinstance(text, str)]
+    return items_of
 
 
 def _places(root: str, items: list[tuple[str, str]]) -> Iterator[str]:
@@ -257,8 +257,8 @@ def _places(root: str, items: list[tuple[str, str]]) -> Iterator[str]:
         # Some are written from folders above the root. `images` alone is no end of train/images: it may hold all.
         starts = [n for n in range(len(parts)) if not n or any(not layout.kind([part]) for part in parts[n:])]
         ends = ("/".join(parts[start:]) for start in starts)
-        if found := next((end for end in ends if tf.io.gfile.exists(f"{root}/{end}")), None):
-            yield found
+        if present := next((end for end in ends if tf.io.gfile.exists(f"{root}/{end}")), None):
+            yield present
 
 
 def _text(path):

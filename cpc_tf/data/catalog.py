@@ -1,4 +1,4 @@
-"""From the value of --dataset to a source: all datasets are opened here, and the user is told what was found."""
+"""From the value of --dataset to a source, and what the start of a run says of its data."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
     kind, colon, _ = data.origin.partition(":")
-    own = isinstance(data, PicturesConfig)
-    if own and data.labels and not data.labelled and (data.folders or kind != "folder"):
+    of_folders = isinstance(data, PicturesConfig)
+    if of_folders and data.labels and not data.labelled and (data.folders or kind != "folder"):
         raise ConfigError(f"--labels={data.labels}: needs the folder of these pictures, --labelled=FOLDER")
     with named_by(split_flag):
-        if own and data.folders:
+        if of_folders and data.folders:
             return folder.open_pool(data, split)
         if kind == "folder":
             return folder.open_folder(data, split, read_folder(data))
@@ -66,8 +66,8 @@ def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
     if not data.labelled:
         return None if data.folders else open_source(data, probe_split or data.split, flag)
     with named_by(flag):
-        own = [part for part in data.split.split("+") if not folder.is_unlabelled(part)]
-        source = folder.open_folder(data, probe_split or "+".join(own) or "train", read_folder(data), labelled=True)
+        labelled = "+".join(part for part in data.split.split("+") if not folder.is_unlabelled(part))
+        source = folder.open_folder(data, probe_split or labelled or "train", read_folder(data), labelled=True)
     # What the probe leaves out is trained on all the same.
     source.about = source.about._replace(notes=())
     return source
@@ -104,7 +104,9 @@ def open_pair(data: DataConfig, test_split: str) -> Pair:
         lines = classes.compare(*(part.counts for part in used), *flags.values(), "images")
     else:
         lines = ["whether both splits have the same classes is not known: all records would have to be read"]
-    return Pair(*sources, summarized(data, used, [*_in_both(*sources), *lines]))
+    if all(isinstance(source, folder.FolderSource) for source in sources):
+        lines = [*folder.in_both(*sources), *lines]
+    return Pair(*sources, summarized(data, used, lines))
 
 
 def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
@@ -120,26 +122,19 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
     if not data.folders:
         return source
     with named_by("split"):
-        found = folder.open_pool(data, data.split)
-    found.intensity_range = source.intensity_range or found.intensity_range  # the classifier sees all pictures alike
-    return found
-
-
-def _in_both(source, test_source):
-    """Returns lines on images of folders that are learned as well as tested."""
-    if not (isinstance(source, folder.FolderSource) and isinstance(test_source, folder.FolderSource)):
-        return []
-    return folder.in_both(source, test_source)
+        pool = folder.open_pool(data, data.split)
+    pool.intensity_range = source.intensity_range or pool.intensity_range  # the classifier sees all pictures alike
+    return pool
 
 
 def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     """Opens splits with labels, {flag: split}; of a folder, their classes are numbered together."""
-    found = read_folder(data) if data.origin.startswith("folder:") else None
+    table = read_folder(data) if data.origin.startswith("folder:") else None
     sources, together = [], splits.values() if len(splits) > 1 else ()
     for flag, split in splits.items():
         with named_by(flag):
-            if found:
-                source = folder.open_folder(data, split, found, labelled=True, together=together)
+            if table:
+                source = folder.open_folder(data, split, table, labelled=True, together=together)
             else:
                 source = open_source(data, split, flag)
             if not source.class_names:
@@ -199,17 +194,16 @@ def summary(flag: str, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
       used: the splits of the run.
       lines: more to say, on all splits together.
     """
-    told = [_described(part) for part in used]
     notes = [note for part in used for note in part.about.notes]
-    told += [*dict.fromkeys(notes), *lines, *_unused(used)]
-    if len(told) > MOST_LINES - 1:
-        told[MOST_LINES - 2 :] = [f"and {len(told) - MOST_LINES + 2} lines more"]
-    return "\n".join([one_line(flag), *(f"  {one_line(line)}" for line in told)])
+    text = [*map(_described, used), *dict.fromkeys(notes), *lines, *_unused(used)]
+    if len(text) > MOST_LINES - 1:
+        text[MOST_LINES - 2 :] = [f"and {len(text) - MOST_LINES + 2} lines more"]
+    return "\n".join([one_line(flag), *(f"  {one_line(line)}" for line in text)])
 
 
 def _described(part):
-    found = f" (found as {escaped(part.about.split)})" if part.about.split not in ("", part.split) else ""
-    start = f"--{part.flag}={part.split}{found}: {part.images} images"
+    alias = f" (found as {escaped(part.about.split)})" if part.about.split not in ("", part.split) else ""
+    start = f"--{part.flag}={part.split}{alias}: {part.images} images"
     if part.counts:
         objects = f", {sum(part.counts.values())} {part.unit}" if part.unit != "images" else ""
         return f"{start}{objects} of {classes.described(part.counts)}"

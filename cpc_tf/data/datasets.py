@@ -1,4 +1,4 @@
-"""TensorFlow Datasets: found and prepared quietly, and its records as sources of images with labels or VOC's boxes."""
+"""TensorFlow Datasets: found and prepared quietly, and its records as sources of images with labels."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
         with quiet():
             builder = tfds.builder(name, data_dir=data_dir or None)
     except tfds.core.DatasetNotFoundError as error:
-        known = tfds.list_builders(with_community_datasets=False)
-        close = difflib.get_close_matches(name.split("/")[0].split(":")[0], known, n=3)
+        builders = tfds.list_builders(with_community_datasets=False)
+        close = difflib.get_close_matches(name.split("/")[0].split(":")[0], builders, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "see tensorflow.org/datasets/catalog."
-        own = "Your own images are --dataset=folder:PATH"
-        raise ConfigError(f"--dataset={name}: no such dataset; {hint} {own}") from error
+        hint += " Your own images are --dataset=folder:PATH"
+        raise ConfigError(f"--dataset={name}: no such dataset; {hint}") from error
     except ValueError as error:
         raise ConfigError(f"--dataset={name}: {_one_line(name, error)}") from error
     return prepare(builder)
@@ -121,7 +121,7 @@ def _one_line(name, error):
 @contextlib.contextmanager
 def quiet(progress: bool = False):
     """Mutes what TFDS logs and prints, and its progress bars unless `progress`."""
-    verbosity, shown = logging.get_verbosity(), getattr(tqdm_utils, "_active", True)  # no function tells
+    verbosity, had_bars = logging.get_verbosity(), getattr(tqdm_utils, "_active", True)  # no function tells
     logging.set_verbosity(logging.ERROR)
     if not progress:
         tfds.disable_progress_bar()
@@ -129,7 +129,7 @@ def quiet(progress: bool = False):
         with contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
-        if shown:  # not if the user has switched them off
+        if had_bars:  # not if the user has switched them off
             tfds.enable_progress_bar()
         logging.set_verbosity(verbosity)
 

@@ -129,13 +129,13 @@ def header(encoded: tf.Tensor) -> Header:
     def png_size():
         return tf.io.decode_raw(tf.strings.substr(encoded, 16, 8), tf.int32, little_endian=False)[::-1]
 
-    found = _by_format(
+    numbers = _by_format(
         encoded,
         jpeg=lambda: of_one(tf.io.extract_jpeg_shape(encoded)[:2]),
         png=lambda: of_one(png_size(), _png_bits(encoded)),
         other=lambda: _by_pillow(pillow.header, encoded, tf.int64, [5]),
     )
-    return Header(tf.cast(found[:2], tf.int32), found[2], tf.maximum(found[3], 8), found[4] > 1)
+    return Header(tf.cast(numbers[:2], tf.int32), numbers[2], tf.maximum(numbers[3], 8), numbers[4] > 1)
 
 
 def _by_format(encoded: tf.Tensor, jpeg: Callable, png: Callable, other: Callable) -> tf.Tensor:
@@ -191,8 +191,8 @@ def _decode_png(encoded, intensity_range):
 
     def scaled():
         low, high = intensity_range
-        found = tf.cast(tf.io.decode_png(encoded, channels=3, dtype=tf.uint16), tf.float32)
-        return tf.saturate_cast(tf.round((found - low) * (255 / (high - low))), tf.uint8)
+        pixels = tf.cast(tf.io.decode_png(encoded, channels=3, dtype=tf.uint16), tf.float32)
+        return tf.saturate_cast(tf.round((pixels - low) * (255 / (high - low))), tf.uint8)
 
     return tf.cond(_png_bits(encoded) > 8, scaled, eight) if intensity_range else eight()
 
@@ -255,5 +255,5 @@ def _read_orientation(block: tf.Tensor) -> tf.Tensor:
     tags = tf.reshape(tags[: tf.size(tags) // 12 * 12], [-1, 12])  # [tags, (number 2, type 2, count 4, value 4)]
     kind = number(tags[:, 2:4])
     value = tf.where(kind == _SHORT, number(tags[:, 8:10]), number(tags[:, 8:12]))
-    known = (number(tags[:, :2]) == _ORIENTATION) & ((kind == _SHORT) | (kind == _LONG)) & (value >= 1) & (value <= 8)
-    return tf.cast(tf.concat([tf.ones([1], tf.int64), value[known]], 0)[-1], tf.int32)
+    sound = (number(tags[:, :2]) == _ORIENTATION) & ((kind == _SHORT) | (kind == _LONG)) & (value >= 1) & (value <= 8)
+    return tf.cast(tf.concat([tf.ones([1], tf.int64), value[sound]], 0)[-1], tf.int32)

@@ -1,4 +1,4 @@
-"""What names of folders and classes mean: splits, no label, folders of tools; and which names are the same."""
+"""What names of folders and classes mean: a split, no label, a folder of a tool; and which names are the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cpc_tf.texts import escaped
 
 UNLABELLED = "unlabelled"
-# Kind of a split -> words that people use for its folder.
+# Kind of a split -> usual names of its folder.
 _WORDS = {
     "train": "train training trn",
     "val": "val valid validation validate dev devel development eval evaluation",
@@ -60,8 +60,8 @@ def of_folder(path: str) -> str:
 
 def is_unlabelled(name: str) -> bool:
     """Returns whether a folder or split has a usual name for images without labels."""
-    found = meaning(name)
-    return found is not None and found.kind == UNLABELLED
+    split = meaning(name)
+    return split is not None and split.kind == UNLABELLED
 
 
 def is_nothing(name: str) -> bool:

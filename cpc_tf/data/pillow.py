@@ -57,8 +57,8 @@ def header(data: bytes) -> np.ndarray:
 def orientation(data: bytes) -> np.ndarray:
     """Returns the EXIF orientation, int32 scalar, 1 to 8; 1 if there is none that can be read."""
     with contextlib.suppress(Exception):
-        found = _open(data).getexif().get(_ORIENTATION)
-        return np.int32(found if found in range(1, 9) else 1)
+        tag = _open(data).getexif().get(_ORIENTATION)
+        return np.int32(tag if tag in range(1, 9) else 1)
     return np.int32(1)
 
 
@@ -71,10 +71,10 @@ def pixels(data: bytes, intensity_range: tuple[float, float] | None) -> np.ndarr
             return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
         if intensity_range:
             low, high = np.float32(intensity_range)
-            found = np.round((values(data) - low) * (np.float32(255) / (high - low)))
+            levels = np.round((values(data) - low) * (np.float32(255) / (high - low)))
         else:
-            found = values(data) // 256
-        return np.clip(np.nan_to_num(found), 0, 255).astype(np.uint8)
+            levels = values(data) // 256
+        return np.clip(np.nan_to_num(levels), 0, 255).astype(np.uint8)
     return np.zeros(0, np.uint8)
 
 
@@ -106,7 +106,7 @@ def _bits(image: ImageFile.ImageFile) -> int:
 
 def _sixteen_bit_colours(data: bytes) -> np.ndarray:
     """As `values`. Pillow keeps one byte of two: the upper one, in the byte order that it is told."""
-    found = {}
+    planes = {}
     for order in "LB":
         image = _open(data)
         modes = {tile.args[0][:-1] for tile in image.tile}
@@ -117,5 +117,5 @@ def _sixteen_bit_colours(data: bytes) -> np.ndarray:
         native = all(tile.codec_name == "libtiff" for tile in image.tile)
         little = native or data.startswith(b"II")
         image.load()
-        found[(order == "L") == little] = np.asarray(image)[..., :3].astype(np.float32)
-    return 256 * found[True] + found[False]
+        planes[(order == "L") == little] = np.asarray(image)[..., :3].astype(np.float32)
+    return 256 * planes[True] + planes[False]

@@ -40,8 +40,8 @@ def images(root: str) -> list[str]:
 
     Files without an extension are images if their content says so. Warnings count images that are left out.
     """
-    found, others = all_files(root, EXTENSIONS + _FOREIGN)
-    foreign = collections.Counter(end for name in found if (end := extension(name)) in _FOREIGN)
+    wanted, others = all_files(root, EXTENSIONS + _FOREIGN)
+    foreign = collections.Counter(end for name in wanted if (end := extension(name)) in _FOREIGN)
     if foreign:
         kinds = ", ".join(f"{number} {end}" for end, number in sorted(foreign.items()))
         logging.warning("%s: left out, since they cannot be decoded here: %s", root, kinds)
@@ -54,12 +54,12 @@ def images(root: str) -> list[str]:
             return False
 
     odd = [name for name in others if extension(name) not in _NO_IMAGES]
-    by_content = [name for name, own in zip(odd, in_threads(is_image, odd)) if own]
+    by_content = [name for name, yes in zip(odd, in_threads(is_image, odd)) if yes]
     if misnamed := [name for name in by_content if extension(name)]:
-        what = "images with other extensions, which are not read; rename them"
-        logging.warning("%s: skipped: %d %s: %s", root, len(misnamed), what, listed(misnamed))
-    own = [name for name in found if extension(name) in EXTENSIONS]
-    return sorted([*own, *(name for name in by_content if not extension(name))])
+        message = "%s: skipped: %d images with other extensions, which are not read; rename them: %s"
+        logging.warning(message, root, len(misnamed), listed(misnamed))
+    paths = [name for name in wanted if extension(name) in EXTENSIONS]
+    return sorted([*paths, *(name for name in by_content if not extension(name))])
 
 
 def stats(root: str, names: Sequence[str]) -> np.ndarray:
@@ -94,7 +94,7 @@ def folder_of(dataset: str, flag: str = "") -> str:
     return root
 
 
-class Found(NamedTuple):
+class Names(NamedTuple):
     """The names of files below a folder, relative to it, with '/', sorted."""
 
     wanted: list[str]  # with the extensions that are asked for
@@ -118,17 +118,17 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
     return all_files(root, extensions, deep).wanted
 
 
-def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Found:
+def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Names:
     """Returns the files with these extensions, as `files` does, and the others, of which nothing else is said."""
     skipped = collections.defaultdict(list)
     try:
-        found = _walk(root, extensions, deep, skipped)
+        names = _walk(root, extensions, deep, skipped)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if skipped:
-        kinds = "; ".join(f"{len(names)} {what}, e.g. {escaped(min(names))}" for what, names in sorted(skipped.items()))
+        kinds = "; ".join(f"{len(some)} {kind}, e.g. {escaped(min(some))}" for kind, some in sorted(skipped.items()))
         logging.warning("%s: skipped: %s", root, kinds)
-    return Found(*map(sorted, found))
+    return Names(*map(sorted, names))
 
 
 def folders(root: str) -> list[str]:
@@ -146,7 +146,7 @@ def extension(name: str) -> str:
 
 
 def _walk(root, extensions, deep, skipped):
-    found, read, links = Found([], []), set(), [""]
+    names, read, links = Names([], []), set(), [""]
     # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
     while links:
         pending, links = sorted(links, reverse=True), []
@@ -170,23 +170,26 @@ def _walk(root, extensions, deep, skipped):
                 is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
                 if is_skipped(entry.name):
                     if is_folder and not entry.is_symlink():
-                        for file in _files_within(entry.path, extensions):
-                            skipped["files in hidden folders or folders of tools"].append(f"{name}/{file}")
+                        path = entry.path
+                        for inner, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
+                            inner = f"{name}/{inner[len(path) :].strip('/')}".rstrip("/")
+                            if images := [f"{inner}/{file}" for file in inside if extension(file) in extensions]:
+                                skipped["files in hidden folders or folders of tools"] += images
                     elif wanted:
                         skipped["hidden files"].append(name)
                 elif not (is_folder or wanted):
                     if _is_text(name) and _is(entry.is_file):
-                        found.others.append(name)
+                        names.others.append(name)
                 elif not _is_text(name):
                     skipped["names that are not UTF-8"].append(name)
                 elif is_folder:
                     if deep:
                         (links if entry.is_symlink() else pending).append(name)
                 elif _is(entry.is_file):
-                    found.wanted.append(name)
+                    names.wanted.append(name)
                 else:
                     skipped["links to nothing, pipes and the like"].append(name)
-    return found
+    return names
 
 
 class _BucketEntry(NamedTuple):
@@ -213,16 +216,8 @@ def _entries(folder: str, ask: Callable[[str], bool]) -> list[os.DirEntry | _Buc
         # TensorFlow can neither list odd names nor tell links from folders.
         with os.scandir(folder) as entries:
             return list(entries)
-    found = [(entry.rstrip("/"), entry.endswith("/")) for entry in tf.io.gfile.listdir(folder)]
-    return [_BucketEntry(name, os.path.join(folder, name), marked, ask(name)) for name, marked in found if name]
-
-
-def _files_within(path, extensions):
-    """Yields the files with these extensions below a hidden folder, relative to it."""
-    for folder, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
-        for file in inside:
-            if extension(file) in extensions:
-                yield os.path.join(folder, file)[len(path) :].lstrip("/")
+    entries = [(entry.rstrip("/"), entry.endswith("/")) for entry in tf.io.gfile.listdir(folder)]
+    return [_BucketEntry(name, os.path.join(folder, name), marked, ask(name)) for name, marked in entries if name]
 
 
 def _is_folder(entry):
@@ -279,7 +274,7 @@ _OTHERS = (
 
 def is_picture(begin: bytes) -> bool:
     """Returns whether a file that begins with these bytes, BEGIN at least, is of a format that is decoded."""
-    return any(re.match(own, begin, re.DOTALL) for _, own, _ in _PICTURES)
+    return any(re.match(pattern, begin, re.DOTALL) for _, pattern, _ in _PICTURES)
 
 
 def kind_of_file(path: str) -> str:
@@ -303,4 +298,4 @@ def kind_of(data: bytes) -> str:
     for name, begin in _OTHERS:
         if re.match(begin, data[:_HEAD], re.DOTALL):
             return name
-    return "no picture that is known here"
+    return "of no known format"
