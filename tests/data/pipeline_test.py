@@ -1,6 +1,7 @@
-"""Batches of patches: shapes, replay, hosts, evaluation views."""
+"""Batches of views: shapes, replay, hosts, evaluation; files that are damaged or change meanwhile."""
 
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ import tensorflow as tf
 
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data import pipeline, views
+from cpc_tf.data import check, pipeline, views
 from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.data.source import read_once
 from cpc_tf.data.views import PatchGrid, RandomSizedCrop, SeveralCrops
+from cpc_tf.settings import ConfigError
 from tests.data.samples import encode, open_folder, write_files
+from tests.faults.targets import damaged
 
 pytestmark = pytest.mark.slow
 NONE = AugmentConfig(augment="none")
@@ -85,7 +88,7 @@ def crop_of(example, counter=None):
     ("view", "geometry", "expected"), [(GRID, MIRRORED, patches_of), (RandomSizedCrop(), WHOLE, crop_of)]
 )
 def test_views_are_those_of_the_stream_each_augmented_by_its_own_counter(source, view, geometry, expected):
-    config = AugmentConfig(augment_engine="reference")
+    config = AugmentConfig(augment="small_patches", augment_engine="reference")  # quickly traced
     plain, changed = (batches(source, 2, geometry, view, augmentation) for augmentation in (NONE, config))
     for number, example in enumerate(source.stream(seed=1).take(8)):
         batch, row = divmod(number, 4)
@@ -185,3 +188,37 @@ def test_only_some_images_are_decoded_and_these_are_the_same(source, made):
         assert all_of[key][:2].any()
         assert not own[key][:2].any()
         np.testing.assert_array_equal(own["label"], all_of["label"])
+
+
+def trained_on(source, steps=6):
+    """Some batches, as a training fetches them."""
+    batches = pipeline.batches(source, PatchGrid(), GEOMETRY, AugmentConfig(augment="none"), global_batch=4, seed=1)
+    return list(itertools.islice(batches.as_numpy_iterator(), steps))
+
+
+def test_damaged_pictures_are_left_out_and_the_others_trained_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "_MOST_LEFT_OUT", 1)
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, [9, 13, 3], np.uint8)
+    corpus = [encode(pixels, kind) for kind in ("PNG", "JPEG", "BMP", "GIF")]
+    write_files(tmp_path, {f"x/{number}.jpg": damaged(random, corpus) for number in range(60)})
+    source = open_folder(str(tmp_path / "x"), "train", str(tmp_path / "cache"))
+    assert 3 < source.num_examples < 60
+    assert len(trained_on(source, 10)) == 10
+    assert source.changed() == []
+
+
+@pytest.mark.parametrize("spoil", [os.unlink, lambda path: path.write_bytes(b"BM" + bytes([0, 255]) * 8)])
+def test_a_file_that_changes_while_it_is_trained_on_is_named(root, tmp_path, spoil):
+    source = open_folder(str(root), "train", str(tmp_path / "cache"))
+    with pipeline.fetching(source):
+        trained_on(source)
+    spoil(root / "train/b/2.png")
+    with pytest.raises(ConfigError, match=rf"^{root}/train/b/2.png: changed or gone since"), pipeline.fetching(source):
+        trained_on(source)
+
+
+def test_errors_of_another_cause_are_not_blamed_on_files(root, tmp_path):
+    source = open_folder(str(root), "train", str(tmp_path / "cache"))
+    with pytest.raises(tf.errors.OutOfRangeError), pipeline.fetching(source):
+        raise tf.errors.OutOfRangeError(None, None, "something else")
