@@ -25,7 +25,7 @@ PALETTE = RGB.convert("P", palette=Image.Palette.ADAPTIVE)
 
 
 IN_GRAPH, PORTABLE = (
-    tf.function(functools.partial(decode, **options), input_signature=[tf.TensorSpec([], tf.string)])
+    tf.function(functools.partial(decode.decode, **options), input_signature=[tf.TensorSpec([], tf.string)])
     for options in ({}, {"portable": True})
 )
 
@@ -52,7 +52,7 @@ KINDS = [
 def test_same_pixels_as_pil(image, kind, options):
     encoded = encode(image, kind, **options)
     expected = np.asarray(Image.open(io.BytesIO(encoded)).convert("RGB"))
-    for function in (decode, IN_GRAPH, *([] if kind == "BMP" and "RGB" not in image.mode else [PORTABLE])):
+    for function in (decode.decode, IN_GRAPH, *([] if kind == "BMP" and "RGB" not in image.mode else [PORTABLE])):
         pixels = function(tf.constant(encoded))
         assert pixels.dtype == tf.uint8
         np.testing.assert_array_equal(pixels, expected)
