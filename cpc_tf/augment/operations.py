@@ -47,8 +47,8 @@ class Operation:
     @property
     def function(self) -> Callable:
         """Of the reference engine: (patches, magnitude [N]) of a primitive, (patches, fields of a recipe) of a step."""
-        found = self.implementation
-        return pkgutil.resolve_name(found) if isinstance(found, str) else found
+        place = self.implementation
+        return pkgutil.resolve_name(place) if isinstance(place, str) else place
 
     @property
     def primitive(self) -> bool:
@@ -180,23 +180,24 @@ def policy_of(name: str, changes: Mapping[str, float]) -> Policy:
 
 def parse_changes(text: str) -> dict[str, float]:
     """Returns {entry: number} of a text such as 'grey=0,distort.hue=0.05'. Raises ValueError with one line."""
-    changes, known = {}, _known_entries()
+    changes, rules = {}, _known_entries()
     for word in filter(None, text.split(",")):
         entry, equals, number = word.strip().partition("=")
         if not equals:
             raise ValueError(f"{word}: must be ENTRY=NUMBER, e.g. grey=0 or distort.hue=0.05")
-        if entry not in known:
-            near = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(entry, known, 1, 0.5))
+        if entry not in rules:
+            near = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(entry, rules, 1, 0.5))
             raise ValueError(f"{entry}: no operation or range has this name; {near}docs/augmentation.md lists them")
-        rule = known[entry]
+        rule = rules[entry]
         try:
             value = changes[entry] = float(number)
         except ValueError:
             raise ValueError(f"{entry}={number}: must be a number") from None
         if not (rule.minimum <= value <= rule.maximum and math.isfinite(value)) or (rule.integer and value % 1):
             kind = "a whole number" if rule.integer else "a number"
-            wanted = f"{kind}, at least {rule.minimum:g} and at most {rule.maximum:g}"
-            raise ValueError(f"{entry}={number}: must be {wanted}")
+            raise ValueError(
+                f"{entry}={number}: must be {kind}, at least {rule.minimum:g} and at most {rule.maximum:g}"
+            )
     return changes
 
 
@@ -207,8 +208,8 @@ def to_text(changes: Mapping[str, float]) -> str:
 
 def _known_entries() -> dict[str, Range]:
     """Returns the allowed values of each entry by its name, in the order of the operations' numbers."""
-    found = {CHOSEN: Range(CHOSEN, 0, integer=True)}
+    entries = {CHOSEN: Range(CHOSEN, 0, integer=True)}
     for each in sorted(OPERATIONS.values(), key=lambda each: each.number):
-        found[each.name] = Range(each.name, 0, maximum=1, integer=each.primitive or not each.coin)
-        found.update({f"{each.name}.{inner.name}": inner for inner in each.ranges})
-    return found
+        entries[each.name] = Range(each.name, 0, maximum=1, integer=each.primitive or not each.coin)
+        entries.update({f"{each.name}.{inner.name}": inner for inner in each.ranges})
+    return entries

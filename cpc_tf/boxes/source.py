@@ -12,7 +12,6 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from cpc_tf.boxes.geometry import from_voc
-from cpc_tf.data import decode
 from cpc_tf.data.decode import image_size
 from cpc_tf.data.records import Records
 from cpc_tf.data.source import Examples, Select
@@ -30,10 +29,10 @@ class Objects(NamedTuple):
     def of(self, names: Collection[str]) -> Objects:
         """Returns the images that have one of some names, and their objects."""
         wanted = np.array([name in names for name in self.names], bool)
-        own = wanted[self.images]
-        images = (np.cumsum(wanted) - 1)[self.images[own]]
-        kept = [name for name, is_wanted in zip(self.names, wanted) if is_wanted]
-        return Objects(kept, images, self.labels[own], self.difficult[own])
+        chosen = wanted[self.images]  # [objects]
+        images = (np.cumsum(wanted) - 1)[self.images[chosen]]
+        image_names = [name for name in self.names if name in names]
+        return Objects(image_names, images, self.labels[chosen], self.difficult[chosen])
 
 
 class Sizes(NamedTuple):
@@ -73,15 +72,15 @@ class DetectionSource(Examples):
         """Which objects its images have; the first use may read all examples, without decoding an image."""
         examples = self.ordered().map(lambda example: [example[name] for name in ("name", "labels", "difficult")])
         names, labels, difficult = zip(*examples.as_numpy_iterator())
-        images = np.repeat(np.arange(len(names)), [len(own) for own in labels])
+        images = np.repeat(np.arange(len(names)), [len(of_image) for of_image in labels])
         return Objects([name.decode() for name in names], images, np.concatenate(labels), np.concatenate(difficult))
 
     def sizes(self) -> Sizes:
         """Returns the sizes of all images and objects; reads the images, but does not decode them."""
-        examples = self.ordered().map(lambda example: (decode.image_size(example["encoded"]), example["boxes"]))
+        examples = self.ordered().map(lambda example: (image_size(example["encoded"]), example["boxes"]))
         images, boxes = zip(*examples.as_numpy_iterator())
-        sides = [own[:, 2:] - own[:, :2] for own in boxes]
-        owner = np.repeat(np.arange(len(images)), [len(own) for own in boxes])
+        sides = [of_image[:, 2:] - of_image[:, :2] for of_image in boxes]
+        owner = np.repeat(np.arange(len(images)), [len(of_image) for of_image in boxes])
         return Sizes(np.stack(images), np.concatenate(sides), owner)
 
 
@@ -108,8 +107,8 @@ class Named(DetectionSource):
 
     def _counted(self, examples, start, done):
         """Returns the named ones among some examples, without the first `done`, counted from `start` on."""
-        own = examples.filter(lambda example: self._wanted.lookup(example["name"]) > 0).skip(done)
-        return own.enumerate(start).map(lambda counter, example: {**example, "counter": counter})
+        named = examples.filter(lambda example: self._wanted.lookup(example["name"]) > 0).skip(done)
+        return named.enumerate(start).map(lambda counter, example: {**example, "counter": counter})
 
 
 class VocRecords(Records, DetectionSource):

@@ -1,14 +1,14 @@
-"""Settings of what the encoder sees: images and their geometry."""
+"""Settings of the images and of their geometry."""
 
 import dataclasses
 
 from cpc_tf.settings import MOST, ConfigError, Settings, count, parted_names, setting, side
 
-# What becomes of values of more than 8 bits: see `check.measured`.
+# How values of more than 8 bits become 8: see `check.measured`.
 RANGE, FULL = "range", "full"
-# What becomes of class folders that may be none.
+# How class folders that may be no classes are treated.
 ASK, CLASSES, LEFT_OUT = "ask", "classes", "left_out"
-# How an image becomes the square that is cropped: see `views.geometry.fit`.
+# How an image becomes the square that is cropped: see `views.fit`.
 SQUASH, CROP, PAD = "squash", "crop", "pad"
 
 
@@ -80,7 +80,7 @@ class DataConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class PicturesConfig(DataConfig):
-    """Where the images come from, for tasks that take folders as people have them."""
+    """Where the images come from, for tasks that take folders of pictures."""
 
     labelled: str = setting(
         "",
@@ -128,8 +128,8 @@ class PicturesConfig(DataConfig):
 
     @property
     def origin(self) -> str:
-        own = self.labelled or self.unlabelled
-        return f"folder:{own}" if own else self.dataset
+        folder = self.labelled or self.unlabelled
+        return f"folder:{folder}" if folder else self.dataset
 
     @property
     def flag(self) -> str:
@@ -138,11 +138,11 @@ class PicturesConfig(DataConfig):
         return f"--unlabelled={self.unlabelled}" if self.unlabelled else super().flag
 
 
-def _mode(what: str) -> str:
-    """Returns the setting of the aspect ratio of `what`."""
+def _mode(images: str) -> str:
+    """Returns the setting of the aspect ratio of some images."""
     return setting(
         SQUASH,
-        f"Aspect ratio of {what}: 'squash' (lost, all of the image is in the square), 'crop' (kept, the shorter side "
+        f"Aspect ratio of {images}: 'squash' (lost, all of the image is in the square), 'crop' (kept, the shorter side "
         "becomes --resize) or 'pad' (kept, the longer side does, and grey fills the square)",
         choices=(SQUASH, CROP, PAD),
     )

@@ -40,7 +40,7 @@ def random_key(seed: int, purpose: int, *counters: tf.Tensor | int) -> tf.Tensor
 
 
 def read_once(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the dataset without tf.data's optimizations, which take longer than reading a small folder."""
+    """Returns the dataset without tf.data's optimizations, which take longer than reading a small folder once."""
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     return dataset.with_options(options)
@@ -79,15 +79,13 @@ class About(NamedTuple):
 
 
 class Examples(abc.ABC):
-    """A dataset, whatever its examples hold of an image: `stream` and `ordered` give dicts with a `counter`, int64."""
+    """A dataset of any kind: `stream` and `ordered` give dicts with a `counter`, int64, and more."""
 
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
     about = About()
     edition, marked = "", "label"  # see `inventory`
-    intensity_range: decode.IntensityRange | None = (
-        None  # how images of more than 8 bits are decoded, see `decode.decode`
-    )
+    intensity_range: decode.IntensityRange | None = None  # of images of more than 8 bits, see `decode.decode`
 
     @abc.abstractmethod
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
