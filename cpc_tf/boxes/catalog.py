@@ -262,8 +262,13 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
     splits = {split: np.array([row_of[key] for key in of_split], np.int64) for split, of_split in keys_of.items()}
     files = np.array([folder.images.get(key, "") for key in keys], object)
     labels = np.full(len(keys), None, object)
-    for key, names_of_key in _classes(folder).items():
-        labels[row_of[key]] = names_of_key
+    # Of other images nobody knows what is on them.
+    checked = [key for key in folder.images if folder.format.negatives or key in folder.annotations]
+    notes = {key: folder.annotations.get(key, NO_OBJECTS) for key in checked}
+    classes = {key: sorted({*note.names} - {""}) for key, note in notes.items() if not isinstance(note, str)}
+    if any(classes.values()):
+        for key, name in zip(classes, draws.rarest_names([*classes.values()])):
+            labels[row_of[key]] = (name,)
     table = Table(
         folder.root,
         np.array(keys, object),
@@ -313,16 +318,6 @@ def select(table: Table, split: str, asked: Collection[str], seed: int) -> list[
         return splits.select(table, "+".join(parts), seed)
     except SplitError as error:
         raise SplitError(split, error.reason) from error
-
-
-def _classes(folder: Annotated) -> dict[str, tuple[str, ...]]:
-    """Returns {key: (the class that an image counts for,)}, without images of which nobody knows what is on them."""
-    keys = [key for key in folder.images if folder.format.negatives or key in folder.annotations]
-    notes = {key: folder.annotations.get(key, NO_OBJECTS) for key in keys}
-    rows = {key: sorted({*note.names} - {""}) for key, note in notes.items() if not isinstance(note, str)}
-    if not any(rows.values()):
-        return {}
-    return dict(zip(rows, ((name,) for name in draws.rarest_names([*rows.values()]))))
 
 
 def _names(asked: Collection[str]) -> list[str]:

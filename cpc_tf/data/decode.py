@@ -1,4 +1,4 @@
-"""Encoded image files to pixels, and what their headers say."""
+"""Encoded image files to pixels, and the contents of their headers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from cpc_tf.data import pillow
 
 _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
 _JPEG_EXIF, _PNG_EXIF = b"Exif\0\0", b"eXIf"  # begin of the part with EXIF
+_LITTLE, _BIG = b"II*\0", b"MM\0*"  # how a block of EXIF begins
+_ORIENTATION, _SHORT, _LONG = 0x0112, 3, 4  # its tag of the orientation, and types that it may have
 _BMP_MASKS = b"\0\0\xff\0\0\xff\0\0\xff\0\0\0"  # of red, green and blue
 _JPEG_SCALES = (1, 2, 4, 8)  # what libjpeg can divide by while decoding
 
@@ -217,10 +219,6 @@ def _png_bits(encoded):
     return tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)[0]
 
 
-_LITTLE, _BIG = b"II*\0", b"MM\0*"  # how a block of EXIF begins
-_ORIENTATION, _SHORT, _LONG = 0x0112, 3, 4  # the tag, and types that it may have
-
-
 def _orientation_of_exif(encoded: tf.Tensor, lead: tf.Tensor | bytes) -> tf.Tensor:
     """Returns the EXIF orientation in the bytes of a file: int32 scalar, 1 to 8; 1 if there is none that can be read.
 
@@ -232,10 +230,10 @@ def _orientation_of_exif(encoded: tf.Tensor, lead: tf.Tensor | bytes) -> tf.Tens
     parts = tf.raw_ops.StringSplitV2(input=[encoded], sep=lead).values
     begins = tf.strings.substr(parts, 0, len(_LITTLE))
     blocks = tf.boolean_mask(parts, (begins == _LITTLE) | (begins == _BIG))
-    return tf.cond(tf.size(blocks) > 0, lambda: _read_orientation(blocks[0]), lambda: tf.constant(1))
+    return tf.cond(tf.size(blocks) > 0, lambda: _orientation_in(blocks[0]), lambda: tf.constant(1))
 
 
-def _read_orientation(block: tf.Tensor) -> tf.Tensor:
+def _orientation_in(block: tf.Tensor) -> tf.Tensor:
     """Reads the orientation from the first list of tags in a block of EXIF."""
     data = tf.cast(tf.io.decode_raw(tf.strings.substr(block, 0, 1 << 16), tf.uint8), tf.int64)
     little = tf.strings.substr(block, 0, len(_LITTLE)) == _LITTLE
