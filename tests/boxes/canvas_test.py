@@ -1,4 +1,4 @@
-"""Canvases against NumPy and PIL, and batches of them: do the boxes stay on their objects; replay, hosts, evaluation."""
+"""Canvases against NumPy and PIL, and batches of them: boxes on their objects, replay, hosts, evaluation."""
 
 import numpy as np
 import pytest
