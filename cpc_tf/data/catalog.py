@@ -175,7 +175,13 @@ def used_of(flag: str, split: str, source: Source) -> Used:
 
 
 def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
-    """Returns what the start of a run says of its data: see `summary`."""
+    """Returns what the start of a run says of its data, a text of at most 20 lines.
+
+    Args:
+      data: the settings of the dataset.
+      used: the splits of the run.
+      lines: more to say, on all splits together.
+    """
     flags, lines = [data.flag], [*lines]
     if isinstance(data, PicturesConfig):
         more = {"labels": data.labels, "unlabelled": data.unlabelled if data.labelled else ""}
@@ -183,22 +189,11 @@ def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()
         if data.origin != data.dataset != PicturesConfig().dataset:
             flag = data.flag.partition("=")[0]
             lines.append(f"not used: --dataset={data.dataset}, since {flag} is given")
-    return summary(" ".join(flags), used, lines)
-
-
-def summary(flag: str, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
-    """Returns a text of at most 20 lines.
-
-    Args:
-      flag: the flags that name the dataset, with their values.
-      used: the splits of the run.
-      lines: more to say, on all splits together.
-    """
     notes = [note for part in used for note in part.about.notes]
     text = [*map(_described, used), *dict.fromkeys(notes), *lines, *_unused(used)]
     if len(text) > MOST_LINES - 1:
         text[MOST_LINES - 2 :] = [f"and {len(text) - MOST_LINES + 2} lines more"]
-    return "\n".join([one_line(flag), *(f"  {one_line(line)}" for line in text)])
+    return "\n".join([one_line(" ".join(flags)), *(f"  {one_line(line)}" for line in text)])
 
 
 def _described(part):

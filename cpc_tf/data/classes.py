@@ -11,9 +11,9 @@ from cpc_tf.data import draws, names, walk
 from cpc_tf.data.config import ASK, LEFT_OUT
 from cpc_tf.data.source import NO_LABEL, SplitError
 from cpc_tf.data.table import Table
-from cpc_tf.texts import listed
+from cpc_tf.texts import escaped, listed
 
-_LISTED = 12  # classes whose counts a line tells
+_LISTED, _LONGEST = 12, 40  # classes whose counts a line tells, and characters of a name
 
 
 class Classes(NamedTuple):
@@ -207,11 +207,16 @@ def compare(train: Mapping[str, int], test: Mapping[str, int], split: str, test_
     return lines
 
 
+def _printable(name: str) -> str:
+    name = escaped(name)
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
+
+
 def described(counts: Mapping[str, int]) -> str:
     """Returns how many there are of each class, e.g. '2 classes: cat 10, dog 12'; of many, the first and the range."""
     present = {name: count for name, count in counts.items() if count}
     word = "class" if len(present) == 1 else "classes"
-    few = ", ".join(f"{names.shortened(name)} {count}" for name, count in [*present.items()][:_LISTED])
+    few = ", ".join(f"{_printable(name)} {count}" for name, count in [*present.items()][:_LISTED])
     if len(present) <= _LISTED:
         return f"{len(present)} {word}: {few}" if present else "no classes"
     least, most = min(present.values()), max(present.values())

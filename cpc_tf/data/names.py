@@ -7,8 +7,6 @@ import unicodedata
 from fractions import Fraction
 from typing import NamedTuple
 
-from cpc_tf.texts import escaped
-
 UNLABELLED = "unlabelled"
 # Kind of a split -> usual names of its folder.
 _WORDS = {
@@ -102,12 +100,6 @@ def quoted(name: str, beside: str = "") -> str:
     """Returns a name in quotation marks, with its code points if it looks the same as the one beside it."""
     alike = name != beside and unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", beside)
     return ascii(name).replace("'", '"') if alike or not name.isprintable() else f'"{name}"'
-
-
-def shortened(name: str, longest: int = 40) -> str:
-    """Returns a name for a list: cut to `longest` characters, and printable."""
-    name = escaped(name)
-    return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
 def _letters(name):

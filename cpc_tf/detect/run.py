@@ -198,7 +198,7 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
         catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
-    return *sources, int(easy.sum()), int(test_easy.sum()), catalog.summary(data.flag, used, lines)
+    return *sources, int(easy.sum()), int(test_easy.sum()), catalog.summarized(data, used, lines)
 
 
 def _in_both(source, test_source):

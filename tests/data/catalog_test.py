@@ -4,7 +4,7 @@ import pytest
 
 from cpc_tf.boxes.catalog import BoxesFolder
 from cpc_tf.data import catalog, datasets
-from cpc_tf.data.catalog import Used, summary
+from cpc_tf.data.catalog import Used, summarized
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.folder import FolderSource
@@ -94,7 +94,9 @@ SPLITS = {"train": 50, "valid": 12, "extra": 3, "unlabelled": 200}
 def test_what_is_used_and_what_is_not():
     train = Used("split", "train", About("train", SPLITS, ("left out: b", "holds: a")), 48, {"cat": 20, "dog": 28})
     valid = Used("test_split", "val", About("valid", SPLITS, ("holds: a",)), 12, {"cat": 12, "dog": 0})
-    assert summary("--dataset=folder:x", [train, valid], ["learned but never tested: dog"]).split("\n") == [
+    assert summarized(DataConfig(dataset="folder:x"), [train, valid], ["learned but never tested: dog"]).split(
+        "\n"
+    ) == [
         "--dataset=folder:x",
         "  --split=train: 48 images of 2 classes: cat 20, dog 28",
         "  --test_split=val (found as valid): 12 images of 1 class: cat 12",
@@ -108,7 +110,7 @@ def test_what_is_used_and_what_is_not():
 
 def test_splits_of_tfds_syntax_are_used():
     about = About("", {"train": 50, "validation": 9, "test": 12})
-    text = summary("--dataset=photos", [Used("split", "train[:50%]+test", about, 37, classes=19)])
+    text = summarized(DataConfig(), [Used("split", "train[:50%]+test", about, 37, classes=19)])
     assert text.split("\n")[1:] == [
         "  --split=train[:50%]+test: 37 images of 19 classes, not counted since all records would have to be read",
         "  not used: the split validation (9 images)",
@@ -117,7 +119,7 @@ def test_splits_of_tfds_syntax_are_used():
 
 def test_it_has_at_most_twenty_lines_of_printable_text():
     used = [Used("split", "train", About(), 1)]
-    lines = summary("--dataset=folder:x\n", used, [f"line {i}\x1b" * 400 for i in range(50)])
+    lines = summarized(DataConfig(dataset="folder:x\n"), used, [f"line {i}\x1b" * 400 for i in range(50)])
     assert len(lines.split("\n")) == 20
     assert lines.endswith("  and 33 lines more")
     assert all(len(line) < 1000 and line.isprintable() for line in lines.split("\n"))
