@@ -12,7 +12,7 @@ from cpc_tf.settings import ConfigError, Settings, setting
 
 @dataclasses.dataclass(frozen=True)
 class AugmentConfig(Settings):
-    """What is done to each patch on its own: appendix A steps 1-4, and the earlier policies of figure 3."""
+    """The augmentation of each patch: appendix A steps 1-4, and the earlier policies of figure 3."""
 
     augment: str = setting(
         "full",

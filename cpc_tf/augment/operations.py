@@ -134,7 +134,7 @@ POLICIES: dict[str, dict[str, float]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """What is done to a patch: the value of every entry. The order of primitives is part of every recipe."""
+    """An augmentation policy: the value of every entry. The order of primitives is part of every recipe."""
 
     entries: Mapping[str, float]
 

@@ -1,8 +1,8 @@
 """Draws all random numbers of a set of patches at once, and applies them: a pure function of tensors.
 
 The numbers come from `tf.random.stateless_*`, keyed by (seed, example counter): an example gets the same patches in any
-thread or batch and after a restart, and a tf.data iterator that draws them can be checkpointed. What applies them is
-the native engine, our C++ operation, or the reference engine in TensorFlow.
+thread or batch and after a restart, and a tf.data iterator that draws them can be checkpointed. They are applied
+by the native engine, our C++ operation, or by the reference engine in TensorFlow.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def apply(patches: tf.Tensor, recipe: Recipe, engine: str = "auto") -> tf.Tensor
 def at_test(images: tf.Tensor, policy: Policy) -> tf.Tensor:
     """Shows images as a test of what learned with a policy does, uint8 [..., 3] -> uint8 [..., 3].
 
-    "None at test time" (Sec. 4.1) is said of what is random. A policy that makes all images grey keeps them grey.
+    "None at test time" (Sec. 4.1) is about random operations. A policy that makes all images grey keeps them grey.
     """
     return grey(images) if policy.always_grey else images
 

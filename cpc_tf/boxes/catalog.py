@@ -213,7 +213,7 @@ def _read(data: DataConfig) -> Annotated:
 def _usable(
     data: DataConfig, folder: Annotated, split: str, asked: Collection[str], trouble: Trouble
 ) -> tuple[Table, check.Usable, About]:
-    """Returns the table, the images of a split without trouble, and what to tell the user about the split.
+    """Returns the table, the usable images of a split, and information on the split for the user.
 
     Raises:
       ConfigError: no such split, no image in it, too many unusable images.
@@ -262,7 +262,7 @@ def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tup
     splits = {split: np.array([row_of[key] for key in of_split], np.int64) for split, of_split in keys_of.items()}
     files = np.array([folder.images.get(key, "") for key in keys], object)
     labels = np.full(len(keys), None, object)
-    # Of other images nobody knows what is on them.
+    # It is not known what is on other images.
     checked = [key for key in folder.images if folder.format.negatives or key in folder.annotations]
     notes = {key: folder.annotations.get(key, NO_OBJECTS) for key in checked}
     classes = {key: sorted({*note.names} - {""}) for key, note in notes.items() if not isinstance(note, str)}

@@ -136,7 +136,7 @@ class _Finder:
         """Returns the key of the image `name` of a split whose JSON lies in `folder`; None if there is no such file.
 
         Raises:
-          ConfigError: there are several, and nothing tells which is meant.
+          ConfigError: several files may be meant.
         """
         name = unicodedata.normalize("NFC", name).replace("\\", "/")
         places = (

@@ -183,7 +183,7 @@ def read_list(path: str, keys: Collection[str]) -> tuple[list[str], str]:
     """Returns the keys of the images that a list names, each once, and a warning for those who use it, or ''.
 
     A line is a name, with or without a path and an extension; one that names none of `keys` stays as it is. What
-    follows the name is not read, and the warning says so.
+    follows the name is not read; the warning reports it.
 
     Raises:
       ConfigError: it cannot be read.

@@ -89,7 +89,7 @@ def lists(root: str, class_names: Sequence[str], files: Iterable[str] = ()) -> d
 
 
 def parse(text: bytes) -> Annotation:
-    """Reads an annotation. What is missing in an object makes its box NaN, and is no error.
+    """Reads an annotation. An object without a name or a number has a box of NaN, which is no error.
 
     Boxes are in pixels, counted from 1, the last pixel included.
 

@@ -68,7 +68,7 @@ def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
     with named_by(flag):
         labelled = "+".join(part for part in data.split.split("+") if not folder.is_unlabelled(part))
         source = folder.open_folder(data, probe_split or labelled or "train", read_folder(data), labelled=True)
-    # What the probe leaves out is trained on all the same.
+    # Pictures that the probe leaves out are trained on.
     source.about = source.about._replace(notes=())
     return source
 
@@ -79,7 +79,7 @@ def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
 
 
 class Pair(NamedTuple):
-    """What a classifier learns from and is tested on, and lines for the user about both."""
+    """The training and test examples of a classifier, and lines for the user about both."""
 
     source: Source
     test_source: Source
@@ -151,7 +151,7 @@ class Used(NamedTuple):
     Attributes:
       flag: the flag that names it.
       split: the value of that flag.
-      about: what is known of it and of the dataset.
+      about: information on it and on the dataset.
       images: how many it has.
       counts: {class: how many}; empty if it has no labels.
       unit: what `counts` counts.

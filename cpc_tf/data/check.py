@@ -27,7 +27,7 @@ _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner 
 _DESCRIBED = 20  # broken files whose kind a message tells
 # Bump the number when the check changes: old outcomes become void.
 _RULES = f"6 {tf.__version__} {PIL.__version__}"
-MEASURED = 200  # images of more than 8 bits whose values tell the range of all
+MEASURED = 200  # images of more than 8 bits from which the range of all is estimated
 _PIXELS = 20_000  # of each
 # Values beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
 _PERCENTILES = (0.1, 99.9)
@@ -91,16 +91,16 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
 def leave_out(
     flag: str, bad: Sequence[str], total: str, problem: str, remedy: str, done: str = "are left out", count: int = 0
 ) -> None:
-    """Warns of what is left out of a dataset. Raises ConfigError if that is more than 1 %.
+    """Warns of files, rows or boxes that are left out. Raises ConfigError if they are more than 1 %.
 
     Args:
       flag: the flags that name the dataset, with their values.
-      bad: what is left out.
-      total: how much there is of what, e.g. '400 files'.
-      problem: why it is left out.
-      remedy: what to do about it.
-      done: what becomes of it, if it is not left out.
-      count: how much that is, if `bad` names what holds several of them.
+      bad: the names of those that are left out.
+      total: how many there are, e.g. '400 files'.
+      problem: why they are left out.
+      remedy: what the user can do.
+      done: what is done with them, if they are not left out.
+      count: how many are left out, if `bad` names images with several boxes.
     """
     count = count or len(bad)
     share = count / max(int(total.split()[0]), 1)
@@ -222,7 +222,7 @@ def _at_files(root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor
     for number, result in read_once(sound).as_numpy_iterator():
         seen.add(int(number))
         yield int(number), result
-    # What fails is missing, whatever the reason: a second look tells what is broken from what cannot be read now.
+    # Files that fail are missing here. They are read again, to tell broken ones from those that cannot be read now.
     for number in [number for number in range(len(names)) if number not in seen]:
         encoded = content(f"{root}/{names[number]}")
         with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken

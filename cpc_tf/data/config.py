@@ -91,7 +91,7 @@ class PicturesConfig(DataConfig):
     labels: str = setting(
         "",
         "CSV file with the classes of the pictures in --labelled, in lines such as pictures/1.jpg,cat; a blank is no "
-        "label yet. Pictures with the same text in a column named group are on one side of whatever is drawn",
+        "label yet. Pictures with the same text in a column named group stay together where a test or a slice is drawn",
     )
     unlabelled: str = setting(
         "",

@@ -86,10 +86,10 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
     Raises:
       ConfigError: the data can only be downloaded by hand, or not at all.
     """
-    with quiet():  # later versions warn of what is not there yet
+    with quiet():  # later versions warn of data that are not there yet
         if builder.is_prepared() and builder.info.splits:
             return builder
-    # What a killed preparation left; one that is under way writes all the time.
+    # Leftovers of a preparation that was killed; one that is under way writes all the time.
     folder, version = os.path.split(builder.data_dir)
     remove_leftovers(folder, re.escape(version) + r"\.incomplete\w+")
     print(f"preparing dataset {builder.info.full_name} in {builder.data_dir}", flush=True)
@@ -219,7 +219,7 @@ def _features(builder):
     image = "image" if "image" in images else images[0]
     if features[image].np_dtype not in (np.uint8, np.uint16):
         kind = np.dtype(features[image].np_dtype)
-        raise ConfigError(f"--dataset={builder.name}: its images are of {kind}; what is read is uint8 and uint16")
+        raise ConfigError(f"--dataset={builder.name}: its images are of {kind}; uint8 and uint16 can be read")
     wanted = {image: features[image]}
     if "label" in features and isinstance(features["label"], tfds.features.ClassLabel):
         wanted["label"] = features["label"]

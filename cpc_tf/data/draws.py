@@ -1,7 +1,7 @@
-"""Which pictures are drawn together, and what is drawn: parts of each class, and orders that slices are cut from.
+"""Draws of pictures: parts of each class, and orders that slices are cut from; which pictures are drawn together.
 
-Copies of one file belong together, and so do groups of a table, such as the pictures of one patient. What is drawn is a
-function of the seed and of the names of the pictures.
+Copies of one file belong together, and so do groups of a table, such as the pictures of one patient. A draw
+is a function of the seed and of the names of the pictures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOTHING: Mapping = types.MappingProxyType({})
 def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
     """Returns {row: the first of these rows with the same content} of files that are there several times.
 
-    Sizes are compared first, then the ends of files, and only what is equal then is read whole. It is remembered.
+    Sizes are compared first, then the ends of files; only files that are still equal are read whole. It is cached.
 
     Args:
       table: the pictures.

@@ -236,7 +236,9 @@ def _pool(data, split):
         root = walk.folder_of(f"folder:{folder}", flag)
         paths = walk.images(root)
         if not paths:
-            raise ConfigError(f"{flag}: no images in it or in its folders; what is read is {' '.join(walk.EXTENSIONS)}")
+            raise ConfigError(
+                f"{flag}: no images in it or in its folders; extensions that are read: {' '.join(walk.EXTENSIONS)}"
+            )
         for path in paths:
             pictures.setdefault(_real(f"{root}/{path}"), f"{root}/{path}")
     if data.labelled:
@@ -258,7 +260,7 @@ def _joined(data, labelled, pictures):
     row_of = {_real(f"{labelled.root}/{name}"): row for row, name in enumerate(labelled.names)}
     bound = {row for split in filter(is_test, labelled.splits) for row in labelled.splits[split].tolist()}
     bound |= {*np.flatnonzero(texts != "").tolist()}
-    # What has no label there is cut and counted as a picture of --unlabelled.
+    # Pictures without a label in --labelled are cut and counted as those of --unlabelled.
     free = [path for real, path in pictures.items() if row_of.get(real) not in bound]
     moved = {row_of[real] for real in pictures if real in row_of} - bound
     root, (paths, old_paths) = _relative([free, [f"{labelled.root}/{name}" for name in labelled.names]])

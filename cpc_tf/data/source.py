@@ -14,7 +14,7 @@ import tensorflow as tf
 from cpc_tf.data import decode
 from cpc_tf.settings import ConfigError
 
-# What for. A number each, so that the crop tells nothing about the order or the mirror.
+# Purposes of random numbers, a number each, so that the crop does not depend on the order or on the mirror.
 ORDER, SHARDS, WINDOW, CROPPING, MIRRORING, CANVAS = range(1, 7)
 
 NO_LABEL = -1
@@ -70,7 +70,7 @@ def named_by(flag: str) -> Iterator[None]:
 
 
 class About(NamedTuple):
-    """What to tell the user about a split."""
+    """Information on a split for the user."""
 
     split: str = ""  # its name in the dataset, if that may differ from the one asked for
     splits: Mapping[str, int] = {}  # {split: its examples} of all splits of the dataset, as far as they are known
@@ -137,7 +137,7 @@ class Examples(abc.ABC):
         """Returns what only this one of several hosts reads in its epochs; None if all hosts go through all examples.
 
         The shares have the same number of examples. Their first epochs together are an epoch of this, without its last
-        examples if the hosts do not divide it; likewise all others.
+        examples if the hosts do not divide it; so do all later ones.
         """
         return None
 
@@ -171,7 +171,7 @@ class Source(Examples):
     def groups(self) -> np.ndarray:
         """Returns the group of each example, int64 [N], in the order of `ordered`.
 
-        Those of a group are on one side of whatever is drawn.
+        Examples of a group stay together where a part is drawn.
 
         Raises:
           ConfigError: a file cannot be read.

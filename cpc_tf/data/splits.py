@@ -39,7 +39,7 @@ def read(data: DataConfig) -> Table:
     paths = walk.images(root)
     if not paths:
         kinds = " ".join(walk.EXTENSIONS)
-        raise ConfigError(f"{data.flag}: no images in it or in its folders; what is read is {kinds}")
+        raise ConfigError(f"{data.flag}: no images in it or in its folders; extensions that are read: {kinds}")
     base, splits = top_of(paths), split_folders(paths, data)
     bases = {split: f"{base}{split}/" for split in splits} or {"train": base}
     splits = splits or {"train": np.arange(len(paths))}

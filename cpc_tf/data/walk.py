@@ -25,7 +25,7 @@ _FOREIGN = (
     *(".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".ppm", ".pgm", ".dcm", ".nii"),
     *(".dng", ".nef", ".cr2", ".arw", ".raw"),
 )
-# What is often beside images, and is not opened to see what it is.
+# Files that are often beside images. They are not opened to look for images.
 _NO_IMAGES = {
     *".txt .csv .tsv .json .jsonl .xml .yaml .yml .md .html .htm .ini .cfg .names".split(),
     *".xlsx .xls .pdf .doc .docx .py .m .sh .ipynb .log .db .lock .tmp .part".split(),
@@ -38,7 +38,7 @@ _THREADS = 16  # hide the latency of a bucket
 def images(root: str) -> list[str]:
     """Returns the names of the image files below a folder, relative to it, sorted. See `files`.
 
-    Files without an extension are images if their content says so. Warnings count images that are left out.
+    Files without an extension are images if they begin as one. Warnings count images that are left out.
     """
     wanted, others = all_files(root, EXTENSIONS + _FOREIGN)
     foreign = collections.Counter(end for name in wanted if (end := extension(name)) in _FOREIGN)
@@ -119,7 +119,7 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
 
 
 def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Names:
-    """Returns the files with these extensions, as `files` does, and the others, of which nothing else is said."""
+    """Returns the files with these extensions, as `files` does, and the others, without a warning of these."""
     skipped = collections.defaultdict(list)
     try:
         names = _walk(root, extensions, deep, skipped)
@@ -211,7 +211,7 @@ class _BucketEntry(NamedTuple):
 
 
 def _entries(folder: str, ask: Callable[[str], bool]) -> list[os.DirEntry | _BucketEntry]:
-    """Returns the entries of a folder. A bucket is asked what an entry is if `ask` says so of its name."""
+    """Returns the entries of a folder. A bucket is asked whether an entry is a folder if `ask` is true of its name."""
     if _is_local(folder):
         # TensorFlow can neither list odd names nor tell links from folders.
         with os.scandir(folder) as entries:
@@ -243,7 +243,7 @@ def _is_text(name):
 
 
 _HEAD = 512  # bytes
-BEGIN = 16  # bytes that tell a picture
+BEGIN = 16  # bytes by which a picture is recognized
 _PICTURES = (  # name, begin and end of the formats that are decoded
     ("JPEG", rb"\xff\xd8\xff", b"\xff\xd9"),
     ("PNG", rb"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"),

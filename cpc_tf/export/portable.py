@@ -26,7 +26,7 @@ def decoded(
       decode: the bytes -> an image like `blank`; it may raise.
       blank: stands for a picture that cannot be decoded.
       max_megapixels: from here on a picture is not decoded: a small file can fill the memory. Its header says it.
-      sixteen_bit: whether a PNG of 16 bits is decoded: without a range of their values, nobody knows what is white.
+      sixteen_bit: whether a PNG of 16 bits is decoded: without their intensity range, white is not defined.
 
     Returns:
       The image or `blank`, and a string scalar: why it is blank, or ''.
