@@ -119,7 +119,7 @@ def test_splits_of_tfds_syntax_are_used():
 
 def test_it_has_at_most_twenty_lines_of_printable_text():
     used = [Used("split", "train", About(), 1)]
-    lines = summarized(DataConfig(dataset="folder:x\n"), used, [f"line {i}\x1b" * 400 for i in range(50)])
+    lines = summarized(DataConfig(dataset="folder:x"), used, [f"line {i}\x1b" * 400 for i in range(50)])
     assert len(lines.split("\n")) == 20
     assert lines.endswith("  and 33 lines more")
     assert all(len(line) < 1000 and line.isprintable() for line in lines.split("\n"))
