@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
+from cpc_tf.boxes.catalog import BoxesFolder, open_detection_sources
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.boxes.source import DetectionSource, Sizes
 from cpc_tf.data import catalog, classes
-from cpc_tf.data.boxes.folder import BoxesFolder
-from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.source import DetectionSource, Sizes
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
@@ -183,7 +183,7 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
     """
     data = config.data
     splits = {"split": data.split, "test_split": config.scoring.test_split}
-    sources = catalog.open_detection_sources(data, splits, config.negatives_without_xml)
+    sources = open_detection_sources(data, splits, config.negatives_without_xml)
     counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
     for (flag, split), count in zip(splits.items(), counts):
         if not count[0].any():
@@ -198,7 +198,7 @@ def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, i
         catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
-    return *sources, int(easy.sum()), int(test_easy.sum()), catalog.summary(data.flag, used, lines)
+    return *sources, int(easy.sum()), int(test_easy.sum()), catalog.summarized(data, used, lines)
 
 
 def _in_both(source, test_source):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import pipeline
 from cpc_tf.data.source import Select, Source, restricted
-from cpc_tf.data.views.views import RandomSizedCrop
+from cpc_tf.data.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.labels import Labels

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import keys
+from cpc_tf.data.source import ORDER, random_key
 from cpc_tf.memory import refuse_too_large
 from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
@@ -94,7 +94,7 @@ def feature_batches(
     def index(row: tf.Tensor) -> tf.Tensor:
         """The index of the example in a row of this host."""
         counter = (start_step + row // rows) * global_batch + host * rows + row % rows
-        key = keys.key(seed, keys.ORDER, counter // size)
+        key = random_key(seed, ORDER, counter // size)
         return tf.random.experimental.index_shuffle(counter % size, key, tf.constant(size - 1, tf.int64))
 
     def gather(indices: tf.Tensor) -> dict[str, tf.Tensor]:

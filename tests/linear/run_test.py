@@ -9,8 +9,7 @@ import pytest
 
 from cpc_tf import cli
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data import catalog
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.linear import run
 from cpc_tf.linear.config import LinearConfig
