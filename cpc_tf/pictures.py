@@ -15,11 +15,9 @@ import tensorflow as tf
 from absl import logging
 from PIL import Image, ImageOps
 
-from cpc_tf.data import check, walk
+from cpc_tf.data import check, views, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.decoding import signatures
-from cpc_tf.data.decoding.decode import IntensityRange, decode, header
-from cpc_tf.data.views import geometry
+from cpc_tf.data.decode import IntensityRange, decode, header
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, parted_names
 from cpc_tf.texts import PICTURES, escaped, shown
@@ -261,7 +259,7 @@ def why_not(path: bytes) -> str:
             return f"has {megapixels:.0f} megapixels, and less than {MAX_MEGAPIXELS:g} are decoded"
     except (tf.errors.OpError, UnicodeDecodeError):
         pass  # the header is damaged, which the bytes tell, too
-    return f"cannot be decoded: {signatures.of(data)}"
+    return f"cannot be decoded: {walk.kind_of(data)}"
 
 
 def thumbnails(pictures: Pictures, side: int, levels: IntensityRange | None = None) -> np.ndarray:
@@ -272,7 +270,7 @@ def thumbnails(pictures: Pictures, side: int, levels: IntensityRange | None = No
         height, width = tf.unstack(tf.maximum(size * side // tf.reduce_max(size), 1))
         top, left = (side - height) // 2, (side - width) // 2
         margins = [[top, side - height - top], [left, side - width - left], [0, 0]]
-        padded = tf.pad(geometry.resize(image, height, width), margins, constant_values=tf.constant(255, tf.uint8))
+        padded = tf.pad(views.resize(image, height, width), margins, constant_values=tf.constant(255, tf.uint8))
         return tf.ensure_shape(padded, [side, side, 3])
 
     squares = np.full([len(pictures), side, side, 3], 255, np.uint8)

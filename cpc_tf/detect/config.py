@@ -12,7 +12,8 @@ import dataclasses
 import functools
 from typing import ClassVar
 
-from cpc_tf.data.config import CanvasConfig, DataConfig
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.data.config import DataConfig
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.settings import (
     LARGEST,

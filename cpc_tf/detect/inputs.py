@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.boxes.catalog import BoxesFolder, open_detection_sources
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.boxes.source import DetectionSource, Sizes
 from cpc_tf.data import catalog, classes
-from cpc_tf.data.boxes.folder import BoxesFolder
-from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.source import DetectionSource, Sizes
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.settings import ConfigError, open_settings, replace
@@ -44,7 +44,7 @@ def open_data(config: DetectConfig) -> Data:
     """
     data = config.data
     splits = {"split": data.split, "test_split": config.scoring.test_split}
-    sources = catalog.open_detection_sources(data, splits, config.negatives_without_xml)
+    sources = open_detection_sources(data, splits, config.negatives_without_xml)
     counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
     for (flag, split), count in zip(splits.items(), counts):
         if not count[0].any():
@@ -64,7 +64,7 @@ def open_data(config: DetectConfig) -> Data:
         catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
         for (flag, split), source, objects in zip(splits.items(), sources, of_class)
     ]
-    return Data(*sources, int(easy.sum()), int(test_easy.sum()), catalog.summary(data.flag, used, lines))
+    return Data(*sources, int(easy.sum()), int(test_easy.sum()), catalog.summarized(data, used, lines))
 
 
 def _with_the_same_classes(

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from cpc_tf.data.source import DetectionSource
+from cpc_tf.boxes.source import DetectionSource
 from cpc_tf.detect.scoring import Detected, Judged, Scene, Scores, judge
 from cpc_tf.drawing import plots
 

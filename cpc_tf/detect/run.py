@@ -17,9 +17,9 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
-from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.source import DetectionSource, Named
+from cpc_tf.boxes import canvas
+from cpc_tf.boxes.source import DetectionSource, Named
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
@@ -309,7 +309,7 @@ class Phases(PhasedRun):
     ) -> loop.Outcome:
         """Trains a phase for `steps` of its `horizon`, on the images that follow those of the `done` steps before."""
         trainee = DetectorTraining(self._config, self.model, self._strategy, horizon, phase)
-        make = functools.partial(detection_pipeline.batches, source, self._config.canvas)
+        make = functools.partial(canvas.batches, source, self._config.canvas)
         batches = replica_batches(self._config.training, make)
 
         def after(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.data.source import DetectionSource
+from cpc_tf.boxes.canvas import plain_batches
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.boxes.source import DetectionSource
 from cpc_tf.detect import boxes as bx
 from cpc_tf.detect.boxes import Detections
 from cpc_tf.evaluation.counts import caution
@@ -183,7 +183,7 @@ def finder(
     def find(source: DetectionSource) -> list[Scene]:
         progress, scenes = Progress(source.num_examples), []
         select, rows = own_images(strategy, batch_size), batch_size * strategy.num_replicas_in_sync
-        for batch in detection_pipeline.plain_batches(source, canvas, rows, select):
+        for batch in plain_batches(source, canvas, rows, select):
             detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
             batch, before = {name: values.numpy() for name, values in batch.items()}, len(scenes)
             for i, name in enumerate(batch["name"]):

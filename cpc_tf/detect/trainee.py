@@ -149,7 +149,7 @@ class DetectorTraining(Trainee):
         )
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Returns the arguments of `losses`, from a batch of `detection_pipeline.batches`."""
+        """Returns the arguments of `losses`, from a batch of `canvas.batches`."""
         return tuple(batch[name] for name in ("image", "size", "boxes", "labels", "left_out"))
 
     def losses(self, rows: Rows, images, sizes, boxes, labels, left_out) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:

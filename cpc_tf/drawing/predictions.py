@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
+from cpc_tf.data import pipeline
 from cpc_tf.data.config import GeometryConfig, ImageConfig
-from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Source, restricted
 from cpc_tf.drawing import plots
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predictions

@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import draws
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import draws, pipeline
 from cpc_tf.data.source import Select, Source, restricted
-from cpc_tf.data.views.views import RandomSizedCrop
+from cpc_tf.data.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
 from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
 from cpc_tf.efficient.propagation import beside

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
-from cpc_tf.data.views.views import PlainAndAugmented, RandomSizedCrop, View
+from cpc_tf.data.views import PlainAndAugmented, RandomSizedCrop, View
 from cpc_tf.efficient.config import NONE, EfficientConfig, PropagationConfig
 from cpc_tf.encoders.layers import running_statistics_kept
 from cpc_tf.encoders.load import LoadedEncoder

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
-from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import NONE, EfficientConfig

@@ -12,8 +12,8 @@ import tensorflow as tf
 from cpc_tf import augment
 from cpc_tf import pictures as files
 from cpc_tf.augment.config import knows_no_colour
-from cpc_tf.data.decoding.decode import IntensityRange
-from cpc_tf.data.views import geometry as geo
+from cpc_tf.data import views
+from cpc_tf.data.decode import IntensityRange
 from cpc_tf.embed import similar
 from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderCard, EncoderName, find_card
 from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
@@ -82,7 +82,7 @@ class Encoder:
         geometry, grey = card.geometry, knows_no_colour(card.training.augment, card.training.augment_changes)
 
         def prepare(image: tf.Tensor) -> tf.Tensor:
-            plain = geo.plain(image, geometry)
+            plain = views.plain_crop(image, geometry)
             return augment.grey(plain) if grey else plain
 
         def grids(images: tf.Tensor) -> tf.Tensor:
@@ -99,7 +99,7 @@ class Encoder:
     def _see_whole_pictures(self, loaded: LoadedEncoder) -> None:
         """The features of a third-party module are its output for the whole picture, resized to a square."""
         side = self._least_side = self.image_size
-        self.prepare = lambda image: geo.resize(image, side)
+        self.prepare = lambda image: views.resize(image, side)
         self._vectors = _compiled(lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), side)
         self.what = f"the module's output for whole pictures, resized to {side} x {side} px"
 

@@ -13,7 +13,7 @@ import numpy as np
 from cpc_tf import pictures
 from cpc_tf.data import labels
 from cpc_tf.data import names as names_of
-from cpc_tf.data.decoding.decode import IntensityRange
+from cpc_tf.data.decode import IntensityRange
 from cpc_tf.embed import outputs, similar
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder

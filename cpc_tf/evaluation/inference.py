@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import keys
-from cpc_tf.data.source import Select
+from cpc_tf.data.source import ORDER, Select, random_key
 from cpc_tf.memory import refuse_too_large
 from cpc_tf.native import jit
 from cpc_tf.progress import Progress
@@ -168,7 +167,7 @@ def feature_batches(
     def index(row: tf.Tensor) -> tf.Tensor:
         """The index of the example in a row of this host."""
         counter = (start_step + row // rows) * global_batch + host * rows + row % rows
-        key = keys.key(seed, keys.ORDER, counter // size)
+        key = random_key(seed, ORDER, counter // size)
         return tf.random.experimental.index_shuffle(counter % size, key, tf.constant(size - 1, tf.int64))
 
     def gather(indices: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -14,17 +14,17 @@ import tensorflow as tf
 from PIL import ExifTags, Image
 
 from cpc_tf import augment
+from cpc_tf.data import views
 from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
-from cpc_tf.data.decoding import portable
-from cpc_tf.data.decoding.decode import UPPER_BITS, IntensityRange, decode
-from cpc_tf.data.views import geometry as geo
-from cpc_tf.data.views.views import Geometry
+from cpc_tf.data.decode import UPPER_BITS, IntensityRange, decode
+from cpc_tf.data.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
 from cpc_tf.evaluation import counts, label_kinds
+from cpc_tf.export import portable
 from cpc_tf.export.encoder import original_maps, restore_maps
 from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
 from cpc_tf.export.restore import (
@@ -78,7 +78,7 @@ class Classifying:
 
     def prepared(self, image: tf.Tensor) -> tf.Tensor:
         """Shows a picture as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
-        return geo.plain(image, self.geometry)
+        return views.plain_crop(image, self.geometry)
 
     def decoded(self, encoded: tf.Tensor) -> tf.Tensor:
         """Does the same with the bytes of a file, by operations that can be saved: string scalar -> uint8 [S, S, 3]."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.views import canvas
+from cpc_tf.boxes import canvas
+from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import tested_on

@@ -9,7 +9,7 @@ Leaves in its workdir result.json, table.txt and linear.png, and the baselines' 
 import dataclasses
 from typing import ClassVar
 
-from cpc_tf.augment import policies
+from cpc_tf.augment import operations
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.settings import ConfigError, Settings, count, rate, setting
@@ -70,7 +70,7 @@ class ProbeAugmentConfig(AugmentConfig):
         "Policy of the patch augmentation. 'encoder': that of the encoder's pre-training, by its encoder.json; else as "
         "in pre-training. If it makes all patches grey, the test is on grey images, too",
         source="App. B",
-        choices=(AS_ENCODER, *policies.POLICIES),
+        choices=(AS_ENCODER, *operations.POLICIES),
     )
 
     def check(self):

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.augment.policies import Policy
-from cpc_tf.data import catalog
+from cpc_tf.augment.operations import Policy
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds

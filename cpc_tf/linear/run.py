@@ -12,12 +12,11 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.augment.config import AugmentConfig, warn_of_colour
-from cpc_tf.data import catalog
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
-from cpc_tf.data.views.views import PatchGrid
+from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.card import COPY, EncoderCard, EncoderName, Identity
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import pictures
-from cpc_tf.data.decoding.decode import IntensityRange
+from cpc_tf.data.decode import IntensityRange
 from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.files import read_json, reason
 from cpc_tf.pictures import Batch, Images, Pictures

@@ -9,9 +9,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data import catalog
-from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data import catalog, pipeline
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.card import Identity, module_name
 from cpc_tf.evaluation.inference import encode_dataset, on_replicas, own_images

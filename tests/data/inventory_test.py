@@ -10,7 +10,8 @@ from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.detect.scoring import objects_of_classes
 from tests import samples
-from tests.data.samples import open_folder, open_voc_folder
+from tests.boxes.samples import open_voc_folder
+from tests.data.samples import open_folder
 
 
 def test_files_have_their_sizes_and_labels(tmp_path):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from cpc_tf import cli
-from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.source import Sizes
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.boxes.source import Sizes
 from cpc_tf.detect import inputs
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.settings import kept, replace
-from tests.data.samples import RECTANGLES, Images, rectangle
+from tests.boxes.samples import RECTANGLES, Images, rectangle
 
 CANVAS = CanvasConfig(canvas_height=528, canvas_width=704)
 SIDES = np.array([[40, 40], [50, 200], [100, 100], [200, 200]])

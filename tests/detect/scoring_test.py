@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data.config import CanvasConfig
+from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.detect import scoring
 from cpc_tf.detect.boxes import Detections
 from cpc_tf.detect.scoring import Curve, Scene, average_precision, judge, mean_average_precision, precision_recall
 from cpc_tf.training.strategy import make_strategy
-from tests.data.samples import RECTANGLES, Images, encode, rectangle
+from tests.boxes.samples import RECTANGLES, Images, rectangle
+from tests.data.samples import encode
 from tests.detect.samples import found, overlap, truth
 
 HERE, THERE, ELSEWHERE = [0, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import pictures
-from cpc_tf.data.decoding.decode import decode
-from cpc_tf.data.views import geometry as geo
+from cpc_tf.data import views
+from cpc_tf.data.decode import decode
 from cpc_tf.drawing import plots
 from cpc_tf.embed import outputs
 from cpc_tf.embed.config import EmbedConfig
@@ -82,8 +82,8 @@ def test_features_are_the_mean_latents_of_the_patch_grid(done, encoder, folder):
     loaded = load_patch_encoder(encoder, patch_size=GEOMETRY.patch_size)
     assert len(found.names) == 13
     for name, features in [*zip(found.names, found.features)][::5]:
-        image = geo.resize(decode((folder / name).read_bytes()), GEOMETRY.resize)
-        patches = geo.grid_of_patches(geo.centre_crop(image, GEOMETRY.image_size), 8, 4)
+        image = views.resize(decode((folder / name).read_bytes()), GEOMETRY.resize)
+        patches = views.grid_of_patches(views.centre_crop(image, GEOMETRY.image_size), 8, 4)
         wanted = tf.reduce_mean(loaded.patch_latents(patches[None])[0], [0, 1])
         np.testing.assert_allclose(features, wanted, rtol=1e-4, atol=1e-5)
     assert "mean latents of 3 x 3 patches" in told[0]
@@ -147,7 +147,7 @@ def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(tmp_pa
 def test_pictures_are_resized_as_in_pre_training(tmp_path):
     write_card(tmp_path, EncoderConfig(encoder="tiny"), dataclasses.replace(GEOMETRY, resize_mode="pad"))
     prepared = Encoder(f"random:{tmp_path}").prepare(tf.zeros([8, 16, 3], tf.uint8)).numpy()
-    assert (prepared[:4] == geo.GREY).all()
+    assert (prepared[:4] == views.GREY).all()
     assert (prepared[4:12] == 0).all()
 
 

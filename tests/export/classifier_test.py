@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf.data.decoding.decode import decode
+from cpc_tf.data.decode import decode
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN
 from cpc_tf.evaluation.scores import probabilities
 from cpc_tf.export import classifier

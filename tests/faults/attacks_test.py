@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from cpc_tf import pictures
+from cpc_tf.boxes import yolo
 from cpc_tf.data import labels
-from cpc_tf.data.boxes import yolo
 from cpc_tf.drawing import predictions
 from cpc_tf.evaluation.label_kinds import predictions_csv, read_predictions
 from cpc_tf.predict import formats

@@ -13,8 +13,7 @@ import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data import catalog
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.run import prepare
 from cpc_tf.embed.config import EmbedConfig

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import cpc_tf
-from cpc_tf.data.boxes import voc
+from cpc_tf.boxes import voc
 from cpc_tf.predict import drawing, formats
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.model import Box, Detected

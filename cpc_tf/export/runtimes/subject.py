@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import catalog, photos
+from cpc_tf.data import catalog, photos, views
 from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.data.source import Source, SplitError
-from cpc_tf.data.views import geometry as geo
 from cpc_tf.encoders import third_party
 from cpc_tf.encoders.card import find_card, module_name
 from cpc_tf.evaluation.label_kinds import is_multi_label
@@ -135,7 +134,7 @@ def _encoder(path: str, loaded: Any, card: dict[str, Any], geometry: GeometryCon
         functions={ENCODER: encoder, "patched": patched},
         vector="features",
         class_names=(),
-        prepare=lambda image: geo.plain(image, geometry),
+        prepare=lambda image: views.plain_crop(image, geometry),
     )
 
 
