@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +15,6 @@ from cpc_tf import pictures as files
 from cpc_tf.augment.config import knows_no_colour
 from cpc_tf.data.decoding.decode import IntensityRange
 from cpc_tf.data.views import geometry as geo
-from cpc_tf.embed import similar
 from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderCard, EncoderName, find_card
 from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.patches import patch_grid
@@ -23,6 +23,7 @@ from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError
 
 _BATCH = 64  # pictures
+_BLOCK = 1024  # rows of similarities at a time
 
 
 class Neighbour(NamedTuple):
@@ -180,7 +181,7 @@ class Encoder:
         features, asked = self._of_all(gallery), self._of_all(queries)
         centre = features.mean(0)
         sides = normalized(asked, centre), normalized(features, centre)
-        near = similar.nearest_others(*sides, count, queries.places, gallery.places)
+        near = nearest_others(*sides, count, queries.places, gallery.places)
         return [[Neighbour(i, gallery.names[i], cosine) for i, cosine in row] for row in near]
 
     def _of_all(self, pictures: Pictures, patches: bool = False) -> np.ndarray:
@@ -196,3 +197,65 @@ class Encoder:
 def _compiled(encode: Callable[[tf.Tensor], tf.Tensor], side: int) -> Callable[[tf.Tensor], tf.Tensor]:
     images = tf.TensorSpec([None, side, side, 3], tf.uint8)
     return tf.function(encode, input_signature=[images], autograph=False)
+
+
+def nearest_others(
+    queries: np.ndarray, features: np.ndarray, count: int, asked: Sequence[Any], known: Sequence[Any]
+) -> list[list[tuple[int, float]]]:
+    """Returns (index, cosine) of the nearest features of each query, the query's own picture left out.
+
+    The nearest comes first, among equals the first in the list.
+
+    Args:
+      queries: normalized, [Q, D].
+      features: normalized, [N, D].
+      count: how many; fewer if there are not so many.
+      asked, known: what tells pictures apart, of the queries [Q] and of the features [N].
+    """
+    found = []
+    for own, cosines in zip(asked, queries @ features.T):
+        order = (i for i in np.argsort(-cosines, kind="stable").tolist() if known[i] != own)
+        found.append([(i, float(cosines[i])) for i in itertools.islice(order, count)])
+    return found
+
+
+def repeats(features: np.ndarray, least: float) -> list[tuple[int, int, float]]:
+    """Returns (index, index of the most similar earlier one, cosine) where that is at least `least`, best first.
+
+    Without all those in the first place, one of each group remains. `features` [N, D] are normalized.
+    """
+    found = []
+    for start in range(0, len(features), _BLOCK):
+        rows = features[start : start + _BLOCK]
+        similarity = rows @ features[: start + len(rows)].T  # [B, all up to the last of these]
+        later = np.arange(start + len(rows)) >= start + np.arange(len(rows))[:, None]
+        similarity[later] = -np.inf
+        best = similarity.argmax(1)
+        values = similarity[np.arange(len(rows)), best]
+        found += [(start + int(i), int(best[i]), float(values[i])) for i in np.flatnonzero(values >= least)]
+    return sorted(found, key=lambda pair: -pair[2])
+
+
+def farthest_first(features: np.ndarray, count: int, known: Sequence[int] = ()) -> list[int]:
+    """Returns `count` indices, each farthest from those before it: few pictures that stand for all (Gonzalez 1985).
+
+    Args:
+      features: normalized, [N, D].
+      count: how many, at most those that are there.
+      known: indices that count as chosen already, such as labelled pictures. None: the first is nearest to the mean.
+    """
+    distance = np.full(len(features), np.inf)  # squared, to the nearest chosen one
+
+    def choose(index: int) -> None:
+        np.minimum(distance, 2 - 2 * (features @ features[index]).astype(np.float64), out=distance)
+        distance[index] = -np.inf
+
+    for index in known:
+        choose(index)
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(features) - len(set(known))):
+        first = not known and not chosen
+        mean = features.mean(0)
+        chosen.append(int(np.linalg.norm(features - mean, axis=1).argmin() if first else distance.argmax()))
+        choose(chosen[-1])
+    return chosen

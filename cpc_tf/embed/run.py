@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import csv
 import functools
+import io
+import itertools
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
+from matplotlib.figure import Figure
 
 from cpc_tf import pictures
 from cpc_tf.data import labels
 from cpc_tf.data import names as names_of
 from cpc_tf.data.decoding.decode import IntensityRange
-from cpc_tf.embed import outputs, similar
-from cpc_tf.embed.config import EmbedConfig
-from cpc_tf.embed.encoder import Encoder
+from cpc_tf.drawing import map as embedding_map
+from cpc_tf.drawing import plots
+from cpc_tf.embed.config import CSV, NPZ, PARQUET, EmbedConfig
+from cpc_tf.embed.encoder import Encoder, farthest_first, nearest_others, repeats
 from cpc_tf.evaluation.scores import normalized
-from cpc_tf.files import write_file
+from cpc_tf.files import read_text, reason, write_file
 from cpc_tf.pictures import Images, Pictures
 from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
-from cpc_tf.texts import listed
+from cpc_tf.texts import csv_lines, listed
 
 _REPORT_EVERY = 5  # seconds
 Tell = Callable[[str], None]
@@ -66,7 +73,7 @@ def embed(
       NotWritten: an output cannot be written.
     """
     tell = progress or (lambda line: None)
-    outputs.check(config)
+    check(config)
     found = pictures.find(config.pictures if images is None else images)
     queries = pictures.find(config.neighbours, "neighbours") if config.neighbours else None
     labels = _labels(config.labels, found.names)
@@ -74,21 +81,21 @@ def embed(
     tell(f"features: {encoder.what}")
     kept, features, broken = _encode(encoder, found, config.batch_size, tell)
     if not kept:
-        raise ConfigError("pictures", config.pictures, f"none can be read: {outputs.reasons(broken)}")
+        raise ConfigError("pictures", config.pictures, f"none can be read: {reasons(broken)}")
     if broken:
-        tell(f"{len(broken)} of {len(found)} pictures are left out: {outputs.reasons(broken)}")
+        tell(f"{len(broken)} of {len(found)} pictures are left out: {reasons(broken)}")
     sound = found.take(kept)
     result = Embedding(sound.names, features, broken, encoder.what)
     if config.output:
-        outputs.write_features(config.output, sound.names, features, broken, config.encoder, encoder.what)
+        write_features(config.output, sound.names, features, broken, config.encoder, encoder.what)
         tell(f"{config.output}: {len(features):,} x {features.shape[1]:,} features")
     normal = normalized(features)
     if config.duplicates:
-        tell(outputs.write_duplicates(config, sound.names, normal))
+        tell(write_duplicates(config, sound.names, normal))
     if config.to_label:
-        tell(outputs.write_to_label(config, sound.names, normal, labels))
+        tell(write_to_label(config, sound.names, normal, labels))
     if config.map:
-        write_file(config.map, outputs.draw_map(config, sound, features, labels))
+        write_file(config.map, draw_map(config, sound, features, labels))
         tell(f"{config.map}: a map of the pictures")
     if queries:
         tell(_write_neighbours(config, encoder, found.levels, sound, features, queries))
@@ -134,14 +141,135 @@ def _write_neighbours(
     queries: Pictures,
 ) -> str:
     """Draws --sheet, of pictures that are seen as `files` with these features are, and returns a line on it."""
-    asked = queries.take(range(min(len(queries), outputs.QUERIES)))
+    asked = queries.take(range(min(len(queries), QUERIES)))
     _, own, broken = _encode(encoder, asked, config.batch_size, lambda _: None, levels)
     if broken:
-        raise ConfigError("neighbours", config.neighbours, f"cannot be read: {outputs.reasons(broken)}")
+        raise ConfigError("neighbours", config.neighbours, f"cannot be read: {reasons(broken)}")
     centre = features.mean(0)
     sides = normalized(own, centre), normalized(features, centre)
-    near = similar.nearest_others(*sides, outputs.NEAREST, asked.places, files.places)
-    rows = [*zip(pictures.thumbnails(asked, outputs.SIDE), asked.names, near)]
-    write_file(config.sheet, outputs.draw_neighbours(rows, files))
-    first = f" (of the first {outputs.QUERIES} of {len(queries)})" if len(queries) > outputs.QUERIES else ""
+    near = nearest_others(*sides, NEAREST, asked.places, files.places)
+    rows = [*zip(pictures.thumbnails(asked, SIDE), asked.names, near)]
+    write_file(config.sheet, draw_neighbours(rows, files))
+    first = f" (of the first {QUERIES} of {len(queries)})" if len(queries) > QUERIES else ""
     return f"{config.sheet}: the nearest pictures of {config.neighbours}{first}"
+
+
+QUERIES, NEAREST, SIDE = 20, 8, 128  # rows, neighbours and px of a picture on the sheet
+LABEL_COLUMNS = ("file", "label")
+_LETTERS = 18  # of a name on it, as wide as its picture
+_THUMBNAIL = 64  # px of a picture on the map
+
+
+def check(config: EmbedConfig) -> None:
+    """Raises ConfigError if an output cannot be written, before anything is computed."""
+    if config.output.lower().endswith(PARQUET):
+        try:
+            import pyarrow.parquet  # noqa: F401 one that was built for another NumPy is found, but fails here
+        except ImportError as error:
+            raise ConfigError(
+                "output",
+                config.output,
+                f"Parquet needs the package pyarrow (pip install pyarrow): {reason(error)}; {NPZ} and {CSV} do not",
+            ) from error
+    if config.to_label and _is_filled_in(config.to_label_output):
+        raise ConfigError(
+            "to_label_output",
+            config.to_label_output,
+            "is there, and not an empty table; choose another name (and name this one by --labels if it has labels)",
+        )
+
+
+def _is_filled_in(path: str) -> bool:
+    """Returns whether a file is something else than a table of ours without a label."""
+    if not tf.io.gfile.exists(path):
+        return False
+    head, *rows = list(csv.reader(read_text(path).splitlines())) or [[]]
+    return head != list(LABEL_COLUMNS) or any(row[1:] != [""] for row in rows)
+
+
+def write_features(
+    path: str, names: Sequence[str], features: np.ndarray, broken: Mapping[str, str], encoder: str, what: str
+) -> None:
+    """Writes features [N, D] with the names of their files, in the format that the ending of `path` says."""
+    buffer = io.BytesIO()
+    if path.lower().endswith(NPZ):
+        texts = {"names": names, "broken": [*broken], "reasons": [*broken.values()]}
+        arrays = {name: np.array(values, np.str_) for name, values in texts.items()}
+        np.savez(buffer, features=features, **arrays, encoder=np.str_(encoder), what=np.str_(what))
+    elif path.lower().endswith(PARQUET):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows = pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), features.shape[1])
+        about = {"encoder": encoder, "what": what}
+        pq.write_table(pa.table({"file": pa.array(names), "features": rows}, metadata=about), buffer)
+    else:
+        columns = ("file", *(f"feature_{i}" for i in range(features.shape[1])))
+        write_table(path, columns, ((name, *map("{:.6g}".format, row)) for name, row in zip(names, features)))
+        return
+    write_file(path, buffer.getvalue())
+
+
+def write_table(path: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Writes a CSV file."""
+    write_file(path, csv_lines(itertools.chain([columns], rows)))
+
+
+def write_duplicates(config: EmbedConfig, names: list[str], normal: np.ndarray) -> str:
+    """Writes --duplicates and returns a line on it; `normal` are normalized features."""
+    pairs = repeats(normal, config.duplicate_similarity)
+    rows = [(names[i], names[j], f"{cosine:.4f}") for i, j, cosine in pairs]
+    write_table(config.duplicates, ("file", "repeats", "similarity"), rows)
+    least = f"a cosine similarity of at least {config.duplicate_similarity:g} of centred features"
+    return f"{config.duplicates}: {len(pairs)} pictures repeat an earlier one ({least})"
+
+
+def write_to_label(config: EmbedConfig, names: list[str], normal: np.ndarray, labels: Collection[str]) -> str:
+    """Writes --to_label_output and returns a line on it; `labels`: the pictures that have one."""
+    known = [i for i, name in enumerate(names) if name in labels]
+    chosen = farthest_first(normal, config.to_label, known)
+    write_table(config.to_label_output, LABEL_COLUMNS, [(names[i], "") for i in chosen])
+    beside = f", beside the {len(known)} that have a label" if known else ""
+    return f"{config.to_label_output}: {len(chosen)} pictures to label first{beside}"
+
+
+def draw_map(config: EmbedConfig, files: Pictures, features: np.ndarray, labels: dict[str, tuple[str, ...]]) -> bytes:
+    """Draws evenly spaced pictures, `embedding_map.MOST` of them at most."""
+    shown = np.arange(0, len(features), -(-len(features) // embedding_map.MOST))
+    files = files.take(shown)
+    own = [labels.get(name, ()) for name in files.names]
+    names = sorted({classes[0] for classes in own if classes})  # of several labels the first has the colour
+    numbers = [names.index(classes[0]) if classes else -1 for classes in own] if names else None
+    tiles = pictures.thumbnails(files, _THUMBNAIL)
+    return embedding_map.draw(features[shown], tiles, numbers, names, config.map_method, config.seed)
+
+
+def reasons(broken: Mapping[str, str]) -> str:
+    """Returns the first broken pictures with their reasons, on a line."""
+    return listed([f"{name} ({why})" for name, why in broken.items()])
+
+
+def draw_neighbours(rows: Sequence[tuple[np.ndarray, str, Sequence[tuple[int, float]]]], files: Pictures) -> bytes:
+    """Returns a PNG with a query a row, then its neighbours with their cosines.
+
+    Args:
+      rows: image uint8 [S, S, 3] and name of a query, and (index, cosine) of its neighbours.
+      files: what the indices are of.
+    """
+
+    paths = list(dict.fromkeys([*(row[1] for row in rows), *(files.names[i] for row in rows for i, _ in row[2])]))
+    drawable = plots.drawable(tuple(map(os.path.basename, paths)), "picture")
+    named = dict(zip(paths, plots.shortened(drawable, _LETTERS, ends=True)))
+
+    def fill(canvas: Figure, theme: plots.Theme) -> None:
+        axes = canvas.subplots(len(rows), 1 + NEAREST, squeeze=False)
+        for line, (image, name, near) in zip(axes, rows):
+            plots.tile(line[0], image, named[name], frame=theme.named["cpc"])
+            tiles = pictures.thumbnails(files.take([index for index, _ in near]), SIDE)
+            for axis, tile, (index, cosine) in zip(line[1:], tiles, near):
+                plots.tile(axis, tile, f"{cosine:.2f}\n{named[files.names[index]]}")
+            for axis in line[1 + len(near) :]:
+                axis.set_visible(False)
+        canvas.suptitle("Framed: the pictures asked for. Then the nearest, with their cosine similarity.", fontsize=10)
+
+    return plots.png(fill, 1.6 * (1 + NEAREST), 1.9 * len(rows) + 0.4, dpi=100)

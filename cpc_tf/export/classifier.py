@@ -26,10 +26,13 @@ from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.patches import patch_grid
 from cpc_tf.evaluation import class_counts, label_kinds
 from cpc_tf.export.encoder import original_maps, restore_maps
-from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
-from cpc_tf.export.restore import (
+from cpc_tf.export.shared import (
+    BYTES,
+    Export,
     dataset_name,
     needed,
+    of_pictures,
+    or_black,
     read_checkpoint,
     render,
     restore,

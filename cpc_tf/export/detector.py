@@ -16,10 +16,13 @@ from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
 from cpc_tf.encoders.card import module_name
-from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
-from cpc_tf.export.restore import (
+from cpc_tf.export.shared import (
+    BYTES,
+    Export,
     dataset_name,
     needed,
+    of_pictures,
+    or_black,
     read_checkpoint,
     read_levels,
     render,

@@ -13,10 +13,9 @@ import tensorflow as tf
 
 from cpc_tf.export import classifier, encoder
 from cpc_tf.export.config import SAVED_MODEL, ExportConfig, RuntimeConfig
+from cpc_tf.export.convert import convert
 from cpc_tf.export.detector import export_detector
-from cpc_tf.export.module import HubEncoder
-from cpc_tf.export.runtimes.convert import convert
-from cpc_tf.export.runtimes.formats import check_installed
+from cpc_tf.export.formats import check_installed
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, flatten, replace
@@ -71,7 +70,7 @@ def export(config: ExportConfig) -> dict[str, Any]:
     run = read_config(config.workdir, task.config)
     with written_aside(config.output) as directory:
         made = exporters[task.name](run, config.workdir, config.step, config.weights)
-        if isinstance(made.module, HubEncoder):
+        if isinstance(made.module, encoder.HubEncoder):
             made.module.check_pixels(config.check_pixels)
         with writing(f"--output={config.output}"):
             made.save(made.module, directory)

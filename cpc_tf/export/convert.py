@@ -9,16 +9,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
+from cpc_tf.data import catalog, photos
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.source import Source, SplitError
 from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
 from cpc_tf.export.config import KERAS3, ONNX, TFLITE, RuntimeConfig
-from cpc_tf.export.restore import render, versions
-from cpc_tf.export.runtimes import formats, subject
-from cpc_tf.export.runtimes.subject import ENCODER, Subject
+from cpc_tf.export.formats import ENCODER, Subject, load, write
+from cpc_tf.export.shared import render, versions
 from cpc_tf.export.verify import NotVerified, computed, difference
 from cpc_tf.files import to_json, write_file
-from cpc_tf.settings import RunEnded
+from cpc_tf.settings import ConfigError, RunEnded
 
+REPRESENTATIVE, LABELLED = 100, 1000  # pictures at most
 TOLERANCE = 1e-4  # of float32: of any output, relative to its largest value
 SIMILAR = 0.9  # of int8: least mean cosine between the outputs
 _TITLES = {TFLITE: "TFLite (LiteRT)", ONNX: "ONNX", KERAS3: "Keras 3"}
@@ -40,12 +44,12 @@ def convert(module: str, directory: str, config: RuntimeConfig) -> dict[str, Any
       ConfigError: there is no such module, it cannot be converted to this format, or the pictures cannot be used.
       NotVerified: it cannot be converted, or computes something else than the SavedModel.
     """
-    made = subject.load(module)
-    labelled = subject.labelled(made, config.labelled) if config.labelled else None
-    representative = subject.representative(made, config.representative) if config.representative else None
+    made = load(module)
+    labelled = labelled_pictures(made, config.labelled) if config.labelled else None
+    representative = representative_pictures(made, config.representative) if config.representative else None
     with _converting(config.format):
         shown = None if representative is None else made.shown(representative)
-        files = formats.write(made, directory, config.format, config.quantize, shown)
+        files = write(made, directory, config.format, config.quantize, shown)
     found = {
         "kind": made.kind,
         "format": config.format,
@@ -62,7 +66,7 @@ def convert(module: str, directory: str, config: RuntimeConfig) -> dict[str, Any
         before, after = (f"{100 * found['accuracy'][name]:.1f} %" for name in ("savedmodel", "converted"))
         accuracy = ["{measure} on {pictures} pictures: ".format(**found["accuracy"]) + f"{before} -> {after}"]
     write_file(os.path.join(directory, "runtime.json"), to_json(found))
-    page = render("runtimes/readme", **found, title=title, accuracies=accuracy, vector=made.vector)
+    page = render("runtime", **found, title=title, accuracies=accuracy, vector=made.vector)
     write_file(os.path.join(directory, "README.md"), page)
     if made.class_names:
         write_file(os.path.join(directory, "labels.txt"), "".join(f"{name}\n" for name in made.class_names))
@@ -153,7 +157,7 @@ def _cases(
     labelled: tuple[np.ndarray, np.ndarray] | None,
 ) -> dict[str, np.ndarray]:
     """Returns 'FUNCTION/CASE' -> images uint8 [N, H, W, 3] that both modules get; arguments as those of `compare`."""
-    shown = subject.photographs(made)
+    shown = photographs(made)
     cases = {f"{made.kind}/photographs": shown}
     if representative is not None:
         cases[f"{made.kind}/representative pictures"] = representative
@@ -184,3 +188,66 @@ def _accuracy(made: Subject, got: np.ndarray, wanted: np.ndarray, labels: np.nda
     else:
         found, score = {"measure": "top-1", "same_prediction": top1(got, wanted.argmax(1))}, top1
     return {**found, "pictures": len(labels), "savedmodel": score(wanted, labels), "converted": score(got, labels)}
+
+
+def photographs(subject: Subject) -> np.ndarray:
+    """Parts of the 19 embedded photographs, prepared for the module: uint8 [19, S, S, 3]."""
+    regions = [tf.constant(np.asarray(region)) for region in photos.regions("test")]
+    return np.stack([subject.prepare(region).numpy() for region in regions])
+
+
+def representative_pictures(subject: Subject, folder: str) -> np.ndarray:
+    """Up to 100 pictures from all parts of a folder: uint8 [N, S, S, 3]. Raises ConfigError if it has none."""
+    with _naming("representative"):
+        source = catalog.open_source(DataConfig(dataset=f"folder:{folder}"), "train", "representative")
+    return _spread(subject, source, REPRESENTATIVE)[0]
+
+
+def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.ndarray]:
+    """Up to 1,000 pictures from all parts of a folder with class folders, of its split `val` if it has one.
+
+    Returns:
+      uint8 [N, S, S, 3], and labels int64 [N]: of a classifier's classes, if the module is one.
+
+    Raises:
+      ConfigError: it has no class folders, or one that the classifier does not know, or that has several labels a
+        picture.
+    """
+    if subject.card.get("several_labels"):
+        raise ConfigError("labelled", folder, f"{subject.name} gives several labels a picture, class folders one")
+    data = DataConfig(dataset=f"folder:{folder}")
+    with _naming("labelled"):
+        try:
+            source = catalog.open_labelled(data, "val", "labelled")
+        except SplitError:
+            source = catalog.open_labelled(data, "train", "labelled")
+    images, labels = _spread(subject, source, LABELLED)
+    if not subject.class_names:
+        return images, labels
+    unknown = [name for name in source.class_names if name not in subject.class_names]
+    if unknown:
+        raise ConfigError(
+            "labelled",
+            folder,
+            f"has a folder {unknown[0]}, which is no class of {subject.name}; its classes are "
+            f"{', '.join(subject.class_names)}",
+        )
+    return images, np.array([subject.class_names.index(name) for name in source.class_names])[labels]
+
+
+@contextlib.contextmanager
+def _naming(flag: str) -> Iterator[None]:
+    """Re-raises a ConfigError about a dataset with the flag that the folder came from."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--dataset=folder:", f"--{flag}=")) from error
+
+
+def _spread(subject: Subject, source: Source, most: int) -> tuple[np.ndarray, np.ndarray]:
+    every = -(-source.num_examples // most)
+    images, labels = [], []
+    for example in source.ordered().shard(every, 0):
+        images.append(subject.prepare(source.decode(example["encoded"])).numpy())
+        labels.append(int(example["label"]))
+    return np.stack(images), np.array(labels)

@@ -1,10 +1,11 @@
-"""What a run left, read: the values of a checkpoint, its result, and the facts that its module's README states."""
+"""What the exports of an encoder, a classifier and a detector share: pictures as inputs, a run read, the README."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -12,9 +13,70 @@ import jinja2
 import tensorflow as tf
 
 from cpc_tf.data.names import of_folder
+from cpc_tf.export.verify import Reference
 from cpc_tf.files import read_json
 from cpc_tf.settings import ConfigError
 from cpc_tf.training.checkpoint import Checkpoints
+
+IMAGES = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
+BYTES = tf.TensorSpec([None, None, None, 3], tf.uint8, name="images")
+_ROUNDING = 1e-3  # that pixels may be beyond [0, 1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """A module that can be written, with what goes beside it."""
+
+    kind: str  # 'encoder', 'classifier' or 'detector'
+    module: tf.Module
+    save: Callable[[tf.Module, str], None]  # writes the module to a directory
+    card: dict[str, Any]  # the content of encoder.json, classifier.json or detector.json
+    readme: str
+    # What the module should compute. Called after `save`: it runs a step of training, which moves the statistics of
+    # batch norm.
+    reference: Callable[[], Reference]
+    summary: str  # one line, a format string for what the check measured
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # further ones: name -> content
+
+
+def or_black(images: tf.Tensor) -> tf.Tensor:
+    """The images or, if there is none, a black one: a oneDNN convolution of no image fails (TensorFlow 2.15)."""
+    shape = tf.shape(images)
+    black = tf.zeros(tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), images.dtype)
+    return tf.concat([images, black], 0)
+
+
+def in_range(images: tf.Tensor, otherwise: str) -> tf.Tensor:
+    """The images. Raises InvalidArgumentError if they are not in [0, 1]: what is made of others only looks sound."""
+    least, most = tf.reduce_min(images), tf.reduce_max(images)
+    said = ["images: pixels of", least, "to", most, f"; must be floats in [0, 1], {otherwise}"]
+    check = tf.debugging.Assert((least >= -_ROUNDING) & (most <= 1 + _ROUNDING), said)
+    with tf.control_dependencies([check]):
+        return tf.identity(images)
+
+
+def of_pictures(
+    function: Callable[..., Any], *more: tf.TensorSpec, shape: Sequence[int | None] = IMAGES.shape
+) -> Callable[..., Any]:
+    """A graph of images uint8 as one that also takes floats in [0, 1], as encoders do, and can be saved.
+
+    TensorFlow would cast NumPy's floats to uint8 without a word: all pictures would be black.
+
+    Args:
+      function: images uint8, and what else -> outputs.
+      more: the specifications of what else.
+      shape: of the images.
+    """
+
+    @tf.function(autograph=False)
+    def call(images: tf.Tensor, *others: tf.Tensor) -> Any:
+        if images.dtype != tf.uint8:
+            images = tf.cast(tf.round(in_range(images, "or bytes, uint8") * 255), tf.uint8)
+        return function(images, *others)
+
+    for dtype in (tf.uint8, tf.float32, tf.float64):  # what is saved; other types are refused by TensorFlow
+        call.get_concrete_function(tf.TensorSpec(shape, dtype, name="images"), *more)
+    return call
 
 
 def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int:
