@@ -31,7 +31,7 @@ from cpc_tf.export.shared import (
     needed,
     or_black,
     read_checkpoint,
-    read_levels,
+    read_intensity_range,
     render,
     restore,
     result_of,
@@ -49,7 +49,7 @@ TOLERANCE = 1e-4  # of features, relative to the largest of them
 
 
 class Reusable(tf.Module):
-    """What `hub.KerasLayer` looks for on a loaded object.
+    """An object with the interface of `hub.KerasLayer`.
 
     Args:
       encoder: its variables are this object's. It is not kept: TensorFlow would save a Keras model layer by layer.
@@ -70,17 +70,16 @@ class Reusable(tf.Module):
         self.trainable_variables = encoder.trainable_variables
         self.regularization_losses = []
         self._endpoints, self.checks_pixels = endpoints, True
-        # What other runtimes are made of: not all of them know assertions.
+        # Other runtimes are made of this: not all of them know assertions.
         self.unchecked = tf.function(lambda images: endpoints(images, False), input_signature=[IMAGES], autograph=False)
 
     @tf.function(autograph=False)
     def __call__(self, images: tf.Tensor, training: bool = False, return_endpoints: bool = False):
         """Images [N, H, W, 3] -> the endpoint 'features', or all endpoints by name."""
-        endpoints = self._endpoints(self._checked(images), training)
+        if self.checks_pixels:
+            images = in_range(images, "or bytes by the signature 'uint8'")
+        endpoints = self._endpoints(images, training)
         return endpoints if return_endpoints else endpoints["features"]
-
-    def _checked(self, images: tf.Tensor) -> tf.Tensor:
-        return in_range(images, "or bytes by the signature 'uint8'") if self.checks_pixels else images
 
 
 class HubEncoder(Reusable):
@@ -119,10 +118,10 @@ class HubEncoder(Reusable):
         super().__init__(encoder, endpoints, name="encoder")
         self.patched = Reusable(encoder, patched, name="patched")
 
-    def check_pixels(self, wanted: bool) -> None:
+    def check_pixels(self, check: bool) -> None:
         """Sets whether calls refuse pixels outside [0, 1]."""
         for entry in (self, self.patched):
-            entry.checks_pixels = wanted
+            entry.checks_pixels = check
 
     def endpoint_names(self) -> list[str]:
         """Names of the whole image's endpoints."""
@@ -188,7 +187,7 @@ def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
 
     # A column less than the geometry's grid has, unless that is the only one.
     inputs["patched"] = images(1, side, max(side - stride, patch))
-    # Computed in another way than by the module: [H, W, 3] -> [H', W', 3, P, P] -> [R, C, P, P, 3].
+    # Not computed as the module does it: [H, W, 3] -> [H', W', 3, P, P] -> [R, C, P, P, 3].
     windows = np.lib.stride_tricks.sliding_window_view(inputs["patched"][0], (patch, patch), axis=(0, 1))
     patches = np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
     latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
@@ -344,7 +343,7 @@ def _export(encoder: Network, geometry: GeometryConfig, training: Training, work
         encoder.feature_dim,
         parameters,
         versions("tensorflow-hub"),
-        read_levels(workdir),
+        read_intensity_range(workdir),
     )
     module = HubEncoder(encoder, geometry)
     options = [name for name in NETWORKS[encoder.config.encoder].options if name != "recompute"]

@@ -1,4 +1,4 @@
-"""A module of ours, loaded, and written in other formats than the SavedModel: TFLite, ONNX, Keras 3."""
+"""A module of `cpc-tf export`, loaded, and written as TFLite, ONNX or Keras 3."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cpc_tf.encoders.card import EncoderCard, find_card, module_name
 from cpc_tf.encoders.conv import Conv
 from cpc_tf.encoders.load import saved_values, with_values
 from cpc_tf.encoders.networks.resnet import Bottleneck, ResNet
-from cpc_tf.export.check import outputs_of, shown
+from cpc_tf.export.check import as_dtype, outputs_of
 from cpc_tf.export.config import KERAS3, ONNX, TFLITE
 from cpc_tf.files import read_json, write_file
 from cpc_tf.keras import keras as keras2
@@ -44,7 +44,7 @@ class Subject:
       functions: name -> images [N, H, W, 3] -> outputs by name. The first is named as the kind, and is the main one.
       vector: the output of the main function, [N, D], that is compared most closely.
       class_names: of the probabilities; empty for an encoder.
-      prepare: how a picture is shown to it: uint8 [H, W, 3] -> uint8 [side, side, 3].
+      prepare: resizes and crops a picture for it: uint8 [H, W, 3] -> uint8 [side, side, 3].
     """
 
     kind: str
@@ -64,17 +64,17 @@ class Subject:
         """The last component of its path."""
         return module_name(self.path)
 
-    def spec(self, one: bool = False) -> tf.TensorSpec:
-        """The images that its functions take; `one`: a single image of its size."""
-        sides = [self.side] * 2 if one or not self.any_size else [None, None]
-        return tf.TensorSpec([1 if one else None, *sides, 3], self.dtype, name="images")
+    def spec(self, single: bool = False) -> tf.TensorSpec:
+        """The images that its functions take; `single`: one image of its size."""
+        sides = [self.side] * 2 if single or not self.any_size else [None, None]
+        return tf.TensorSpec([1 if single else None, *sides, 3], self.dtype, name="images")
 
-    def shown(self, images: np.ndarray) -> np.ndarray:
+    def as_input(self, images: np.ndarray) -> np.ndarray:
         """Images uint8 [N, H, W, 3] as its functions take them."""
-        return shown(images, self.dtype.name)
+        return as_dtype(images, self.dtype.name)
 
     def outputs(self, function: str, images: np.ndarray) -> dict[str, np.ndarray]:
-        """What a function of the SavedModel gives for images uint8 [N, H, W, 3]; of many images the vectors alone."""
+        """Outputs of a function of the SavedModel for images uint8 [N, H, W, 3]; of many images the vectors alone."""
 
         def call(images: np.ndarray) -> dict[str, tf.Tensor]:
             return self._graphs[function](tf.constant(images))
@@ -205,14 +205,14 @@ def write(
       representative: images as the functions take them, [N, S, S, 3], from which the ranges of int8 are chosen.
 
     Raises:
-      ConfigError: Keras 3 cannot be given it.
+      ConfigError: Keras 3 has no such model.
     """
     if format == TFLITE:
-        return [_write_tflite(subject, directory, quantize, representative)]
-    return _write_onnx(subject, directory) if format == ONNX else [_write_keras3(subject, directory)]
+        return [write_tflite(subject, directory, quantize, representative)]
+    return write_onnx(subject, directory) if format == ONNX else [write_keras3(subject, directory)]
 
 
-def _write_tflite(subject: Subject, directory: str, quantize: str, representative: np.ndarray | None) -> str:
+def write_tflite(subject: Subject, directory: str, quantize: str, representative: np.ndarray | None) -> str:
     """One image a call, of the module's size; a signature for each of its functions.
 
     With 8 bits there is the main function alone: a second one would have weights of its own.
@@ -222,36 +222,34 @@ def _write_tflite(subject: Subject, directory: str, quantize: str, representativ
         holder = tf.Module()
         holder.loaded = subject.loaded  # its variables are saved with it
         graphs = {
-            name: tf.function(function, input_signature=[subject.spec(one=True)], autograph=False)
+            name: tf.function(function, input_signature=[subject.spec(single=True)], autograph=False)
             for name, function in functions.items()
         }
         tf.saved_model.save(holder, scratch, signatures=graphs)
         converter = tf.lite.TFLiteConverter.from_saved_model(scratch, signature_keys=list(graphs))
         if quantize != "none":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        content = _quantized(converter, representative) if quantize == "int8" else converter.convert()
+        if quantize == "int8":
+
+            def examples() -> Iterator[dict[str, np.ndarray]]:
+                for image in representative:
+                    yield {"images": image[None]}
+
+            converter.representative_dataset = examples
+            # Only the debugger can leave out operations by their kind.
+            options = tf.lite.experimental.QuantizationDebugOptions(denylisted_ops=list(_FLOAT_OPERATIONS))
+            debugger = tf.lite.experimental.QuantizationDebugger(
+                converter=converter, debug_dataset=examples, debug_options=options
+            )
+            content = debugger.get_nondebug_quantized_model()
+        else:
+            content = converter.convert()
     name = f"{subject.kind}.tflite"
     write_file(os.path.join(directory, name), content)
     return name
 
 
-def _quantized(converter: tf.lite.TFLiteConverter, images: np.ndarray) -> bytes:
-    """Converts to int8 but for `_FLOAT_OPERATIONS`."""
-
-    def examples() -> Iterator[dict[str, np.ndarray]]:
-        for image in images:
-            yield {"images": image[None]}
-
-    converter.representative_dataset = examples
-    # The converter alone cannot leave out operations by their kind.
-    options = tf.lite.experimental.QuantizationDebugOptions(denylisted_ops=list(_FLOAT_OPERATIONS))
-    debugger = tf.lite.experimental.QuantizationDebugger(
-        converter=converter, debug_dataset=examples, debug_options=options
-    )
-    return debugger.get_nondebug_quantized_model()
-
-
-def _write_onnx(subject: Subject, directory: str) -> list[str]:
+def write_onnx(subject: Subject, directory: str) -> list[str]:
     """A file for each of its functions, for any number of images, of an encoder of any size."""
     import tf2onnx  # an extra
 
@@ -260,15 +258,15 @@ def _write_onnx(subject: Subject, directory: str) -> list[str]:
         signature = [subject.spec()]
         graph = tf.function(function, input_signature=signature, autograph=False)
         model, _ = tf2onnx.convert.from_function(graph, input_signature=signature, opset=OPSET)
-        for size, what in zip(model.graph.input[0].type.tensor_type.shape.dim, ("N", "height", "width")):
+        for size, axis in zip(model.graph.input[0].type.tensor_type.shape.dim, ("N", "height", "width")):
             if not size.dim_value:  # tf2onnx calls it unk__1370
-                size.dim_param = what
+                size.dim_param = axis
         names.append(f"{name}.onnx")
         write_file(os.path.join(directory, names[-1]), model.SerializeToString())
     return names
 
 
-def _write_keras3(subject: Subject, directory: str) -> str:
+def write_keras3(subject: Subject, directory: str) -> str:
     """A model made of Keras' own layers: `keras.saving.load_model` needs nothing of ours."""
     if subject.kind != ENCODER:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What the exports of an encoder, a classifier and a detector share: pictures as inputs, a run read, the README."""
+"""What the exports of an encoder, a classifier and a detector share: images as inputs, reading a run, the README."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ _ROUNDING = 1e-3  # that pixels may be beyond [0, 1]
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """A module that can be written, with what goes beside it."""
+    """A module that can be written, with the files beside it."""
 
     kind: str  # 'encoder', 'classifier' or 'detector'
     module: tf.Module
     save: Callable[[tf.Module, str], None]  # writes the module to a directory
     card: dict[str, Any]  # the content of encoder.json, classifier.json or detector.json
     readme: str
-    # What the module should compute. Called after `save`: it runs a step of training, which moves the statistics of
+    # What the module should compute. Called after `save`: it runs a training step, which moves the statistics of
     # batch norm.
     reference: Callable[[], Reference]
-    summary: str  # one line, a format string for what the check measured
+    summary: str  # one line, a format string for what `verify` returns
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # further ones: name -> content
 
 
 def or_black(images: tf.Tensor) -> tf.Tensor:
-    """The images or, if there is none, a black one: a oneDNN convolution of no image fails (TensorFlow 2.15)."""
+    """The images, or a black one if there are none: a oneDNN convolution of an empty batch fails (TensorFlow 2.15)."""
     shape = tf.shape(images)
     black = tf.zeros(tf.concat([[tf.cast(tf.equal(shape[0], 0), tf.int32)], shape[1:]], 0), images.dtype)
     return tf.concat([images, black], 0)
 
 
-def in_range(images: tf.Tensor, otherwise: str) -> tf.Tensor:
-    """The images. Raises InvalidArgumentError if they are not in [0, 1]: what is made of others only looks sound."""
+def in_range(images: tf.Tensor, alternative: str) -> tf.Tensor:
+    """The images. Raises InvalidArgumentError if they are outside [0, 1]: features of others only look sound."""
     least, most = tf.reduce_min(images), tf.reduce_max(images)
-    said = ["images: pixels of", least, "to", most, f"; must be floats in [0, 1], {otherwise}"]
-    check = tf.debugging.Assert((least >= -_ROUNDING) & (most <= 1 + _ROUNDING), said)
+    message = ["images: pixels of", least, "to", most, f"; must be floats in [0, 1], {alternative}"]
+    check = tf.debugging.Assert((least >= -_ROUNDING) & (most <= 1 + _ROUNDING), message)
     with tf.control_dependencies([check]):
         return tf.identity(images)
 
 
-def of_pictures(
+def of_images(
     function: Callable[..., Any], *more: tf.TensorSpec, shape: Sequence[int | None] = IMAGES.shape
 ) -> Callable[..., Any]:
-    """A graph of images uint8 as one that also takes floats in [0, 1], as encoders do, and can be saved.
+    """Makes a function of uint8 images take floats in [0, 1], too, as encoders do; the result can be saved.
 
-    TensorFlow would cast NumPy's floats to uint8 without a word: all pictures would be black.
+    TensorFlow would cast NumPy's floats to uint8 without a word: all images would be black.
 
     Args:
-      function: images uint8, and what else -> outputs.
-      more: the specifications of what else.
+      function: images uint8, and further arguments -> outputs.
+      more: the specifications of the further arguments.
       shape: of the images.
     """
 
@@ -74,9 +74,16 @@ def of_pictures(
             images = tf.cast(tf.round(in_range(images, "or bytes, uint8") * 255), tf.uint8)
         return function(images, *others)
 
-    for dtype in (tf.uint8, tf.float32, tf.float64):  # what is saved; other types are refused by TensorFlow
+    for dtype in (tf.uint8, tf.float32, tf.float64):  # what is saved; TensorFlow refuses other types
         call.get_concrete_function(tf.TensorSpec(shape, dtype, name="images"), *more)
     return call
+
+
+def save_frozen(module: tf.Module, directory: str, **signatures: Callable[..., Any]) -> None:
+    """Writes a SavedModel that is not trained any more: without the gradients that its encoder brings."""
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    signatures["serving_default"] = module.__call__.get_concrete_function(BYTES)
+    tf.saved_model.save(module, directory, signatures=signatures, options=options)
 
 
 def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int:
@@ -93,11 +100,11 @@ def read_checkpoint(workdir: str, step: int, read: Callable[[str], None]) -> int
         there = ", ".join(map(str, steps))
         raise ConfigError("step", step, f"no such checkpoint in --workdir={workdir}; there are {there}")
     candidates = [step] if step else steps[::-1]
-    found = checkpoints.read_first(candidates, lambda step: read(checkpoints.path(step)))
-    if found is None:
+    step = checkpoints.read_first(candidates, lambda step: read(checkpoints.path(step)))
+    if step is None:
         tried = ", ".join(map(str, sorted(candidates)))
         raise ConfigError("workdir", workdir, f"no checkpoint that can be read among {tried}")
-    return found
+    return step
 
 
 def restore(path: str, **objects: tf.Module | tf.train.Checkpoint) -> None:
@@ -121,7 +128,7 @@ def result_of(workdir: str) -> dict[str, Any]:
 
 
 def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
-    """The result.json of a run of a task, which is needed. Raises ConfigError if the run has not ended."""
+    """The result.json of a run of a task. Raises ConfigError if the run has not ended."""
     result = result_of(workdir)
     if not result:
         raise ConfigError(
@@ -132,11 +139,11 @@ def result_of_ended(workdir: str, task: str) -> dict[str, Any]:
     return result
 
 
-def read_levels(workdir: str) -> tuple[float, float] | None:
-    """The values that became 0 and 255 in the run's pictures of more than 8 bits; None: it had none."""
+def read_intensity_range(workdir: str) -> tuple[float, float] | None:
+    """The values that became 0 and 255 in the run's images of more than 8 bits; None: it had none."""
     path = os.path.join(workdir, "levels.json")
-    found = read_json(path).get("levels") if tf.io.gfile.exists(path) else None
-    return tuple(found) if found else None
+    levels = read_json(path).get("levels") if tf.io.gfile.exists(path) else None
+    return tuple(levels) if levels else None
 
 
 def run_name(workdir: str) -> str:
@@ -150,16 +157,15 @@ def dataset_name(dataset: str) -> str:
     return f"{kind}:{of_folder(path)}" if colon else dataset
 
 
-def versions(*more: str) -> dict[str, str]:
-    """The versions of the libraries that write a module: TensorFlow's and those of `more`."""
-    return {name: metadata.version(name) for name in ("tensorflow", *more)}
+def versions(*libraries: str) -> dict[str, str]:
+    """The versions of the libraries that write a module, TensorFlow first."""
+    return {name: metadata.version(name) for name in ("tensorflow", *libraries)}
 
 
 def render(template: str, **facts: Any) -> str:
     """Returns a README: the template export/NAME.md.jinja with these facts, which it puts into words."""
-    folder = jinja2.FileSystemLoader(os.path.dirname(__file__))
     pages = jinja2.Environment(
-        loader=folder,
+        loader=jinja2.FileSystemLoader(os.path.dirname(__file__)),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

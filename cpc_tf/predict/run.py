@@ -1,4 +1,4 @@
-"""From pictures and a model to records, files and drawings."""
+"""`cpc-tf predict`: from pictures and a model to records, files and drawings."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ from cpc_tf.predict.model import Box, Detected, Model, Record
 from cpc_tf.progress import Progress, duration
 from cpc_tf.texts import listed
 
+MOST = 60  # pictures on a sheet
+SIDE = 160  # px of each
+_COLUMNS, _GAP, _TEXT = 10, 8, 13  # the last is the height of letters, px
 _REPORT_EVERY = 5  # seconds
 Tell = Callable[[str], None]
 
@@ -47,8 +50,8 @@ def predict(
 
     Args:
       config: the settings; without any output, nothing is written.
-      progress: gets lines on how far it is. None: nobody does.
-      model: one that is open; None: that of the settings.
+      progress: gets lines on how far it is; None: no one does.
+      model: an open model; None: that of the settings.
       images: pictures; None: those of the settings.
 
     Returns:
@@ -70,7 +73,10 @@ def predict(
             records += new
             write(new)
         if config.sheet:
-            write_file(config.sheet, _sheet(files, _drawn(records, config), model))
+            drawn = _to_draw(records, config)
+            indices, readable = on_sheet(drawn), sum(not record.error for record in records)
+            tiles = pictures.thumbnails(files.take(indices), SIDE, model.intensity_range)
+            write_file(config.sheet, sheet([drawn[i] for i in indices], tiles, readable, model.class_names))
     broken = [f"{record.file} ({record.error})" for record in records if record.error]
     if broken:
         tell(f"{len(broken)} of {len(files)} pictures could not be read: {listed(broken)}")
@@ -78,15 +84,15 @@ def predict(
 
 
 def _predicted(config: PredictConfig, model: Model, files: Pictures, tell: Tell) -> Iterator[list[Record]]:
-    """Yields the records of the next pictures; --drawn is written before."""
+    """Yields the records of the next pictures, whose --drawn are written before."""
     progress, told, done = Progress(len(files)), time.monotonic(), 0
     style_of = styles(model.class_names)
     for records, images in model.steps(files, config.batch_size, config.least_score):
         if config.drawn:
-            for record, image in zip(_drawn(records, config), images):
+            for record, image in zip(_to_draw(records, config), images):
                 if not record.error:
-                    drawn = jpeg(boxes_on(image, record.boxes, style_of))
-                    write_file(formats.place(config.drawn, record.file, ".jpg"), drawn)
+                    jpeg = _encoded(Image.fromarray(boxes_on(image, record.boxes, style_of)), "JPEG", quality=90)
+                    write_file(formats.place(config.drawn, record.file, ".jpg"), jpeg)
         yield records
         done += len(records)
         progress.update(done)
@@ -97,21 +103,9 @@ def _predicted(config: PredictConfig, model: Model, files: Pictures, tell: Tell)
     tell(f"{len(files)} pictures in {duration(progress.seconds)}{rate}")
 
 
-def _drawn(records: list[Record], config: PredictConfig) -> list[Record]:
+def _to_draw(records: list[Record], config: PredictConfig) -> list[Record]:
     """Returns records with the boxes that drawings show."""
     return [record.above(config.drawn_score) if isinstance(record, Detected) else record for record in records]
-
-
-def _sheet(files: Pictures, records: list[Record], model: Model) -> bytes:
-    shown = chosen(records)
-    tiles = pictures.thumbnails(files.take(shown), SIDE, model.levels)
-    readable = sum(not record.error for record in records)
-    return sheet([records[i] for i in shown], tiles, readable, model.class_names)
-
-
-MOST = 60  # pictures on a sheet
-SIDE = 160  # px of each
-_COLUMNS, _GAP, _TEXT = 10, 8, 13  # the last is the height of letters, px
 
 
 class Style(NamedTuple):
@@ -124,7 +118,7 @@ class Style(NamedTuple):
 def styles(class_names: Sequence[str]) -> dict[str, Style]:
     """Returns how each class of a model is drawn."""
     names = plots.drawable(tuple(class_names), "class")
-    return {own: Style(name, plots.THEME.color(i)) for i, (own, name) in enumerate(zip(class_names, names))}
+    return {label: Style(name, plots.THEME.color(i)) for i, (label, name) in enumerate(zip(class_names, names))}
 
 
 def boxes_on(image: np.ndarray, boxes: Sequence[Box], styles: Mapping[str, Style], named: bool = True) -> np.ndarray:
@@ -148,8 +142,8 @@ def boxes_on(image: np.ndarray, boxes: Sequence[Box], styles: Mapping[str, Style
     return np.asarray(picture)
 
 
-def within(record: Detected) -> list[Box]:
-    """Returns the boxes of a picture where they are on its tile, which `pictures.thumbnails` made."""
+def on_thumbnail(record: Detected) -> list[Box]:
+    """Returns the boxes of a picture in pixels of its thumbnail, see `pictures.thumbnails`."""
     longest = max(record.height, record.width)
     scale = SIDE / longest
     top, left = ((SIDE - side * SIDE // longest) // 2 for side in (record.height, record.width))
@@ -159,12 +153,7 @@ def within(record: Detected) -> list[Box]:
     ]
 
 
-def jpeg(image: np.ndarray) -> bytes:
-    """Returns an image, uint8 [H, W, 3], as JPEG."""
-    return _saved(Image.fromarray(image), "JPEG", quality=90)
-
-
-def chosen(records: Sequence[Record]) -> list[int]:
+def on_sheet(records: Sequence[Record]) -> list[int]:
     """Returns the indices of the pictures of a sheet, the least sure first.
 
     Half of them are the least sure of all, the others are evenly spaced among the rest, with the surest as the last.
@@ -186,7 +175,7 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
       total: how many pictures could be read.
       class_names: of the model.
     """
-    own = styles(class_names)
+    style_of = styles(class_names)
     columns = min(_COLUMNS, max(len(records), 4))
     lines = -(-len(records) // columns)
     step_x, step_y, top = SIDE + _GAP, SIDE + 2 * _TEXT + _GAP + 6, 2 * _TEXT + _GAP
@@ -195,7 +184,7 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
     canvas = Image.new("RGB", size, inks["page"])
     pen = ImageDraw.Draw(canvas)
     files = plots.drawable(tuple(record.file.rpartition("/")[2] for record in records), "picture")
-    captions = [(_caption(record, own), file) for record, file in zip(records, files)]
+    captions = [(_caption(record, style_of), file) for record, file in zip(records, files)]
     heading = "the least sure first"
     if total > len(records):
         heading += (
@@ -206,25 +195,25 @@ def sheet(records: Sequence[Record], tiles: np.ndarray, total: int, class_names:
     x = _GAP + pen.textlength(heading, font)
     present = {box.label for record in records if isinstance(record, Detected) for box in record.boxes}
     for name in sorted(present):  # as many as there is room for
-        shown, color = own[name]
-        pen.text((x + 2 * _GAP, _TEXT // 2), shown, color, font)
-        x += 2 * _GAP + pen.textlength(shown, font)
+        text, color = style_of[name]
+        pen.text((x + 2 * _GAP, _TEXT // 2), text, color, font)
+        x += 2 * _GAP + pen.textlength(text, font)
     for number, (tile, record, (first, second)) in enumerate(zip(tiles, records, captions)):
         x, y = _GAP + number % columns * step_x, top + number // columns * step_y
         if isinstance(record, Detected):
-            tile = boxes_on(tile, within(record), own, named=False)
+            tile = boxes_on(tile, on_thumbnail(record), style_of, named=False)
         canvas.paste(Image.fromarray(tile), (x, y))
         pen.text((x, y + SIDE + 1), _cut(pen, first, font), inks["ink"], font)
         pen.text((x, y + SIDE + _TEXT + 4), _cut(pen, second, font), inks["muted"], font)
-    return _saved(canvas, "PNG")
+    return _encoded(canvas, "PNG")
 
 
 def _caption(record: Record, styles: Mapping[str, Style]) -> str:
     """Returns what was predicted."""
     if isinstance(record, Detected):
         counts = collections.Counter(box.label for box in record.boxes)
-        found = ", ".join(f"{count} {styles[label].name}" for label, count in counts.items())
-        return f"{record.confidence:.2f} {found}" if found else "nothing found"
+        objects = ", ".join(f"{count} {styles[label].name}" for label, count in counts.items())
+        return f"{record.confidence:.2f} {objects}" if objects else "nothing found"
     return f"{record.confidence:.2f} {styles[record.label].name}" if record.label else "no label"
 
 
@@ -243,7 +232,7 @@ def _font(texts: Sequence[str], height: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(findfont(FontProperties(family=family)), height)
 
 
-def _saved(picture: Image.Image, form: str, **options: int) -> bytes:
+def _encoded(picture: Image.Image, form: str, **options: int) -> bytes:
     buffer = io.BytesIO()
     picture.save(buffer, form, **options)
     return buffer.getvalue()

@@ -184,9 +184,9 @@ def test_floats_are_seen_as_bytes_are(module, call):
 
 
 def test_a_run_on_the_upper_8_bits_keeps_them():
-    """Exactly, as levels, which `predict` reads from the card, too."""
+    """Exactly, as an intensity range, which `predict` reads from the card, too."""
     image = np.arange(2**16, dtype=np.uint16).reshape(256, 256, 1).repeat(3, -1)
     run = replace(LinearConfig(), sixteen_bit="full", augment="none")
-    levels = classifier._measured({}, run)["levels"]
-    np.testing.assert_array_equal(decode(tf.io.encode_png(image), intensity_range=levels), image // 256)
-    assert classifier._measured({}, replace(run, sixteen_bit="range"))["levels"] is None
+    upper_bits = classifier._measured({}, run)["intensity_range"]
+    np.testing.assert_array_equal(decode(tf.io.encode_png(image), intensity_range=upper_bits), image // 256)
+    assert classifier._measured({}, replace(run, sixteen_bit="range"))["intensity_range"] is None

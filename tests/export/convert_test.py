@@ -130,7 +130,7 @@ def test_weights_of_8_bits_make_a_smaller_file_with_nearly_the_same_outputs(tmp_
     (name,) = formats.write(made, str(tmp_path), "tflite", "weights")
     path = tmp_path / name
     assert path.stat().st_size < 2 * tf.size(module.kernel)  # of 4 bytes each
-    got = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=made.shown(images))["features"]
+    got = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=made.as_input(images))["features"]
     wanted = made.outputs("encoder", images)["features"]
     assert 0 < np.abs(got - wanted).max() < 0.1 * np.abs(wanted).max()
 

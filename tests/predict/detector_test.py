@@ -166,7 +166,7 @@ def test_the_drawings(found, folder):
 def test_boxes_on_a_tile_are_where_the_object_is():
     """A picture twice as wide as high, on a square tile."""
     record = Detected("x", 100, 200, (Box("a", 0.9, 0, 100, 50, 200),))
-    (box,) = run.within(record)
+    (box,) = run.on_thumbnail(record)
     assert box[2:] == (40, 80, 80, 160)
 
 

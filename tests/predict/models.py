@@ -51,7 +51,7 @@ def write_classifier(path, several=False, levels=None):
         geometry=ImageConfig(resize=8, image_size=8),
         class_names=NAMES,
         several_labels=several,
-        levels=levels,
+        intensity_range=levels,
     )
     save(HubClassifier(model), str(path))
     card = {"class_names": NAMES, "resize": 8, "image_size": 8, "several_labels": several, "levels": levels}
