@@ -27,6 +27,14 @@ from cpc_tf.keras import keras as keras2
 from cpc_tf.settings import ConfigError
 
 ENCODER, CLASSIFIER = "encoder", "classifier"
+OPSET = 17  # of ONNX, of 2022: other runtimes and converters know it
+# Kept in float32 with int8: layer norm takes a difference of sums, for which 8 bits are too few. Nearly all of the
+# weights and of the work are convolutions and matrix products.
+_FLOAT_OPERATIONS = (
+    *("MEAN", "SUM", "SQUARE", "RSQRT", "MUL", "ADD", "SUB", "DIV", "MAXIMUM", "RELU", "RESHAPE", "CONCATENATION"),
+    *("PAD", "GATHER", "TRANSPOSE", "SOFTMAX", "LOGISTIC"),
+)
+Layer = keras2.layers.Layer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,16 +169,6 @@ def _classifier(path: str, loaded: Any) -> Subject:
         class_names=tuple(card["class_names"]),
         prepare=lambda image: loaded.prepared(image[None])[0],
     )
-
-
-OPSET = 17  # of ONNX, of 2022: other runtimes and converters know it
-# Kept in float32 with int8: layer norm takes a difference of sums, for which 8 bits are too few. Nearly all of the
-# weights and of the work are convolutions and matrix products.
-_FLOAT_OPERATIONS = (
-    *("MEAN", "SUM", "SQUARE", "RSQRT", "MUL", "ADD", "SUB", "DIV", "MAXIMUM", "RELU", "RESHAPE", "CONCATENATION"),
-    *("PAD", "GATHER", "TRANSPOSE", "SOFTMAX", "LOGISTIC"),
-)
-Layer = keras2.layers.Layer
 
 
 def check_installed(format: str) -> None:

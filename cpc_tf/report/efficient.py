@@ -262,11 +262,18 @@ def search(runs: Sequence[Run]) -> list[Block]:
 def confusions(curves: Curves) -> list[Block]:
     """Returns the confusion matrix of the pre-trained encoder at the largest fraction with predictions, and a table."""
     for at, point in reversed(curves.ours.items()):
-        counts, title = matrix(point.runs), f"{point.title}, {percent(at)} of the labels"
-        if counts is not None:
-            names = point.runs[0].get("class_names", [])
-            names = names if len(names) == len(counts) else [str(i) for i in range(len(counts))]
-            return [_matrix_figure(counts, names, title), _pairs(counts, names)]
+        counts = matrix(point.runs)
+        if counts is None:
+            continue
+        names = point.runs[0].get("class_names", [])
+        names = names if len(names) == len(counts) else [str(i) for i in range(len(counts))]
+        shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+        wrong = shares * (1 - np.eye(len(names)))
+        worst = zip(*np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:PAIRS], counts.shape))
+        rows = [Row([names[i], names[j], spread([wrong[i, j]]), int(counts[i, j])]) for i, j in worst if wrong[i, j]]
+        columns = ["Class", "Taken for", "Of the class, %", "Images"]
+        figure = _matrix_figure(counts, shares, names, f"{point.title}, {percent(at)} of the labels")
+        return [figure, table("confused", "What is confused most", columns, rows)]
     return []
 
 
@@ -282,13 +289,13 @@ def matrix(runs: Sequence[Run]) -> np.ndarray | None:
     return counts
 
 
-def _matrix_figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:
+def _matrix_figure(counts: np.ndarray, shares: np.ndarray, names: Sequence[str], title: str) -> Figure:
     named = range(len(names) if len(names) <= MOST_NAMED else 0)
     short = plots.shortened(plots.drawable(tuple(names), "class")[: len(named)])
 
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
-        image = axis.imshow(100 * _shares(counts), vmin=0, vmax=100, cmap=theme.shades)
+        image = axis.imshow(100 * shares, vmin=0, vmax=100, cmap=theme.shades)
         axis.set(title=f"{title}, test images", xlabel="prediction", ylabel="class")
         axis.grid(visible=False)
         axis.set_xticks(named, short, rotation=90, fontsize=7)
@@ -300,14 +307,3 @@ def _matrix_figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figu
     caption = "Confusion matrix of the test images, all runs together; each row sums to 100 %."
     alt = f"Confusion matrix, {title}: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
     return Figure("confusion", caption, plots.png(draw, 6.5, 5.6, 160), alt, data)
-
-
-def _shares(counts: np.ndarray) -> np.ndarray:
-    return counts / np.maximum(counts.sum(1, keepdims=True), 1)
-
-
-def _pairs(counts: np.ndarray, names: Sequence[str]) -> Table:
-    shares = _shares(counts) * (1 - np.eye(len(names)))
-    worst = zip(*np.unravel_index(np.argsort(-shares, axis=None, kind="stable")[:PAIRS], counts.shape))
-    rows = [Row([names[i], names[j], spread([shares[i, j]]), int(counts[i, j])]) for i, j in worst if shares[i, j]]
-    return table("confused", "What is confused most", ["Class", "Taken for", "Of the class, %", "Images"], rows)
