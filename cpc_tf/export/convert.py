@@ -129,7 +129,9 @@ def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.nda
       ConfigError: it has no class folders, or one that the classifier does not know, or the classifier is multi-label.
     """
     if subject.card.get("several_labels"):
-        raise ConfigError("labelled", folder, f"{subject.name} gives several labels a picture, class folders one")
+        raise ConfigError(
+            "labelled", folder, f"{subject.name} is multi-label, and class folders give a picture one label"
+        )
     data = DataConfig(dataset=f"folder:{folder}")
     with _naming("labelled"):
         try:

@@ -119,7 +119,7 @@ class Model:
         log = logging.getLogger("absl")
         level = log.level
         try:
-            log.setLevel(logging.ERROR)  # it would warn of gradients, which nobody asks for here
+            log.setLevel(logging.ERROR)  # no warning of missing gradients
             self._module = tf.saved_model.load(self.path)
             card = read_json(os.path.join(self.path, f"{kind}.json"))
             self._least_side: int = 0 if self.is_detector else card["resize"]

@@ -150,7 +150,7 @@ def test_pictures_are_resized_as_in_pre_training(tmp_path):
     assert (prepared[4:12] == 0).all()
 
 
-def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
+def test_a_third_party_module_sees_whole_pictures(folder, tmp_path):
     write_theirs(tmp_path / "mean", lambda images: tf.reduce_mean(images, [1, 2]))
     told = []
     found = embed(EmbedConfig(str(tmp_path / "mean"), f"{folder}/a/red/0.png", image_size=20), told.append)
