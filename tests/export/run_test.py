@@ -12,8 +12,8 @@ import tensorflow_hub as hub
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import run
-from cpc_tf.export.module import Export
 from cpc_tf.export.run import ExportConfig, written_aside
+from cpc_tf.export.shared import Export
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import NotWritten, write_file
 from cpc_tf.linear.config import LinearConfig

@@ -13,7 +13,7 @@ from PIL import Image
 
 from cpc_tf import pictures
 from cpc_tf.files import NotWritten
-from cpc_tf.predict import drawing, run
+from cpc_tf.predict import run
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.model import Model, Prediction
 from cpc_tf.predict.run import predict
@@ -150,7 +150,7 @@ def test_where_nothing_can_be_written_is_told(model, folder, tmp_path):
 def test_a_sheet_shows_the_least_sure_first():
     records = [Prediction(str(i), ("a",), ((i * 7 % 100) / 100,)) for i in range(100)]
     records[50] = types.SimpleNamespace(error="broken")
-    shown = [records[i].confidence for i in drawing.chosen(records)]
+    shown = [records[i].confidence for i in run.on_sheet(records)]
     sure = sorted(record.confidence for record in records if not record.error)
     assert shown == sorted(shown)
     assert shown[:30] == sure[:30]

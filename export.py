@@ -1,4 +1,4 @@
-"""`python -m export` is `cpc-tf export`."""
+"""`python -m export` in a checkout is `cpc-tf export`; the code is in `cpc_tf.export`."""
 
 import sys
 

@@ -11,13 +11,11 @@ import tensorflow as tf
 from cpc_tf.data.config import ImageConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.export import run
+from cpc_tf.export import convert, formats, run
 from cpc_tf.export.classifier import Classifying, HubClassifier, save
 from cpc_tf.export.config import ExportConfig, RuntimeConfig
+from cpc_tf.export.formats import Subject, check_installed
 from cpc_tf.export.run import export
-from cpc_tf.export.runtimes import convert, formats, subject
-from cpc_tf.export.runtimes.formats import check_installed
-from cpc_tf.export.runtimes.subject import Subject
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import write_file
 from cpc_tf.keras import keras
@@ -132,14 +130,14 @@ def test_weights_of_8_bits_make_a_smaller_file_with_nearly_the_same_outputs(tmp_
     (name,) = formats.write(made, str(tmp_path), "tflite", "weights")
     path = tmp_path / name
     assert path.stat().st_size < 2 * tf.size(module.kernel)  # of 4 bytes each
-    got = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=made.shown(images))["features"]
+    got = tf.lite.Interpreter(str(path)).get_signature_runner("encoder")(images=made.as_input(images))["features"]
     wanted = made.outputs("encoder", images)["features"]
     assert 0 < np.abs(got - wanted).max() < 0.1 * np.abs(wanted).max()
 
 
 @pytest.mark.slow
 def test_what_differs_is_not_written(hub_dir, tmp_path, monkeypatch):
-    made = subject.load(hub_dir)
+    made = formats.load(hub_dir)
 
     def outputs(format, directory, inputs):
         assert str(inputs.pop("dtype")) == "float32"
@@ -149,7 +147,7 @@ def test_what_differs_is_not_written(hub_dir, tmp_path, monkeypatch):
         found["patched/photographs/latents"] *= 1.001
         return found
 
-    monkeypatch.setattr(formats, "write", lambda *_: [])
+    monkeypatch.setattr(convert, "write", lambda *_: [])
     monkeypatch.setattr(convert, "computed", outputs)
     with pytest.raises(NotVerified, match="patched/photographs/latents differs from the SavedModel's by 1.0e-03"):
         converted(hub_dir, tmp_path / "other", format="tflite")
