@@ -198,6 +198,8 @@ TABLE = [
     ("export", "--format=tflite --quantize=int8", "^--quantize=int8: needs --representative=FOLDER"),
     ("export", "--format=tflite --representative=p", "^--representative=p: only --quantize=int8 uses it"),
     ("export", "--labelled=p", "^--labelled=p: not used with --format=savedmodel"),
+    ("export", "--format=serving --module=MODULE --output=MODULE", "^--output=MODULE: has .*, and is no folder of ver"),
+    ("export", "--format=serving --module=PICTURES --output=EMPTY/x", "^--module=PICTURES: is no SavedModel"),
     ("export", "--format=tflite --module=/nowhere --output=EMPTY/x", "^--module=/nowhere: there is no such directory"),
     ("export", "--format=tflite --module=EMPTY --output=EMPTY/x", "^--module=EMPTY: has no encoder.json or classifier"),
     # ---- predict, embed, report
