@@ -102,6 +102,7 @@ TABLE = [
     ("detect", f"{DETECT} --dataset=folder:x", "^--dataset=folder:x: has no known boxes; try collage"),
     ("detect", "--boxes=/nowhere", "^--boxes=/nowhere: no such folder"),
     ("detect", "--boxes=PICTURES", "^--boxes=PICTURES: none of its 9 pictures has an XML or text file of its"),
+    ("data", "--boxes=EMPTY", "^--boxes=EMPTY: none of its 0 pictures has an XML"),
     # ---- augmentation
     ("pretrain", "--augment_changes=autoaugment=1e23", "autoaugment=1e23: must be a whole number, at least 0"),
     ("pretrain", "--augment_changes=rotate.limit=1e30", "rotate.limit=1e30: must be a number, at least 0 and"),
