@@ -156,15 +156,16 @@ def canvas_sides(canvas: CanvasConfig, sizes: Sizes) -> dict[str, int]:
 
     With an --area_scale the canvas is for this scale. A side that is set stays.
     """
-    relative = relative_sizes(sizes)
+    relative, rounded = relative_sizes(sizes), np.ceil
     area = max(canvas.largest_area, canvas.test_area) * canvas.area_scale  # px of the largest image as shown
     if not area:
+        rounded = np.round
         wanted = max(_MIDDLE_OBJECT / np.median(relative), _SMALL_OBJECT / np.percentile(relative, _USUAL_SIZES[0]))
         area = wanted**2 * max(canvas.largest_area / canvas.test_area, 1)
     # Of images of area 1. Upright and lying ones both fit, if there are many of both.
     shapes = np.percentile(sizes.images / np.sqrt(sizes.images.prod(1, keepdims=True)), 75, axis=0)
     factor = math.sqrt(min(area, _LARGEST_CANVAS / shapes.prod()))
-    steps = np.maximum(np.round(shapes * factor / _CANVAS_STEP), _LEAST_STEPS).astype(int)
+    steps = np.maximum(rounded(shapes * factor / _CANVAS_STEP), _LEAST_STEPS).astype(int)
     height, width = (_CANVAS_STEP * steps).tolist()
     return {"canvas_height": canvas.canvas_height or height, "canvas_width": canvas.canvas_width or width}
 

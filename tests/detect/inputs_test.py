@@ -53,8 +53,8 @@ def test_the_canvas_follows_from_the_objects(images, objects, sides):
 
 
 def test_the_canvas_is_for_the_scale_that_is_set():
-    found = inputs.canvas_sides(CanvasConfig(area_scale=0.4), SIZES)
-    assert found == {"canvas_height": 352, "canvas_width": 480}  # 367 x 490 px
+    config, _ = inputs.fitted(cli.parse(DetectConfig, ["--area_scale=0.4"]), SIZES)
+    assert (config.canvas.canvas_height, config.canvas.canvas_width) == (384, 512)  # for 367 x 490 px
 
 
 def test_objects_as_shown():
