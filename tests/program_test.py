@@ -88,7 +88,7 @@ print(heavy())
         "pretrain": ([], "--workdir= is empty", "--steps_to_predict=9"),
         "linear": (["--workdir=x"], "--encoder= is empty", "--patch_stride=7"),
         "efficient": (["--workdir=x"], "--encoder= is empty", "--label_fraction=2"),
-        "detect": (["--workdir=x"], "--encoder= is empty", "--area_scale=100"),
+        "detect": (["--workdir=x"], "--encoder= is empty", "--anchor_sizes=-1"),
         "export": (["--workdir=x"], "--output= is empty", "--quantize=int8"),
         "predict": (["--model=x"], "--pictures= is empty", "--output=x.png"),
         "embed": (["--encoder=x", "--pictures=y"], "--output= is empty", "--output=x.png"),

@@ -16,7 +16,7 @@ BOUNDS = {
     "lines imported by pretrain.run and linear.run": 15_000,
     "private helpers of a module used once": 216,
     "lines of cpc_tf and export": 27_700,
-    "lines of tests": 23_250,
+    "lines of tests": 23_300,
 }
 
 

@@ -129,6 +129,6 @@ def test_runs_that_differ_in_a_setting_are_of_two_methods_unless_it_says_that_th
         assert (len(_names(runs)) == 1) is (metadata["free_on_resume"] or not metadata["compared"]), name
     # The default keeps runs apart. What has another one is a seed, a place, or stands in the result or its identity.
     assert {name for name, metadata in fields.items() if not metadata["compared"]} <= {
-        *("seed", "dataset", "labelled", "max_megapixels", "share_records"),
+        *("seed", "dataset", "boxes", "labelled", "max_megapixels", "share_records"),
         *("encoder", "initial_encoder", "baselines", "label_fraction", "labels_per_class"),
     }
