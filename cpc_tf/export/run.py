@@ -35,6 +35,7 @@ from cpc_tf.training.workdir import read_config, read_task
 # Part -> task -> (settings of the run, its directory, step, weights) -> Export.
 EXPORTERS = {
     "all": {
+        "classify": classifier.export_classify,
         "pretrain": encoder.export_pretraining,
         "linear": classifier.export_linear,
         "efficient": classifier.export_efficient,

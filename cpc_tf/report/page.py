@@ -38,7 +38,7 @@ from cpc_tf.report.runs import Run, collect, dataset_id, dataset_name, dataset_t
 from cpc_tf.texts import csv_records
 
 # Kind of result -> the module of its report, which has a function `report` and the fields that it needs, NEEDS.
-REPORTS = {name: importlib.import_module(f"cpc_tf.report.{name}") for name in TASKS}
+REPORTS = {name: importlib.import_module(f"cpc_tf.report.{name}") for name in TASKS if name != "classify"}
 LONGEST = 60  # letters of a dataset in the name of a file
 ABOUT = {
     "photos": "Each class of photos is one photograph, and each image is a crop of one: a prediction is right if it "
