@@ -233,9 +233,7 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
         yield "accuracy: not measured, as no class has two pictures; label some more"
         return
     if pool := result.get("unlabelled"):
-        used = (
-            "learned from, too" if pool["learned_from"] else "not learned from: cross-validation is no better with them"
-        )
+        used = "learned from, too" if pool["learned_from"] else "not learned from, since that does not help"
         yield f"{pool['pictures']:,} pictures without labels: {used}"
     yield f"by cross-validation: {kind.described(result)}"
     yield from kind.remarks(result)

@@ -175,7 +175,7 @@ def _with_labels(
 
 
 def open_rest(data: PicturesConfig, split: str, source: FolderSource, most: int) -> FolderSource | None:
-    """Returns pictures of a split that `source`, its labelled ones, leaves out for want of a label; None: there are none.
+    """Returns pictures of a split that `source`, its labelled ones, leaves out for want of a label; None: no such.
 
     Args:
       data: the settings of the dataset.
