@@ -17,7 +17,8 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf import answer, cli
+from cpc_tf.classify.config import ClassifyConfig
 from cpc_tf.commands import TASKS
 from cpc_tf.embed import run as embed_run
 from cpc_tf.embed.config import EmbedConfig
@@ -87,17 +88,68 @@ def pretrain(
 
 
 def classify(
+    labelled: Path,
+    *,
+    labels: Path | None = None,
+    encoder: Encoder | Path = ClassifyConfig.encoder,
+    workdir: Path = "runs/classify",
+    verbose: bool = False,
+    **settings: Any,
+) -> Model:
+    """Trains a classifier on labelled pictures in a minute, and writes it to WORKDIR/classifier.
+
+    It is a logistic regression on the features of an encoder, trained on all labels. WORKDIR/result.json has its
+    accuracy by cross-validation. A classifier that is there already is replaced.
+
+    Args:
+      labelled: a folder with a folder of pictures for each class; with `labels`, any folder.
+      labels: a CSV file with the columns file and label, for pictures that are not sorted into folders. Pictures
+        without a label help where labels are few.
+      encoder: as loaded, directory of its module, or name of a released one.
+      workdir: directory of the classifier.
+      verbose: whether to print what the command prints.
+      **settings: any setting of `cpc-tf classify --help`.
+
+    Returns:
+      The classifier.
+
+    Raises:
+      ConfigError: a setting or a picture cannot work, there are fewer than two classes, or the directory holds another
+        kind of run.
+      NotWritten: something cannot be written.
+
+    Example:
+
+        >>> import cpc_tf
+        >>> model = cpc_tf.classify("my_pictures", encoder="modules/imagenette_128px", workdir="runs/mine/classify")
+        >>> model.class_names
+        ['blue', 'green', 'red']
+        >>> [one] = model.predict("my_pictures/red/3.png")
+        >>> one.file, one.label, len(one.probabilities)
+        ('my_pictures/red/3.png', 'red', 3)
+    """
+    path = encoder.path if isinstance(encoder, Encoder) else encoder
+    values = {"labelled": labelled, "labels": labels, "encoder": path, "workdir": workdir, **settings}
+    config = settings_of(ClassifyConfig, None, values)
+    with running(verbose):
+        answer.classify(config, functools.partial(print, flush=True))
+    return Model(os.path.join(config.workdir, answer.CLASSIFIER))
+
+
+def train_classifier(
     labelled: Path | None = None,
     *,
     encoder: Encoder | Path,
     labels: Path | None = None,
-    workdir: Path = "runs/classify",
+    workdir: Path = "runs/train_classifier",
     preset: str = "imagenette/linear",
     steps: int | None = None,
     verbose: bool = False,
     **settings: Any,
 ) -> Model:
-    """Trains a classifier on an encoder, tests it, and exports both together to WORKDIR/module.
+    """Trains a classifier by the paper's protocols, tests it, and exports it with its encoder to WORKDIR/module.
+
+    `classify` takes a minute; this takes longer and can fine-tune the encoder.
 
     If it is stopped, the same call goes on. WORKDIR/result.json has the figures of the test.
 
@@ -124,12 +176,9 @@ def classify(
 
         >>> import cpc_tf
         >>> encoder, workdir = "modules/imagenette_128px", "runs/mine/imagenette_128px/efficient"
-        >>> model = cpc_tf.classify("my_pictures", encoder=encoder, steps=20, workdir=workdir)
-        >>> model.class_names
-        ['blue', 'green', 'red']
-        >>> [one] = model.predict("my_pictures/red/3.png")
-        >>> one.file, one.label, len(one.probabilities)
-        ('my_pictures/red/3.png', 'red', 3)
+        >>> model = cpc_tf.train_classifier("my_pictures", encoder=encoder, steps=20, workdir=workdir)
+        >>> model.predict("my_pictures/red/3.png")[0].label
+        'red'
     """
     preset = preset_of(preset, "efficient")
     task = TASKS.get(preset.rpartition("/")[2].partition("_")[0])

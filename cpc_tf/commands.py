@@ -45,7 +45,7 @@ _COMMANDS = (
         "classify",
         "train a classifier on labelled pictures in a minute, and say what is on new ones",
         "cpc_tf.classify.config:ClassifyConfig",
-        "cpc_tf.classify.run:main",
+        "cpc_tf.answer:main",
         trains=True,
     ),
     Command(

@@ -108,13 +108,12 @@ def draw_curve(records: Sequence[dict[str, Any]], kind: LabelKind) -> bytes:
         for arm in dict.fromkeys(record["arm"] for record in records):
             values = [[100 * r[kind.main] for r in records if (r["arm"], r["labels"]) == (arm, n)] for n in sizes]
             points = [(n, np.mean(v), min(v), max(v)) for n, v in zip(sizes, values)]
-            plots.Line(_TITLES[arm], points, _COLORS[arm]).draw(axis, theme)
-            end = (sizes[-1], points[-1][1])
-            axis.annotate(_TITLES[arm], end, xytext=(8, 0), textcoords="offset points", va="center")
+            plots.Line(_TITLES[arm], points, _COLORS[arm]).draw(axis, theme).set_label(_TITLES[arm])
         axis.set(xscale="log", xlabel="labels", title="Accuracy by the number of labels, %")
         axis.xaxis.set_major_locator(FixedLocator(sizes))
         axis.xaxis.set_minor_locator(NullLocator())
         axis.xaxis.set_major_formatter(ScalarFormatter())
         axis.set_ylim(0, 100)
+        canvas.legend(loc="outside right upper")
 
     return plots.png(draw, 7, 4)

@@ -1,18 +1,15 @@
-"""From labelled pictures to a classifier, its accuracy, and what is on new pictures: `cpc-tf classify`.
+"""The logistic regression of `cpc-tf classify`: encode, cross-validate, train on all labels, write the run.
 
-The encoder stays as it is, so that each picture is encoded once; the rest is a logistic regression. It is trained on
-all labels. What it is worth is told by cross-validation: each picture is judged by classifiers that have not seen it.
+The encoder stays as it is, so that each picture is encoded once. What the classifier is worth is told by
+cross-validation: each picture is judged by classifiers that have not seen it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import shlex
-import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,96 +29,52 @@ from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
 from cpc_tf.evaluation.label_kinds import PREDICTIONS, LabelKind, predictions_csv
 from cpc_tf.evaluation.scores import calibration
-from cpc_tf.export.config import ExportConfig
-from cpc_tf.export.run import export
-from cpc_tf.files import read_json, to_json, write_file
-from cpc_tf.pictures import Images
-from cpc_tf.predict import run as predict_run
-from cpc_tf.predict.config import STDOUT, PredictConfig
-from cpc_tf.predict.model import Record
+from cpc_tf.files import to_json, write_file
 from cpc_tf.progress import Progress, waiting_for
-from cpc_tf.settings import ConfigError, to_flagfile
+from cpc_tf.settings import to_flagfile
 from cpc_tf.texts import listed
-from cpc_tf.training.workdir import locked
 
-CLASSIFIER, WEIGHTS, FEATURES = "classifier", "logistic.npz", "features.npz"  # in the directory
+WEIGHTS, FEATURES = "logistic.npz", "features.npz"  # in the directory
 FINE_TUNING_PAYS = 500  # labels; docs/results.md: with 475 it brings 1 point, with 947 3 points
 Tell = Callable[[str], None]
 
 
-def main(config: ClassifyConfig) -> None:
-    """The command `cpc-tf classify`."""
-    classify(config, functools.partial(print, file=sys.stderr if config.output == STDOUT else None, flush=True))
-
-
-def classify(
-    config: ClassifyConfig, tell: Tell = lambda line: None, images: Images | None = None
-) -> tuple[dict[str, Any], list[Record]]:
-    """Trains a classifier on all labels, says how good it is, and predicts new pictures.
+def learn(config: ClassifyConfig, workdir: str, tell: Tell) -> dict[str, Any]:
+    """Trains a classifier on all labels and measures it.
 
     Args:
       config: the settings.
+      workdir: directory that gets the run, in place of an earlier one; '': nothing is written.
       tell: gets lines for the user.
-      images: new pictures; None: those of the settings.
 
     Returns:
-      The content of result.json, and a `Prediction` of each new picture, in order.
+      The content of result.json.
 
     Raises:
-      ConfigError: the data or the encoder cannot be used, there are fewer than two classes, or the directory holds
-        another kind of run.
+      ConfigError: the data or the encoder cannot be used, or there are fewer than two classes.
       NotWritten: something cannot be written.
     """
-    has_new = bool(config.pictures) or images is not None
-    with _directory(config, needed=has_new) as workdir:
-        source = catalog.open_labelled(config.data, config.data.split, "split")
-        tell(catalog.summarized(config.data, [catalog.used_of("split", config.data.split, source)]))
-        encoder = PictureEncoder(config.encoder, config.endpoint, config.image_size, config.seed)
-        source.intensity_range = encoder.intensity_range or source.intensity_range
-        tell(f"features: {encoder.what}")
-        kind = label_kinds.of(source.multi_label)
-        features = _encoded(encoder, source, config, workdir)
-        examples = Examples(features, source.labels(), source.groups(), len(source.class_names))
-        if pool := _unlabelled(config, source, kind):
-            tell(f"{pool.num_examples:,} pictures without labels are encoded, too")
-            examples = examples._replace(unlabelled=_encoded(encoder, pool, config, workdir))
-        result, classifier = _learned(config, source, encoder, examples, kind)
-        for line in described(result, config):
-            tell(line)
-        if config.curve:
-            with _clocked("label curve") as advance:
-                result["curve"] = label_curve(config, source, examples, kind, workdir, advance)
-            tell(f"{workdir}/curve.png: the accuracy by the number of labels")
-        if not workdir:
-            tell("the classifier is not kept; --workdir=runs/mine/classify keeps it, and --pictures=... uses it")
-            return result, []
-        result = _written(config, workdir, source, result, classifier)
-        if config.workdir:
-            tell(f"{workdir}/{CLASSIFIER}: the classifier; cpc-tf predict --model={workdir}/{CLASSIFIER} uses it again")
-        if not has_new:
-            return result, []
-        settings = PredictConfig(
-            model=os.path.join(workdir, CLASSIFIER), pictures=config.pictures, output=config.output, sheet=config.sheet
-        )
-        records = predict_run.predict(settings, tell, images=images)
-        for path in filter(None, (config.output if config.output != STDOUT else "", config.sheet)):
-            tell(f"{path}: {'the sheet' if path == config.sheet else 'the predictions'} of {len(records)} pictures")
-        return result, records
-
-
-@contextlib.contextmanager
-def _directory(config: ClassifyConfig, needed: bool) -> Iterator[str]:
-    """Yields --workdir, alone in it; without one '', or a directory for a while if one is needed."""
-    if not config.workdir:
-        with tempfile.TemporaryDirectory(prefix="cpc_tf_classify") as folder:
-            yield folder if needed else ""
-        return
-    with locked(config.workdir):
-        run = os.path.join(config.workdir, "run.json")
-        task = read_json(run).get("task") if tf.io.gfile.exists(run) else "classify"
-        if task != "classify":
-            raise ConfigError("workdir", config.workdir, f"holds a run of cpc-tf {task}; take another --workdir")
-        yield config.workdir
+    source = catalog.open_labelled(config.data, config.data.split, "split")
+    tell(catalog.summarized(config.data, [catalog.used_of("split", config.data.split, source)]))
+    encoder = PictureEncoder(config.encoder, config.endpoint, config.image_size, config.seed)
+    source.intensity_range = encoder.intensity_range or source.intensity_range
+    tell(f"features: {encoder.what}")
+    kind = label_kinds.of(source.multi_label)
+    features = _encoded(encoder, source, config, workdir)
+    examples = Examples(features, source.labels(), source.groups(), len(source.class_names))
+    if pool := _unlabelled(config, source, kind):
+        tell(f"{pool.num_examples:,} pictures without labels are encoded, too")
+        examples = examples._replace(unlabelled=_encoded(encoder, pool, config, workdir))
+    result, classifier, predictions = _learned(config, source, encoder, examples, kind)
+    for line in described(result, config):
+        tell(line)
+    if config.curve:
+        with _clocked("label curve") as advance:
+            result["curve"] = label_curve(config, source, examples, kind, workdir, advance)
+        tell(f"{workdir}/curve.png: the accuracy by the number of labels")
+    if workdir:
+        _write(config, workdir, result, classifier, predictions)
+    return result
 
 
 @contextlib.contextmanager
@@ -184,8 +137,8 @@ def _encoded(encoder: PictureEncoder, source: Source, config: ClassifyConfig, wo
 
 def _learned(
     config: ClassifyConfig, source: Source, encoder: PictureEncoder, examples: Examples, kind: LabelKind
-) -> tuple[dict[str, Any], logistic.Linear]:
-    """Returns the content of result.json, what it was measured on included, and the classifier of all labels."""
+) -> tuple[dict[str, Any], logistic.Linear, str]:
+    """Returns the content of result.json, the classifier of all labels, and the content of predictions.csv."""
     balanced, count = config.class_weights == BALANCED, len(examples.features)
     with _clocked("cross-validation") as advance:
         validated = logistic.validate(examples, kind, balanced, config.seed, advance)
@@ -206,7 +159,7 @@ def _learned(
         **({"multi_label": True} if source.multi_label else {}),
     }
     if validated is None:
-        return result, classifier
+        return result, classifier, ""
     logits = validated.logits
     right = logits.argmax(1) == examples.labels if kind is label_kinds.SINGLE_LABEL else None
     forecast = None if right is None else logistic.forecast(right, validated.halved.argmax(1) == examples.labels)
@@ -221,9 +174,9 @@ def _learned(
             else {"unlabelled": {"pictures": len(examples.unlabelled), "learned_from": validated.self_training}}
         ),
         **({"forecast": {**forecast._asdict(), "tells": forecast.tells}} if forecast else {}),
-        "predictions": predictions_csv(source.names(), logits, examples.labels, source.class_names, kind),
     }
-    return result, classifier
+    predictions = predictions_csv(source.names(), logits, examples.labels, source.class_names, kind)
+    return result, classifier, predictions
 
 
 def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
@@ -256,15 +209,14 @@ def described(result: dict[str, Any], config: ClassifyConfig) -> Iterator[str]:
         yield f"with so many labels fine-tuning the encoder may bring some points more, in hours: {command}"
 
 
-def _written(
-    config: ClassifyConfig, workdir: str, source: Source, result: dict[str, Any], classifier: logistic.Linear
-) -> dict[str, Any]:
-    """Writes the files of the directory, in place of those of an earlier run, and the checked module."""
+def _write(
+    config: ClassifyConfig, workdir: str, result: dict[str, Any], classifier: logistic.Linear, predictions: str
+) -> None:
+    """Writes the files of a run, in place of those of an earlier one."""
 
     def path(name: str) -> str:
         return os.path.join(workdir, name)
 
-    predictions = result.pop("predictions", None)
     stream = io.BytesIO()
     np.savez(stream, **classifier._asdict())
     if tf.io.gfile.exists(path("result.json")):  # it would be taken for that of the new classifier
@@ -276,12 +228,3 @@ def _written(
     if predictions:
         write_file(path(PREDICTIONS), predictions)
     write_file(path("result.json"), to_json(result))
-    new, old = path(f"{CLASSIFIER}.new"), path(CLASSIFIER)
-    if tf.io.gfile.exists(new):  # of a run that was killed
-        tf.io.gfile.rmtree(new)
-    with tf.device("/cpu:0"), waiting_for("checking the classifier as a module"):  # a GPU would round differently
-        export(ExportConfig(workdir=workdir, output=new))
-    if tf.io.gfile.exists(old):
-        tf.io.gfile.rmtree(old)
-    tf.io.gfile.rename(new, old)
-    return result
