@@ -153,7 +153,7 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
     """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of images.
 
     Args:
-      path: directory of the module.
+      path: directory of the module, or the name of one that comes with the code, such as 'imagenette_128px'.
 
     Raises:
       ConfigError: there is no such module.

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.encoders.released import directory_of
 from cpc_tf.export import classifier, encoder
 from cpc_tf.export.config import SAVED_MODEL, ExportConfig, RuntimeConfig
 from cpc_tf.export.detector import export_detector
@@ -86,7 +87,7 @@ def _export_to_runtime(config: ExportConfig) -> dict[str, Any]:
     """Converts --module, or the module that the run would be exported as."""
     check_installed(config.runtime.format)
     with written_aside(config.output) as directory, tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
-        module = config.runtime.module
+        module = directory_of(config.runtime.module)
         if not module:
             module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
             export(replace(config, output=module, **flatten(RuntimeConfig())))

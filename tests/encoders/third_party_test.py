@@ -177,7 +177,7 @@ def test_modules_that_give_something_else(tmp_path, call, said):
         assert re.search(said, refusal(load, tmp_path / "theirs"))
 
 
-def test_whatever_loading_raises_is_one_line(monkeypatch):
+def test_whatever_loading_raises_is_one_line(monkeypatch, tmp_path):
     for error in (
         IndexError("Read less\nbytes"),
         KeyError("x"),
@@ -190,7 +190,7 @@ def test_whatever_loading_raises_is_one_line(monkeypatch):
 
         monkeypatch.setattr(third_party.hub, "load", load)
         for function in (maps, latents):
-            assert "cannot be loaded as a TF-Hub module (" in refusal(function, "/a/module")
+            assert "cannot be loaded as a TF-Hub module (" in refusal(function, str(tmp_path))
 
 
 def test_damaged_files_of_our_module(ours, tmp_path):
