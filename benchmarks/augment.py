@@ -89,19 +89,19 @@ def _dataset(name: str, pictures: str):
 
     from cpc_tf import augment
     from cpc_tf.augment.config import AugmentConfig
-    from cpc_tf.data.decoding.decode import decode
-    from cpc_tf.data.views import geometry
+    from cpc_tf.data import views
+    from cpc_tf.data.decode import decode
 
     config, count = AugmentConfig(), GRID * GRID
 
     def crop(counter, file):
-        return geometry.random_crop(geometry.resize(decode(file, RESIZE), RESIZE), CROP, 0, counter)
+        return views.random_crop(views.resize(decode(file, RESIZE), RESIZE), CROP, 0, counter)
 
     def augmented(counter, patches, engine):
         return augment.apply(patches, augment.draw(config, 0, counter, count, PATCH), engine)
 
     def pipeline(counter, file):
-        patches = tf.reshape(geometry.grid_of_patches(crop(counter, file), PATCH, STRIDE), [count, PATCH, PATCH, 3])
+        patches = tf.reshape(views.grid_of_patches(crop(counter, file), PATCH, STRIDE), [count, PATCH, PATCH, 3])
         return augmented(counter, patches, "native")
 
     if name in ("decode", "pipeline"):
@@ -160,7 +160,7 @@ def _primitives(patches: np.ndarray, seconds: float) -> dict:
     from cpc_tf import augment
     from cpc_tf.augment.config import AugmentConfig
     from cpc_tf.augment.operations import all_primitives
-    from cpc_tf.augment.steps import COLOR_ORDERS
+    from cpc_tf.augment.reference import COLOR_ORDERS
 
     config, n = AugmentConfig(), len(patches)
     idle, drawn = augment.idle(n, PATCH), augment.draw(config, 0, 0, n, PATCH)

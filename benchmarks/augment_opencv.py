@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from cpc_tf.augment.operations import all_primitives
-from cpc_tf.augment.steps import COLOR_ORDERS, CONTROL_POINTS, CONTROL_SPACING, curve_matrix, spline_matrix
+from cpc_tf.augment.reference import COLOR_ORDERS, CONTROL_POINTS, CONTROL_SPACING, curve_matrix, spline_matrix
 
 LEVELS = np.arange(256, dtype=np.float32)
 LUMA = np.float32([[0.299, 0.587, 0.114]] * 3)

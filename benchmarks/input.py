@@ -91,7 +91,7 @@ def dataset(preset: str, encoded: list[bytes], test: bool = False):
     """
     import tensorflow as tf
 
-    from cpc_tf.data.pipeline import pipeline
+    from cpc_tf.data import pipeline
     from cpc_tf.data.source import NO_LABEL, IndexedSource
 
     class Pictures(IndexedSource):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from benchmarks.pod import Pod
 from cpc_tf import cli, native
-from cpc_tf.data.views.views import PatchGrid
+from cpc_tf.data.views import PatchGrid
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.trainee import DetectorTraining, build_detector
 from cpc_tf.efficient.classifier import ENCODED, FINE_TUNED, FROZEN, SUPERVISED, Classification, build_classifier

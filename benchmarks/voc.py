@@ -45,8 +45,8 @@ def main(argv) -> None:
 def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]) -> dict:
     """Draws, writes, reads, trains and tests, and prints the seconds of each part; returns detection's result."""
     from cpc_tf import cli
-    from cpc_tf.data.pipeline import detection_pipeline
-    from cpc_tf.detect import run
+    from cpc_tf.boxes import canvas
+    from cpc_tf.detect import inputs, run
     from cpc_tf.detect.config import DetectConfig
     from cpc_tf.training import loop
 
@@ -59,10 +59,10 @@ def measure(folder: pathlib.Path, images: int, test_images: int, more: list[str]
     with _row("writing records", images + test_images):
         write_records(folder)
     with _row("opening, and counting objects", images + test_images):
-        source = run.open_pair(config)[0]
+        source = inputs.open_data(config)[0]
     steps = -(-source.num_examples // config.training.batch_size)
     with _row("reading and augmenting", steps * config.training.batch_size):
-        batches = detection_pipeline.batches(source, config.canvas, global_batch=config.training.batch_size, seed=0)
+        batches = canvas.batches(source, config.canvas, global_batch=config.training.batch_size, seed=0)
         for _ in batches.take(steps):
             pass
     start, training = time.monotonic(), 0.0
@@ -92,7 +92,8 @@ def _row(part: str, images: int) -> Iterator[None]:
 
 def draw(folder: pathlib.Path, splits: dict[str, int]) -> None:
     """Writes FOLDER/VOCdevkit/VOC2007: JPEGImages, Annotations, ImageSets. The same seed gives the same images."""
-    from cpc_tf.data import collages, photos
+    from cpc_tf.boxes import collages
+    from cpc_tf.data import photos
 
     devkit = folder / "VOCdevkit" / "VOC2007"
     for name in ("ImageSets/Main", "Annotations", "JPEGImages"):

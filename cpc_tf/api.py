@@ -52,12 +52,12 @@ def pretrain(
     KeyboardInterrupt.
 
     Args:
-      pictures: a folder of pictures, or several; None: what the preset names, of 'photos' the photographs that come
-        with cpc_tf.
+      pictures: a folder of pictures, or several; None: the data set of the preset, for 'photos' the photographs that
+        come with cpc_tf.
       workdir: directory of the run.
       preset: name of a preset, such as 'imagenette/pretrain_128px'; 'photos' is 'photos/pretrain'. None: the paper's
         settings.
-      steps: length of training; None: as the preset says.
+      steps: length of training; None: that of the preset.
       verbose: whether to print what the command prints.
       **settings: any setting of `cpc-tf pretrain --help`, by the name of its flag, such as `batch_size=64`.
 
@@ -99,18 +99,18 @@ def classify(
 ) -> Model:
     """Trains a classifier on an encoder, tests it, and exports both together to WORKDIR/module.
 
-    Stopped, it goes on as `pretrain` does. WORKDIR/result.json has the figures of the test.
+    If it is stopped, the same call goes on. WORKDIR/result.json has the figures of the test.
 
     Args:
-      labelled: a folder with a folder of pictures for each class, below 'train' and 'val' if it has a test of its own,
-        else a fifth of the pictures is the test; with `labels`, any folder. None: what the preset names.
-      encoder: as loaded, or directory of its module.
+      labelled: a folder with a folder of pictures for each class, below 'train' and 'val' if it has a test split; else
+        the test is a fifth of the pictures. With `labels`, any folder. None: the data set of the preset.
+      encoder: loaded, or the directory of its module.
       labels: a CSV file with the columns file and label, for pictures that are not sorted into folders.
       workdir: directory of the run.
       preset: name of a preset of linear or efficient: 'imagenette/linear' trains a linear classifier on the frozen
         encoder; 'imagenette/efficient' and, for encoders of 128 px, 'imagenette/efficient_128px' are for few labels
         and fine-tune the encoder. 'photos' is 'photos/efficient'.
-      steps: length of the (first) training; None: as the preset says.
+      steps: length of the (first) training; None: that of the preset.
       verbose: whether to print what the command prints.
       **settings: any setting of `cpc-tf linear --help` or `cpc-tf efficient --help`.
 
@@ -118,7 +118,7 @@ def classify(
       The classifier.
 
     Raises:
-      ConfigError, RunEnded: as `pretrain`.
+      ConfigError, RunEnded: see `pretrain`.
 
     Example:
 
@@ -170,10 +170,10 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
 def predict(
     model: Model | str | os.PathLike[str], pictures: Images, *, verbose: bool = False, **settings: Any
 ) -> list[Record]:
-    """Says what is on pictures, and writes what `cpc-tf predict` can.
+    """Predicts pictures, and writes the outputs of `cpc-tf predict` that the settings name.
 
     Args:
-      model: as loaded, or directory of an exported classifier or detector.
+      model: loaded, or the directory of an exported classifier or detector.
       pictures: a folder (with all below it), a file, a list of files, an array uint8 or float in [0, 1] of shape
         [N, H, W, 3] or [H, W, 3], or a list of arrays or PIL images of any sizes.
       verbose: whether to print progress to stderr.
@@ -189,25 +189,25 @@ def predict(
       NotWritten: an output cannot be written.
     """
     opened = model if isinstance(model, Model) else None
-    own = {"model": opened.path, "least_score": opened.least_score} if opened else {"model": model}
-    config = settings_of(PredictConfig, None, {**own, "pictures": _named(pictures), **settings})
+    defaults = {"model": opened.path, "least_score": opened.least_score} if opened else {"model": model}
+    config = settings_of(PredictConfig, None, {**defaults, "pictures": _path(pictures), **settings})
     return predict_run.predict(config, _tell(verbose), opened, None if config.pictures else pictures)
 
 
 def embed(
     encoder: Encoder | str | os.PathLike[str], pictures: Images, *, verbose: bool = False, **settings: Any
 ) -> embed_run.Embedding:
-    """Encodes pictures, and writes what `cpc-tf embed` can: features, a map, near duplicates, what to label first.
+    """Encodes pictures; as settings ask, writes features, a map, near duplicates, and which pictures to label first.
 
     Args:
-      encoder: as loaded, or directory of its module.
-      pictures: as `Encoder` takes them.
+      encoder: loaded, or the directory of its module.
+      pictures: those of `predict`.
       verbose: whether to print progress to stderr.
       **settings: any setting of `cpc-tf embed --help`, such as `output="features.npz"` or `map="map.png"`.
 
     Returns:
       `names` of the pictures, `features` float32 [N, D], `broken` {name: reason} of those that cannot be read, and
-      `what` the features are.
+      `what`, a description of the features.
 
     Raises:
       ConfigError: a setting cannot work, or no picture can be read.
@@ -223,11 +223,11 @@ def embed(
         4
     """
     opened = encoder if isinstance(encoder, Encoder) else None
-    own = {name: getattr(opened, name) for name in ("seed", "image_size") if opened}
+    defaults = {name: getattr(opened, name) for name in ("seed", "image_size") if opened}
     path = opened.path if opened else encoder
-    config = settings_of(EmbedConfig, None, {"encoder": path, "pictures": _named(pictures), **own, **settings})
-    if any(getattr(config, name) != value for name, value in own.items()):
-        opened = None  # it is another one with these settings
+    config = settings_of(EmbedConfig, None, {"encoder": path, "pictures": _path(pictures), **defaults, **settings})
+    if any(getattr(config, name) != value for name, value in defaults.items()):
+        opened = None  # these settings make it another one
     return embed_run.embed(config, _tell(verbose), opened, None if config.pictures else pictures)
 
 
@@ -243,7 +243,7 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
     Raises:
       ConfigError: there is no such preset or setting, or a value cannot work.
     """
-    fields, given = {field.name: field for _, field in leaves(config_class)}, {}
+    fields, changes = {field.name: field for _, field in leaves(config_class)}, {}
     for name, value in values.items():
         if name not in fields:
             near = difflib.get_close_matches(name, fields, n=1)
@@ -255,10 +255,10 @@ def settings_of(config_class: type, preset: str | None, values: Mapping[str, Any
         elif isinstance(value, np.generic):
             value = value.item()
         if value is not None:
-            given[name] = cli.value_of(fields[name], value)
+            changes[name] = cli.value_of(fields[name], value)
     if preset is None:
-        return unflatten(config_class, given)
-    return replace(cli.parse(config_class, [f"--preset={preset}"]), **given)
+        return unflatten(config_class, changes)
+    return replace(cli.parse(config_class, [f"--preset={preset}"]), **changes)
 
 
 def _text(value: Any) -> str:
@@ -271,13 +271,13 @@ def preset_of(name: str, task: str) -> str:
     return whole if whole in cli.preset_names() else name
 
 
-def _named(images: Images) -> str | os.PathLike[str]:
-    """Returns what messages call pictures: their folder or file; '' for a list and for arrays."""
+def _path(images: Images) -> str | os.PathLike[str]:
+    """Returns the folder or file of pictures, for --pictures; '' for a list and for arrays."""
     return images if isinstance(images, (str, os.PathLike)) else ""
 
 
 def _tell(verbose: bool) -> Callable[[str], None] | None:
-    """Returns what gets lines of progress: they are printed to stderr if `verbose`."""
+    """Returns a function that prints lines of progress to stderr; None if not `verbose`."""
     return functools.partial(print, file=sys.stderr, flush=True) if verbose else None
 
 
@@ -307,7 +307,7 @@ def _exported(workdir: str, card: str, step: int | None) -> str:
     if os.path.isdir(module):
         if read_json(os.path.join(module, card)).get("step") == step:
             return module
-        shutil.rmtree(module)  # of another step; that of `efficient` has the step of its last phase, and is made again
+        shutil.rmtree(module)  # of another step
     with tf.device("/cpu:0"):  # where it is checked: a GPU would round differently
         export(ExportConfig(workdir=workdir, output=module))
     return module

@@ -38,8 +38,8 @@ _COMMANDS = (
     Command(
         "data",
         "say what is understood of your pictures, labels or boxes, before anything trains",
-        "cpc_tf.data.listing:ListingConfig",
-        "cpc_tf.data.listing:listing",
+        "cpc_tf.listing:ListingConfig",
+        "cpc_tf.listing:listing",
     ),
     Command(
         "pretrain",

@@ -15,11 +15,9 @@ import tensorflow as tf
 from absl import logging
 from PIL import Image, ImageOps
 
-from cpc_tf.data import check, walk
+from cpc_tf.data import check, views, walk
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.decoding import signatures
-from cpc_tf.data.decoding.decode import IntensityRange, decode, header
-from cpc_tf.data.views import geometry
+from cpc_tf.data.decode import IntensityRange, decode, header
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError, parted_names
 from cpc_tf.texts import PICTURES, escaped, shown
@@ -54,7 +52,7 @@ class Pictures:
         return len(self.names)
 
     @functools.cached_property
-    def levels(self) -> IntensityRange | None:
+    def intensity_range(self) -> IntensityRange | None:
         """The intensity range of all pictures of more than 8 bits, for models that name none; None without such.
 
         A warning states it. Only files that may have more than 8 bits are read.
@@ -196,27 +194,27 @@ def batches(
     batch_size: int,
     *,
     least_side: int = 0,
-    levels: IntensityRange | None = None,
+    intensity_range: IntensityRange | None = None,
     quiet: bool = False,
 ) -> Iterator[Batch]:
     """Decodes and prepares pictures, in order and in parallel, and puts them into batches of sound ones.
 
-    In the end it warns of files of more than 8 bits, if no levels say how to see them.
+    In the end it warns of files of more than 8 bits, if no intensity range is known.
 
     Args:
       pictures: files or arrays.
       prepare: image uint8 [H, W, 3] -> uint8 [...], of the same shape for all if `batch_size` is not 1.
       batch_size: sound pictures of a batch; the last may have fewer, even none.
-      least_side, levels: as in `decode.decode`; without levels, those of the pictures.
+      least_side, intensity_range: as in `decode.decode`; without a range, that of the pictures.
       quiet: whether not to warn, as others did.
     """
-    levels = levels or pictures.levels
+    intensity_range = intensity_range or pictures.intensity_range
 
     def read(index: tf.Tensor, path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         encoded = tf.io.read_file(path)
         about = header(encoded)
         with tf.control_dependencies([tf.debugging.assert_less(about.pixels, tf.cast(MAX_MEGAPIXELS * 1e6, tf.int64))]):
-            return index, prepare(decode(encoded, least_side, levels)), about.bits > 8
+            return index, prepare(decode(encoded, least_side, intensity_range)), about.bits > 8
 
     def arrays() -> Iterator[tuple[int, np.ndarray]]:
         return enumerate(map(_pixels, pictures.arrays))
@@ -240,7 +238,7 @@ def batches(
     if done < len(pictures):
         broken = {i: why_not(pictures.paths[i]) for i in range(done, len(pictures))}
         yield Batch(done, len(pictures), np.zeros([0], np.int64), np.zeros([0], np.uint8), broken)
-    if deep_ones and not levels and not quiet:
+    if deep_ones and not intensity_range and not quiet:
         logging.warning("%d pictures have more than 8 bits; their upper 8 bits are used", deep_ones)
 
 
@@ -261,10 +259,10 @@ def why_not(path: bytes) -> str:
             return f"has {megapixels:.0f} megapixels, and less than {MAX_MEGAPIXELS:g} are decoded"
     except (tf.errors.OpError, UnicodeDecodeError):
         pass  # the header is damaged, which the bytes tell, too
-    return f"cannot be decoded: {signatures.of(data)}"
+    return f"cannot be decoded: {walk.kind_of(data)}"
 
 
-def thumbnails(pictures: Pictures, side: int, levels: IntensityRange | None = None) -> np.ndarray:
+def thumbnails(pictures: Pictures, side: int, intensity_range: IntensityRange | None = None) -> np.ndarray:
     """Returns the whole of each picture on a white square; of a broken one the square: uint8 [N, side, side, 3]."""
 
     def shrink(image: tf.Tensor) -> tf.Tensor:
@@ -272,11 +270,11 @@ def thumbnails(pictures: Pictures, side: int, levels: IntensityRange | None = No
         height, width = tf.unstack(tf.maximum(size * side // tf.reduce_max(size), 1))
         top, left = (side - height) // 2, (side - width) // 2
         margins = [[top, side - height - top], [left, side - width - left], [0, 0]]
-        padded = tf.pad(geometry.resize(image, height, width), margins, constant_values=tf.constant(255, tf.uint8))
+        padded = tf.pad(views.resize(image, height, width), margins, constant_values=tf.constant(255, tf.uint8))
         return tf.ensure_shape(padded, [side, side, 3])
 
     squares = np.full([len(pictures), side, side, 3], 255, np.uint8)
-    for batch in batches(pictures, shrink, 32, least_side=side, levels=levels, quiet=True):
+    for batch in batches(pictures, shrink, 32, least_side=side, intensity_range=intensity_range, quiet=True):
         if len(batch.indices):
             squares[batch.indices] = batch.images
     return squares

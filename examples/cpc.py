@@ -11,9 +11,8 @@ import sys
 import tensorflow as tf
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data import catalog
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import DataConfig, GeometryConfig
-from cpc_tf.data.pipeline import pipeline
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.keras import keras

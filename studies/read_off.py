@@ -18,14 +18,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data import catalog
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.pipeline import pipeline
 from cpc_tf.efficient.config import LabelsConfig
-from cpc_tf.efficient.labels import choose_labels
+from cpc_tf.efficient.inputs import choose_labels
 from cpc_tf.encoders.card import read_card
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.evaluation.features import encode_dataset
+from cpc_tf.evaluation.inference import encode_dataset
 from cpc_tf.files import write_file
 from cpc_tf.settings import ConfigError
 

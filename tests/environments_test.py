@@ -11,7 +11,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from cpc_tf.export.module import encoder_reference
+from cpc_tf.export.encoder import encoder_reference
 from cpc_tf.export.verify import verify
 from cpc_tf.files import read_json
 from tests import samples

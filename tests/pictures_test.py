@@ -63,10 +63,10 @@ def test_pictures_of_12_bits_are_seen_as_those_of_8(tmp_path, monkeypatch):
     lines = []
     monkeypatch.setattr(pictures.logging, "warning", lambda message, *values: lines.append(message % values))
     deep, wanted = pictures.find(f"{tmp_path}/12"), pictures.find(f"{tmp_path}/8")
-    assert wanted.levels is None
+    assert wanted.intensity_range is None
     found, wanted = (np.concatenate([batch.images for batch in read(files)]) for files in (deep, wanted))
     assert np.abs(found.astype(int) - wanted).max() <= 3
-    assert read(deep, levels=(0.0, 65535.0))[0].images.max() <= 16
+    assert read(deep, intensity_range=(0.0, 65535.0))[0].images.max() <= 16
     assert len(lines) == 1
     assert lines[0].startswith("30 pictures have more than 8 bits, and the model does not say how to see them: their v")
 
@@ -109,7 +109,7 @@ def test_thumbnails_show_the_whole_picture_on_white(tmp_path):
 def test_16_bit_pictures_that_are_not_called_so_are_told(tmp_path, caplog):
     (tmp_path / "deep.jpg").write_bytes(tf.io.encode_png(np.full([8, 8, 3], 3000, np.uint16)).numpy())
     files = pictures.find(str(tmp_path))
-    assert (read(files, levels=(2000.0, 4000.0))[0].images == 128).all()
+    assert (read(files, intensity_range=(2000.0, 4000.0))[0].images == 128).all()
     assert (read(files, quiet=True)[0].images == 11).all()
     assert caplog.text == ""
     read(files)

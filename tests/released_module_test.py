@@ -8,12 +8,11 @@ import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 
-from cpc_tf.data import catalog
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import DataConfig
-from cpc_tf.data.pipeline import pipeline
 from cpc_tf.encoders.card import read_card
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.evaluation.features import encode_dataset
+from cpc_tf.evaluation.inference import encode_dataset
 from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
 
 pytestmark = pytest.mark.slow

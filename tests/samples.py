@@ -63,10 +63,10 @@ def write_boxes(root, count=4, side=32):
     return str(root)
 
 
-class SeveralLabels(IndexedSource):
+class MultiLabel(IndexedSource):
     """Pictures of noise in memory: whichever of red, green and blue are bright are the labels of each."""
 
-    class_names, several_labels = ("red", "green", "blue"), True
+    class_names, multi_label = ("red", "green", "blue"), True
 
     def __init__(self, count, seed=0, side=16):
         random = np.random.default_rng(seed)

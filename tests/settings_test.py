@@ -5,7 +5,7 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.commands import COMMANDS
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.evaluation.features import encode_dataset
+from cpc_tf.evaluation.inference import encode_dataset
 from cpc_tf.settings import ConfigError, RunEnded, leaves
 from cpc_tf.training.config import TrainingConfig
 

@@ -5,8 +5,7 @@ from typing import Any
 
 # Function -> its module, imported at the first use: the settings of this package are read without TensorFlow.
 _EXPORTED = {
-    **dict.fromkeys(("Recipe", "draw", "idle"), "cpc_tf.augment.recipe"),
-    **dict.fromkeys(("LIBRARY", "apply", "at_test", "grey"), "cpc_tf.augment.engines"),
+    name: "cpc_tf.augment.recipe" for name in ("Recipe", "draw", "idle", "LIBRARY", "apply", "at_test", "grey")
 }
 __all__ = [*_EXPORTED]
 

@@ -1,6 +1,6 @@
 """Builds the native engine with the system's compiler: `python -m cpc_tf.augment.build`."""
 
-from cpc_tf.augment.engines import LIBRARY
+from cpc_tf.augment.recipe import LIBRARY
 from cpc_tf.native import BuildError
 
 if __name__ == "__main__":

@@ -6,19 +6,19 @@ import dataclasses
 
 from absl import logging
 
-from cpc_tf.augment import policies
+from cpc_tf.augment import operations
 from cpc_tf.settings import ConfigError, Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
 class AugmentConfig(Settings):
-    """What is done to each patch on its own: appendix A steps 1-4, and the earlier policies of figure 3."""
+    """The augmentation of each patch: appendix A steps 1-4, and the earlier policies of figure 3."""
 
     augment: str = setting(
         "full",
         "Policy of the patch augmentation. 'none'; 'v1': CPC v1's jitter and grey; 'colour_drop': jitter and colour "
         "dropping; 'full': appendix A; 'small_patches': appendix A without AutoAugment and grey, and with less hue",
-        choices=tuple(policies.POLICIES),
+        choices=tuple(operations.POLICIES),
     )
     augment_changes: str = setting(
         "",
@@ -53,9 +53,9 @@ class AugmentConfig(Settings):
             )
 
     @property
-    def policy(self) -> policies.Policy:
+    def policy(self) -> operations.Policy:
         """The policy with its changes."""
-        return policies.named(self.augment, policies.parse(self.augment_changes))
+        return operations.policy_of(self.augment, operations.parse_changes(self.augment_changes))
 
     @property
     def engine(self) -> str:
@@ -74,7 +74,7 @@ class AugmentConfig(Settings):
 
 def knows_no_colour(augment: str | None, augment_changes: str | None) -> bool:
     """Returns whether an encoder learned on grey images alone, by these entries of its encoder.json; None: unknown."""
-    return augment in policies.POLICIES and AugmentConfig(augment, augment_changes or "").policy.always_grey
+    return augment in operations.POLICIES and AugmentConfig(augment, augment_changes or "").policy.always_grey
 
 
 def warn_of_colour(encoder: str, augment: str | None, augment_changes: str | None) -> None:

@@ -1,21 +1,22 @@
-"""From the value of --dataset to a source: all datasets are opened here, and the user is told what was found."""
+"""From the value of --dataset to a source, and what the start of a run says of its data."""
 
 from __future__ import annotations
 
-import contextlib
+import pkgutil
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cpc_tf.data import classes, collages, datasets, folder, names, photos
-from cpc_tf.data.boxes import folder as boxes
+from cpc_tf.data import classes, datasets, folder, names, photos
 from cpc_tf.data.config import DataConfig, PicturesConfig
-from cpc_tf.data.source import About, DetectionSource, Source, SplitError
+from cpc_tf.data.source import About, Source, SplitError, named_by
 from cpc_tf.data.splits import read as read_folder
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import escaped, listed, one_line
 
 MOST_LINES = 20  # of a summary
+# Kind in --dataset=KIND:PATH of pictures with boxes, which are read beside the core -> what opens them without labels.
+WITH_BOXES = dict.fromkeys(("voc", "coco", "yolo"), "cpc_tf.boxes.catalog:open_images")
 
 
 def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Source:
@@ -32,72 +33,23 @@ def open_source(data: DataConfig, split: str, split_flag: str = "split") -> Sour
       ConfigError: naming --dataset or the split's flag, if they lead nowhere.
     """
     kind, colon, _ = data.origin.partition(":")
-    name, _, count = data.dataset.partition("/")
-    own = isinstance(data, PicturesConfig)
-    if own and data.labels and not data.labelled and (data.folders or kind != "folder"):
+    of_folders = isinstance(data, PicturesConfig)
+    if of_folders and data.labels and not data.labelled and (data.folders or kind != "folder"):
         raise ConfigError(f"--labels={data.labels}: needs the folder of these pictures, --labelled=FOLDER")
-    with _naming(split_flag):
-        if own and data.folders:
+    with named_by(split_flag):
+        if of_folders and data.folders:
             return folder.open_pool(data, split)
         if kind == "folder":
             return folder.open_folder(data, split, read_folder(data))
-        if kind in boxes.READERS and colon:
-            return boxes.open_images(data, split)
-        if name == "photos":
-            number = _number(data, count, "unlabelled crops", "photos/20000") or photos.UNLABELLED
-            builder = _embedded(photos.Photos, photos.config(number), data)
+        if kind in WITH_BOXES and colon:
+            return pkgutil.resolve_name(WITH_BOXES[kind])(data, split)
+        if data.dataset.partition("/")[0] == "photos":
+            builder = datasets.embedded(data, photos.Photos, photos.config, "unlabelled crops", "photos/20000")
         else:
             builder = datasets.find(data.dataset, data.data_dir)
         source = datasets.TfdsSource(builder, split, data.shuffle_window, data.sixteen_bit)
         source.shared = data.share_records
         return source
-
-
-def open_detection_source(
-    data: DataConfig, split: str, split_flag: str = "split", negatives_without_xml: bool = False
-) -> DetectionSource:
-    """Opens one split of a dataset with boxes. See `open_detection_sources`."""
-    return open_detection_sources(data, {split_flag: split}, negatives_without_xml)[0]
-
-
-def open_detection_sources(
-    data: DataConfig, splits: Mapping[str, str], negatives_without_xml: bool = False
-) -> list[DetectionSource]:
-    """Opens splits of a dataset with boxes, which is prepared if needed.
-
-    Args:
-      data: its `dataset` is 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012',
-        'voc:PATH', 'coco:PATH' or 'yolo:PATH'.
-      splits: {flag: split}; TFDS syntax such as 'train+validation', of folders also usual names of splits. If one of
-        them is `test` and a folder has none, it is held out of the others.
-      negatives_without_xml: whether images of 'voc:PATH' without an annotation are images without objects.
-
-    Raises:
-      ConfigError: naming --dataset or the split's flag, if they lead nowhere.
-    """
-    kind, colon, _ = data.dataset.partition(":")
-    found = boxes.read(data) if kind in boxes.READERS and colon else None
-    builder = None if found else _detection_builder(data)
-    sources = []
-    for flag, split in splits.items():
-        with _naming(flag):
-            if found:
-                sources.append(boxes.open_boxes(data, found, split, splits.values(), negatives_without_xml))
-            else:
-                sources.append(datasets.VocRecords(builder, split, data.shuffle_window))
-    return sources
-
-
-def _detection_builder(data):
-    """Returns the builder of a dataset with boxes that is no folder."""
-    name, _, count = data.dataset.partition("/")
-    if name == "collages":
-        number = _number(data, count, "images to train on", "collages/1000") or collages.TRAIN
-        return _embedded(collages.Collages, collages.config(number), data)
-    if name == "voc":
-        return datasets.find(data.dataset, data.data_dir)
-    known = "collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
-    raise ConfigError(f"--dataset={data.dataset}: has no known boxes; try {known}")
 
 
 def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
@@ -113,10 +65,10 @@ def open_probe(data: PicturesConfig, probe_split: str) -> Source | None:
     flag = "probe_split" if probe_split else "split"
     if not data.labelled:
         return None if data.folders else open_source(data, probe_split or data.split, flag)
-    with _naming(flag):
-        own = [part for part in data.split.split("+") if not folder.is_unlabelled(part)]
-        source = folder.open_folder(data, probe_split or "+".join(own) or "train", read_folder(data), labelled=True)
-    # What the probe leaves out is trained on all the same.
+    with named_by(flag):
+        labelled = "+".join(part for part in data.split.split("+") if not folder.is_unlabelled(part))
+        source = folder.open_folder(data, probe_split or labelled or "train", read_folder(data), labelled=True)
+    # Pictures that the probe leaves out are trained on.
     source.about = source.about._replace(notes=())
     return source
 
@@ -127,7 +79,7 @@ def open_labelled(data: DataConfig, split: str, split_flag: str) -> Source:
 
 
 class Pair(NamedTuple):
-    """What a classifier learns from and is tested on, and lines for the user about both."""
+    """The training and test examples of a classifier, and lines for the user about both."""
 
     source: Source
     test_source: Source
@@ -145,14 +97,16 @@ def open_pair(data: DataConfig, test_split: str) -> Pair:
     used = [used_of(flag, split, source) for (flag, split), source in zip(flags.items(), sources)]
     for part, source in zip(used, sources):
         bare = part.images - sum(part.counts.values())
-        if part.counts and bare > 0 and not source.several_labels:
+        if part.counts and bare > 0 and not source.multi_label:
             reason = f"{bare} of {part.images} images have no label; a classifier needs a split in which all have one"
             raise SplitError(part.split, reason, part.flag)
     if all(part.counts for part in used):
         lines = classes.compare(*(part.counts for part in used), *flags.values(), "images")
     else:
         lines = ["whether both splits have the same classes is not known: all records would have to be read"]
-    return Pair(*sources, summarized(data, used, [*_in_both(*sources), *lines]))
+    if all(isinstance(source, folder.FolderSource) for source in sources):
+        lines = [*folder.in_both(*sources), *lines]
+    return Pair(*sources, summarized(data, used, lines))
 
 
 def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
@@ -167,27 +121,20 @@ def open_unlabelled(data: PicturesConfig, source: Source) -> Source:
     """
     if not data.folders:
         return source
-    with _naming("split"):
-        found = folder.open_pool(data, data.split)
-    found.intensity_range = source.intensity_range or found.intensity_range  # the classifier sees all pictures alike
-    return found
-
-
-def _in_both(source, test_source):
-    """Returns lines on images of folders that are learned as well as tested."""
-    if not (isinstance(source, folder.FolderSource) and isinstance(test_source, folder.FolderSource)):
-        return []
-    return folder.in_both(source, test_source)
+    with named_by("split"):
+        pool = folder.open_pool(data, data.split)
+    pool.intensity_range = source.intensity_range or pool.intensity_range  # the classifier sees all pictures alike
+    return pool
 
 
 def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     """Opens splits with labels, {flag: split}; of a folder, their classes are numbered together."""
-    found = read_folder(data) if data.origin.startswith("folder:") else None
+    table = read_folder(data) if data.origin.startswith("folder:") else None
     sources, together = [], splits.values() if len(splits) > 1 else ()
     for flag, split in splits.items():
-        with _naming(flag):
-            if found:
-                source = folder.open_folder(data, split, found, labelled=True, together=together)
+        with named_by(flag):
+            if table:
+                source = folder.open_folder(data, split, table, labelled=True, together=together)
             else:
                 source = open_source(data, split, flag)
             if not source.class_names:
@@ -198,36 +145,13 @@ def _open_together(data: DataConfig, splits: Mapping[str, str]) -> list[Source]:
     return sources
 
 
-@contextlib.contextmanager
-def _naming(split_flag):
-    """Re-raises SplitError with the flag that the split came from."""
-    try:
-        yield
-    except SplitError as error:
-        raise SplitError(error.split, error.reason, split_flag) from error
-
-
-def _number(data, count, what, example):
-    """Returns the number after the slash, 0 if there is none."""
-    if count and not (count.isdecimal() and int(count)):
-        raise ConfigError(f"--dataset={data.dataset}: the slash is followed by the number of {what}, e.g. {example}")
-    return int(count or 0)
-
-
-def _embedded(builder, config, data):
-    """Returns a prepared builder of this package."""
-    with datasets.quiet():
-        made = builder(config=config, data_dir=data.data_dir or None)
-    return datasets.prepare(made, progress=False)
-
-
 class Used(NamedTuple):
     """A split of a run.
 
     Attributes:
       flag: the flag that names it.
       split: the value of that flag.
-      about: what is known of it and of the dataset.
+      about: information on it and on the dataset.
       images: how many it has.
       counts: {class: how many}; empty if it has no labels.
       unit: what `counts` counts.
@@ -251,7 +175,13 @@ def used_of(flag: str, split: str, source: Source) -> Used:
 
 
 def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
-    """Returns what the start of a run says of its data: see `summary`."""
+    """Returns what the start of a run says of its data, a text of at most 20 lines.
+
+    Args:
+      data: the settings of the dataset.
+      used: the splits of the run.
+      lines: more to say, on all splits together.
+    """
     flags, lines = [data.flag], [*lines]
     if isinstance(data, PicturesConfig):
         more = {"labels": data.labels, "unlabelled": data.unlabelled if data.labelled else ""}
@@ -259,28 +189,16 @@ def summarized(data: DataConfig, used: Sequence[Used], lines: Sequence[str] = ()
         if data.origin != data.dataset != PicturesConfig().dataset:
             flag = data.flag.partition("=")[0]
             lines.append(f"not used: --dataset={data.dataset}, since {flag} is given")
-    return summary(" ".join(flags), used, lines)
-
-
-def summary(flag: str, used: Sequence[Used], lines: Sequence[str] = ()) -> str:
-    """Returns a text of at most 20 lines.
-
-    Args:
-      flag: the flags that name the dataset, with their values.
-      used: the splits of the run.
-      lines: more to say, on all splits together.
-    """
-    told = [_described(part) for part in used]
     notes = [note for part in used for note in part.about.notes]
-    told += [*dict.fromkeys(notes), *lines, *_unused(used)]
-    if len(told) > MOST_LINES - 1:
-        told[MOST_LINES - 2 :] = [f"and {len(told) - MOST_LINES + 2} lines more"]
-    return "\n".join([one_line(flag), *(f"  {one_line(line)}" for line in told)])
+    text = [*map(_described, used), *dict.fromkeys(notes), *lines, *_unused(used)]
+    if len(text) > MOST_LINES - 1:
+        text[MOST_LINES - 2 :] = [f"and {len(text) - MOST_LINES + 2} lines more"]
+    return "\n".join([one_line(" ".join(flags)), *(f"  {one_line(line)}" for line in text)])
 
 
 def _described(part):
-    found = f" (found as {escaped(part.about.split)})" if part.about.split not in ("", part.split) else ""
-    start = f"--{part.flag}={part.split}{found}: {part.images} images"
+    alias = f" (found as {escaped(part.about.split)})" if part.about.split not in ("", part.split) else ""
+    start = f"--{part.flag}={part.split}{alias}: {part.images} images"
     if part.counts:
         objects = f", {sum(part.counts.values())} {part.unit}" if part.unit != "images" else ""
         return f"{start}{objects} of {classes.described(part.counts)}"

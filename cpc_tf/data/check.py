@@ -1,4 +1,4 @@
-"""Reads each file of a folder once: which are broken or huge, and the range of values of those of more than 8 bits."""
+"""Reads each file of a folder once: which are broken or huge, and the intensity range of those of more than 8 bits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf import files
+from cpc_tf.data import walk
 from cpc_tf.data.config import FULL, DataConfig
-from cpc_tf.data.decoding import signatures
-from cpc_tf.data.decoding.decode import IntensityRange, decode, header, orientation, values
+from cpc_tf.data.decode import IntensityRange, decode, header, orientation, values
 from cpc_tf.data.source import read_once
 from cpc_tf.data.table import Table
 from cpc_tf.files import reason
@@ -27,9 +27,9 @@ _MOST_LEFT_OUT = 0.01  # of all files; above, the data are not what their owner 
 _DESCRIBED = 20  # broken files whose kind a message tells
 # Bump the number when the check changes: old outcomes become void.
 _RULES = f"6 {tf.__version__} {PIL.__version__}"
-MEASURED = 200  # images of more than 8 bits whose values tell the range of all
+MEASURED = 200  # images of more than 8 bits from which the range of all is estimated
 _PIXELS = 20_000  # of each
-# Outliers beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
+# Values beyond these are cut off: faulty pixels, a letter that is burnt in, a piece of metal.
 _PERCENTILES = (0.1, 99.9)
 
 
@@ -64,43 +64,43 @@ def usable(data: DataConfig, table: Table, rows: Sequence[int]) -> Usable:
 
     def is_sound(broken, huge, deep, several, sizes):
         shapes = (((), deep), ((), several), ((len(rows), 3), sizes))
-        whole = all(own.shape == shape and np.issubdtype(own.dtype, np.integer) for shape, own in shapes)
+        whole = all(array.shape == shape and np.issubdtype(array.dtype, np.integer) for shape, array in shapes)
         return whole and are_places(broken, len(rows)) and are_places(huge, len(rows))
 
-    found = files.remember(
+    outcome = files.remember(
         "checked_folders",
         table.key(f"{_RULES} {limit}", rows),
         lambda: {kind: np.array(value, np.int64) for kind, value in _check(table.root, names, limit).items()},
         is_sound,
         place=data.data_dir,
     )
-    broken, huge = ([names[place] for place in found[kind].tolist()] for kind in ("broken", "huge"))
-    described = [f"{name} ({signatures.describe(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
+    broken, huge = ([names[place] for place in outcome[kind].tolist()] for kind in ("broken", "huge"))
+    described = [f"{name} ({walk.kind_of_file(f'{table.root}/{name}')})" for name in broken[:_DESCRIBED]]
     described += broken[_DESCRIBED:]
     leave_out(flag, described, f"{len(rows)} files", "cannot be decoded", "remove or repair them")
     problem = f"have {limit:g} megapixels or more"
     leave_out(flag, huge, f"{len(rows)} files", problem, "remove or shrink them")
-    if several := int(found["several"]):
-        what = f"{several} of {len(rows)} files have several frames or pages"
-        logging.warning("%s: %s, of which the first is used", table.root, what)
-    kept = np.setdiff1d(np.arange(len(rows)), [*found["broken"], *found["huge"]])
-    intensity_range = _range_of(data, table, int(found["deep"]), len(kept))
-    return Usable([rows[place] for place in kept], intensity_range, found["sizes"][kept].astype(np.int32))
+    if several := int(outcome["several"]):
+        message = "%s: %d of %d files have several frames or pages, of which the first is used"
+        logging.warning(message, table.root, several, len(rows))
+    sound = np.setdiff1d(np.arange(len(rows)), [*outcome["broken"], *outcome["huge"]])
+    intensity_range = _range_of(data, table, int(outcome["deep"]), len(sound))
+    return Usable([rows[place] for place in sound], intensity_range, outcome["sizes"][sound].astype(np.int32))
 
 
 def leave_out(
     flag: str, bad: Sequence[str], total: str, problem: str, remedy: str, done: str = "are left out", count: int = 0
 ) -> None:
-    """Warns of what is left out of a dataset. Raises ConfigError if that is more than 1 %.
+    """Warns of files, rows or boxes that are left out. Raises ConfigError if they are more than 1 %.
 
     Args:
       flag: the flags that name the dataset, with their values.
-      bad: what is left out.
-      total: how much there is of what, e.g. '400 files'.
-      problem: why it is left out.
-      remedy: what to do about it.
-      done: what becomes of it, if it is not left out.
-      count: how much that is, if `bad` names what holds several of them.
+      bad: the names of those that are left out.
+      total: how many there are, e.g. '400 files'.
+      problem: why they are left out.
+      remedy: what the user can do.
+      done: what is done with them, if they are not left out.
+      count: how many are left out, if `bad` names images with several boxes.
     """
     count = count or len(bad)
     share = count / max(int(total.split()[0]), 1)
@@ -122,17 +122,16 @@ def _check(root, names, max_megapixels):
         kinds = tf.stack([huge, (about.bits > 8) & ~huge, about.several & ~huge]) & (decoded >= 0)
         return tf.concat([tf.cast(kinds, tf.int32), about.size, [orientation(encoded)]], 0)
 
-    found, sizes = {}, np.zeros([len(names), 3], np.int32)
+    kinds_of, sizes = {}, np.zeros([len(names), 3], np.int32)
     progress = Progress(len(names))
     with waiting_for(f"checking the images in {root}", progress):
         for number, kinds in _at_files(root, names, try_decode):
-            found[number], sizes[number] = kinds[:3], kinds[3:]
-            progress.update(len(found))
-    _, deep, several = np.reshape([*found.values()], [-1, 3]).sum(0).tolist()
-    broken = [number for number in range(len(names)) if number not in found]
+            kinds_of[number], sizes[number] = kinds[:3], kinds[3:]
+            progress.update(len(kinds_of))
+    _, deep, several = np.reshape([*kinds_of.values()], [-1, 3]).sum(0).tolist()
     return {
-        "broken": broken,
-        "huge": [number for number in sorted(found) if found[number][0]],
+        "broken": [number for number in range(len(names)) if number not in kinds_of],
+        "huge": [number for number in sorted(kinds_of) if kinds_of[number][0]],
         "deep": deep,
         "several": several,
         "sizes": sizes,
@@ -140,7 +139,7 @@ def _check(root, names, max_megapixels):
 
 
 def _range_of(data, table, deep, count):
-    """Returns the range of values of a folder's images of more than 8 bits, the same for all splits; see `measured`.
+    """Returns the intensity range of a folder's images of more than 8 bits, the same for all splits; see `measured`.
 
     The images of all splits are read, but only if some of a split, `deep` of `count`, have more than 8 bits.
     """
@@ -157,7 +156,7 @@ def _range_of(data, table, deep, count):
 
     def find():
         names = table.files[rows].tolist()
-        files = [names[number] for number, own in sorted(_at_files(table.root, names, is_deep)) if own]
+        files = [names[number] for number, deep in sorted(_at_files(table.root, names, is_deep)) if deep]
         few = files[:: max(1, -(-len(files) // MEASURED))]
         ends = measured(tf.constant(content(f"{table.root}/{name}")) for name in few)
         return {"deep": np.array(len(files)), "range": np.array(ends)}
@@ -166,29 +165,29 @@ def _range_of(data, table, deep, count):
         return deep.shape == () and range.shape == (2,) and bool(np.isfinite(range).all())
 
     key = table.key(f"range 2 {tf.__version__} {data.max_megapixels}", rows)
-    found = files.remember("checked_folders", key, find, is_sound, place=data.data_dir)
-    low, high = found["range"].tolist()
-    _warn(data.origin, int(found["deep"]), len(rows), (low, high))
+    outcome = files.remember("checked_folders", key, find, is_sound, place=data.data_dir)
+    low, high = outcome["range"].tolist()
+    _warn(data.origin, int(outcome["deep"]), len(rows), (low, high))
     return low, high
 
 
 def range_of_records(rule: str, dataset: str, encoded: Iterable[tf.Tensor], count: int) -> IntensityRange | None:
-    """Returns the range of values of `count` records of 16 bits, of which some are given; None if `rule` is FULL."""
-    found = None if rule == FULL else measured(encoded)
-    _warn(dataset, count, count, found)
-    return found
+    """Returns the intensity range of `count` records of 16 bits from some of them; None if `rule` is FULL."""
+    intensity_range = None if rule == FULL else measured(encoded)
+    _warn(dataset, count, count, intensity_range)
+    return intensity_range
 
 
 def measured(files: Iterable[tf.Tensor]) -> IntensityRange:
-    """Returns the range of values in encoded images, without the outermost thousandth at both ends."""
-    random, found = np.random.default_rng(0), [np.zeros(0, np.float32)]
+    """Returns the intensity range of encoded images, without the outermost thousandth at both ends."""
+    random, samples = np.random.default_rng(0), [np.zeros(0, np.float32)]
     for encoded in files:
         with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken, in a split that is not used here
             pixels = values(encoded).numpy().reshape(-1, 3)
-            found.append(pixels[random.integers(len(pixels), size=_PIXELS)].ravel())
-    known = np.concatenate(found)
-    known = known[np.isfinite(known)]
-    low, high = map(float, np.percentile(known, _PERCENTILES)) if len(known) else (0.0, 65535.0)
+            samples.append(pixels[random.integers(len(pixels), size=_PIXELS)].ravel())
+    sample = np.concatenate(samples)
+    sample = sample[np.isfinite(sample)]
+    low, high = map(float, np.percentile(sample, _PERCENTILES)) if len(sample) else (0.0, 65535.0)
     return low, high if high > low else low + 1
 
 
@@ -201,14 +200,14 @@ def _warn(dataset, deep, count, ends=None):
 
 
 def _at_files(root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields the numbers of the files that are sound, and what was seen in each.
+    """Yields the numbers of the files that are sound, and the result of `look` at each.
 
     Hardly any Python code runs for a sound file, so a million take as long as their pixels.
 
     Args:
       root: the folder.
       names: its files.
-      look: encoded, a string scalar -> what is seen in it; fails if the file is broken.
+      look: encoded, a string scalar -> a tensor; fails if the file is broken.
 
     Raises:
       ConfigError: a file cannot be read.
@@ -220,10 +219,10 @@ def _at_files(root: str, names: list[str], look: Callable[[tf.Tensor], tf.Tensor
     files = tf.data.Dataset.from_tensor_slices((tf.range(len(names), dtype=tf.int64), tf.constant(names)))
     sound = files.map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False).ignore_errors()
     seen = set()
-    for number, found in read_once(sound).as_numpy_iterator():
+    for number, result in read_once(sound).as_numpy_iterator():
         seen.add(int(number))
-        yield int(number), found
-    # What fails is missing, whatever the reason: a second look tells what is broken from what cannot be read now.
+        yield int(number), result
+    # Files that fail are missing here. They are read again, to tell broken ones from those that cannot be read now.
     for number in [number for number in range(len(names)) if number not in seen]:
         encoded = content(f"{root}/{names[number]}")
         with contextlib.suppress(tf.errors.OpError, UnicodeDecodeError):  # broken
@@ -244,7 +243,7 @@ def content(path: str, last: int | None = None) -> bytes:
         ) from error
 
 
-def are_places(found: np.ndarray, count: int) -> bool:
+def are_places(array: np.ndarray, count: int) -> bool:
     """Returns whether an array can be places in a list of `count`."""
-    is_list = found.ndim == 1 and np.issubdtype(found.dtype, np.integer)
-    return is_list and bool(((found >= 0) & (found < count)).all())
+    is_list = array.ndim == 1 and np.issubdtype(array.dtype, np.integer)
+    return is_list and bool(((array >= 0) & (array < count)).all())

@@ -1,4 +1,4 @@
-"""The classes of pictures, from class folders or a table: one class index for all splits; what one split lacks."""
+"""The classes of pictures, from class folders or a table: one index for all splits; which split lacks a class."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from cpc_tf.data import draws, names, walk
 from cpc_tf.data.config import ASK, LEFT_OUT
 from cpc_tf.data.source import NO_LABEL, SplitError
 from cpc_tf.data.table import Table
-from cpc_tf.texts import listed
+from cpc_tf.texts import escaped, listed
+
+_LISTED, _LONGEST = 12, 40  # classes whose counts a line tells, and characters of a name
 
 
 class Classes(NamedTuple):
-    """What the class folders of some splits, or the table, say.
+    """The classes of some splits, and the label of each picture.
 
     Attributes:
       names: in their order.
-      labels: int64 [N], -1 where there is none; with several labels a picture float32 [N, classes] of 0 and 1.
+      labels: int64 [N], -1 where there is none; multi-label: float32 [N, classes] of 0 and 1.
       labelled: bool [N]: whether each picture has a label.
       meant: bool [N]: whether it is meant to have none.
       empty: class folders without a picture.
@@ -55,61 +57,60 @@ def named(table: Table, chosen: Sequence[str], doubtful: str = ASK) -> Classes:
     for split, base in _bases(table, chosen).items():
         rows = table.splits[split]
         if table.labels is None:
-            own = _tops(table, rows, base)
+            classes = _tops(table, rows, base)
             in_folders = np.array(["/" in name[len(base) :] for name in table.names[rows]], bool)
             # A test that is drawn has the folders of `train`.
             filled = {name[len(base) :].partition("/")[0] for name in table.names if name.startswith(base)}
             there = walk.folders(f"{table.root}/{base}".rstrip("/"))
             empty += [f"{base}{top}" for top in there if top not in filled]
-            odd = {top for top in own if names.is_doubtful(top)}
+            odd = {top for top in classes if names.is_doubtful(top)}
             strange += [f"{base}{top}" for top in sorted(odd)]
             if doubtful == LEFT_OUT:
-                own = np.array(["" if text in odd else text for text in own], object)
-            meant[rows[in_folders & (own == "")]] = True
-            spellings[split] = {*own} - {""}
+                classes = np.array(["" if text in odd else text for text in classes], object)
+            meant[rows[in_folders & (classes == "")]] = True
+            spellings[split] = {*classes} - {""}
         else:
-            own = strata(table, [split])[rows]
-            meant[rows[own == ""]] = True
+            classes = strata(table, [split])[rows]
+            meant[rows[classes == ""]] = True
             spellings[split] = {text for labels in table.labels[rows] for text in labels or ()}
             strange += sorted(filter(names.is_doubtful, spellings[split]))
-        texts[rows] = own
-    found = match(spellings)
-    known = {*map(names.key, found.class_names)}
+        texts[rows] = classes
+    class_names, number_of, lines, trouble = match(spellings)
+    keys = {*map(names.key, class_names)}
     last = {name: name.rpartition("/")[2] for name in empty}
-    strange += [name for name, top in last.items() if names.key(top) not in known and not names.is_unlabelled(top)]
-    class_names, trouble, number_of = found.class_names, found.trouble, found.number_of
+    strange += [name for name, top in last.items() if names.key(top) not in keys and not names.is_unlabelled(top)]
     if len(class_names) < 2:  # One folder does not distinguish anything.
         word, words = ("class folder", "class folders") if table.labels is None else ("class", "classes")
         why = f"{class_names[0]} is its only {word}" if class_names else f"no {words} in it"
         class_names, trouble, number_of = (), trouble or why, {}
     labels = np.array([number_of.get(text, NO_LABEL) for text in texts], np.int64)
     labelled = labels != NO_LABEL
-    if table.several_labels and class_names:
+    if table.multi_label and class_names:
         labels, labelled = np.zeros([len(texts), len(class_names)], np.float32), np.zeros(len(texts), bool)
         for row in (row for split in chosen for row in table.splits[split]):
             labelled[row] = table.labels[row] is not None
             labels[row, [number_of[text] for text in table.labels[row] or ()]] = 1
     unique = [*dict.fromkeys(empty)], [*dict.fromkeys(strange)]
-    return Classes(class_names, labels, labelled, meant, *unique, found.lines, trouble)
+    return Classes(class_names, labels, labelled, meant, *unique, lines, trouble)
 
 
 def strata(table: Table, splits: Sequence[str]) -> np.ndarray:
     """Returns the class that each picture of some splits counts for in a draw, str [N]; '' if it has none.
 
-    With several labels a picture that is the rarest of them, see `draws.rarest`.
+    Of a multi-label picture that is the rarest of them, see `draws.rarest`.
     """
-    found = np.full(len(table.names), "", object)
+    texts = np.full(len(table.names), "", object)
     rows = np.concatenate([table.splits[split] for split in splits])
     if table.labels is None:
         for split, base in _bases(table, splits).items():
-            found[table.splits[split]] = _tops(table, table.splits[split], base)
-    elif table.several_labels:
-        known = [row for row, own in enumerate(table.labels) if own is not None]
-        found[known] = draws.rarest_names(table.labels[known])
-        found[~np.isin(np.arange(len(found)), rows)] = ""
+            texts[table.splits[split]] = _tops(table, table.splits[split], base)
+    elif table.multi_label:
+        labelled = [row for row, labels in enumerate(table.labels) if labels is not None]
+        texts[labelled] = draws.rarest_names(table.labels[labelled])
+        texts[~np.isin(np.arange(len(texts)), rows)] = ""
     else:
-        found[rows] = [";".join(own or ()) for own in table.labels[rows]]
-    return found
+        texts[rows] = [";".join(labels or ()) for labels in table.labels[rows]]
+    return texts
 
 
 def _tops(table, rows, base):
@@ -154,9 +155,9 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
       spellings: {split: names of its classes}.
     """
     quoted, name_of, lines = names.quoted, {}, []  # name_of: {key: the class's name}
-    for split, own in spellings.items():
+    for split, split_names in spellings.items():
         here = {}
-        for name in sorted(own):
+        for name in sorted(split_names):
             key = names.key(name)
             if key in here:
                 pair = f"{quoted(here[key], name)} and {quoted(name, here[key])}"
@@ -169,7 +170,7 @@ def match(spellings: Mapping[str, Sequence[str]]) -> Matched:
                 lines.append(f"one class: {quoted(first, name)} is {quoted(name, first)} in {split}")
     class_names = tuple(sorted(name_of.values()))
     number = {name: index for index, name in enumerate(class_names)}
-    spelled = {name for own in spellings.values() for name in own}
+    spelled = {name for split_names in spellings.values() for name in split_names}
     return Matched(class_names, {name: number[name_of[names.key(name)]] for name in spelled}, tuple(lines))
 
 
@@ -206,12 +207,17 @@ def compare(train: Mapping[str, int], test: Mapping[str, int], split: str, test_
     return lines
 
 
-def described(counts: Mapping[str, int], shown: int = 12) -> str:
+def _printable(name: str) -> str:
+    name = escaped(name)
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
+
+
+def described(counts: Mapping[str, int]) -> str:
     """Returns how many there are of each class, e.g. '2 classes: cat 10, dog 12'; of many, the first and the range."""
     present = {name: count for name, count in counts.items() if count}
     word = "class" if len(present) == 1 else "classes"
-    few = ", ".join(f"{names.shortened(name)} {count}" for name, count in list(present.items())[:shown])
-    if len(present) <= shown:
+    few = ", ".join(f"{_printable(name)} {count}" for name, count in [*present.items()][:_LISTED])
+    if len(present) <= _LISTED:
         return f"{len(present)} {word}: {few}" if present else "no classes"
     least, most = min(present.values()), max(present.values())
     each = f"{least}" if least == most else f"{least} to {most}"

@@ -1,15 +1,14 @@
-"""Settings of what the encoder sees: images and their geometry."""
+"""Settings of the images and of their geometry."""
 
 import dataclasses
-import functools
 
-from cpc_tf.settings import MOST, ConfigError, Settings, count, fraction, parted_names, setting, side
+from cpc_tf.settings import MOST, ConfigError, Settings, count, parted_names, setting, side
 
-# What becomes of values of more than 8 bits: see `check.measured`.
+# How values of more than 8 bits become 8: see `check.measured`.
 RANGE, FULL = "range", "full"
-# What becomes of class folders that may be none.
+# How class folders that may be no classes are treated.
 ASK, CLASSES, LEFT_OUT = "ask", "classes", "left_out"
-# How an image becomes the square that is cropped: see `views.geometry.fit`.
+# How an image becomes the square that is cropped: see `views.fit`.
 SQUASH, CROP, PAD = "squash", "crop", "pad"
 
 
@@ -81,7 +80,7 @@ class DataConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class PicturesConfig(DataConfig):
-    """Where the images come from, for tasks that take folders as people have them."""
+    """Where the images come from, for tasks that take folders of pictures."""
 
     labelled: str = setting(
         "",
@@ -92,7 +91,7 @@ class PicturesConfig(DataConfig):
     labels: str = setting(
         "",
         "CSV file with the classes of the pictures in --labelled, in lines such as pictures/1.jpg,cat; a blank is no "
-        "label yet. Pictures with the same text in a column named group are on one side of whatever is drawn",
+        "label yet. Pictures with the same text in a column named group stay together where a test or a slice is drawn",
     )
     unlabelled: str = setting(
         "",
@@ -129,8 +128,8 @@ class PicturesConfig(DataConfig):
 
     @property
     def origin(self) -> str:
-        own = self.labelled or self.unlabelled
-        return f"folder:{own}" if own else self.dataset
+        folder = self.labelled or self.unlabelled
+        return f"folder:{folder}" if folder else self.dataset
 
     @property
     def flag(self) -> str:
@@ -139,11 +138,11 @@ class PicturesConfig(DataConfig):
         return f"--unlabelled={self.unlabelled}" if self.unlabelled else super().flag
 
 
-def _mode(what: str) -> str:
-    """Returns the setting of the aspect ratio of `what`."""
+def _mode(images: str) -> str:
+    """Returns the setting of the aspect ratio of some images."""
     return setting(
         SQUASH,
-        f"Aspect ratio of {what}: 'squash' (lost, all of the image is in the square), 'crop' (kept, the shorter side "
+        f"Aspect ratio of {images}: 'squash' (lost, all of the image is in the square), 'crop' (kept, the shorter side "
         "becomes --resize) or 'pad' (kept, the longer side does, and grey fills the square)",
         choices=(SQUASH, CROP, PAD),
     )
@@ -222,49 +221,3 @@ class ImageConfig(Settings):
             raise ConfigError(
                 "image_size", self.image_size, f"larger than --resize={self.resize}, nothing to crop from"
             )
-
-
-_SMALLEST_SCALE = 1e-4
-area = functools.partial(count, unit="px", maximum=10_000**2)
-
-
-@dataclasses.dataclass(frozen=True)
-class CanvasConfig(Settings):
-    """How images with objects are shown to a detector."""
-
-    canvas_height: int = side(800, "Height of the canvas; an image that does not fit on it is shrunk further")
-    canvas_width: int = side(800, "Width of the canvas; an image that does not fit on it is shrunk further")
-    smallest_area: int = area(150_000, "Smallest area of a training image, before --area_scale")
-    largest_area: int = area(450_000, "Largest area of a training image, before --area_scale")
-    test_area: int = area(300_000, "Area of a test image, before --area_scale")
-    area_scale: float = setting(
-        0.0,
-        "Factor on the areas of images as shown: 150,000 to 450,000 px, in the test 300,000 px; 0: as large as your "
-        "pictures fit on the canvas",
-        minimum=0,
-        maximum=1e4,
-        derived=True,
-    )
-    canvas_mirror: bool = setting(True, "Mirror half of the training images left to right, with their boxes")
-    canvas_colour_drop: float = fraction(
-        0.5, "Probability that a training image keeps one of three colour channels", source="Doersch 2015"
-    )
-    smallest_box = 2.0  # px: the shortest side, after resizing, of a box to learn
-    max_boxes: int = count(
-        100, "Most boxes of a training image that are learned; of more, the largest", maximum=100_000
-    )
-
-    def check(self):
-        if self.smallest_area > self.largest_area:
-            raise ConfigError("smallest_area", self.smallest_area, f"above --largest_area={self.largest_area}")
-        if 0 < self.area_scale < _SMALLEST_SCALE:
-            raise ConfigError(f"--area_scale={self.area_scale:g}: must be at least {_SMALLEST_SCALE:g}, or 0")
-        for name in ("largest_area", "test_area"):
-            area = getattr(self, name) * self.area_scale
-            if area > self.canvas_height * self.canvas_width:
-                most = self.canvas_height * self.canvas_width / getattr(self, name)
-                raise ConfigError(
-                    f"--area_scale={self.area_scale:g}: images of {area:.0f} px are more than the "
-                    f"{self.canvas_height} x {self.canvas_width} px of --canvas_height and --canvas_width; 1 is "
-                    f"{getattr(self, name)} px, at most {most:.3g} fits, and 0 takes what fits your pictures"
-                )

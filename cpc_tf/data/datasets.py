@@ -1,4 +1,4 @@
-"""TensorFlow Datasets: found and prepared quietly, and its records as sources of images with labels or VOC's boxes."""
+"""TensorFlow Datasets: found and prepared quietly, and its records as sources of images with labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import functools
 import io
 import os
 import re
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -17,11 +18,9 @@ from tensorflow_datasets.core.utils import tqdm_utils
 
 from cpc_tf import texts
 from cpc_tf.data import check
-from cpc_tf.data.boxes import geometry
-from cpc_tf.data.config import RANGE
-from cpc_tf.data.decoding.decode import image_size
+from cpc_tf.data.config import RANGE, DataConfig
 from cpc_tf.data.records import Piece, RecordIndex, Records, index_of
-from cpc_tf.data.source import NO_LABEL, DetectionSource, IndexedSource, Source
+from cpc_tf.data.source import NO_LABEL, IndexedSource, Source
 from cpc_tf.files import remove_leftovers
 from cpc_tf.progress import waiting_for
 from cpc_tf.settings import ConfigError
@@ -44,14 +43,41 @@ def find(name: str, data_dir: str) -> tfds.core.DatasetBuilder:
         with quiet():
             builder = tfds.builder(name, data_dir=data_dir or None)
     except tfds.core.DatasetNotFoundError as error:
-        known = tfds.list_builders(with_community_datasets=False)
-        close = difflib.get_close_matches(name.split("/")[0].split(":")[0], known, n=3)
+        builders = tfds.list_builders(with_community_datasets=False)
+        close = difflib.get_close_matches(name.split("/")[0].split(":")[0], builders, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "see tensorflow.org/datasets/catalog."
-        own = "Your own images are --dataset=folder:PATH"
-        raise ConfigError(f"--dataset={name}: no such dataset; {hint} {own}") from error
+        hint += " Your own images are --dataset=folder:PATH"
+        raise ConfigError(f"--dataset={name}: no such dataset; {hint}") from error
     except ValueError as error:
         raise ConfigError(f"--dataset={name}: {_one_line(name, error)}") from error
     return prepare(builder)
+
+
+def embedded(
+    data: DataConfig,
+    builder: type[tfds.core.DatasetBuilder],
+    config: Callable[..., tfds.core.BuilderConfig],
+    unit: str,
+    example: str,
+) -> tfds.core.DatasetBuilder:
+    """Returns the prepared builder of a dataset of this package, such as 'photos' or 'photos/20000'.
+
+    Args:
+      data: the settings of the dataset.
+      builder: its class.
+      config: the number after the slash, or nothing -> the configuration of the builder.
+      unit: what that number counts, for messages.
+      example: a value of --dataset with a number, for messages.
+
+    Raises:
+      ConfigError: what follows the slash is no such number.
+    """
+    _, _, count = data.dataset.partition("/")
+    if count and not (count.isdecimal() and int(count)):
+        raise ConfigError(f"--dataset={data.dataset}: the slash is followed by the number of {unit}, e.g. {example}")
+    with quiet():
+        made = builder(config=config(int(count)) if count else config(), data_dir=data.data_dir or None)
+    return prepare(made, progress=False)
 
 
 def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.core.DatasetBuilder:
@@ -60,10 +86,10 @@ def prepare(builder: tfds.core.DatasetBuilder, progress: bool = True) -> tfds.co
     Raises:
       ConfigError: the data can only be downloaded by hand, or not at all.
     """
-    with quiet():  # later versions warn of what is not there yet
+    with quiet():  # later versions warn of data that are not there yet
         if builder.is_prepared() and builder.info.splits:
             return builder
-    # What a killed preparation left; one that is under way writes all the time.
+    # Leftovers of a preparation that was killed; one that is under way writes all the time.
     folder, version = os.path.split(builder.data_dir)
     remove_leftovers(folder, re.escape(version) + r"\.incomplete\w+")
     print(f"preparing dataset {builder.info.full_name} in {builder.data_dir}", flush=True)
@@ -95,7 +121,7 @@ def _one_line(name, error):
 @contextlib.contextmanager
 def quiet(progress: bool = False):
     """Mutes what TFDS logs and prints, and its progress bars unless `progress`."""
-    verbosity, shown = logging.get_verbosity(), getattr(tqdm_utils, "_active", True)  # no function tells
+    verbosity, had_bars = logging.get_verbosity(), getattr(tqdm_utils, "_active", True)  # no function tells
     logging.set_verbosity(logging.ERROR)
     if not progress:
         tfds.disable_progress_bar()
@@ -103,7 +129,7 @@ def quiet(progress: bool = False):
         with contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
-        if shown:  # not if the user has switched them off
+        if had_bars:  # not if the user has switched them off
             tfds.enable_progress_bar()
         logging.set_verbosity(verbosity)
 
@@ -193,45 +219,9 @@ def _features(builder):
     image = "image" if "image" in images else images[0]
     if features[image].np_dtype not in (np.uint8, np.uint16):
         kind = np.dtype(features[image].np_dtype)
-        raise ConfigError(f"--dataset={builder.name}: its images are of {kind}; what is read is uint8 and uint16")
+        raise ConfigError(f"--dataset={builder.name}: its images are of {kind}; uint8 and uint16 can be read")
     wanted = {image: features[image]}
     if "label" in features and isinstance(features["label"], tfds.features.ClassLabel):
         wanted["label"] = features["label"]
     # Only these: parsing the rest of each record (boxes, file names) costs time.
     return tfds.features.FeaturesDict(wanted), image
-
-
-class VocRecords(Records, DetectionSource):
-    """A split of a prepared builder with the features of `voc`. See `DetectionSource`.
-
-    TFDS divides VOC's numbers by the image's size and changes nothing else: the first pixel is 1, and the last belongs
-    to the box. That is undone here, and boxes are cut off at the border; any without area is left out. TFDS does not
-    keep the annotation's size, so in an image that EXIF turns, boxes are taken as places in the turned image.
-    """
-
-    def __init__(self, builder: tfds.core.DatasetBuilder, split: str, window: int):
-        """Raises ConfigError if the builder has no such split, or other features."""
-        super().__init__(builder, split, window)
-        features = builder.info.features
-        try:
-            objects = features["objects"].feature
-            wanted = {key: features[key] for key in ("image", "image/filename")}
-            # Only these: parsing the rest costs time.
-            wanted["objects"] = tfds.features.Sequence({k: objects[k] for k in ("bbox", "label", "is_difficult")})
-        except KeyError as error:
-            raise ConfigError(f"--dataset={builder.name}: lacks {error}, a feature of voc") from error
-        self._features = tfds.features.FeaturesDict(wanted)
-        self.class_names = tuple(objects["label"].names)
-
-    def _parse(self, counter, record):
-        example = self._features.deserialize_example(record, decoders={"image": tfds.decode.SkipDecoding()})
-        objects, size = example["objects"], image_size(example["image"])
-        boxes, sound = geometry.from_voc(objects["bbox"] * tf.cast(tf.tile(size, [2]), tf.float32), size)
-        return {
-            "counter": counter,
-            "encoded": example["image"],
-            "name": tf.strings.regex_replace(example["image/filename"], r"\.[^.]*$", ""),
-            "boxes": boxes[sound],
-            "labels": objects["label"][sound],
-            "difficult": objects["is_difficult"][sound],
-        }

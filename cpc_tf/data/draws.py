@@ -1,7 +1,7 @@
-"""Which pictures are drawn together, and what is drawn: parts of each class, and orders that slices are cut from.
+"""Draws of pictures: parts of each class, and orders that slices are cut from; which pictures are drawn together.
 
-Copies of one file belong together, and so do groups of a table, such as the pictures of one patient. What is drawn is a
-function of the seed and of the names of the pictures.
+Copies of one file belong together, and so do groups of a table, such as the pictures of one patient. A draw
+is a function of the seed and of the names of the pictures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOTHING: Mapping = types.MappingProxyType({})
 def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
     """Returns {row: the first of these rows with the same content} of files that are there several times.
 
-    Sizes are compared first, then the ends of files, and only what is equal then is read whole. It is remembered.
+    Sizes are compared first, then the ends of files; only files that are still equal are read whole. It is cached.
 
     Args:
       table: the pictures.
@@ -47,18 +47,18 @@ def copies(table: Table, rows: Sequence[int]) -> dict[int, int]:
     def find() -> files.Findings:
         alike = same_size
         for last in (_END, None):
-            own = [row for each in alike for row in each]
-            digests = walk.in_threads(lambda row, last=last: digest(row, last), own)
-            alike = _several(((int(table.stats[row, 0]), text), row) for row, text in zip(own, digests))
-        first_of = {row: min(own) for own in alike for row in own}
+            candidates = [row for group in alike for row in group]
+            digests = walk.in_threads(lambda row, last=last: digest(row, last), candidates)
+            alike = _several(((int(table.stats[row, 0]), text), row) for row, text in zip(candidates, digests))
+        first_of = {row: min(group) for group in alike for row in group}
         places = np.searchsorted(rows, [[*first_of], [*first_of.values()]]).astype(np.int64)
         return {"copies": places[0], "firsts": places[1]}
 
     def is_sound(copies: np.ndarray, firsts: np.ndarray) -> bool:
-        return copies.shape == firsts.shape and all(check.are_places(own, len(rows)) for own in (copies, firsts))
+        return copies.shape == firsts.shape and all(check.are_places(places, len(rows)) for places in (copies, firsts))
 
-    found = files.remember("copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir)
-    return {rows[copy]: rows[first] for copy, first in zip(found["copies"].tolist(), found["firsts"].tolist())}
+    result = files.remember("copies", table.key("copies 2", rows), find, is_sound, place=table.cache_dir)
+    return {rows[copy]: rows[first] for copy, first in zip(result["copies"].tolist(), result["firsts"].tolist())}
 
 
 def together(table: Table, rows: Sequence[int]) -> Together:
@@ -81,9 +81,9 @@ def joined(*groups: Mapping[Item, Any]) -> dict[Item, Item]:
         return item
 
     for group_of in groups:
-        for own in _several((group, item) for item, group in group_of.items()):
-            for item in own[1:]:
-                one, other = sorted((find(own[0]), find(item)))
+        for items in _several((group, item) for item, group in group_of.items()):
+            for item in items[1:]:
+                one, other = sorted((find(items[0]), find(item)))
                 first[other] = one
     return {item: find(item) for item in first}
 
@@ -97,14 +97,13 @@ def last_part(classes: Iterable[Sequence[Item]], group_of: Callable[[Item], Hash
       part: of each class.
     """
     classes = [*classes]
-    sizes = []  # of each class {group: how many of the class it has}, in the order in which they are taken
-    for own in classes:
-        sizes.append(collections.Counter(map(group_of, reversed(own))))
+    # Of each class {group: how many of the class it has}, in the order in which they are taken.
+    sizes = [collections.Counter(map(group_of, reversed(items))) for items in classes]
     taken: set[Hashable] = set()
-    left = [len(own) for own in sizes]  # groups that are not taken
+    left = [len(groups) for groups in sizes]  # groups that are not taken
     within = collections.defaultdict(list)  # {group: its classes}
-    for number, own in enumerate(sizes):
-        for group in own:
+    for number, groups in enumerate(sizes):
+        for group in groups:
             within[group].append(number)
 
     def take(group):
@@ -113,17 +112,17 @@ def last_part(classes: Iterable[Sequence[Item]], group_of: Callable[[Item], Hash
             left[number] -= 1
 
     for number in sorted(range(len(sizes)), key=lambda number: sum(sizes[number].values())):
-        own = sizes[number]
-        missing = max(1, round(part * sum(own.values()))) - sum(own[group] for group in own if group in taken)
-        for group, count in own.items():
+        groups = sizes[number]
+        missing = max(1, round(part * sum(groups.values()))) - sum(groups[group] for group in groups if group in taken)
+        for group, count in groups.items():
             if group not in taken and count < 2 * missing and all(left[other] > 1 for other in within[group]):
                 take(group)
                 missing -= count
-        if not any(group in taken for group in own):
-            free = [group for group in own if all(left[other] > 1 for other in within[group])]
+        if not any(group in taken for group in groups):
+            free = [group for group in groups if all(left[other] > 1 for other in within[group])]
             if free:
-                take(min(free, key=own.get))
-    return {item for own in classes for item in own if group_of(item) in taken}
+                take(min(free, key=groups.get))
+    return {item for items in classes for item in items if group_of(item) in taken}
 
 
 def held_out(
@@ -147,8 +146,8 @@ def held_out(
       together: all of a group are held out, or none.
     """
     drawn = _by_class(_shuffled(names, rows, base, seed, together), class_of)
-    own = [of_class for name, of_class in drawn.items() if name]
-    return sorted(last_part(own, lambda row: together.get(row, row), part))
+    labelled = [rows_of_class for name, rows_of_class in drawn.items() if name]
+    return sorted(last_part(labelled, lambda row: together.get(row, row), part))
 
 
 def stratified(
@@ -160,11 +159,11 @@ def stratified(
     """
     places, position = collections.defaultdict(list), {}
     shuffled = _shuffled(names, rows, base, seed, together)
-    for own in _by_class(shuffled, class_of).values():
-        for rank, row in enumerate(own):
-            places[together.get(row, row), class_of[row]].append((rank + 0.5) / len(own))
-    for (group, _), own in sorted(places.items(), key=lambda item: len(item[1])):
-        position[group] = sum(own) / len(own)
+    for rows_of_class in _by_class(shuffled, class_of).values():
+        for rank, row in enumerate(rows_of_class):
+            places[together.get(row, row), class_of[row]].append((rank + 0.5) / len(rows_of_class))
+    for (group, _), ranks in sorted(places.items(), key=lambda item: len(item[1])):
+        position[group] = sum(ranks) / len(ranks)
     return sorted(shuffled, key=lambda row: position[together.get(row, row)])
 
 
@@ -182,16 +181,16 @@ def rarest(labels: np.ndarray) -> np.ndarray:
     while left.any():
         counts = left.sum(0)
         number = np.argmin(np.where(counts > 0, counts, len(labels) + 1))
-        own = left[:, number].copy()
-        groups[own] = number
-        left[own] = False
+        having = left[:, number].copy()
+        groups[having] = number
+        left[having] = False
     return groups
 
 
 def rarest_names(rows: Sequence[Sequence[str]]) -> list[str]:
     """Returns the class that each picture counts for, of its classes; 'no label' if it has none. See `rarest`."""
-    names = sorted({name for own in rows for name in own})
-    labels = np.array([[name in own for name in names] for own in map(set, rows)], bool).reshape(len(rows), len(names))
+    names = sorted({name for row in rows for name in row})
+    labels = np.array([[name in row for name in names] for row in map(set, rows)], bool).reshape(len(rows), len(names))
     return [[*names, "no label"][number] for number in rarest(labels)]
 
 
@@ -206,15 +205,15 @@ def _shuffled(names, rows, base, seed, together):
 
 
 def _by_class(rows, class_of):
-    found = collections.defaultdict(list)
+    rows_of = collections.defaultdict(list)
     for row in rows:
-        found[class_of[row]].append(row)
-    return found
+        rows_of[class_of[row]].append(row)
+    return rows_of
 
 
 def _several(pairs):
     """Returns the lists of what belongs to one key, for keys with several."""
-    found = collections.defaultdict(list)
+    items_of = collections.defaultdict(list)
     for key, item in pairs:
-        found[key].append(item)
-    return [own for own in found.values() if len(own) > 1]
+        items_of[key].append(item)
+    return [items for items in items_of.values() if len(items) > 1]

@@ -1,4 +1,4 @@
-"""The user's own pictures in folders as sources: a split to learn from, with labels, or a pool to pre-train on."""
+"""Folders of pictures as sources: a split to learn from, with labels, or a pool to pre-train on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from cpc_tf.data import check, classes, draws, names, walk
 from cpc_tf.data.config import ASK, DataConfig, PicturesConfig
-from cpc_tf.data.decoding.decode import IntensityRange
+from cpc_tf.data.decode import IntensityRange
 from cpc_tf.data.source import NO_LABEL, About, Indexed, IndexedSource, SplitError
 from cpc_tf.data.splits import Piece, read, select
 from cpc_tf.data.table import Table, is_test
@@ -34,9 +34,9 @@ class Files(Indexed):
         return {"encoded": tf.io.read_file(tf.strings.join([self.table.root, self._paths[index]], "/"))}
 
     def changed(self) -> list[str]:
-        own = self.table.files[self.rows]
-        differ = (walk.stats(self.table.root, own) != self.table.stats[self.rows]).any(1)
-        return [f"{self.table.root}/{name}" for name in own[differ]]
+        files = self.table.files[self.rows]
+        differ = (walk.stats(self.table.root, files) != self.table.stats[self.rows]).any(1)
+        return [f"{self.table.root}/{name}" for name in files[differ]]
 
 
 class FolderSource(Files, IndexedSource):
@@ -62,7 +62,7 @@ class FolderSource(Files, IndexedSource):
         super().__init__(table, rows, intensity_range)
         self.class_names = class_names
         self._labels = tf.constant(np.full(len(rows), NO_LABEL, np.int64) if labels is None else labels[rows])
-        self.several_labels = self._labels.shape.rank == 2
+        self.multi_label = self._labels.shape.rank == 2
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
         return {**super().read(index), "label": self._labels[index]}
@@ -75,7 +75,7 @@ class FolderSource(Files, IndexedSource):
 
     def files(self) -> Iterator[tuple[str, int, str]]:
         labels, class_names = self.labels(), np.array([*self.class_names, ""], object)  # the last one is of NO_LABEL
-        if self.several_labels:
+        if self.multi_label:
             marks = (";".join(class_names[:-1][row > 0]) for row in labels)
         else:
             marks = class_names[labels] if self.class_names else [""] * self.num_examples
@@ -115,20 +115,21 @@ def open_folder(
         with contextlib.suppress(SplitError):  # raised when that one is opened, with the flag that names it
             others += [piece.split for piece in select(table, other, data.split_seed)]
     chosen = others or [*filter(names.meaning, table.splits), *(piece.split for piece in pieces)]
-    found = classes.named(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
-    wanted, why_not, notes = _with_labels(table, pieces, found, labelled, data.ambiguous_folders)
+    known_classes = classes.named(table, list(dict.fromkeys(chosen)), data.ambiguous_folders)
+    wanted, why_not, notes = _with_labels(table, pieces, known_classes, labelled, data.ambiguous_folders)
     rows, intensity_range, _ = check.usable(data, table, wanted)
     text = "+".join(piece.text for piece in pieces)
     if len(rows) < len(wanted):
         notes.append(f"left out of {text}: {len(wanted) - len(rows)} files that are broken or huge")
-    numbered = (None, ()) if why_not else (found.labels, found.names)
+    numbered = (None, ()) if why_not else (known_classes.labels, known_classes.names)
     source = FolderSource(table, rows, intensity_range, *numbered)
-    source.about = About(text, {name: len(own) for name, own in table.splits.items()}, tuple(notes), why_not)
+    counts = {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
+    source.about = About(text, counts, tuple(notes), why_not)
     return source
 
 
 def _with_labels(
-    table: Table, pieces: Sequence[Piece], found: classes.Classes, labelled: bool, doubtful: str
+    table: Table, pieces: Sequence[Piece], known: classes.Classes, labelled: bool, doubtful: str
 ) -> tuple[list[int], str, list[str]]:
     """Returns the rows of a split to use, why they have no labels, '' if they have, and notes for the user."""
     rows = np.sort(np.concatenate([piece.rows for piece in pieces]))
@@ -140,37 +141,37 @@ def _with_labels(
         notes.append(f"left out: {len(beside)} images beside the folders of splits, e.g. {table.names[beside[0]]}")
     if all(names.is_unlabelled(piece.split) for piece in pieces):
         return rows.tolist(), f"{split} is a usual name for images without labels", notes
-    if found.doubtful and doubtful == ASK:
-        strange = f"class folders that may be none: {listed(found.doubtful)}: without pictures, or"
+    if known.doubtful and doubtful == ASK:
+        strange = f"class folders that may be none: {listed(known.doubtful)}: without pictures, or"
         either, in_table = "; folders without pictures are left out either way", table.labels is not None
         if in_table:
-            strange, either = f"classes of --labels that may be none: {listed(found.doubtful)}:", ""
+            strange, either = f"classes of --labels that may be none: {listed(known.doubtful)}:", ""
         strange += " with a name as for pictures that have no class yet"
         if labelled:
             raise ConfigError(
                 f"{table.flag}: {strange}; --ambiguous_folders=classes takes such names for classes, "
                 f"--ambiguous_folders=left_out does not{either}"
             )
-        if in_table or any(names.is_doubtful(name.rpartition("/")[2]) for name in found.doubtful):
+        if in_table or any(names.is_doubtful(name.rpartition("/")[2]) for name in known.doubtful):
             return rows.tolist(), f"{strange} (see --ambiguous_folders)", notes
-    if not found.names:
-        return rows.tolist(), found.trouble, notes
-    stray = rows[~found.labelled[rows]]
+    if not known.names:
+        return rows.tolist(), known.trouble, notes
+    stray = rows[~known.labelled[rows]]
     if len(stray):
         where = "have no label in --labels" if table.labels is not None else "are in no class folder"
         where = f"{len(stray)} of {len(rows)} images of {split} {where}, e.g. {table.names[stray[0]]}"
         # Pictures in a folder named `unlabelled` are meant to have no labels, however many they are.
-        if not labelled or (~found.meant[stray]).sum() >= len(rows) - len(stray):
+        if not labelled or (~known.meant[stray]).sum() >= len(rows) - len(stray):
             return rows.tolist(), where, notes
         notes.append(f"left out: {where}")
     if labelled:
-        notes += [*found.lines, *([f"folders without an image: {listed(found.empty)}"] * bool(found.empty))]
-    own = rows[found.labelled[rows]]
-    if table.several_labels:
-        counts = found.labels[own].sum(1).astype(int)
+        notes += [*known.lines, *([f"folders without an image: {listed(known.empty)}"] * bool(known.empty))]
+    rows = rows[known.labelled[rows]]
+    if table.multi_label:
+        counts = known.labels[rows].sum(1).astype(int)
         none = (counts == 0).sum()
         notes.append(f"several labels an image in {split}: {counts.sum()} of {len(counts)}; {none} are of no class")
-    return own.tolist(), "", notes
+    return rows.tolist(), "", notes
 
 
 def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
@@ -179,7 +180,7 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     Raises:
       ConfigError: a file cannot be read.
     """
-    table, (learned, tested) = source.table, (own.rows.tolist() for own in (source, test_source))
+    table, learned, tested = source.table, source.rows.tolist(), test_source.rows.tolist()
     first_of = draws.copies(table, sorted({*learned, *tested}))
     lines, little = [], "the accuracy on them says little"
     if both := {*learned} & {*tested}:
@@ -193,8 +194,7 @@ def in_both(source: FolderSource, test_source: FolderSource) -> list[str]:
     groups = {*table.group_of(learned).values()} & {*table.group_of(tested).values()}
     if shared := [name[row] for row in tested if table.groups[row] in groups]:
         lines.append(f"{len(shared)} test images are of groups that are learned, too: {little}: {listed(shared)}")
-    pairs = zip((source, test_source), (learned, tested))
-    label_of = {row: label for own, rows in pairs for row, label in zip(rows, own.labels().tolist())}
+    label_of = dict(zip([*learned, *tested], [*source.labels().tolist(), *test_source.labels().tolist()]))
     apart = [f"{name[row]} ({name[first]})" for row, first in first_of.items() if label_of[row] != label_of[first]]
     if apart:
         lines.append(f"{len(apart)} images have other labels than a copy of them: {listed(apart)}")
@@ -230,53 +230,54 @@ def table_of(data: PicturesConfig) -> Table:
 
 def _pool(data, split):
     """Returns the pictures of --unlabelled, and of --labelled; and the split of the former, '' if it is not added."""
-    pictures = _unlabelled(data)
-    if data.labelled:
-        return _joined(data, read(data), pictures)
-    root, (paths,) = _relative([[*pictures.values()]])
-    name, found = _UNLABELLED if names_unlabelled(split) else "train", np.array(sorted(paths), object)
-    nothing, rows = np.full(len(found), None, object), {name: np.arange(len(found))}
-    return Table(root, found, rows, {name: ""}, data.flag, labels=nothing, cache_dir=data.data_dir), ""
-
-
-def _unlabelled(data):
-    """Returns {real path: path} of the pictures of --unlabelled."""
-    found = {}
+    pictures: dict[str, str] = {}  # {real path: path} of --unlabelled
     for folder in data.folders:
         flag = f"--unlabelled={folder}"
         root = walk.folder_of(f"folder:{folder}", flag)
-        own = walk.images(root)
-        if not own:
-            raise ConfigError(f"{flag}: no images in it or in its folders; what is read is {' '.join(walk.EXTENSIONS)}")
-        for name in own:
-            found.setdefault(_real(f"{root}/{name}"), f"{root}/{name}")
-    return found
+        paths = walk.images(root)
+        if not paths:
+            raise ConfigError(
+                f"{flag}: no images in it or in its folders; extensions that are read: {' '.join(walk.EXTENSIONS)}"
+            )
+        for path in paths:
+            pictures.setdefault(_real(f"{root}/{path}"), f"{root}/{path}")
+    if data.labelled:
+        return _joined(data, read(data), pictures)
+    root, (paths,) = _relative([[*pictures.values()]])
+    name, paths = _UNLABELLED if names_unlabelled(split) else "train", np.array(sorted(paths), object)
+    nothing, rows = np.full(len(paths), None, object), {name: np.arange(len(paths))}
+    return Table(root, paths, rows, {name: ""}, data.flag, labels=nothing, cache_dir=data.data_dir), ""
 
 
-def _joined(data, own, pictures):
-    """Returns a table of --labelled and --unlabelled, and the split of the latter, '' if all are in --labelled."""
-    texts = np.full(len(own.names), "", object)
-    for split, rows in own.splits.items():
-        texts[rows] = classes.strata(own, [split])[rows]
-    row_of = {_real(f"{own.root}/{name}"): row for row, name in enumerate(own.names)}
-    bound = {row for split in filter(is_test, own.splits) for row in own.splits[split].tolist()}
+def _joined(data, labelled, pictures):
+    """Returns a table of --labelled and --unlabelled, and the split of the latter, '' if all are in --labelled.
+
+    `labelled` is the table of the former, `pictures` is {real path: path} of the latter.
+    """
+    texts = np.full(len(labelled.names), "", object)
+    for split, rows in labelled.splits.items():
+        texts[rows] = classes.strata(labelled, [split])[rows]
+    row_of = {_real(f"{labelled.root}/{name}"): row for row, name in enumerate(labelled.names)}
+    bound = {row for split in filter(is_test, labelled.splits) for row in labelled.splits[split].tolist()}
     bound |= {*np.flatnonzero(texts != "").tolist()}
-    # What has no label there is cut and counted as a picture of --unlabelled.
+    # Pictures without a label in --labelled are cut and counted as those of --unlabelled.
     free = [path for real, path in pictures.items() if row_of.get(real) not in bound]
     moved = {row_of[real] for real in pictures if real in row_of} - bound
-    root, (paths, own_paths) = _relative([free, [f"{own.root}/{name}" for name in own.names]])
-    paths = _without_copies(data, root, paths, [own_paths[row] for row in bound])
-    deeper = len(own.names[0]) - len(own_paths[0])  # characters; below 0: --labelled lies in the folder of both
-    prefix = own_paths[0][: max(0, -deeper)]
-    every = sorted({*paths, *own_paths})
+    root, (paths, old_paths) = _relative([free, [f"{labelled.root}/{name}" for name in labelled.names]])
+    paths = _without_copies(data, root, paths, [old_paths[row] for row in bound])
+    deeper = len(labelled.names[0]) - len(old_paths[0])  # characters; below 0: --labelled lies in the folder of both
+    prefix = old_paths[0][: max(0, -deeper)]
+    every = sorted({*paths, *old_paths})
     place_of = {path: place for place, path in enumerate(every)}
-    places = np.array([place_of[path] for path in own_paths])  # of the rows of --labelled
-    splits = {name: places[[row for row in rows.tolist() if row not in moved]] for name, rows in own.splits.items()}
+    places = np.array([place_of[path] for path in old_paths])  # of the rows of --labelled
+    splits = {
+        name: places[[row for row in rows.tolist() if row not in moved]] for name, rows in labelled.splits.items()
+    }
     mine = next(filter(names.is_unlabelled, splits), _UNLABELLED)
     free = np.array([place_of[path] for path in paths], np.int64)
     splits[mine] = np.union1d(splits.get(mine, free), free)
     labels, groups = np.full(len(every), None, object), np.full(len(every), "", object)
-    groups[places] = own.groups
+    groups[places] = labelled.groups
     for row in np.flatnonzero(texts != ""):
         labels[places[row]] = (texts[row],)
     notes = [f"--unlabelled={data.unlabelled}: {len(paths)} images"]
@@ -285,17 +286,17 @@ def _joined(data, own, pictures):
             f"of --unlabelled {twice} images have a label or are a test in --labelled: those of --split are used"
         )
     table = dataclasses.replace(
-        own,
+        labelled,
         root=root,
         names=np.array(every, object),
         files=None,
         stats=None,
         splits={name: rows for name, rows in splits.items() if len(rows)},
-        bases={**{name: prefix + base[max(0, deeper) :] for name, base in own.bases.items()}, mine: ""},
+        bases={**{name: prefix + base[max(0, deeper) :] for name, base in labelled.bases.items()}, mine: ""},
         labels=labels,
         groups=groups,
-        flag=f"{own.flag} --unlabelled={data.unlabelled}",
-        notes=(*own.notes, *notes),
+        flag=f"{labelled.flag} --unlabelled={data.unlabelled}",
+        notes=(*labelled.notes, *notes),
     )
     return table, mine if paths else ""
 

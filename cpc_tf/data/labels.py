@@ -55,27 +55,27 @@ def add(table: Table, data: PicturesConfig) -> Table:
       ConfigError: as `read` and `match`, or more than 1 % of the rows have no picture.
     """
     flag, pictures = f"--labels={data.labels}", table.names.tolist()
-    of, absent, groups, title = match(data.labels, read(data.labels), pictures)
-    count, there = len(of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
-    if not of:
+    classes_of, absent, groups, title = match(data.labels, read(data.labels), pictures)
+    count, there = len(classes_of) + len(absent), f"which has {listed(pictures[:_SHOWN])}"
+    if not classes_of:
         raise ConfigError(f"{flag}: none of its {count} files is in {table.root}, e.g. {listed(absent)}; {there}")
     problem = f"name no picture in {table.root}, {there}"
     check.leave_out(flag, absent, f"{count} rows", problem, "remove or correct them")
     notes = [f"rows of --labels without a picture: {listed(absent)}"] if absent else []
     notes += [f"line 1 of --labels is taken for a header: {title}"] if title else []
-    found, unknown = np.full(len(pictures), None, object), collections.Counter()
+    labels, unknown = np.full(len(pictures), None, object), collections.Counter()
     row_of = {name: row for row, name in enumerate(pictures)}
-    for name, texts in of.items():
+    for name, texts in classes_of.items():
         doubtful = names.is_doubtful if data.ambiguous_folders == LEFT_OUT else lambda text: False
         without = [text for text in texts or () if names.is_unlabelled(text) or doubtful(text)]
         unknown.update(without)
         if texts is not None and (not texts or len(without) < len(texts)):
-            found[row_of[name]] = tuple(text for text in texts if text not in without)
+            labels[row_of[name]] = tuple(text for text in texts if text not in without)
     if unknown:
         counted = listed([f"{text} ({number})" for text, number in unknown.items()])
         notes.append(f"taken for no label yet, as a blank in --labels: {counted}")
-    of_rows = np.array([groups.get(name, "") for name in pictures], object)
-    return dataclasses.replace(table, labels=found, groups=of_rows, notes=(*table.notes, *notes))
+    group_of_row = np.array([groups.get(name, "") for name in pictures], object)
+    return dataclasses.replace(table, labels=labels, groups=group_of_row, notes=(*table.notes, *notes))
 
 
 class Content(NamedTuple):
@@ -105,8 +105,8 @@ def read(path: str) -> Content:
     where, lines = f"--labels={shown(path)}", _lines(path)
     if not lines:
         raise ConfigError(f"{where}: is empty; it needs lines such as pictures/1.jpg,cat")
-    delimiter, columns = _layout(path, lines)
-    found, line_of = {}, {}
+    delimiter, columns = _columns_of(path, lines)
+    content_of, line_of = {}, {}
     table = csv.reader(lines, delimiter=delimiter, strict=True)
     rows = ((table.line_num, row) for row in table if any(map(str.strip, row)))
     try:
@@ -114,24 +114,24 @@ def read(path: str) -> Content:
             next(rows)
         for number, row in rows:
             name, *content = _parsed(path, number, row, columns)
-            if found.setdefault(name, content) != content:
+            if content_of.setdefault(name, content) != content:
                 raise ConfigError(
-                    f"{where}: {shown(name)} has {_text(*found[name])} in line {line_of[name]} "
+                    f"{where}: {shown(name)} has {_text(*content_of[name])} in line {line_of[name]} "
                     f"and {_text(*content)} in line {number}; keep one, or write several classes as cat;dog"
                 )
             line_of.setdefault(name, number)
     except csv.Error as error:
         raise ConfigError(f"{where}: line {table.line_num} is no line of a CSV file ({error})") from error
-    if not found:
+    if not content_of:
         raise ConfigError(f"{where}: has a header only; it needs lines such as pictures/1.jpg,cat")
-    classes, groups = ({name: content[i] for name, content in found.items()} for i in range(2))
-    if pair := _joined({text for own in classes.values() for text in own or ()}):
+    classes, groups = ({name: content[i] for name, content in content_of.items()} for i in range(2))
+    if pair := _joined({text for labels in classes.values() for text in labels or ()}):
         raise ConfigError(
             f"{where}: the class {shown(pair[0])} joins classes of the table by {pair[1]!a}; write several classes "
             "with semicolons, cat;dog, and the name of one with _ in its place"
         )
-    own_groups = {name: group for name, group in groups.items() if group and not names.is_nothing(group)}
-    return Content(classes, own_groups, "" if columns.header else next(iter(classes)))
+    groups = {name: group for name, group in groups.items() if group and not names.is_nothing(group)}
+    return Content(classes, groups, "" if columns.header else next(iter(classes)))
 
 
 class Matched(NamedTuple):
@@ -158,32 +158,30 @@ def match(path: str, table: Content, pictures: Collection[str]) -> Matched:
     Raises:
       ConfigError: a row means several pictures, or two rows mean the same one and differ.
     """
-    exact = _Places(pictures, _composed)
-    alike = functools.cache(lambda: _Places(pictures, lambda text: _composed(_composed(text).casefold())))
-    found, absent, row_of, groups = {}, [], {}, {}
+    exact = _Names(pictures, _composed)
+    alike = functools.cache(lambda: _Names(pictures, lambda text: _composed(_composed(text).casefold())))
+    content_of, absent, row_of, groups = {}, [], {}, {}
     for row, labels in table.classes.items():
         name = exact.find(path, row) or alike().find(path, row)
         if name is None:
             absent.append(row)
             continue
         content = labels, table.groups.get(row, "")
-        if found.setdefault(name, content) != content:
+        if content_of.setdefault(name, content) != content:
             raise ConfigError(
                 f"--labels={shown(path)}: {shown(row_of[name])} and {shown(row)} are the same picture, {shown(name)}, "
-                f"with {_text(*found[name])} and {_text(*content)}"
+                f"with {_text(*content_of[name])} and {_text(*content)}"
             )
         row_of[name] = row
         if content[1]:
             groups[name] = content[1]
-    title = table.first if table.first in absent and _is_header(table) else ""
-    of = {name: labels for name, (labels, _) in found.items()}
-    return Matched(of, [row for row in absent if row != title], groups, title)
-
-
-def _is_header(table):
-    own = table.classes[table.first]
-    others = [labels for name, labels in table.classes.items() if name != table.first]
-    return bool(own and others) and own not in others and walk.extension(table.first) not in walk.EXTENSIONS
+    title = ""
+    if table.first in absent and walk.extension(table.first) not in walk.EXTENSIONS:
+        labels = table.classes[table.first]
+        others = [other for name, other in table.classes.items() if name != table.first]
+        title = table.first if labels and others and labels not in others else ""
+    classes = {name: labels for name, (labels, _) in content_of.items()}
+    return Matched(classes, [row for row in absent if row != title], groups, title)
 
 
 class _Columns(NamedTuple):
@@ -215,32 +213,32 @@ def _lines(path):
     return list(io.StringIO(text, newline=""))
 
 
-def _layout(path, lines):
+def _columns_of(path, lines):
     """Returns the delimiter of a table and its columns."""
+
+    def places(titles, usual):
+        """Returns where titles of one of several sets are: of the first set of which any is there."""
+        places_of_sets = ([place for place, title in enumerate(titles) if title in names] for names in usual)
+        return next(filter(None, places_of_sets), [])
+
     first = next((line for line in lines if line.strip()), "").strip()[:_LONGEST_FIRST]
     cells = {delimiter: next(csv.reader([first], delimiter=delimiter)) for delimiter in _DELIMITERS}
-    for delimiter, own in cells.items():
-        titles = [re.sub(r"[\W_]+", "", title.casefold()) for title in own]
-        files, labels, groups = (_places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,)))
+    for delimiter, row in cells.items():
+        titles = [re.sub(r"[\W_]+", "", title.casefold()) for title in row]
+        files, labels, groups = (places(titles, usual) for usual in (_FILE, _LABEL, (_GROUP,)))
         if len(files) == len(labels) == 1 and len(groups) < 2:
             return delimiter, _Columns(files[0], labels[0], *groups or [None], len(titles), header=True)
         if max(map(len, (files, labels, groups))) > 1:
             raise ConfigError(f"--labels={shown(path)}: its header has several such columns; name two file and label")
         if files and groups:
             raise ConfigError(f"--labels={shown(path)}: its header has no column label beside file and group")
-    for delimiter, own in cells.items():
-        if len(own) == 2:
+    for delimiter, row in cells.items():
+        if len(row) == 2:
             return delimiter, _Columns(0, 1, None, 2, header=False)
     raise ConfigError(
         f"--labels={shown(path)}: line 1 is {shown(first)}, which is no file and its class; with other columns "
         "a header must name them: file,label"
     )
-
-
-def _places(titles, usual):
-    """Returns where titles of one of several sets are: of the first set of which any is there."""
-    found = ([place for place, title in enumerate(titles) if title in own] for own in usual)
-    return next(filter(None, found), [])
 
 
 def _parsed(path, number, row, columns):
@@ -264,8 +262,8 @@ def _parsed(path, number, row, columns):
     return name, labels, _composed(row[columns.group].strip()) if in_row else ""
 
 
-class _Places:
-    """Where pictures are, by texts that name them.
+class _Names:
+    """Pictures by the texts that name them.
 
     Args:
       pictures: relative to their folder.
@@ -289,11 +287,11 @@ class _Places:
         # cat/1.jpg is not dog/1.jpg, even if no other picture is called 1.jpg.
         places = self._stems if "/" in rest else self._alone
         while True:  # a path that begins further up: data/my_pictures/cat/1.jpg is cat/1.jpg in my_pictures
-            if found := self._whole.get(rest) or places.get(rest):
-                if len(found) > 1:
+            if pictures := self._whole.get(rest) or places.get(rest):
+                if len(pictures) > 1:
                     where = f"--labels={shown(path)}: {shown(row)}"
-                    raise ConfigError(f"{where} can be each of {listed(found)}; write the path in the folder")
-                return found[0]
+                    raise ConfigError(f"{where} can be each of {listed(pictures)}; write the path in the folder")
+                return pictures[0]
             _, slash, rest = rest.partition("/")
             if not slash:
                 return None
@@ -316,54 +314,40 @@ def _classes(text: str) -> tuple[str, ...] | None:
       ValueError: the text can be understood in two ways; the message goes on after 'line 3'.
     """
     text = text.strip()
-    is_list = text[:1] + text[-1:] in ("[]", "{}")
-    names = _of_list(text) if is_list else text.split(";")
-    found = tuple(dict.fromkeys(_composed(name.strip()) for name in names if name.strip()))
-    if not any(name.casefold() == NO_CLASS for name in found):
-        return found or None
-    if len(found) > 1:
+    content: Any = text.split(";")
+    if text[:1] + text[-1:] in ("[]", "{}"):
+        try:
+            content = json.loads(text, parse_int=str, parse_float=str)
+            if isinstance(content, dict) and len(content) == 1:  # {"choices": ["cat", "dog"]} of Label Studio
+                (content,) = content.values()
+        except (ValueError, RecursionError):
+            content = [quoted[1:-1] for quoted in re.findall(_QUOTED, text)] if _LIST.fullmatch(text) else None
+        if content == [] or not isinstance(content, list) or not all(isinstance(name, str) for name in content):
+            empty = f"an empty list; write {NO_CLASS}, or leave it blank if there is no label yet"
+            raise ValueError(f"has {empty if content == [] else f'the list {text}; write several classes as cat;dog'}")
+    classes = tuple(dict.fromkeys(_composed(name.strip()) for name in content if name.strip()))
+    if not any(name.casefold() == NO_CLASS for name in classes):
+        return classes or None
+    if len(classes) > 1:
         raise ValueError(f"has {NO_CLASS} beside a class")
     return ()
 
 
-def _joined(found: Collection[str]) -> tuple[str, str] | None:
-    """Returns a name that joins other classes by a separator, with this separator; None if there is none.
-
-    Args:
-      found: the classes of a table.
-    """
+def _joined(classes: Collection[str]) -> tuple[str, str] | None:
+    """Returns the name of a class that joins others by a separator, with this separator; None if there is none."""
     for separator in _OTHERS:
-        parts = {name: [part.strip() for part in name.split(separator)] for name in found if separator in name}
-        parts = {name: own for name, own in parts.items() if len(own) > 1 and all(own)}
-        alone = {*found} - {*parts}
-        joints = collections.Counter(part for own in parts.values() for part in {*own})
+        parts = {name: [part.strip() for part in name.split(separator)] for name in classes if separator in name}
+        parts = {name: words for name, words in parts.items() if len(words) > 1 and all(words)}
+        alone = {*classes} - {*parts}
+        joints = collections.Counter(part for words in parts.values() for part in {*words})
         enough = any if separator in _SURE else all
-        for name, own in parts.items():
-            if enough(part in alone or joints[part] > 1 for part in own):
+        for name, words in parts.items():
+            if enough(part in alone or joints[part] > 1 for part in words):
                 return name, separator
-    return _joined_by_spaces(found)
-
-
-def _joined_by_spaces(found):
-    """As `_joined`: names of several words are usual, so all must be classes, or few words make up many names."""
-    parts = {name: name.split(" ") for name in found if " " in name}
-    words = {word for own in parts.values() for word in own}
-    for name, own in parts.items():
-        if {*own} <= {*found} or 3 * len(words) <= len(parts):
+    # Names of several words are usual, so all words must be classes, or few words make up many names.
+    parts = {name: name.split(" ") for name in classes if " " in name}
+    vocabulary = {word for words in parts.values() for word in words}
+    for name, words in parts.items():
+        if {*words} <= {*classes} or 3 * len(vocabulary) <= len(parts):
             return name, " "
     return None
-
-
-def _of_list(text):
-    content: Any = None
-    try:
-        content = json.loads(text, parse_int=str, parse_float=str)
-        if isinstance(content, dict) and len(content) == 1:  # {"choices": ["cat", "dog"]}, as Label Studio writes it
-            (content,) = content.values()
-    except (ValueError, RecursionError):
-        if _LIST.fullmatch(text):
-            content = [quoted[1:-1] for quoted in re.findall(_QUOTED, text)]
-    if content == [] or not isinstance(content, list) or not all(isinstance(name, str) for name in content):
-        empty = f"an empty list; write {NO_CLASS}, or leave it blank if there is no label yet"
-        raise ValueError(f"has {empty if content == [] else f'the list {text}; write several classes as cat;dog'}")
-    return content

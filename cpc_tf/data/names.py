@@ -1,4 +1,4 @@
-"""What names of folders and classes mean: splits, no label, folders of tools; and which names are the same."""
+"""What names of folders and classes mean: a split, no label, a folder of a tool; and which names are the same."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import unicodedata
 from fractions import Fraction
 from typing import NamedTuple
 
-from cpc_tf.texts import escaped
-
 UNLABELLED = "unlabelled"
-# Kind of a split -> words that people use for its folder.
+# Kind of a split -> usual names of its folder.
 _WORDS = {
     "train": "train training trn",
     "val": "val valid validation validate dev devel development eval evaluation",
@@ -60,8 +58,8 @@ def of_folder(path: str) -> str:
 
 def is_unlabelled(name: str) -> bool:
     """Returns whether a folder or split has a usual name for images without labels."""
-    found = meaning(name)
-    return found is not None and found.kind == UNLABELLED
+    split = meaning(name)
+    return split is not None and split.kind == UNLABELLED
 
 
 def is_nothing(name: str) -> bool:
@@ -102,12 +100,6 @@ def quoted(name: str, beside: str = "") -> str:
     """Returns a name in quotation marks, with its code points if it looks the same as the one beside it."""
     alike = name != beside and unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", beside)
     return ascii(name).replace("'", '"') if alike or not name.isprintable() else f'"{name}"'
-
-
-def shortened(name: str, longest: int = 40) -> str:
-    """Returns a name for a list: cut to `longest` characters, and printable."""
-    name = escaped(name)
-    return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
 def _letters(name):

@@ -85,17 +85,13 @@ class Photos(tfds.core.GeneratorBasedBuilder):
             yield number, {"image": png, "label": label if labelled else _NO_LABEL}
 
 
-def _photo(package: str, file: str) -> Image.Image:
-    """Returns a photograph in RGB."""
-    # find_spec locates a package without importing it: importing sklearn takes a second.
-    root = os.path.dirname(importlib.util.find_spec(package).origin)
-    return Image.open(os.path.join(root, _FOLDERS[package], file)).convert("RGB")
-
-
 def regions(split: str) -> list[Image.Image]:
     """Returns the region of each photograph that the split 'train' or 'test' may show, in the order of CLASSES."""
     part = {"train": _TRAIN_PART, "test": _TEST_PART}[split]
-    return [region(_photo(package, file), part) for package, file in _FILES]
+    # find_spec locates a package without importing it: importing sklearn takes a second.
+    roots = {package: os.path.dirname(importlib.util.find_spec(package).origin) for package in _FOLDERS}
+    paths = [os.path.join(roots[package], _FOLDERS[package], file) for package, file in _FILES]
+    return [region(Image.open(path).convert("RGB"), part) for path in paths]
 
 
 def region(photo: Image.Image, part: tuple[float, float]) -> Image.Image:

@@ -13,8 +13,8 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from cpc_tf import files
-from cpc_tf.data import keys, walk
-from cpc_tf.data.source import FOREVER, NO_LABEL, About, Examples, Select, SplitError
+from cpc_tf.data import walk
+from cpc_tf.data.source import FOREVER, NO_LABEL, SHARDS, WINDOW, About, Examples, Select, SplitError, random_key
 from cpc_tf.progress import Progress
 from cpc_tf.settings import ConfigError
 
@@ -113,7 +113,7 @@ class Records(Examples):
         """Gives (counter of the first record, string [window]), from the window with record `skip` of an epoch on."""
         first = skip // self._window * self._window
         order = tf.random.experimental.stateless_shuffle(
-            tf.range(len(self._files)), seed=keys.key(seed, keys.SHARDS, epoch)
+            tf.range(len(self._files)), seed=random_key(seed, SHARDS, epoch)
         )
         at_once = max(1, min(self._window // 2 // self._largest, len(self._files)))
         begin, end = self._begin + first, self._begin + self.num_examples
@@ -152,7 +152,7 @@ class Records(Examples):
     def _shuffled(self, seed, position, window, start, select):
         """Gives (counters, records) of one window, shuffled, in pieces, from the counter `start` on."""
         order = tf.random.experimental.stateless_shuffle(
-            tf.range(tf.size(window, tf.int64)), seed=keys.key(seed, keys.WINDOW, position)
+            tf.range(tf.size(window, tf.int64)), seed=random_key(seed, WINDOW, position)
         )
         counters = tf.range(tf.maximum(position, start), position + tf.size(window, tf.int64))
         if select is not None:
@@ -207,14 +207,14 @@ def index_of(pieces: Sequence[Piece], label: str, dataset: str) -> RecordIndex:
             return False
         return bool(((offsets >= 0) & (offsets <= stats[wanted, 0] - FRAME)).all())
 
-    found = files.remember(
+    index = files.remember(
         "record_indices",
         key,
         lambda: _read(pieces, label, size, dataset)._asdict(),
         is_sound,
         again="the records will be read again",
     )
-    return RecordIndex(**found)
+    return RecordIndex(**index)
 
 
 def _read(pieces, label, size, dataset):
@@ -226,7 +226,9 @@ def _read(pieces, label, size, dataset):
         records = tf.data.TFRecordDataset(tf.gather(paths, number), buffer_size=_READ_BUFFER)
         skip = tf.gather(tf.constant(skips, tf.int64), number)
         records = records.take(skip + tf.gather(tf.constant(takes, tf.int64), number)).batch(_BATCH).enumerate()
-        return records.map(lambda n, batch: (number, tf.strings.length(batch), labels(batch[_from(n, skip) :])))
+        # The first records of a file may belong to no piece.
+        begin = lambda n: tf.clip_by_value(skip - n * _BATCH, 0, _BATCH)  # noqa: E731
+        return records.map(lambda n, batch: (number, tf.strings.length(batch), labels(batch[begin(n) :])))
 
     def labels(batch):
         if not label:
@@ -236,24 +238,19 @@ def _read(pieces, label, size, dataset):
     read = tf.data.Dataset.range(len(pieces)).interleave(
         batches, cycle_length=_FILES, block_length=1, num_parallel_calls=_FILES, deterministic=True
     )
-    lengths, found, done, shown = [[] for _ in pieces], [[] for _ in pieces], 0, -1
+    lengths, labels_of, done, tenths = [[] for _ in pieces], [[] for _ in pieces], 0, -1
     progress = Progress(size // _MB)
     for number, some, values in read.prefetch(1).as_numpy_iterator():
         lengths[number].append(some.astype(np.int64) + FRAME)
-        found[number].append(values)
+        labels_of[number].append(values)
         done += int(lengths[number][-1].sum())
         progress.update(done // _MB)
-        if size >= _SHOWN and _LINES * done // size > shown:
-            shown = _LINES * done // size
+        if size >= _SHOWN and _LINES * done // size > tenths:
+            tenths = _LINES * done // size
             print(f"reading {dataset} once for labels and places of its records, MB: {progress}", flush=True)
     ends = [np.cumsum(np.concatenate(each)) - np.concatenate(each) for each in lengths]
     return RecordIndex(
         pieces=np.repeat(np.arange(len(pieces), dtype=np.int32), takes),
         offsets=np.concatenate([end[skip:] for end, skip in zip(ends, skips)]),
-        labels=np.concatenate([values for each in found for values in each]),
+        labels=np.concatenate([values for each in labels_of for values in each]),
     )
-
-
-def _from(batch, skip):
-    """Returns the first record of a batch that is not skipped."""
-    return tf.clip_by_value(skip - batch * _BATCH, 0, _BATCH)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import abc
-import functools
+import contextlib
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data import keys
-from cpc_tf.data.decoding import decode
+from cpc_tf.data import decode
 from cpc_tf.settings import ConfigError
+
+# Purposes of random numbers, a number each, so that the crop does not depend on the order or on the mirror.
+ORDER, SHARDS, WINDOW, CROPPING, MIRRORING, CANVAS = range(1, 7)
 
 NO_LABEL = -1
 # More examples than any run sees; tf.data wants a number.
@@ -24,8 +25,22 @@ MOST_LISTED = 100_000  # files that an inventory lists: a few MB, of which a run
 Select = Optional[Callable[[tf.Tensor], tf.Tensor]]
 
 
+def random_key(seed: int, purpose: int, *counters: tf.Tensor | int) -> tf.Tensor:
+    """A seed for `tf.random.stateless_*`, int64 [2].
+
+    Args:
+      seed: the seed of the run.
+      purpose: one of the constants above.
+      *counters: int64 scalars, such as the epoch or the example counter.
+    """
+    value = tf.stack([tf.cast(seed, tf.int64), tf.constant(purpose, tf.int64)])
+    for counter in counters:
+        value = tf.random.experimental.stateless_fold_in(value, tf.cast(counter, tf.int64))
+    return value
+
+
 def read_once(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the dataset without tf.data's optimizations, which take longer than reading a small folder."""
+    """Returns the dataset without tf.data's optimizations, which take longer than reading a small folder once."""
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
     return dataset.with_options(options)
@@ -45,8 +60,17 @@ class SplitError(ConfigError):
         self.split, self.reason = split, reason
 
 
+@contextlib.contextmanager
+def named_by(flag: str) -> Iterator[None]:
+    """Raises a SplitError again with the flag that the split came from."""
+    try:
+        yield
+    except SplitError as error:
+        raise SplitError(error.split, error.reason, flag) from error
+
+
 class About(NamedTuple):
-    """What to tell the user about a split."""
+    """Information on a split for the user."""
 
     split: str = ""  # its name in the dataset, if that may differ from the one asked for
     splits: Mapping[str, int] = {}  # {split: its examples} of all splits of the dataset, as far as they are known
@@ -55,15 +79,13 @@ class About(NamedTuple):
 
 
 class Examples(abc.ABC):
-    """A dataset, whatever its examples hold of an image: `stream` and `ordered` give dicts with a `counter`, int64."""
+    """A dataset of any kind: `stream` and `ordered` give dicts with a `counter`, int64, and more."""
 
     num_examples: int
     class_names: tuple[str, ...]  # of the labels, in their order; empty if unlabelled
     about = About()
     edition, marked = "", "label"  # see `inventory`
-    intensity_range: decode.IntensityRange | None = (
-        None  # how images of more than 8 bits are decoded, see `decode.decode`
-    )
+    intensity_range: decode.IntensityRange | None = None  # of images of more than 8 bits, see `decode.decode`
 
     @abc.abstractmethod
     def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
@@ -115,7 +137,7 @@ class Examples(abc.ABC):
         """Returns what only this one of several hosts reads in its epochs; None if all hosts go through all examples.
 
         The shares have the same number of examples. Their first epochs together are an epoch of this, without its last
-        examples if the hosts do not divide it; likewise all others.
+        examples if the hosts do not divide it; so do all later ones.
         """
         return None
 
@@ -132,10 +154,10 @@ class Source(Examples):
     """A dataset of encoded images.
 
     `stream` and `ordered` give dicts of scalars: `counter` int64, `encoded` string (the bytes of an image file) and
-    `label` int64 (-1 where there is none). With `several_labels`, `label` is float32 [classes] of 0 and 1.
+    `label` int64 (-1 where there is none). With `multi_label`, `label` is float32 [classes] of 0 and 1.
     """
 
-    several_labels = False  # whether an image may have any number of labels
+    multi_label = False  # whether an image may have any number of labels
 
     def labels(self) -> np.ndarray:
         """Returns the label of each example, in the order of `ordered`: int64 [N], or float32 [N, classes]."""
@@ -149,7 +171,7 @@ class Source(Examples):
     def groups(self) -> np.ndarray:
         """Returns the group of each example, int64 [N], in the order of `ordered`.
 
-        Those of a group are on one side of whatever is drawn.
+        Examples of a group stay together where a part is drawn.
 
         Raises:
           ConfigError: a file cannot be read.
@@ -163,7 +185,7 @@ class Source(Examples):
     def class_counts(self) -> np.ndarray | None:
         """Returns how many examples each class has, int64 [classes]; None if too much would have to be read."""
         labels = self.labels()
-        if self.several_labels:
+        if self.multi_label:
             return labels.sum(0).astype(np.int64)
         return np.bincount(labels[labels != NO_LABEL], minlength=len(self.class_names))
 
@@ -182,7 +204,7 @@ class Indexed(Examples):
         n = self.num_examples
 
         def shuffled(counter):
-            order = keys.key(seed, keys.ORDER, counter // n)
+            order = random_key(seed, ORDER, counter // n)
             index = tf.random.experimental.index_shuffle(counter % n, order, n - 1)
             return {"counter": counter, **self.read(index)}
 
@@ -214,7 +236,7 @@ class Subset(IndexedSource):
 
     def __init__(self, source: IndexedSource, indices: np.ndarray):
         self.num_examples, self.class_names = len(indices), source.class_names
-        self.intensity_range, self.several_labels = source.intensity_range, source.several_labels
+        self.intensity_range, self.multi_label = source.intensity_range, source.multi_label
         self._source, self._indices = source, tf.constant(indices, tf.int64)
 
     def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -229,96 +251,3 @@ class Subset(IndexedSource):
     def names(self) -> list[str]:
         every = self._source.names()
         return [every[index] for index in self._indices.numpy()]
-
-
-class Objects(NamedTuple):
-    """Which objects the images of a source have, in the order of `ordered`."""
-
-    names: list[str]  # of the images
-    images: np.ndarray  # int64 [objects], ascending: the place of its image in `names`
-    labels: np.ndarray  # int64 [objects]
-    difficult: np.ndarray  # bool [objects]
-
-    def of(self, names: Collection[str]) -> Objects:
-        """Returns the images that have one of some names, and their objects."""
-        wanted = np.array([name in names for name in self.names], bool)
-        own = wanted[self.images]
-        images = (np.cumsum(wanted) - 1)[self.images[own]]
-        kept = [name for name, is_wanted in zip(self.names, wanted) if is_wanted]
-        return Objects(kept, images, self.labels[own], self.difficult[own])
-
-
-class Sizes(NamedTuple):
-    """Heights and widths in pixels of the decoded images.
-
-    Attributes:
-      images: [N, 2], of each image, in the order of `ordered`.
-      boxes: [M, 2], of each object.
-      owner: [M], the index of the image of each object.
-    """
-
-    images: np.ndarray
-    boxes: np.ndarray
-    owner: np.ndarray
-
-
-class DetectionSource(Examples):
-    """A dataset of encoded images with objects in them.
-
-    `stream` and `ordered` give dicts:
-      counter: int64.
-      encoded: string, the bytes of an image file.
-      name: string, the image's name in VOC's result files.
-      boxes: float32 [n, 4], (ymin, xmin, ymax, xmax) in pixels of the decoded image, from 0 and half-open: the first
-        pixel's is (0, 0, 1, 1). They lie within the image and have an area.
-      labels: int64 [n], indices of class_names.
-      difficult: bool [n], VOC's mark of objects that need not be found.
-
-    Attributes:
-      category_ids: {class: its id in COCO's JSON}; empty of other formats.
-    """
-
-    category_ids: Mapping[str, int] = MappingProxyType({})
-
-    @functools.cached_property
-    def objects(self) -> Objects:
-        """Which objects its images have; the first use may read all examples, without decoding an image."""
-        examples = self.ordered().map(lambda example: [example[name] for name in ("name", "labels", "difficult")])
-        names, labels, difficult = zip(*examples.as_numpy_iterator())
-        images = np.repeat(np.arange(len(names)), [len(own) for own in labels])
-        return Objects([name.decode() for name in names], images, np.concatenate(labels), np.concatenate(difficult))
-
-    def sizes(self) -> Sizes:
-        """Returns the sizes of all images and objects; reads the images, but does not decode them."""
-        examples = self.ordered().map(lambda example: (decode.image_size(example["encoded"]), example["boxes"]))
-        images, boxes = zip(*examples.as_numpy_iterator())
-        sides = [own[:, 2:] - own[:, :2] for own in boxes]
-        owner = np.repeat(np.arange(len(images)), [len(own) for own in boxes])
-        return Sizes(np.stack(images), np.concatenate(sides), owner)
-
-
-class Named(DetectionSource):
-    """The images of a source that have one of some names; nothing is copied.
-
-    An epoch has the order that the source has. A resume reads that epoch from its start, without decoding an image.
-    """
-
-    def __init__(self, source: DetectionSource, names: Collection[str]):
-        self.class_names, self.intensity_range, self._source = source.class_names, source.intensity_range, source
-        self.objects = source.objects.of({*names})
-        self.num_examples = len(self.objects.names)
-        pairs = tf.lookup.KeyValueTensorInitializer(tf.constant([*names]), tf.ones([len(names)], tf.int32))
-        self._wanted = tf.lookup.StaticHashTable(pairs, 0)
-
-    def stream(self, seed: int, start: int = 0, select: Select = None) -> tf.data.Dataset:
-        epoch, done = divmod(start, self.num_examples)
-        examples = self._counted(self._source.stream(seed, epoch * self._source.num_examples), start, done)
-        return examples if select is None else examples.filter(lambda example: select(example["counter"]))
-
-    def ordered(self) -> tf.data.Dataset:
-        return self._counted(self._source.ordered(), 0, 0)
-
-    def _counted(self, examples, start, done):
-        """Returns the named ones among some examples, without the first `done`, counted from `start` on."""
-        own = examples.filter(lambda example: self._wanted.lookup(example["name"]) > 0).skip(done)
-        return own.enumerate(start).map(lambda counter, example: {**example, "counter": counter})

@@ -1,4 +1,4 @@
-"""A folder of pictures and its splits: found, labelled, a part to test on held out where it has none, and cut.
+"""The pictures of a folder, with labels and splits; a test held out where there is none; slices of splits.
 
 Slices are cut from an order that depends on the seed and on the names of the pictures alone, not on the disk, the
 machine or the task. A picture that is added later hardly changes the order of the others.
@@ -36,14 +36,14 @@ def read(data: DataConfig) -> Table:
       ConfigError: no such folder, no pictures in it, its folders can be splits as well as classes, or as `labels.add`.
     """
     root = walk.folder_of(data.origin, data.flag)
-    found = walk.images(root)
-    if not found:
+    paths = walk.images(root)
+    if not paths:
         kinds = " ".join(walk.EXTENSIONS)
-        raise ConfigError(f"{data.flag}: no images in it or in its folders; what is read is {kinds}")
-    base, splits = top_of(found), split_folders(found, data)
+        raise ConfigError(f"{data.flag}: no images in it or in its folders; extensions that are read: {kinds}")
+    base, splits = top_of(paths), split_folders(paths, data)
     bases = {split: f"{base}{split}/" for split in splits} or {"train": base}
-    splits = splits or {"train": np.arange(len(found))}
-    table = Table(root, np.array(found, object), splits, bases, data.flag, base, cache_dir=data.data_dir)
+    splits = splits or {"train": np.arange(len(paths))}
+    table = Table(root, np.array(paths, object), splits, bases, data.flag, base, cache_dir=data.data_dir)
     if isinstance(data, PicturesConfig) and data.labels:
         table = labels.add(table, data)
     return _with_test(table, data.split_seed) if isinstance(data, PicturesConfig) and data.labelled else table
@@ -61,14 +61,15 @@ def _with_test(table, seed):
     test = {*draws.held_out(table.names, rows, class_of, base, seed, TEST_PART, together)}
     if not test:
         return table
-    if table.labels is not None:  # pictures without a label go with their group: the encoder shall not see it, either
-        own = {together[row] for row in test if row in together}
-        test |= {row for row in rows if together.get(row) in own}
+    if table.labels is not None:  # pictures without a label go with their group: the encoder must not see it either
+        groups = {together[row] for row in test if row in together}
+        test |= {row for row in rows if together.get(row) in groups}
     splits = {train: np.array([row for row in rows if row not in test], np.int64), "test": np.array(sorted(test))}
     notes = [f"no folder val or test: a fifth of each class is the split test, drawn with seed {seed}"]
     if together:
         count = len({*together.values()})
-        notes.append(f"drawn together: {len(together)} images in {count} groups, of --labels or of copies of one file")
+        groups = f"{count} group{'s' * (count > 1)}"
+        notes.append(f"drawn together: {len(together)} images in {groups}, of --labels or of copies of one file")
     splits, bases = {**table.splits, **splits}, {**table.bases, "test": base}
     return dataclasses.replace(table, splits=splits, bases=bases, notes=(*table.notes, *notes))
 
@@ -92,14 +93,14 @@ def select(table: Table, split: str, seed: int) -> list[Piece]:
     Raises:
       SplitError: a split is absent, a picture is in two pieces or there is none.
     """
-    found = [_piece(table, split, split, seed)] if table.find(split) else []
-    found = found or [_piece(table, part, split, seed) for part in split.split("+")]
-    rows = [row for piece in found for row in piece.rows.tolist()]
+    parts = [split] if table.find(split) else split.split("+")  # a name may have a plus
+    pieces = [_piece(table, part, split, seed) for part in parts]
+    rows = [row for piece in pieces for row in piece.rows.tolist()]
     if not rows:
         raise SplitError(split, "has no image")
     if twice := [row for row, count in collections.Counter(rows).items() if count > 1]:
         raise SplitError(split, f"has {len(twice)} images twice, e.g. {table.names[twice[0]]}")
-    return found
+    return pieces
 
 
 def _piece(table, part, split, seed):
@@ -123,11 +124,11 @@ def _piece(table, part, split, seed):
     class_of, together = classes.strata(table, [name]), draws.together(table, rows.tolist())
     group_of = lambda row: together.get(row, row)  # noqa: E731
     ordered = draws.stratified(table.names, rows.tolist(), class_of, table.bases[name], seed, together)
-    labelled, others = ([row for row in ordered if bool(class_of[row]) is known] for known in (True, False))
+    labelled, others = [row for row in ordered if class_of[row]], [row for row in ordered if not class_of[row]]
     bound = {*map(group_of, labelled)}  # groups go where those of them with labels go
     cut = _sliced(labelled, match["slice"], split, group_of) if labelled else []
-    own = {*map(group_of, cut)}
-    cut += [row for row in others if group_of(row) in own]
+    groups = {*map(group_of, cut)}
+    cut += [row for row in others if group_of(row) in groups]
     free = [row for row in others if group_of(row) not in bound]
     cut += _sliced(free, match["slice"], split, group_of, clipped=bool(labelled)) if free else []
     return Piece(name, np.array(sorted(cut), np.int64), f"{name}[{match['slice']}]")

@@ -1,4 +1,4 @@
-"""One table of pictures: a row each, and which rows are a split; what folders at the top of a tree mean."""
+"""The table of pictures: a row for each, and which rows are a split; whether the folders at the top are splits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Table:
       base: where in it the folders of splits or classes are, '' or e.g. 'my_pictures/'.
       files: str [N], relative to the root; '' if there is no such file. By default they are `names`.
       labels: the classes of each in a tuple, None of one without a label; None for all: the folders are the classes.
-      groups: str [N], the same text for those that are drawn together, as a table has them; '' of one that is alone.
+      groups: str [N], from --labels: pictures with the same text are drawn together; '' of one that is alone.
       one_test: whether `val` and `test` both mean the only split of these kinds.
       notes: lines for the user.
       cache_dir: where findings about its files are kept, see `files.remember`.
@@ -60,12 +60,12 @@ class Table:
             object.__setattr__(self, name, value)
 
     @functools.cached_property
-    def several_labels(self) -> bool:
+    def multi_label(self) -> bool:
         """Whether pictures may have any number of classes, as some in the table have."""
-        return any(own is not None and len(own) != 1 for own in (() if self.labels is None else self.labels))
+        return self.labels is not None and any(names is not None and len(names) != 1 for names in self.labels)
 
     def key(self, rules: str, rows: Iterable[int]) -> Iterator[str]:
-        """Yields what findings about the files of some rows depend on; `rules`: what else."""
+        """Yields what a cached result about the files of some rows depends on; `rules` tells what else."""
         yield rules
         for row in rows:
             yield f"{self.files[row]}\n{self.stats[row, 0]} {self.stats[row, 1]}"
@@ -76,28 +76,28 @@ class Table:
 
     def find(self, split: str) -> str | None:
         """Returns the name here of a split with a usual name; None if it is absent."""
-        found = find(split, self.splits)
-        if found is None and self.one_test and is_test(split):
+        name = find(split, self.splits)
+        if name is None and self.one_test and is_test(split):
             tests = [*filter(is_test, self.splits)]
             return tests[0] if len(tests) == 1 else None
-        return found
+        return name
 
 
-def split_folders(found: Sequence[str], data: DataConfig) -> dict[str, np.ndarray]:
+def split_folders(paths: Sequence[str], data: DataConfig) -> dict[str, np.ndarray]:
     """Returns {split: its rows} of the folders at the top, {} if these are no splits.
 
     They are splits if all have usual names of splits, or if one is named as `train` is and another as `val` or `test`
     is. A folder that holds everything does not count as the top: its folders do.
 
     Args:
-      found: files, relative to the root.
-      data: its `top_folders` may say what they are.
+      paths: files, relative to the root.
+      data: its `top_folders` may say what the folders are.
 
     Raises:
       ConfigError: some are named as splits and others not, or two mean the same split.
     """
-    base, rows = top_of(found), collections.defaultdict(list)
-    for row, name in enumerate(found):
+    base, rows = top_of(paths), collections.defaultdict(list)
+    for row, name in enumerate(paths):
         top, slash, _ = name[len(base) :].partition("/")
         if slash:
             rows[top].append(row)
@@ -107,11 +107,11 @@ def split_folders(found: Sequence[str], data: DataConfig) -> dict[str, np.ndarra
     return {}
 
 
-def top_of(found: Sequence[str]) -> str:
+def top_of(paths: Sequence[str]) -> str:
     """Returns the path of the first folder with several things in it, or with one that is named as a split."""
     base = ""
     while True:
-        parts = [name[len(base) :].split("/", 2) for name in found]
+        parts = [path[len(base) :].split("/", 2) for path in paths]
         tops = {part[0] for part in parts}
         # A folder without folders is a class, or all there is.
         if len(tops) != 1 or names.meaning(top := tops.pop()) or not any(len(part) > 2 for part in parts):
@@ -120,9 +120,9 @@ def top_of(found: Sequence[str]) -> str:
 
 
 def _are_splits(tops, flag):
-    usual = {top: found for top in tops if (found := names.meaning(top))}
+    usual = {top: meaning for top in tops if (meaning := names.meaning(top))}
     twins = [(one, other) for one in usual for other in usual if one < other and usual[one] == usual[other]]
-    kinds = {found.kind for found in usual.values()} - {names.UNLABELLED}
+    kinds = {meaning.kind for meaning in usual.values()} - {names.UNLABELLED}
     if kinds and (len(usual) == len(tops) or ("train" in kinds and len(kinds) > 1)):
         if twins:
             pair = " and ".join(twins[0])
@@ -147,12 +147,12 @@ def find(split: str, available: Collection[str]) -> str | None:
     wanted = names.meaning(split)
     if not wanted:
         return None
-    known = [(name, found) for name in available if (found := names.meaning(name))]
-    same = [name for name, (kind, number) in known if kind == wanted.kind and wanted.number in ("", number)]
+    usual = [(name, meaning) for name in available if (meaning := names.meaning(name))]
+    same = [name for name, (kind, number) in usual if kind == wanted.kind and wanted.number in ("", number)]
     return same[0] if len(same) == 1 else None
 
 
 def is_test(split: str) -> bool:
     """Returns whether a name usually means a split to test on."""
-    found = names.meaning(split)
-    return found is not None and found.kind in ("val", "test")
+    meaning = names.meaning(split)
+    return meaning is not None and meaning.kind in ("val", "test")

@@ -1,10 +1,12 @@
-"""Finds pictures below a folder, whatever else is there: loops of links, pipes, names that are not text."""
+"""Finds pictures below a folder, whatever else is there: loops of links, pipes, names that are not text; and what a
+file is by its bytes."""
 
 from __future__ import annotations
 
 import collections
 import concurrent.futures
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -12,7 +14,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data.decoding import signatures
 from cpc_tf.data.names import is_skipped
 from cpc_tf.files import reason
 from cpc_tf.settings import ConfigError
@@ -24,7 +25,7 @@ _FOREIGN = (
     *(".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".ppm", ".pgm", ".dcm", ".nii"),
     *(".dng", ".nef", ".cr2", ".arw", ".raw"),
 )
-# What is often beside images, and is not opened to see what it is.
+# Files that are often beside images. They are not opened to look for images.
 _NO_IMAGES = {
     *".txt .csv .tsv .json .jsonl .xml .yaml .yml .md .html .htm .ini .cfg .names".split(),
     *".xlsx .xls .pdf .doc .docx .py .m .sh .ipynb .log .db .lock .tmp .part".split(),
@@ -37,10 +38,10 @@ _THREADS = 16  # hide the latency of a bucket
 def images(root: str) -> list[str]:
     """Returns the names of the image files below a folder, relative to it, sorted. See `files`.
 
-    Files without an extension are images if their content says so. Warnings count images that are left out.
+    Files without an extension are images if they begin as one. Warnings count images that are left out.
     """
-    found, others = all_files(root, EXTENSIONS + _FOREIGN)
-    foreign = collections.Counter(end for name in found if (end := extension(name)) in _FOREIGN)
+    wanted, others = all_files(root, EXTENSIONS + _FOREIGN)
+    foreign = collections.Counter(end for name in wanted if (end := extension(name)) in _FOREIGN)
     if foreign:
         kinds = ", ".join(f"{number} {end}" for end, number in sorted(foreign.items()))
         logging.warning("%s: left out, since they cannot be decoded here: %s", root, kinds)
@@ -48,17 +49,17 @@ def images(root: str) -> list[str]:
     def is_image(name):
         try:
             with tf.io.gfile.GFile(f"{root}/{name}", "rb") as file:
-                return signatures.is_picture(file.read(signatures.BEGIN))
+                return is_picture(file.read(BEGIN))
         except (OSError, tf.errors.OpError):  # not said to be an image, and not readable
             return False
 
     odd = [name for name in others if extension(name) not in _NO_IMAGES]
-    by_content = [name for name, own in zip(odd, in_threads(is_image, odd)) if own]
+    by_content = [name for name, yes in zip(odd, in_threads(is_image, odd)) if yes]
     if misnamed := [name for name in by_content if extension(name)]:
-        what = "images with other extensions, which are not read; rename them"
-        logging.warning("%s: skipped: %d %s: %s", root, len(misnamed), what, listed(misnamed))
-    own = [name for name in found if extension(name) in EXTENSIONS]
-    return sorted([*own, *(name for name in by_content if not extension(name))])
+        message = "%s: skipped: %d images with other extensions, which are not read; rename them: %s"
+        logging.warning(message, root, len(misnamed), listed(misnamed))
+    paths = [name for name in wanted if extension(name) in EXTENSIONS]
+    return sorted([*paths, *(name for name in by_content if not extension(name))])
 
 
 def stats(root: str, names: Sequence[str]) -> np.ndarray:
@@ -93,7 +94,7 @@ def folder_of(dataset: str, flag: str = "") -> str:
     return root
 
 
-class Found(NamedTuple):
+class Names(NamedTuple):
     """The names of files below a folder, relative to it, with '/', sorted."""
 
     wanted: list[str]  # with the extensions that are asked for
@@ -117,17 +118,17 @@ def files(root: str, extensions: tuple[str, ...], deep: bool = True) -> list[str
     return all_files(root, extensions, deep).wanted
 
 
-def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Found:
-    """Returns the files with these extensions, as `files` does, and the others, of which nothing else is said."""
+def all_files(root: str, extensions: tuple[str, ...], deep: bool = True) -> Names:
+    """Returns the files with these extensions, as `files` does, and the others, without a warning of these."""
     skipped = collections.defaultdict(list)
     try:
-        found = _walk(root, extensions, deep, skipped)
+        names = _walk(root, extensions, deep, skipped)
     except (OSError, tf.errors.OpError, UnicodeError) as error:
         raise ConfigError(f"{root}: cannot be read: {reason(error)}") from error
     if skipped:
-        kinds = "; ".join(f"{len(names)} {what}, e.g. {escaped(min(names))}" for what, names in sorted(skipped.items()))
+        kinds = "; ".join(f"{len(some)} {kind}, e.g. {escaped(min(some))}" for kind, some in sorted(skipped.items()))
         logging.warning("%s: skipped: %s", root, kinds)
-    return Found(*map(sorted, found))
+    return Names(*map(sorted, names))
 
 
 def folders(root: str) -> list[str]:
@@ -145,7 +146,7 @@ def extension(name: str) -> str:
 
 
 def _walk(root, extensions, deep, skipped):
-    found, read, links = Found([], []), set(), [""]
+    names, read, links = Names([], []), set(), [""]
     # First the tree without its links, then what links lead to: a folder that lies in the tree counts at its own place.
     while links:
         pending, links = sorted(links, reverse=True), []
@@ -169,23 +170,26 @@ def _walk(root, extensions, deep, skipped):
                 is_folder, wanted = _is_folder(entry), extension(entry.name) in extensions
                 if is_skipped(entry.name):
                     if is_folder and not entry.is_symlink():
-                        for file in _files_within(entry.path, extensions):
-                            skipped["files in hidden folders or folders of tools"].append(f"{name}/{file}")
+                        path = entry.path
+                        for inner, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
+                            inner = f"{name}/{inner[len(path) :].strip('/')}".rstrip("/")
+                            if images := [f"{inner}/{file}" for file in inside if extension(file) in extensions]:
+                                skipped["files in hidden folders or folders of tools"] += images
                     elif wanted:
                         skipped["hidden files"].append(name)
                 elif not (is_folder or wanted):
                     if _is_text(name) and _is(entry.is_file):
-                        found.others.append(name)
+                        names.others.append(name)
                 elif not _is_text(name):
                     skipped["names that are not UTF-8"].append(name)
                 elif is_folder:
                     if deep:
                         (links if entry.is_symlink() else pending).append(name)
                 elif _is(entry.is_file):
-                    found.wanted.append(name)
+                    names.wanted.append(name)
                 else:
                     skipped["links to nothing, pipes and the like"].append(name)
-    return found
+    return names
 
 
 class _BucketEntry(NamedTuple):
@@ -207,21 +211,13 @@ class _BucketEntry(NamedTuple):
 
 
 def _entries(folder: str, ask: Callable[[str], bool]) -> list[os.DirEntry | _BucketEntry]:
-    """Returns the entries of a folder. A bucket is asked what an entry is if `ask` says so of its name."""
+    """Returns the entries of a folder. A bucket is asked whether an entry is a folder if `ask` is true of its name."""
     if _is_local(folder):
         # TensorFlow can neither list odd names nor tell links from folders.
         with os.scandir(folder) as entries:
             return list(entries)
-    found = [(entry.rstrip("/"), entry.endswith("/")) for entry in tf.io.gfile.listdir(folder)]
-    return [_BucketEntry(name, os.path.join(folder, name), marked, ask(name)) for name, marked in found if name]
-
-
-def _files_within(path, extensions):
-    """Yields the files with these extensions below a hidden folder, relative to it."""
-    for folder, _, inside in os.walk(path) if _is_local(path) else tf.io.gfile.walk(path):
-        for file in inside:
-            if extension(file) in extensions:
-                yield os.path.join(folder, file)[len(path) :].lstrip("/")
+    entries = [(entry.rstrip("/"), entry.endswith("/")) for entry in tf.io.gfile.listdir(folder)]
+    return [_BucketEntry(name, os.path.join(folder, name), marked, ask(name)) for name, marked in entries if name]
 
 
 def _is_folder(entry):
@@ -244,3 +240,62 @@ def _is_text(name):
         return bool(name.encode())
     except UnicodeEncodeError:  # bytes that are not UTF-8, which Python has escaped
         return False
+
+
+_HEAD = 512  # bytes
+BEGIN = 16  # bytes by which a picture is recognized
+_PICTURES = (  # name, begin and end of the formats that are decoded
+    ("JPEG", rb"\xff\xd8\xff", b"\xff\xd9"),
+    ("PNG", rb"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"),
+    ("GIF", rb"GIF8", b";"),
+    ("BMP", rb"BM", b""),
+    ("WebP", rb"RIFF....WEBP", b""),
+    ("TIFF", rb"II[*+]\0|MM\0[*+]", b""),
+)
+_OTHERS = (
+    ("HEIC", rb"....ftyp(hei|hev|mif1|msf1)"),
+    ("AVIF", rb"....ftypavi"),
+    ("a video", rb"....ftyp|RIFF....AVI |\x1a\x45\xdf\xa3"),
+    ("JPEG 2000", rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51"),
+    ("JPEG XL", rb"\xff\x0a|\0\0\0\x0cJXL "),
+    ("DICOM", rb".{128}DICM"),
+    ("a Photoshop document", rb"8BPS"),
+    ("PDF", rb"%PDF"),
+    ("SVG", rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)?(<!DOCTYPE svg[^>]*>\s*)?<svg"),
+    ("HTML", rb"(?i)(\xef\xbb\xbf)?\s*(<!--.*?-->\s*)?<(!doctype )?html"),
+    ("a pointer of Git LFS", rb"version https://git-lfs"),
+    ("a resource file of macOS", rb"\0\x05\x16\x07"),
+    ("ZIP", rb"PK\x03\x04"),
+    ("gzip", rb"\x1f\x8b"),
+    ("zeros only", rb"\0+\Z"),
+    ("text", rb"[\t\n\r\x20-\x7e]+\Z"),
+)
+
+
+def is_picture(begin: bytes) -> bool:
+    """Returns whether a file that begins with these bytes, BEGIN at least, is of a format that is decoded."""
+    return any(re.match(pattern, begin, re.DOTALL) for _, pattern, _ in _PICTURES)
+
+
+def kind_of_file(path: str) -> str:
+    """Returns the kind of a file of any file system, e.g. 'HTML' or 'a JPEG that is cut short'."""
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            data = file.read()
+    except (OSError, tf.errors.OpError):
+        return "cannot be read"
+    return kind_of(data)
+
+
+def kind_of(data: bytes) -> str:
+    """Returns the kind of a file with these bytes."""
+    if not data:
+        return "empty"
+    for name, begin, end in _PICTURES:
+        if re.match(begin, data, re.DOTALL):
+            cut_short = end not in data[-64:] if end else False
+            return f"a {name} that is {'cut short' if cut_short else 'damaged'}"
+    for name, begin in _OTHERS:
+        if re.match(begin, data[:_HEAD], re.DOTALL):
+            return name
+    return "of no known format"

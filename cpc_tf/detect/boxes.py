@@ -190,18 +190,18 @@ def detect(
     # Each class of each image on its own: [B*C, K, 4] and [B*C, K].
     boxes = tf.reshape(tf.transpose(tf.reshape(boxes, [-1, count, classes, 4]), [0, 2, 1, 3]), [-1, count, 4])
     scores = tf.reshape(tf.transpose(scores, [0, 2, 1]), [-1, count])
-    kept = min(config.detections, count)  # of each class
-    taken, kept_valid = non_max_suppression(boxes, scores, count, kept, config.detection_nms_iou)
-    boxes = tf.reshape(tf.gather(boxes, taken, batch_dims=1), [-1, classes * kept, 4])  # [B, C*kept, 4]
-    scores = tf.where(kept_valid, tf.gather(scores, taken, batch_dims=1), 0.0)
-    scores = tf.reshape(scores, [-1, classes * kept])  # [B, C*kept]; 0: not a detection
-    missing = max(0, config.detections - classes * kept)
+    most = min(config.detections, count)  # of each class
+    taken, valid = non_max_suppression(boxes, scores, count, most, config.detection_nms_iou)
+    boxes = tf.reshape(tf.gather(boxes, taken, batch_dims=1), [-1, classes * most, 4])  # [B, C*most, 4]
+    scores = tf.where(valid, tf.gather(scores, taken, batch_dims=1), 0.0)
+    scores = tf.reshape(scores, [-1, classes * most])  # [B, C*most]; 0: not a detection
+    missing = max(0, config.detections - classes * most)
     boxes, scores = tf.pad(boxes, [[0, 0], [0, missing], [0, 0]]), tf.pad(scores, [[0, 0], [0, missing]])
     scores, order = tf.math.top_k(scores, config.detections)
     valid = scores > 0
     return Detections(
         tf.where(valid[..., None], tf.gather(boxes, order, batch_dims=1), 0.0),
         scores,
-        tf.where(valid, order // kept, -1),
+        tf.where(valid, order // most, -1),
         tf.reduce_sum(tf.cast(valid, tf.int32), 1),
     )

@@ -12,7 +12,8 @@ import dataclasses
 import functools
 from typing import ClassVar
 
-from cpc_tf.data.config import CanvasConfig, DataConfig
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.data.config import DataConfig
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.encoders.released import MODULE
 from cpc_tf.settings import (
@@ -63,7 +64,7 @@ class AnchorConfig(Settings):
 
     anchor_sizes: str = setting(
         "",
-        "Square roots of the areas of the anchors; empty: those that fit the sizes of your objects as shown",
+        "Square roots of the areas of the anchors; empty: sizes that fit your objects as shown",
         unit="px",
         listed=float,
         above=0,
@@ -88,14 +89,14 @@ class RpnConfig(Settings):
 
     rpn_width: int = width(1024, "Width of the region proposal network")
     rpn_samples: int = regions(256, "Anchors of an image in the loss of the region proposal network")
-    rpn_positive_fraction = 0.5  # the largest part of sampled anchors on objects
+    rpn_positive_fraction = 0.5  # maximum fraction of sampled anchors on objects
     rpn_positive_iou = 0.7  # overlap from which an anchor is positive
     rpn_negative_iou = 0.3  # overlap below which an anchor is background
     rpn_nms_iou = 0.7  # overlap from which one proposal suppresses another
     rpn_train_candidates: int = regions(12000, "Best anchors before the suppression of proposals in training")
-    rpn_train_proposals: int = regions(2000, "Most proposals after their suppression in training")
+    rpn_train_proposals: int = regions(2000, "Maximum proposals after their suppression in training")
     rpn_test_candidates: int = regions(6000, "Best anchors before the suppression of proposals in the test")
-    rpn_test_proposals: int = regions(1000, "Most proposals after their suppression in the test")
+    rpn_test_proposals: int = regions(1000, "Maximum proposals after their suppression in the test")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +104,7 @@ class HeadConfig(Settings):
     """The head that classifies each region and corrects its box."""
 
     region_samples: int = regions(512, "Regions of an image in the loss of the region head")
-    region_positive_fraction: float = fraction(0.25, "Largest part of sampled regions on objects")
+    region_positive_fraction: float = fraction(0.25, "Maximum fraction of sampled regions on objects")
     region_positive_iou = 0.5  # overlap from which a region is positive
     region_reduce: int = setting(
         1024, "Width that wider feature maps are reduced to; 0: off", minimum=0, maximum=WIDEST
@@ -130,9 +131,9 @@ class HeadConfig(Settings):
 class InferenceConfig(Settings):
     """Which boxes become detections."""
 
-    detection_score: float = fraction(0.05, "Least probability of a detection")
+    detection_score: float = fraction(0.05, "Minimum probability of a detection")
     detection_nms_iou = 0.5  # overlap at which detections of a class suppress
-    detections: int = regions(100, "Most detections of an image")
+    detections: int = regions(100, "Maximum detections of an image")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,21 +153,21 @@ class DetectorSgdConfig(Settings):
 
     learning_rate: float = rate(0.02, "Detector's learning rate for batches of --rate_batch images")
     rate_batch: int = count(
-        16, "Batch size that --learning_rate is for; others scale it in proportion; 0: none does", minimum=0
+        16, "Batch size that --learning_rate is for; it scales with the batch; 0: it does not", minimum=0
     )
     encoder_rate_factor: float = setting(
         0.1,
-        "Encoder's learning rate, as a factor on the detector's; with --frozen_epochs both have it in the second phase",
+        "Encoder's learning rate, as a factor of the detector's; with --frozen_epochs both have it in the second phase",
         minimum=0,
         maximum=LARGEST,
     )
     momentum: float = fraction(0.9, "Momentum of SGD")
     weight_decay: float = setting(1e-4, "Factor on half the squared norm of the kernels", minimum=0, maximum=LARGEST)
-    clip_norm: float = setting(0.0, "Largest global norm of the gradient; 0: no clipping", minimum=0, maximum=LARGEST)
+    clip_norm: float = setting(0.0, "Maximum global norm of the gradient; 0: no clipping", minimum=0, maximum=LARGEST)
     warmup_steps: int = count(100, "Length of the linear warm-up of the learning rates", unit="steps", minimum=0)
     rate_drops: str = setting(
         "0.75,0.9167",
-        "Parts of a phase after which learning rates fall to a tenth; empty: never",
+        "Fractions of a phase after which learning rates drop to a tenth; empty: never",
         source="C4: 18k and 22k of 24k steps",
         listed=float,
         above=0,
@@ -180,14 +181,14 @@ class PhasesConfig(Settings):
 
     frozen_epochs: float = setting(
         0.0,
-        "Length of a first phase that trains the detector alone; the rest of the run trains both; 0: no such phase",
+        "Length of a first phase that trains only the detector; the rest of the run trains both; 0: no such phase",
         unit="epochs",
         minimum=0,
         maximum=1e6,
     )
     held_out: float = setting(
         0.1,
-        "Part of the training images that the length of the second phase is chosen on; 0: it is as given",
+        "Fraction of the training images held out to choose the length of the second phase; 0: it is as given",
         minimum=0,
         maximum=0.9,
     )
@@ -199,7 +200,7 @@ class PhasesConfig(Settings):
 class ScoringConfig(Settings):
     """The test of the detector."""
 
-    test_split: str = setting("test", "Part of the dataset that the detector is tested on at the end")
+    test_split: str = setting("test", "Split of the dataset that the detector is tested on at the end")
     test_batch_size: int = count(4, "Images per device and step in the test", maximum=2**20, free_on_resume=True)
     detection_iou = 0.5  # overlap from which a detection is a true positive
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from cpc_tf.data.source import DetectionSource
+from cpc_tf.boxes.source import DetectionSource
 from cpc_tf.detect.scoring import Detected, Judged, Scene, Scores, judge
 from cpc_tf.drawing import plots
 
@@ -104,11 +104,11 @@ def _box(axis: Axes, box: np.ndarray, kind: dict[str, str], width: float, text: 
 def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
     """Draws precision over recall of each class that has an object to find, as PNG."""
     class_names = plots.drawable(tuple(class_names), "class")
-    known = [label for label, curve in enumerate(scores.curves) if curve.objects]
-    columns = min(COLUMNS, len(known))
+    labels = [label for label, curve in enumerate(scores.curves) if curve.objects]
+    columns = min(COLUMNS, len(labels))
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
-        for axis, label in zip(plots.grid(canvas, len(known), columns, sharex=True, sharey=True), known):
+        for axis, label in zip(plots.grid(canvas, len(labels), columns, sharex=True, sharey=True), labels):
             curve = scores.curves[label]
             recall = [0.0, *curve.recall]
             plots.Line("", [*zip(recall, [*curve.precision[:1], *curve.precision])], "cpc").draw(axis, theme)
@@ -122,4 +122,4 @@ def draw_curves(scores: Scores, class_names: Sequence[str]) -> bytes:
         canvas.supxlabel("recall", fontsize=9)
         canvas.supylabel("precision", fontsize=9)
 
-    return plots.png(fill, max(2.4 * columns, 4), 2.3 * math.ceil(len(known) / columns) + 0.5)
+    return plots.png(fill, max(2.4 * columns, 4), 2.3 * math.ceil(len(labels) / columns) + 0.5)

@@ -1,42 +1,55 @@
-"""A detection run: fine-tunes Faster R-CNN on an encoder (Sec. 4.3) and scores it by the rules of PASCAL VOC."""
+"""A detection run: fine-tunes Faster R-CNN on an encoder (Sec. 4.3) and scores it by the rules of PASCAL VOC.
+
+It has one phase, or two: the detector on the frozen encoder, then both (Sec. 2.2).
+"""
 
 from __future__ import annotations
 
-import copy
+import functools
 import json
 import math
 import os
-from typing import Any
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
-from cpc_tf.data import catalog, classes
-from cpc_tf.data.boxes.folder import BoxesFolder
-from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.pipeline.fetch import fetching
-from cpc_tf.data.source import DetectionSource, Sizes
+from cpc_tf.boxes import canvas
+from cpc_tf.boxes.source import DetectionSource, Named
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.detect.phases import Lengths, Parts, Phases, Tested, best_length, divided, lengths
-from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, build_detector
+from cpc_tf.detect.faster_rcnn import FasterRCNN
+from cpc_tf.detect.inputs import Data, fitted, open_data
+from cpc_tf.detect.scoring import Scene, Scores
+from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, WHOLE, DetectorTraining, build_detector
 from cpc_tf.files import read_text, to_json
-from cpc_tf.settings import ConfigError, open_settings, replace
+from cpc_tf.settings import ConfigError
+from cpc_tf.training import loop
 from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.kept_data import keep_data
-from cpc_tf.training.phases import FINE_TUNED, FROZEN
+from cpc_tf.training.phases import (
+    FINE_TUNED,
+    FROZEN,
+    HELD_OUT,
+    SEARCH,
+    Evaluation,
+    PhasedRun,
+    choose,
+    held_out,
+    in_folder,
+)
+from cpc_tf.training.strategy import replica_batches
+from cpc_tf.training.trainee import rows_of
 from cpc_tf.training.workdir import Workdir, open_run
 
 # As bccd/detect_128px, a few hundred pictures.
 USUAL = UsualTraining(batch=8, epochs=20, least_steps=400)
 
-# How large pictures and objects are shown to a detector follows from their sizes, unless it is set.
-_USUAL_SIZES = (5, 95)  # percentiles of the sizes of objects
-_STEP = 2.0  # largest factor between two sizes of anchors, that of the C4 recipe
-_LEAST_ANCHOR = 4  # px; smaller objects are beyond the features
-_FITS = 2.0  # factor between an object and the nearest anchor up to which the anchor fits
-_MOST_UNFIT = 0.05  # of the objects
+CHOSEN_BY = f"{HELD_OUT}map_all"  # over all points, since steps of 11 points are coarse
 
 
 def detect(config: DetectConfig) -> dict[str, Any]:
@@ -48,11 +61,11 @@ def detect(config: DetectConfig) -> dict[str, Any]:
       ConfigError, loop.Stopped, loop.Diverged.
     """
     with open_run(config, "detect") as (workdir, strategy):
-        data = open_pair(config)
-        keep_data(workdir, strategy, {"split": data[0], "test_split": data[1]})
+        data = open_data(config)
+        keep_data(workdir, strategy, {"split": data.source, "test_split": data.test_source})
         result = workdir.result(lambda saved: "map11" in saved and tf.io.gfile.exists(workdir.file("table.txt")))
         if result is None:
-            result = _run(workdir, strategy, *data)
+            result = _run(workdir, strategy, data)
         else:
             print(f"{workdir.path}: already finished", flush=True)
         table = read_text(workdir.file("table.txt")) if workdir.chief else ""
@@ -60,30 +73,23 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     return result
 
 
-def _run(
-    workdir: Workdir,
-    strategy: tf.distribute.Strategy,
-    source: DetectionSource,
-    test_source: DetectionSource,
-    objects: int,
-    test_objects: int,
-    lines: str,
-) -> dict[str, Any]:
-    """Trains, tests and writes what a run leaves; returns the content of result.json."""
+def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
+    """Trains, tests and writes the files of a run; returns the content of result.json."""
+    source, test_source = data.source, data.test_source
     workdir.config, line = fitted(workdir.config, source.sizes())
-    print(f"{lines}\n  {line}", flush=True)
+    print(f"{data.summary}\n  {line}", flush=True)
     config = workdir.usual(USUAL, source.num_examples, strategy)
     training, names = config.training, source.class_names
     length, held_out = lengths(config, source.num_examples), config.phases.held_out
     parts = divided(source, held_out, training.seed) if length.first and held_out else None
-    phases = Phases(config, build_detector(config, len(names), strategy), strategy, LeftOut())
+    phases = Phases(config, build_detector(config, len(names), strategy), strategy)
     encoder = phases.model.backbone
     warn_of_colour(encoder.text, encoder.learned.augment, encoder.learned.augment_changes)
     workdir.write(CLASS_NAMES, json.dumps(list(names)) + "\n")
     if source.category_ids:
         workdir.write(CATEGORY_IDS, to_json(dict(source.category_ids)))
     with fetching(source, test_source):
-        tested, told = _train(phases, workdir, source, test_source, length, parts)
+        tested, phase_results = _train(phases, workdir, source, test_source, length, parts)
         if workdir.chief:
             _write_detections(workdir, config, tested.scenes, tested.scores, test_source)
     return workdir.finish(
@@ -101,10 +107,10 @@ def _run(
             "iou": config.scoring.detection_iou,
             "images": source.num_examples,
             "levels": source.intensity_range,
-            "boxes": objects,
+            "boxes": data.objects,
             "test_images": test_source.num_examples,
-            "test_boxes": test_objects,
-            **told,
+            "test_boxes": data.test_objects,
+            **phase_results,
             "wall_seconds": phases.seconds + tested.seconds,
         }
     )
@@ -118,7 +124,7 @@ def _train(
     length: Lengths,
     parts: Parts | None,
 ) -> tuple[Tested, dict[str, Any]]:
-    """Trains on all images; returns the test of the last phase, and what the result says of the phases."""
+    """Trains on all images; returns the test of the last phase, and the fields of the result about the phases."""
     if not length.first:
         steps = phases.whole(workdir, source, length.second)
         return phases.test(test_source), {"steps": steps}
@@ -139,12 +145,12 @@ def _train(
     for phase, scores in results.items():
         count = test_source.num_examples
         print(f"{phase:12} mAP {100 * scores['map11']:.1f} % over 11 points ({count} pictures)", flush=True)
-    of_all = {"steps": length.first + steps, "most_steps": length.first + length.second}
-    return tested, {"phases": results, "search": search, **of_all}
+    total, most = length.first + steps, length.first + length.second
+    return tested, {"phases": results, "search": search, "steps": total, "most_steps": most}
 
 
 class LeftOut:
-    """Warns once if training ignores half an object of an image or more. Called with each record of a training."""
+    """Warns once if training leaves out half an object of an image or more. Called with each record of a training."""
 
     def __init__(self):
         self.warned = False
@@ -159,7 +165,9 @@ class LeftOut:
         )
 
 
-def _write_detections(workdir, config, scenes, scores, source):
+def _write_detections(
+    workdir: Workdir, config: DetectConfig, scenes: Sequence[Scene], scores: Scores, source: DetectionSource
+) -> None:
     """Writes the detections as text and as figures."""
     names, split, iou = source.class_names, config.scoring.test_split, config.scoring.detection_iou
     for name, text in scoring.result_files(scenes, names, split).items():
@@ -172,142 +180,164 @@ def _write_detections(workdir, config, scenes, scores, source):
     workdir.write("sheet.png", pictures.draw_sheet([scenes[index] for index in worst], images, names, iou))
 
 
-def open_pair(config: DetectConfig) -> tuple[DetectionSource, DetectionSource, int, int, str]:
-    """Opens --split and --test_split and gives them the same classes.
+class Lengths(NamedTuple):
+    """Steps of the phases. `second` is the most that the second may have; without a first phase it is the only one."""
 
-    Returns:
-      Both sources, the number of objects in each without difficult ones, and lines for the user about them.
+    first: int
+    second: int
 
-    Raises:
-      ConfigError: a split does not exist or has no objects, or the test has a class that cannot be learned.
+
+def lengths(config: DetectConfig, images: int) -> Lengths:
+    """Returns the lengths of a run on so many images. Raises ConfigError if the first phase leaves none for the second.
+
+    They are the same where some images are held out, so that the chosen length is right for all.
     """
-    data = config.data
-    splits = {"split": data.split, "test_split": config.scoring.test_split}
-    sources = catalog.open_detection_sources(data, splits, config.negatives_without_xml)
-    counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
-    for (flag, split), count in zip(splits.items(), counts):
-        if not count[0].any():
-            raise ConfigError(flag, split, f"no object there in --dataset={data.dataset} but difficult ones")
-    both = _in_both(*sources)
-    sources, counts, lines = _with_the_same_classes(config, sources, counts)
-    (easy, difficult), (test_easy, _) = counts
-    # Difficult objects are learned from, but need not be found.
-    of_class = [dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)]
-    lines += both + classes.compare(*of_class, *splits.values(), "objects")
-    used = [
-        catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
-        for (flag, split), source, objects in zip(splits.items(), sources, of_class)
-    ]
-    return *sources, int(easy.sum()), int(test_easy.sum()), catalog.summary(data.flag, used, lines)
+    training, epochs = config.training, config.phases.frozen_epochs
+    total, first = training.steps(images), math.ceil(epochs * images / training.batch_size)
+    if first >= total:
+        raise ConfigError(
+            "frozen_epochs",
+            epochs,
+            f"{first} steps of {images} images are the whole run, which has {total}; a "
+            "second phase needs a longer --train_epochs or --train_steps",
+        )
+    return Lengths(first, total - first)
 
 
-def _in_both(source, test_source):
-    """Returns a line on images of folders that are learned as well as tested."""
-    if not (isinstance(source, BoxesFolder) and isinstance(test_source, BoxesFolder)):
-        return []
-    both = {*source.objects.names} & {*test_source.objects.names}
-    return [f"{len(both)} test images are learned, too: the average precision on them says little"] if both else []
+class Tested(NamedTuple):
+    """A test of the detector."""
+
+    scenes: list[Scene]  # its detections in each image
+    scores: Scores
+    seconds: float
 
 
-def _with_the_same_classes(config, sources, counts):
-    """Merges classes that the two splits spell differently; returns sources, counts, and lines about it."""
-    names = sources[0].class_names
-    splits = (config.data.split, config.scoring.test_split)
-    matched = classes.match(
-        {split: [name for name, n in zip(names, count.sum(0)) if n] for split, count in zip(splits, counts)}
-    )
-    if matched.trouble:
-        raise ConfigError("dataset", config.data.dataset, matched.trouble)
-    if not matched.lines:
-        return sources, counts, []
-    new = (*matched.class_names, *(name for name in names if name not in matched.number_of))
-    number_of = {**{name: number for number, name in enumerate(new)}, **matched.number_of}
-    numbers = np.array([number_of[name] for name in names])  # new ones by old ones
-    merged = numbers[:, None] == np.arange(len(new))  # [old, new]
-    return (
-        [_renamed(source, numbers, new) for source in sources],
-        [count @ merged for count in counts],
-        [*matched.lines],
-    )
+class Parts(NamedTuple):
+    """The training images in two parts, to choose the length of the second phase on."""
+
+    fit: DetectionSource
+    held_out: DetectionSource
 
 
-def _renamed(source, numbers, class_names):
-    """Returns the source with other names and numbers of its classes; `numbers` are the new ones by the old ones."""
+def divided(source: DetectionSource, part: float, seed: int) -> Parts:
+    """Holds out a random part of the images, at least one. Raises ConfigError if one of the two has no objects."""
+    names = np.unique(source.objects.names)
+    count = max(1, round(part * len(names)))
+    shuffled = np.random.default_rng(seed).permutation(names).tolist()
+    parts = [Named(source, some) for some in (shuffled[count:], shuffled[:count]) if some]
+    if len(parts) < 2 or not all(scoring.objects_of_classes(part)[0].any() for part in parts):
+        raise ConfigError(
+            "held_out",
+            part,
+            f"of {len(names)} training images it makes {len(names) - count} to train on and "
+            f"{count} to choose the length of the second phase on, and one of the two has no object; hold out "
+            "another part, or none by --held_out=0",
+        )
+    return Parts(*parts)
 
-    def renumber(example):
-        return {**example, "labels": tf.gather(tf.constant(numbers, tf.int64), example["labels"])}
 
-    renamed = copy.copy(source)
-    renamed.class_names = class_names
-    renamed.stream = lambda *args, **kwargs: source.stream(*args, **kwargs).map(renumber)
-    renamed.ordered = lambda: source.ordered().map(renumber)
-    renamed.objects = source.objects._replace(labels=numbers[source.objects.labels])
-    return renamed
-
-
-def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
-    """Returns the settings with --area_scale and --anchor_sizes that fit the training images, where they are not set.
+class Phases(PhasedRun):
+    """The phases of a run. They share a detector; the second starts from what it is after the first.
 
     Args:
       config: of the run.
-      sizes: of the training images and their objects.
-
-    Returns:
-      The settings, and a line for the user on the sizes of objects as shown.
+      model: the detector.
+      strategy: where it is.
     """
-    derived = not {"area_scale", "anchor_sizes"}.isdisjoint(open_settings(config))
-    if not config.canvas.area_scale:
-        config = replace(config, area_scale=area_scale(config.canvas, sizes.images))
-    objects = object_sizes(config.canvas, sizes)
-    if not config.detector.anchors.anchor_sizes:
-        config = replace(config, anchor_sizes=",".join(map(str, anchor_sizes(config.canvas, objects))))
-    return config, described(config, objects, derived)
+
+    def __init__(self, config: DetectConfig, model: FasterRCNN, strategy: tf.distribute.Strategy):
+        super().__init__("detect")
+        self.model, self._config, self._strategy, self._watch = model, config, strategy, LeftOut()
+        rows_of(strategy, config.training.batch_size, config.numerics)  # refused before anything is written
+        self._weights = model.get_weights() if config.phases.frozen_epochs else []
+        xla = config.numerics.xla if model.backbone.compiles else "off"
+        self._find = scoring.finder(config.canvas, model.find, strategy, config.scoring.test_batch_size, xla)
+
+    def test(self, source: DetectionSource) -> Tested:
+        """Tests the detector as it is now on each image of a source."""
+        start, scenes = time.monotonic(), self._find(source)
+        scores = scoring.score(scenes, self.model.num_classes, self._config.scoring.detection_iou)
+        return Tested(scenes, scores, time.monotonic() - start)
+
+    def held_out(self, source: DetectionSource) -> dict[str, float]:
+        """Returns the mean average precisions on held-out images."""
+        return {f"{HELD_OUT}{name}": value for name, value in self.test(source).scores.means.items()}
+
+    def whole(self, workdir: Workdir, source: DetectionSource, steps: int) -> int:
+        """Trains the encoder and the detector in one phase, in the directory of the run; returns the step."""
+        return self._train(workdir, WHOLE, source, steps, steps).step
+
+    def first(self, source: DetectionSource, steps: int, *folders: str) -> None:
+        """Trains the detector on the frozen encoder, as it was given."""
+        self.model.set_weights(self._weights)
+        workdir = self.workdir(in_folder(self._config, *folders, FROZEN))
+        _refuse_other_length(self._train(workdir, FROZEN, source, steps, steps), steps, workdir)
+
+    def second(
+        self,
+        source: DetectionSource,
+        length: Lengths,
+        steps: int,
+        *folders: str,
+        held_out: DetectionSource | None = None,
+    ) -> Sequence[dict[str, float]]:
+        """Trains both for the first `steps` of the second phase, from the detector as the first phase left it.
+
+        With `held_out` it is tested on these images from time to time, and ends when no test gets better.
+
+        Returns:
+          The records of metrics.jsonl; with `held_out`, some have the average precision on it.
+        """
+        workdir, evaluation = self.workdir(in_folder(self._config, *folders, FINE_TUNED)), None
+        if held_out:
+            every, patience = math.ceil(length.second / self._config.phases.evals), self._config.phases.patience
+            evaluation = Evaluation(lambda: self.held_out(held_out), every, CHOSEN_BY, patience)
+        outcome = self._train(workdir, FINE_TUNED, source, steps, length.second, length.first, evaluation)
+        if not held_out:
+            _refuse_other_length(outcome, steps, workdir)
+        return outcome.records
+
+    def _train(
+        self,
+        workdir: Workdir,
+        phase: str,
+        source: DetectionSource,
+        steps: int,
+        horizon: int,
+        done: int = 0,
+        evaluation: Evaluation | None = None,
+    ) -> loop.Outcome:
+        """Trains a phase for `steps` of its `horizon`, on the images that follow those of the `done` steps before."""
+        trainee = DetectorTraining(self._config, self.model, self._strategy, horizon, phase)
+        make = functools.partial(canvas.batches, source, self._config.canvas)
+        batches = replica_batches(self._config.training, make)
+
+        def after(step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return batches(done + step, context)
+
+        return self.train(workdir, trainee, after, steps, evaluation, watch=self._watch)
 
 
-def area_scale(canvas: CanvasConfig, images: np.ndarray) -> float:
-    """Returns the largest scale at which half of the images, heights and widths [N, 2], fit on the canvas whole."""
-    factor = (np.array([canvas.canvas_height, canvas.canvas_width]) / images).min(1)
-    area = np.median(images.prod(1) * factor**2)
-    scale = area / max(canvas.largest_area, canvas.test_area)
-    digits = 2 - math.floor(math.log10(scale))
-    return max(math.floor(scale * 10**digits) / 10**digits, 1e-4)
+def best_length(phases: Phases, parts: Parts, length: Lengths) -> list[dict[str, Any]]:
+    """Trains without the held-out images; returns a record of each test on them, of which one is 'chosen'.
 
-
-def object_sizes(canvas: CanvasConfig, sizes: Sizes) -> np.ndarray:
-    """Returns the square roots of the areas of all objects as the test shows them, px."""
-    area = canvas.test_area * canvas.area_scale
-    factor = np.minimum(
-        np.sqrt(area / sizes.images.prod(1)),
-        (np.array([canvas.canvas_height, canvas.canvas_width]) / sizes.images).min(1),
-    )
-    return np.sqrt(sizes.boxes.prod(1)) * factor[sizes.owner]
-
-
-def anchor_sizes(canvas: CanvasConfig, objects: np.ndarray) -> list[int]:
-    """Returns sizes at most a factor of two apart, from the small to the large objects of training images, px."""
-    low, high = np.percentile(objects, _USUAL_SIZES)
-    low = max(low * math.sqrt(canvas.smallest_area / canvas.test_area), _LEAST_ANCHOR)
-    high = max(high * math.sqrt(canvas.largest_area / canvas.test_area), low)
-    count = 1 + math.ceil(math.log(high / low, _STEP))
-    return sorted({round(side) for side in np.geomspace(low, high, count)})
-
-
-def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
-    """Returns a line on the sizes of objects as shown, and whether the anchors fit them.
-
-    Args:
-      config: its scale and anchors are those of the run.
-      objects: what `object_sizes` returns.
-      derived: whether they follow from the data.
+    The chosen one has the highest average precision, of equals the fewest steps; 0 steps are the first phase alone.
     """
-    low, median, high = (f"{side:.0f}" for side in np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]]))
-    scale, anchors = config.canvas.area_scale, config.detector.anchors
-    line = f"objects as shown: {low} to {high} px (nine of ten), median {median}"
-    line += f"; --area_scale={scale:g} --anchor_sizes={anchors.anchor_sizes}"
-    if derived:
-        return f"{line} follow from the sizes of pictures and objects"
-    nearest = np.abs(np.log(objects[:, None] / np.array(anchors.numbers("anchor_sizes")))).min(1)
-    unfit = np.mean(nearest > math.log(_FITS))
-    if unfit > _MOST_UNFIT:
-        line += f"; {100 * unfit:.0f} % have no anchor of half to twice their size: an empty --anchor_sizes= fits them"
-    return line
+    phases.first(parts.fit, length.first, SEARCH)
+    records = [Workdir.rounded(0, phases.held_out(parts.held_out))]
+    records += phases.second(parts.fit, length, length.second, SEARCH, held_out=parts.held_out)
+    tests = [
+        {"phase": FINE_TUNED, "steps": record["step"], **held_out(record), "chosen": False}
+        for record in records
+        if CHOSEN_BY in record
+    ]
+    choose(tests, CHOSEN_BY)
+    return tests
+
+
+def _refuse_other_length(outcome: loop.Outcome, steps: int, workdir: Workdir) -> None:
+    if outcome.step != steps:
+        raise ConfigError(
+            f"{workdir.path}: has been trained for {outcome.step} steps and should now have {steps}, since the length "
+            "of the run or the best length has changed; take another --workdir"
+        )

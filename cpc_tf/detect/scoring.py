@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.pipeline import detection_pipeline
-from cpc_tf.data.source import DetectionSource
+from cpc_tf.boxes.canvas import plain_batches
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.boxes.source import DetectionSource
 from cpc_tf.detect import boxes as bx
 from cpc_tf.detect.boxes import Detections
 from cpc_tf.evaluation.counts import caution
-from cpc_tf.evaluation.replicas import on_replicas, own_images
+from cpc_tf.evaluation.inference import on_replicas, own_images
 from cpc_tf.progress import Progress
 
 _PRINT_EVERY = 500  # images
@@ -183,28 +183,21 @@ def finder(
     def find(source: DetectionSource) -> list[Scene]:
         progress, scenes = Progress(source.num_examples), []
         select, rows = own_images(strategy, batch_size), batch_size * strategy.num_replicas_in_sync
-        for batch in detection_pipeline.plain_batches(source, canvas, rows, select):
+        for batch in plain_batches(source, canvas, rows, select):
             detections = tf.nest.map_structure(np.asarray, run(batch["image"], batch["size"]))
-            before = len(scenes)
-            scenes += _scenes({name: values.numpy() for name, values in batch.items()}, detections)
+            batch, before = {name: values.numpy() for name, values in batch.items()}, len(scenes)
+            for i, name in enumerate(batch["name"]):
+                real, count = batch["labels"][i] >= 0, detections.count[i]  # without padding
+                truth = Truth(*(batch[field][i][real] for field in Truth._fields))
+                boxes = detections.boxes[i, :count] / np.tile(batch["scale"][i], 2)
+                detected = Detected(boxes, detections.scores[i, :count], detections.labels[i, :count])
+                scenes.append(Scene(name.decode(), truth, detected))
             progress.update(len(scenes))
             if len(scenes) == source.num_examples or before // _PRINT_EVERY < len(scenes) // _PRINT_EVERY:
                 print(f"testing  {progress}", flush=True)
         return scenes
 
     return find
-
-
-def _scenes(batch: dict[str, np.ndarray], detections: Detections) -> Iterator[Scene]:
-    """Yields the images of a batch, without padding."""
-    for i, name in enumerate(batch["name"]):
-        real, count = batch["labels"][i] >= 0, detections.count[i]
-        boxes = detections.boxes[i, :count] / np.tile(batch["scale"][i], 2)
-        yield Scene(
-            name.decode(),
-            Truth(batch["boxes"][i][real], batch["labels"][i][real], batch["difficult"][i][real]),
-            Detected(boxes, detections.scores[i, :count], detections.labels[i, :count]),
-        )
 
 
 def score(scenes: Sequence[Scene], classes: int, iou: float = 0.5) -> Scores:

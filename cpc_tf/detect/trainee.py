@@ -44,33 +44,28 @@ def build_detector(
         )
     strategy = strategy or tf.distribute.get_strategy()
     with strategy.scope():
-        return _build(config, num_classes, wants_xla(config.numerics.xla, strategy))
-
-
-def _build(config: DetectConfig, num_classes: int, xla: bool) -> FasterRCNN:
-    backbone = config.detector.backbone
-    features = load_feature_maps(  # sets the random seed
-        backbone.encoder,
-        backbone.backbone_endpoint,
-        PROBE,
-        backbone=backbone.backbone,
-        seed=config.training.seed,
-        precision=config.numerics.precision,
-        frozen_by="--encoder_rate_factor=0" if config.sgd.encoder_rate_factor else "",
-        flag="backbone_endpoint",
-        vectors=False,
-        update_statistics=backbone.backbone_statistics,
-        recompute=backbone.recompute,
-        xla=xla,
-    )
-    if backbone.restore_kernel_norms and features.is_rebuilt:
-        restore_kernel_norms(features.encoder)
-    rest = _rest(config, features) if config.detector.head.region_head == "encoder" else None
-    try:
-        model = FasterRCNN(features, num_classes, config.detector, config.numerics.precision, rest)
-    except ValueError as error:
-        flags = f"--encoder={backbone.encoder} --backbone_endpoint={backbone.backbone_endpoint}"
-        raise ConfigError(f"{flags}: {' '.join(str(error).split())[:500]}") from error
+        features = load_feature_maps(  # sets the random seed
+            backbone.encoder,
+            backbone.backbone_endpoint,
+            PROBE,
+            backbone=backbone.backbone,
+            seed=config.training.seed,
+            precision=config.numerics.precision,
+            frozen_by="--encoder_rate_factor=0" if config.sgd.encoder_rate_factor else "",
+            flag="backbone_endpoint",
+            vectors=False,
+            update_statistics=backbone.backbone_statistics,
+            recompute=backbone.recompute,
+            xla=wants_xla(config.numerics.xla, strategy),
+        )
+        if backbone.restore_kernel_norms and features.is_rebuilt:
+            restore_kernel_norms(features.encoder)
+        rest = _rest(config, features) if config.detector.head.region_head == "encoder" else None
+        try:
+            model = FasterRCNN(features, num_classes, config.detector, config.numerics.precision, rest)
+        except ValueError as error:
+            flags = f"--encoder={backbone.encoder} --backbone_endpoint={backbone.backbone_endpoint}"
+            raise ConfigError(f"{flags}: {' '.join(str(error).split())[:500]}") from error
     for name in ("canvas_height", "canvas_width"):
         side = getattr(config.canvas, name)
         if side % model.stride:
@@ -154,7 +149,7 @@ class DetectorTraining(Trainee):
         )
 
     def inputs(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
-        """Returns the arguments of `losses`, from a batch of `detection_pipeline.batches`."""
+        """Returns the arguments of `losses`, from a batch of `canvas.batches`."""
         return tuple(batch[name] for name in ("image", "size", "boxes", "labels", "left_out"))
 
     def losses(self, rows: Rows, images, sizes, boxes, labels, left_out) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:

@@ -65,10 +65,10 @@ class Places(NamedTuple):
 
 
 def draw_at(
-    known: Places, thumbnails: np.ndarray, labels: Sequence[int] | None = None, class_names: Sequence[str] = ()
+    places: Places, thumbnails: np.ndarray, labels: Sequence[int] | None = None, class_names: Sequence[str] = ()
 ) -> bytes:
-    """Returns the PNG of `draw` for pictures whose places are known; other arguments as there."""
-    where = known.where
+    """Returns the PNG of `draw` for pictures at these places; other arguments as there."""
+    where = places.where
     colors, entries = _colors(len(where), labels, class_names)
     low, high = where.min(0), where.max(0)
     cell = np.maximum(high - low, 1e-9) / (_COLUMNS, _ROWS)
@@ -90,7 +90,7 @@ def draw_at(
             axis.set(xticks=[], yticks=[])
             axis.grid(visible=False)
             axis.spines[:].set_visible(False)
-        canvas.suptitle(known.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        canvas.suptitle(places.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
 
     return plots.png(fill, 20 if entries else 11, 8)
 
@@ -111,9 +111,9 @@ def places(features: np.ndarray, method: str = PCA_MAP, seed: int = 0) -> Places
         tsne = manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed)
         with waiting_for(f"t-SNE of {len(features)} pictures"):
             return Places(tsne.fit_transform(components), f"t-SNE {of}")
-    kept = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
+    variance = 100 * np.nan_to_num(pca.explained_variance_ratio_[:2]).sum()
     where = np.pad(components[:, :2], ((0, 0), (0, max(0, 2 - count))))
-    return Places(where, f"PCA ({kept:.0f} % of the variance) {of}")
+    return Places(where, f"PCA ({variance:.0f} % of the variance) {of}")
 
 
 def write(
@@ -125,15 +125,15 @@ def write(
       workdir: the directory.
       features: float [N, D].
       images: uint8 [N, S, S, 3].
-      labels: int64 [N]; of images with several labels, float [N, classes], there are no colours.
+      labels: int64 [N]; of multi-label images float [N, classes], without colours.
       class_names: of the labels.
     """
     with optional_picture(os.path.join(workdir, PICTURE)) as path:
-        known = places(features, TSNE_MAP)
+        tsne = places(features, TSNE_MAP)
         small = tf.image.resize(images, [min(THUMBNAIL, images.shape[1])] * 2, "area").numpy().round().astype(np.uint8)
         single = labels if labels.ndim == 1 else None
-        write_file(path, draw_at(known, small, single, class_names))
-        rows = [{"x": round(float(x), 3), "y": round(float(y), 3)} for x, y in known.where]
+        write_file(path, draw_at(tsne, small, single, class_names))
+        rows = [{"x": round(float(x), 3), "y": round(float(y), 3)} for x, y in tsne.where]
         if single is not None:
             rows = [{**row, "label": int(label)} for row, label in zip(rows, single)]
         write_file(os.path.join(workdir, DATA), csv_records(rows))
@@ -148,16 +148,16 @@ def _colors(
         return np.tile(to_rgb(theme.named["cpc"]), (count, 1)), []
     labels = np.asarray(labels)
     present, counts = np.unique(labels[labels >= 0], return_counts=True)
-    shown = sorted(present[np.argsort(-counts, kind="stable")][:_CLASSES])
-    palette = theme.lines if len(shown) <= len(theme.lines) else colormaps["tab20"].colors
-    own = {label: to_rgb(color) for label, color in zip(shown, palette)}
+    colored = sorted(present[np.argsort(-counts, kind="stable")][:_CLASSES])
+    palette = theme.lines if len(colored) <= len(theme.lines) else colormaps["tab20"].colors
+    color_of = {label: to_rgb(color) for label, color in zip(colored, palette)}
     names = plots.shortened(plots.drawable(tuple(class_names), "class"))
-    entries = [(names[label], color) for label, color in own.items()]
+    entries = [(names[label], color) for label, color in color_of.items()]
     rest = [
-        name for name, any_of in (("no label", (labels < 0).any()), ("others", len(present) > len(shown))) if any_of
+        name for name, any_of in (("no label", (labels < 0).any()), ("others", len(present) > len(colored))) if any_of
     ]
     entries += [(" or ".join(rest), grey)] if rest else []
-    return np.array([own.get(label, grey) for label in labels.tolist()]), entries
+    return np.array([color_of.get(label, grey) for label in labels.tolist()]), entries
 
 
 def _sheet(

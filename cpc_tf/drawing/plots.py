@@ -164,17 +164,17 @@ def png(draw: Draw, width: float, height: float, dpi: int = 120) -> bytes:
 
 
 @functools.lru_cache(maxsize=64)
-def drawable(names: tuple[str, ...], what: str) -> tuple[str, ...]:
+def drawable(names: tuple[str, ...], kind: str) -> tuple[str, ...]:
     """Returns the names, with e.g. 'class 3' for one that cannot be drawn; one warning lists these.
 
     A name cannot be drawn if no installed font has all its letters. Nor if it is written from right to left or joins
     marks to letters: Matplotlib would set them one by one from left to right.
     """
-    shown = tuple(name if _can_be_set(name) else f"{what} {number}" for number, name in enumerate(names))
-    replaced = [f"{short} is {name}" for short, name in zip(shown, names) if short != name]
+    drawn = tuple(name if _can_be_set(name) else f"{kind} {number}" for number, name in enumerate(names))
+    replaced = [f"{short} is {name}" for short, name in zip(drawn, names) if short != name]
     if replaced:
         logging.warning("numbers are drawn for names that no installed font can show: %s", listed(replaced))
-    return shown
+    return drawn
 
 
 def families(texts: Iterable[str]) -> list[str]:
@@ -189,8 +189,8 @@ def _can_be_set(name: str) -> bool:
 
 
 def _missing(text: str) -> frozenset[str]:
-    own = next(entry.fname for entry in fontManager.ttflist if entry.name == OWN_FONT)
-    return frozenset(text) - _letters(own)
+    font = next(entry.fname for entry in fontManager.ttflist if entry.name == OWN_FONT)
+    return frozenset(text) - _letters(font)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -207,7 +207,7 @@ def _letters(path: str) -> frozenset[str]:
     try:
         font = FT2Font(path)
         font.set_size(6, 72)  # bitmap fonts, such as coloured emoji, cannot
-        known = frozenset(map(chr, font.get_charmap()))
+        letters = frozenset(map(chr, font.get_charmap()))
     except (OSError, RuntimeError):
         return frozenset()
-    return frozenset() if font.family_name.lower().startswith(_PLACEHOLDERS) else known
+    return frozenset() if font.family_name.lower().startswith(_PLACEHOLDERS) else letters

@@ -1,4 +1,4 @@
-"""predictions.png: a sheet of some test images with what a classifier said of them."""
+"""predictions.png: a sheet of some test images with the predictions of a classifier."""
 
 from __future__ import annotations
 
@@ -8,43 +8,46 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 
+from cpc_tf.data import pipeline
 from cpc_tf.data.config import GeometryConfig, ImageConfig
-from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Source, restricted
 from cpc_tf.drawing import plots
-from cpc_tf.evaluation.predictions import FILE, Predictions, from_csv
+from cpc_tf.evaluation.label_kinds import PREDICTIONS, Predictions, read_predictions
 from cpc_tf.files import optional_picture, read_text, write_file
 
 SHEET = "predictions.png"
 PER_ROW = 8
 
 
-def sample(found: Predictions, count: int = PER_ROW) -> dict[str, np.ndarray]:
+def sample(predictions: Predictions, count: int = PER_ROW) -> dict[str, np.ndarray]:
     """Returns {title: indices} of `count` images of each kind: right, surely wrong, and unsure."""
     # As the file has them, so that a run and the report choose the same.
-    probabilities, right = found.probabilities.round(4), found.labels == found.guesses
+    probabilities, right = predictions.probabilities.round(4), predictions.labels == predictions.guesses
     order = np.argsort(-probabilities, kind="stable")
     rights = np.flatnonzero(right)
-    chosen = {
+    rows = {
         "right": rights[np.unique(np.linspace(0, len(rights) - 1, count).astype(int))] if len(rights) else rights,
         "wrong, the most confident": order[~right[order]][:count],
         "the least confident": order[::-1][:count],
     }
-    return {title: indices for title, indices in chosen.items() if len(indices)}
+    return {title: indices for title, indices in rows.items() if len(indices)}
 
 
 def draw(
-    found: Predictions, images: Callable[[np.ndarray], np.ndarray], class_names: Sequence[str], count: int = PER_ROW
+    predictions: Predictions,
+    images: Callable[[np.ndarray], np.ndarray],
+    class_names: Sequence[str],
+    count: int = PER_ROW,
 ) -> bytes:
-    """Returns a PNG of some test images with what was predicted, and how surely.
+    """Returns a PNG of some test images with their predictions and probabilities.
 
     Args:
-      found: the predictions, with probabilities.
+      predictions: of all test images, with probabilities.
       images: indices [n] -> the images, uint8 [n, S, S, 3]; see `images_of`.
       class_names: of the labels.
       count: images of each kind.
     """
-    rows = sample(found, count)
+    rows = sample(predictions, count)
     names = plots.shortened(plots.drawable(tuple(class_names), "class"))
 
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
@@ -54,28 +57,28 @@ def draw(
             for axis in axes[len(indices) :]:
                 axis.set_visible(False)
             for axis, index, image in zip(axes, indices, images(indices)):
-                label, guess = found.labels[index], found.guesses[index]
-                said = f"{names[guess]} {100 * found.probabilities[index]:.0f} %"
-                plots.tile(axis, image, said, plots.TRUE if label == guess else plots.MISSED)
+                label, guess = predictions.labels[index], predictions.guesses[index]
+                title = f"{names[guess]} {100 * predictions.probabilities[index]:.0f} %"
+                plots.tile(axis, image, title, plots.TRUE if label == guess else plots.MISSED)
                 axis.set_xlabel("" if label == guess else f"is {names[label]}", fontsize=9, color=theme.named["ink"])
 
     return plots.png(fill, 1.7 * count, 2.35 * len(rows), dpi=110)
 
 
 def write_sheet(workdir: str, source: Source, geometry: GeometryConfig | ImageConfig) -> None:
-    """Writes predictions.png beside the predictions.csv of a run; none of images with several labels.
+    """Writes predictions.png beside the predictions.csv of a run; none of multi-label images.
 
     Args:
       workdir: the directory of the run.
       source: the test split that the predictions are of.
       geometry: how the test cuts its images.
     """
-    if source.several_labels:
+    if source.multi_label:
         return
     with optional_picture(os.path.join(workdir, SHEET)) as path:
-        found = from_csv(read_text(os.path.join(workdir, FILE)), source.class_names)
-        if found is not None and found.probabilities is not None:
-            write_file(path, draw(found, images_of(source, geometry), source.class_names))
+        predictions = read_predictions(read_text(os.path.join(workdir, PREDICTIONS)), source.class_names)
+        if predictions is not None and predictions.probabilities is not None:
+            write_file(path, draw(predictions, images_of(source, geometry), source.class_names))
 
 
 def images_of(source: Source, geometry: GeometryConfig | ImageConfig) -> Callable[[np.ndarray], np.ndarray]:

@@ -14,8 +14,8 @@ from cpc_tf.encoders.layers import has_batch_norm, make_norm
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.encoders.networks.resnet import Bottleneck
 from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind
-from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras, policy
 from cpc_tf.settings import replace
 from cpc_tf.training import optimizer
@@ -62,12 +62,12 @@ class ResNetClassifier(keras.Model):
         self.rate = config.dropout
         self.logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")
 
-    def call(self, maps: tf.Tensor, training: bool = False, kept: tf.Tensor | None = None) -> tf.Tensor:
+    def call(self, maps: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None) -> tf.Tensor:
         """Feature maps [B, H, W, D] -> logits [B, num_classes], float32.
 
         Args:
           training: whether to use batch statistics and dropout.
-          kept: float32 [B, D], what dropout multiplies the features with, see `dropout`; needed in training.
+          mask: float32 [B, D], see `dropout_mask`; needed in training.
         """
         x = maps
         for block in self.blocks:
@@ -76,10 +76,10 @@ class ResNetClassifier(keras.Model):
         if self.blocks:
             x = tf.nn.relu(x)
         features = tf.reduce_mean(tf.cast(x, tf.float32), [1, 2])  # [B, D]
-        return self.logits(features * kept if training and self.rate else features)
+        return self.logits(features * mask if training and self.rate else features)
 
-    def dropout(self, width: int, key: tf.Tensor, batch_size: int) -> tf.Tensor:
-        """Returns what dropout multiplies the features [B, width] of a whole batch with; `key` is int64 [2]."""
+    def dropout_mask(self, width: int, key: tf.Tensor, batch_size: int) -> tf.Tensor:
+        """Returns the factors of dropout for the features of a whole batch, [batch_size, width]; `key` is int64 [2]."""
         return tf.nn.experimental.stateless_dropout(tf.ones([batch_size, width]), self.rate, key, rng_alg="philox")
 
 
@@ -89,10 +89,10 @@ def build_classifier(config: EfficientConfig, phase: str, maps: tf.TensorShape, 
     Fine-tuning has the frozen phase's classifier. A supervised network ends with a norm of its own, so without blocks
     only a linear layer follows.
     """
-    chosen = config.classifier
-    norm = "batch" if chosen.norm == "auto" else chosen.norm
-    norm = "none" if phase == SUPERVISED and not chosen.blocks else norm
-    classifier = ResNetClassifier(num_classes, chosen, norm, config.numerics.precision)
+    settings = config.classifier
+    norm = "batch" if settings.norm == "auto" else settings.norm
+    norm = "none" if phase == SUPERVISED and not settings.blocks else norm
+    classifier = ResNetClassifier(num_classes, settings, norm, config.numerics.precision)
     classifier.build(maps)
     return classifier
 
@@ -185,24 +185,20 @@ class Classification(Trainee):
     def losses(
         self, rows: Rows, inputs: tf.Tensor, labels: tf.Tensor, *unlabelled: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        frozen = self.phase == FROZEN
         maps = self._encode(inputs)
-        maps = tf.stop_gradient(maps) if frozen else maps
-        logits = self.classifier(maps, training=True, kept=self._kept(rows, maps))  # [B, classes]
+        maps = tf.stop_gradient(maps) if self.phase == FROZEN else maps
+        seed = tf.stack([tf.cast(self._seed, tf.int64), rows.step])
+        key = tf.random.experimental.stateless_fold_in(seed, 0)
+        width = self.classifier.logits.kernel.shape[0]
+        mask = self.classifier.dropout_mask(width, key, self.batch_size)  # of the batch of all replicas
+        mask = tf.slice(mask, [rows.first, 0], [maps.shape[0], width])
+        logits = self.classifier(maps, training=True, mask=mask)  # [B, classes]
         metrics = self.kind.metrics(logits, labels)
         total = metrics["loss"] + self._decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in self._kernels])
         if self._propagation:
             loss, more = self._propagation.loss(rows, *unlabelled)
             return total + loss, {**metrics, **more}
         return total, metrics
-
-    def _kept(self, rows: Rows, maps: tf.Tensor) -> tf.Tensor:
-        """Returns the dropout of some rows of the batch of all replicas."""
-        seed = tf.stack([tf.cast(self._seed, tf.int64), rows.step])
-        key = tf.random.experimental.stateless_fold_in(seed, 0)
-        width = self.classifier.logits.kernel.shape[0]
-        kept = self.classifier.dropout(width, key, self.batch_size)  # [batch_size, D]
-        return tf.slice(kept, [rows.first, 0], [maps.shape[0], width])
 
     def scaled(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         if not self._clipped:

@@ -30,12 +30,12 @@ NONE = "none"  # --propagation without a method
 
 @dataclasses.dataclass(frozen=True)
 class LabelsConfig(Settings):
-    """Which labels may be seen, and which of them only to select settings."""
+    """Which labels are used, and which of them only to select settings."""
 
-    test_split: str = setting("test", "Part of the dataset to test on, once for each selected model")
+    test_split: str = setting("test", "Split of the dataset to test on, once for each selected model")
     label_fraction: float = setting(
         1.0,
-        "Part of each class's labels to use; smaller parts lie in larger ones",
+        "Fraction of each class's labels to use; smaller fractions are subsets of larger ones",
         source="Sec. 4.2",
         above=0,
         maximum=1,
@@ -49,7 +49,7 @@ class LabelsConfig(Settings):
     )
     held_out: float = setting(
         0.2,
-        "Part of these labels to select settings and lengths, and to calibrate probabilities; 0: neither",
+        "Fraction of these labels held out to select settings and lengths and to calibrate probabilities; 0: none",
         minimum=0,
         maximum=0.9,
     )
@@ -57,14 +57,14 @@ class LabelsConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class ClassifierConfig(Settings):
-    """What is trained on the labels: appendix C."""
+    """The classifier: appendix C."""
 
     encoder: str = setting(
         "",
         f"Encoder to classify on: {MODULE}; 'random': --backbone with new weights; "
         "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
-        "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. One of "
-        "others may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
+        "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. A "
+        "third-party one may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
         needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
@@ -78,14 +78,14 @@ class ClassifierConfig(Settings):
     )
     backbone: str = setting(
         "resnet200_v2",
-        "Architecture of the encoder if --encoder is 'pixels' or 'random'. For 'pixels' it may be several with commas "
-        "between them: the search draws from these and tries the first one first",
+        "Architecture of the encoder if --encoder is 'pixels' or 'random'. For 'pixels' it may be a list with commas: "
+        "the search tries the first one first and then draws from all",
         source="App. C.1",
     )
     norm: str = setting(
         "auto",
-        "Norm of --backbone and of the classifier's blocks; auto: batch norm, but if --encoder is 'random' its "
-        "backbone has the norm of pre-training",
+        "Norm of --backbone and of the classifier's blocks; auto: batch norm, except that the backbone of "
+        "--encoder=random has the norm of pre-training",
         choices=("auto", "layer", "channel", "batch", "none"),
     )
     recompute: bool = setting(
@@ -93,8 +93,8 @@ class ClassifierConfig(Settings):
     )
     head_blocks: int = setting(
         -1,
-        "Residual blocks of the classifier; -1: none if --encoder is 'pixels', else 11; if --head_width follows from "
-        "the number of labels, so do they",
+        "Residual blocks of the classifier; -1: none if --encoder is 'pixels', else 11, or as many as follow from the "
+        "number of labels if --head_width does",
         source="App. C.2",
         minimum=-1,
         maximum=1000,
@@ -102,8 +102,8 @@ class ClassifierConfig(Settings):
     )
     head_width: int = setting(
         0,
-        "Channels of a block of the classifier; inside it a quarter of these. 0: 512 of two blocks, but 4096 with "
-        "10,000 labels or more",
+        "Channels of a block of the classifier; inside it a quarter of these. 0: two blocks of 512, or eleven of 4096 "
+        "with 10,000 labels or more",
         source="App. C.2: 4096",
         minimum=0,
         maximum=WIDEST,
@@ -135,11 +135,11 @@ class ClassifierConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class SgdConfig(Settings):
-    """How it is trained: appendix C."""
+    """Its training: appendix C."""
 
     learning_rate: float = rate(
         0.1,
-        "Learning rate of SGD at the start; it falls as a cosine, or see --patience",
+        "Initial learning rate of SGD; it decays as a cosine, or see --patience",
         source="App. C: 0.05, 0.1, 0.2",
     )
     momentum: float = fraction(0.9, "Momentum of SGD")
@@ -151,7 +151,7 @@ class SgdConfig(Settings):
         maximum=LARGEST,
     )
     finetune_steps: int = count(
-        0, "Most steps of fine-tuning after the frozen phase; 0: no fine-tuning", unit="steps", minimum=0
+        0, "Maximum steps of fine-tuning after the frozen phase; 0: no fine-tuning", unit="steps", minimum=0
     )
     finetune_rate: float = rate(0.01, "Learning rate of the classifier's SGD while fine-tuning")
     encoder_rate: float = rate(1e-4, "Learning rate of the encoder's Adam while fine-tuning")
@@ -164,8 +164,8 @@ class SgdConfig(Settings):
     )
     patience: int = count(
         0,
-        "Evaluations in a row without a better held-out score after which the rate drops to a tenth, and after as many "
-        "more the phase ends; fine-tuning ends at once. The longest training is --train_steps. 0: lengths as given",
+        "Consecutive evaluations without a better held-out score after which the rate drops to a tenth, and after as "
+        "many more the phase ends; fine-tuning ends at once. --train_steps is the maximum. 0: lengths as given",
         source="Sec. 4.2: till convergence",
         minimum=0,
         maximum=1000,
@@ -174,8 +174,8 @@ class SgdConfig(Settings):
     min_evals = 4  # evaluations on held-out labels in a phase
     cached_views: int = count(
         -1,
-        "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16 with few labels, fewer "
-        "from 500 on, none from 4,000 on",
+        "Views of each image that the frozen phase encodes once; 0: encode at each step; -1: 16, but fewer with more "
+        "than 500 labels and none with more than 4,000",
         minimum=-1,
         maximum=10_000,
         derived=True,
@@ -187,7 +187,9 @@ class SearchConfig(Settings):
     """Random search in the paper's space, judged on the held-out labels; the settings given are its first trial."""
 
     search_trials: int = count(
-        1, "Settings tried for the first phase, the given ones first; 1: only those", maximum=1_000_000
+        1,
+        "Number of settings tried for the first phase, starting with the given ones; 1: only those",
+        maximum=1_000_000,
     )
     search_rates: str = rate(
         "0.05,0.1,0.2", "Learning rates that the search draws from", source="App. C.1", listed=float
@@ -195,11 +197,13 @@ class SearchConfig(Settings):
     # Above 0, since they are drawn on the log scale.
     search_decays: str = rate(
         "1e-5,1e-2",
-        "Least and largest weight decay of the search (log scale)",
+        "Smallest and largest weight decay of the search (log scale)",
         source="App. C.1",
         listed=float,
     )
-    search_dropouts: str = fraction("0,1", "Least and largest dropout of the search", source="App. C.1", listed=float)
+    search_dropouts: str = fraction(
+        "0,1", "Smallest and largest dropout of the search", source="App. C.1", listed=float
+    )
     search_multiples: str = count(
         "1,2",
         "Batch sizes that the search draws from, as multiples of --batch_size",
@@ -215,30 +219,31 @@ class SearchConfig(Settings):
         for name in ("search_decays", "search_dropouts"):
             low_high = self.numbers(name)
             if len(low_high) != 2 or low_high[0] > low_high[1]:
-                raise ConfigError(name, getattr(self, name), "two numbers, the least and the largest")
+                raise ConfigError(name, getattr(self, name), "two numbers, the smallest and the largest")
 
 
 @dataclasses.dataclass(frozen=True)
 class PropagationConfig(Settings):
-    """What a classifier learns from pictures without labels beside those with labels.
+    """Label propagation: what a classifier learns from pictures without labels.
 
-    The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019; what they do not say is ours.
+    The paper's table 3 quotes the figures of Zhai et al. 2019 and Xie et al. 2019; details that they do not give are
+    ours.
     """
 
     propagation: str = setting(
         NONE,
-        "What pictures without labels teach the classifier while the whole network is trained. 'pseudo_labels': the "
-        "class that it predicts (Lee 2013); 'vat': the same prediction for a disturbed picture, and a certain one "
-        "(Miyato et al. 2018); 'uda': the same prediction for an augmented picture (Xie et al. 2019)",
+        "What the classifier learns from pictures without labels while the whole network is trained. "
+        "'pseudo_labels': the class that it predicts (Lee 2013); 'vat': to predict the same for a disturbed picture, "
+        "with confidence (Miyato et al. 2018); 'uda': to predict the same for an augmented picture (Xie et al. 2019)",
         choices=(NONE, "pseudo_labels", "vat", "uda"),
     )
     unlabelled_ratio: int = count(
         1,
-        "Pictures without labels in a step for each one with a label. Ours; Xie et al. 2019 have 30 on ImageNet",
+        "Pictures without labels in a step for each one with a label; Xie et al. 2019 have 30 on ImageNet",
         maximum=1024,
     )
 
-    # Lee 2013: the final weight of pseudo-labels; the parts of the training after which it rises and is final. He
+    # Lee 2013: the final weight of pseudo-labels, and the fractions of the training between which it rises to that. He
     # counts epochs: 100 and 600.
     pseudo_weight, pseudo_begin, pseudo_end = 3.0, 0.1, 0.6
 
@@ -283,7 +288,7 @@ class EfficientConfig(Settings):
             )
         if self.sgd.patience and not self.labels.held_out:
             raise ConfigError("patience", self.sgd.patience, "needs held-out labels, --held_out is 0")
-        chosen = f"--propagation={self.propagation.propagation}"
+        flag = f"--propagation={self.propagation.propagation}"
         if self.propagation.propagation == NONE:
             if self.data.unlabelled:
                 raise ConfigError(
@@ -295,17 +300,17 @@ class EfficientConfig(Settings):
             return
         if self.classifier.encoder != PIXELS and not self.sgd.finetune_steps:
             raise ConfigError(
-                f"{chosen}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
+                f"{flag}: a frozen encoder's classifier learns from labels alone; fine-tune with --finetune_steps or "
                 "train all with --encoder=pixels"
             )
         if self.propagation.propagation == "pseudo_labels" and self.sgd.patience:
             raise ConfigError(
-                f"{chosen}: their weight rises with the part of the training that is done, which is not known with "
+                f"{flag}: their weight rises with the part of the training that is done, which is not known with "
                 f"--patience={self.sgd.patience}; use --patience=0"
             )
         if self.propagation.propagation == "uda" and not self.augment.policy.used:
-            raise ConfigError(f"{chosen}: needs the transformations of --augment, which is {self.augment.title}")
+            raise ConfigError(f"{flag}: needs the transformations of --augment, which is {self.augment.title}")
         if self.propagation.propagation == "vat" and self.numerics.precision == "float16":
             raise ConfigError(
-                f"{chosen}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
+                f"{flag}: the gradient of a picture is too small for --precision=float16; use bfloat16 or float32"
             )

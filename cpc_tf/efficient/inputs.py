@@ -1,26 +1,141 @@
-"""The images of a run with few labels: what each phase trains on, and what it is scored on."""
+"""What a run with few labels learns from: the labels that it may see, settings that follow from these, and the images.
+
+The labels are a stratified, seeded, nested part of all, and some of them are held out. Each phase trains on a part of
+the images and is scored on another.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
+import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import draws, pipeline
 from cpc_tf.data.source import Select, Source, restricted
-from cpc_tf.data.views.views import RandomSizedCrop
+from cpc_tf.data.views import RandomSizedCrop
 from cpc_tf.efficient.classifier import ENCODED, FROZEN
-from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.labels import Labels
+from cpc_tf.efficient.config import EfficientConfig, LabelsConfig
 from cpc_tf.efficient.propagation import beside
+from cpc_tf.encoders.card import EncoderName, find_card
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.evaluation.features import Features, encode_dataset, feature_batches
-from cpc_tf.evaluation.replicas import on_replicas, own_images
+from cpc_tf.evaluation.inference import Features, encode_dataset, feature_batches, on_replicas, own_images
+from cpc_tf.settings import ConfigError, derived
+from cpc_tf.training.config import UsualTraining, refuse_large_batch
 from cpc_tf.training.strategy import replica_batches
+
+# As long as imagenette/efficient trains on 950 labels; with 80 labels nothing changed after 400 steps.
+USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
+# Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
+HEADS = {10_000: (11, 4096), 0: (2, 512)}
+MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
+PAPERS_SIZES = 256, 224
+
+
+class Labels(NamedTuple):
+    """The labels of a run, as ascending indices into a split in the order of its files."""
+
+    chosen: np.ndarray  # those that may be seen, int64 [n]
+    # These in two parts, to select settings on; None if nothing can be held out.
+    fit: np.ndarray | None
+    held_out: np.ndarray | None
+    fraction: float  # which part of all labels the chosen are
+
+    def to_json(self) -> str:
+        """The content of labels.json."""
+        held_out = [] if self.held_out is None else self.held_out.tolist()
+        return json.dumps({"chosen": self.chosen.tolist(), "held_out": held_out}) + "\n"
+
+
+def choose_labels(
+    labels: np.ndarray,
+    class_names: tuple[str, ...],
+    config: LabelsConfig,
+    seed: int,
+    group_of: np.ndarray | None = None,
+) -> Labels:
+    """Returns the labels that a run may see.
+
+    Stratified: each class gives the same part of its examples, rounded, and holds out the same part of these, at least
+    one. Nested: a smaller part lies inside a larger one of the same seed. Nothing is held out if a class has only one.
+    The examples of a group are held out together.
+
+    A multi-label example counts for one of its classes, see `rarest`; a class with too few of its own gives all of
+    them, and one with a single label holds out none.
+
+    Args:
+      labels: int64 [N], of all examples; or float32 [N, classes] of 0 and 1.
+      class_names, config, seed: of the run.
+      group_of: int64 [N], see `Source.groups`; None: each example is alone.
+
+    Raises:
+      ConfigError: a class would get no label, or has too few.
+    """
+    multi_label, fraction, per_class = labels.ndim == 2, config.label_fraction, config.labels_per_class
+    strata = draws.rarest(labels) if multi_label else labels
+    chosen = []
+    for number in range(len(class_names) + multi_label):  # the last has the pictures of no class
+        shuffled = np.random.default_rng([seed, number]).permutation(np.flatnonzero(strata == number))
+        # Rounded half up, and exact, so that 0.29 of 100 is 29.
+        chosen.append(shuffled[: per_class or int(Fraction(str(fraction)) * len(shuffled) + Fraction(1, 2))])
+    seen = np.sort(np.concatenate(chosen))
+    for number, name in enumerate(class_names):
+        has = labels[:, number] > 0.5 if multi_label else labels == number
+        have, count = int(has.sum()), int(has[seen].sum())
+        if not have:
+            raise ConfigError(f"--split: class {name} has no examples there, so it cannot be learned")
+        if not count:
+            flag, value = ("labels_per_class", per_class) if per_class else ("label_fraction", fraction)
+            more = f"the least that gives one is {math.ceil(5e5 / have) / 1e6:g}, or say --labels_per_class=1"
+            more = "say more" if multi_label else more
+            raise ConfigError(flag, value, f"leaves none of the {have} labels of class {name}; {more}")
+        if count < per_class and not multi_label:
+            raise ConfigError("labels_per_class", per_class, f"class {name} has only {have}")
+    group_of = np.arange(len(labels)) if group_of is None else group_of
+    held_out = draws.last_part(map(np.ndarray.tolist, chosen), group_of.tolist().__getitem__, config.held_out)
+    is_held_out = np.isin(seen, list(held_out))
+    enough = (any if multi_label else all)(np.isin(indices, seen[is_held_out]).any() for indices in chosen)
+    fraction = len(seen) / len(labels) if per_class else fraction
+    if not config.held_out or not enough:
+        return Labels(seen, None, None, fraction)
+    return Labels(seen, seen[~is_held_out], seen[is_held_out], fraction)
+
+
+def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
+    """Returns the settings with the sizes of images, and a line on those that were not given."""
+    name, images = EncoderName.parse(config.classifier.encoder), config.images
+    card = find_card(name.module) if name.module else None
+    usual, side = (card.geometry.resize, card.geometry.image_size) if card else PAPERS_SIZES
+    image_size = images.image_size or min(side, images.resize or side)
+    resize = max(image_size, round(image_size * usual / side))
+    source = "the encoder's card" if card else "the paper, since --encoder has no card"
+    return derived(config, {"resize": resize, "image_size": image_size}, source)
+
+
+def from_labels(config: EfficientConfig, labels: Labels, replicas: int) -> tuple[EfficientConfig, str]:
+    """Returns the settings with batch, length and classifier, and a line on those that were not given.
+
+    Raises ConfigError if a batch is larger than what it is drawn from.
+    """
+    count = len(labels.chosen if labels.fit is None else labels.fit)
+    values = USUAL.settings(count, replicas, config.training.batch_size)
+    if not config.classifier.head_width:
+        blocks, values["head_width"] = next(head for least, head in HEADS.items() if count >= least)
+        if config.classifier.encoder != PIXELS:
+            values["head_blocks"] = blocks
+    views = min(MOST_VIEWS, ALL_VIEWS // len(labels.chosen))
+    values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
+    config, line = derived(config, values, f"{len(labels.chosen)} labels")
+    views = 1 if config.classifier.encoder == PIXELS else max(1, config.sgd.cached_views)
+    refuse_large_batch(config.training, count * views)
+    return config, line
 
 
 class Inputs:
@@ -54,20 +169,17 @@ class Inputs:
         xla = config.numerics.xla if encoder.compiles else "off"
         # A supervised network is not kept here: a search over several has room for one at a time.
         supervised = config.classifier.encoder == PIXELS
-        self._encode = None if supervised else on_replicas(encoder.encode, strategy, ENCODED, xla)
-        self._encode_means = (
-            None
-            if supervised
-            else on_replicas(
-                lambda images: tf.reduce_mean(encoder.encode(images), [1, 2]),  # [B, h, w, D] -> [B, D]
-                strategy,
-                ENCODED,
-                xla,
-            )
-        )
+        self._encode = self._encode_means = None
+        if not supervised:
+
+            def encode_means(images: tf.Tensor) -> tf.Tensor:
+                return tf.reduce_mean(encoder.encode(images), [1, 2])  # [B, h, w, D] -> [B, D]
+
+            self._encode = on_replicas(encoder.encode, strategy, ENCODED, xla)
+            self._encode_means = on_replicas(encode_means, strategy, ENCODED, xla)
         self._batch, self._own = ENCODED * strategy.num_replicas_in_sync, own_images(strategy, ENCODED)
         self.sources, self.class_names, self.count = (source, test_source), source.class_names, len(labels.chosen)
-        self.kind = label_kinds.of(source.several_labels)
+        self.kind = label_kinds.of(source.multi_label)
         self.held_out = 0 if labels.held_out is None else len(labels.held_out)  # labels
         self.score = f"held_out_{self.kind.main}"  # what settings and lengths are selected by
         self._parts = {"chosen": restricted(source, labels.chosen), "test": test_source}

@@ -1,49 +1,38 @@
-"""Trains a classifier phase by phase: supervised, or frozen and then fine-tuned; selects settings and lengths of these.
-
-Settings are selected on held-out labels by random search in the space of appendix C.1.
-"""
+"""The phases of a classifier's training: supervised, or frozen and then fine-tuned."""
 
 from __future__ import annotations
 
 import gc
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.efficient.classifier import SUPERVISED, Classification, ResNetClassifier, build_classifier
+from cpc_tf.efficient.classifier import SUPERVISED, Classification, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.efficient.inputs import Inputs
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps
-from cpc_tf.evaluation import calibration
+from cpc_tf.evaluation.scores import fitted_temperature
 from cpc_tf.keras import keras
-from cpc_tf.settings import replace
 from cpc_tf.training import loop
 from cpc_tf.training.phases import (
     FINE_TUNED,
     FROZEN,
     HELD_OUT,
-    SEARCH,
     Evaluation,
     Length,
     PhasedRun,
     Plateau,
     Record,
-    choose,
-    held_out,
-    in_folder,
 )
 from cpc_tf.training.strategy import wants_xla
 
-# Fields of a trial that diverged, in place of its scores.
-DIVERGED = {"steps": 0, "diverged": True}
-
 
 class Tested(NamedTuple):
-    """What a classifier made of the images of a part, in order."""
+    """A classifier's scores and outputs on the images of a part, in order."""
 
     scores: dict[str, float]
     logits: np.ndarray  # float32 [N, classes]
@@ -52,27 +41,27 @@ class Tested(NamedTuple):
 
 def load_encoder(config: EfficientConfig, strategy: tf.distribute.Strategy) -> LoadedEncoder:
     """Returns the encoder of a run, or of one of its trials. Raises ConfigError, see `load_feature_maps`."""
-    chosen = config.classifier
+    classifier = config.classifier
     with strategy.scope():
         return load_feature_maps(
-            chosen.encoder,
-            chosen.endpoint,
+            classifier.encoder,
+            classifier.endpoint,
             config.images.image_size,
-            backbone=chosen.backbones[0],
-            signature=chosen.signature,
+            backbone=classifier.backbones[0],
+            signature=classifier.signature,
             frozen_by="--finetune_steps=0" if fine_tuning(config) else "",
             seed=config.training.seed,
             precision=config.numerics.precision,
-            recompute=chosen.recompute,
-            norm=chosen.norm,
+            recompute=classifier.recompute,
+            norm=classifier.norm,
             xla=wants_xla(config.numerics.xla, strategy),
         )
 
 
 class Phases(PhasedRun):
-    """The phases of a run. They share an encoder: each starts from the original weights, and changes them.
+    """The phases of a run. They share an encoder: each starts from its original weights and changes them.
 
-    A phase with another --backbone than the one before has a network of its own in place of the shared one.
+    A phase with another --backbone than the one before replaces it.
     """
 
     def __init__(self, encoder: LoadedEncoder, inputs: Inputs, strategy: tf.distribute.Strategy):
@@ -105,14 +94,17 @@ class Phases(PhasedRun):
         phase, backbone = first_phase(config), config.classifier.backbones[0]
         if backbone != self._backbone:
             self.encoder = self._weights = None
-            gc.collect()  # the network is part of circles; memory may hold no two of them
+            gc.collect()  # the network has reference cycles, and memory may not hold two
             self.encoder, self._backbone = load_encoder(config, self._strategy), backbone
             self._remember(config)
         self.encoder.set_weights(self._weights)
         keras.utils.set_random_seed(config.training.seed)
         with self._strategy.scope():
             classifier = build_classifier(config, phase, self._maps, len(self.inputs.class_names))
-            return self._classification(classifier, phase, config, self._longest(config), cosine, drop_step)
+            steps, kind = self._longest(config), self.inputs.kind
+            return Classification(
+                self.encoder, classifier, phase, config, steps, self._strategy, kind, cosine, drop_step
+            )
 
     def _remember(self, config: EfficientConfig) -> None:
         """Keeps the weights of a new encoder and the shape of its maps, which is traced only here."""
@@ -129,25 +121,24 @@ class Phases(PhasedRun):
         """
         self.encoder.set_weights(self._weights)  # first, since averages begin at the weights
         # A length that is to be chosen needs constant rates: a shorter cosine would be another one.
-        longest, cosine = config.sgd.finetune_steps, not self.inputs.held_out
-        trainee = self._classification(start.classifier, FINE_TUNED, config, longest, cosine)
+        longest, kind, cosine = config.sgd.finetune_steps, self.inputs.kind, not self.inputs.held_out
+        trainee = Classification(
+            self.encoder, start.classifier, FINE_TUNED, config, longest, self._strategy, kind, cosine
+        )
         evaluation = self._evaluation(config, trainee, steps) if evaluated else None
         return trainee, self._train(config, trainee, part, steps, evaluation).records
 
     def held_out(self, config: EfficientConfig, trainee: Classification) -> dict[str, float]:
         """Returns the main score and the loss on the held-out labels, and the temperature that fits, if one does."""
-        tested, kind = self._test(config, trainee, "held_out"), self.inputs.kind
-        temperature = calibration.fitted_temperature(*kind.choices(tested.logits, tested.labels))
+        tested, kind = self.test(config, trainee, "held_out"), self.inputs.kind
+        temperature = fitted_temperature(*kind.choices(tested.logits, tested.labels))
         return {
             **{f"{HELD_OUT}{name}": tested.scores[name] for name in (kind.main, "loss")},
             **({f"{HELD_OUT}temperature": temperature} if temperature else {}),
         }
 
-    def test(self, config: EfficientConfig, trainee: Classification) -> Tested:
-        """Tests on the test split."""
-        return self._test(config, trainee, "test")
-
-    def _test(self, config: EfficientConfig, trainee: Classification, part: str) -> Tested:
+    def test(self, config: EfficientConfig, trainee: Classification, part: str = "test") -> Tested:
+        """Tests on a part, by default the test split. Raises Diverged if the loss is not finite."""
         logits, labels = trainee.logits(self.inputs.in_order(trainee.phase, part))
         tested = Tested(self.inputs.kind.score(logits, labels), logits, labels)
         loop.refuse_divergence(tested.scores, config, trainee.rates)
@@ -156,12 +147,6 @@ class Phases(PhasedRun):
     def _evaluation(self, config: EfficientConfig, trainee: Classification, longest: int) -> Evaluation:
         every = evaluate_every(config, longest, self.inputs.count)
         return Evaluation(lambda: self.held_out(config, trainee), every, self.inputs.score, config.sgd.patience)
-
-    def _classification(
-        self, classifier: ResNetClassifier, phase: str, config: EfficientConfig, steps: int, *course
-    ) -> Classification:
-        kind = self.inputs.kind
-        return Classification(self.encoder, classifier, phase, config, steps, self._strategy, kind, *course)
 
     def _train(
         self,
@@ -193,127 +178,3 @@ def evaluate_every(config: EfficientConfig, longest: int, images: int) -> int:
     """
     sgd, epoch = config.sgd, math.ceil(images / config.training.batch_size)
     return min(max(epoch, sgd.eval_every), math.ceil(longest / sgd.min_evals))
-
-
-class Selection(NamedTuple):
-    """The settings to train with on all chosen labels."""
-
-    records: list[dict[str, Any]]  # of all trials; empty if there was nothing to choose
-    config: EfficientConfig  # the run's settings with the best of these
-    length: Length | None = None  # of the first phase, if it was chosen; None: as given
-    finetune_steps: int = 0  # length of fine-tuning; 0 if there is none, or if none was best
-
-    @property
-    def temperature(self) -> float | None:
-        """The temperature of the classifier that was chosen, which has not seen the held-out labels; None: unknown."""
-        chosen = [record for record in self.records if record["chosen"]]
-        return chosen[-1].get("held_out_temperature") if chosen else None
-
-
-def select(config: EfficientConfig, phases: Phases) -> Selection:
-    """Selects settings of the first phase on the held-out labels and then, with the best, the length of fine-tuning.
-
-    The temperature is fitted on the same labels, so a frozen phase is trained without them even if nothing is chosen.
-
-    Raises:
-      Diverged: all settings diverge. If only some do, they are recorded and not chosen.
-    """
-    phase, tried = first_phase(config), trials(config)
-    if len(tried) == 1 and phase == SUPERVISED and not config.sgd.patience:
-        return as_given(config)  # only for the temperature it would take as long again
-    records, divergence = [], None
-    for number, settings in enumerate(tried):
-        trial = replace(in_folder(config, SEARCH, phase, str(number)), **settings)
-        try:
-            scores = _scores(trial, phases)
-        except loop.Diverged as error:
-            divergence, scores = error.with_traceback(None), DIVERGED  # whose frames hold a network
-        records.append({"phase": phase, **settings, **scores, "chosen": False})
-        _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1], phases)
-    if divergence and all(record.get("diverged") for record in records):
-        raise divergence
-    chosen = choose(records, phases.inputs.score)
-    length = Length(records[chosen]["steps"], records[chosen]["drop_step"]) if config.sgd.patience else None
-    selection = Selection(records, replace(config, **tried[chosen]), length)
-    if not fine_tuning(config):
-        return selection
-    # Chosen lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
-    names = [SEARCH, phase, str(chosen), *(["best"] if length else [])]
-    return _with_length(selection, in_folder(selection.config, *names), phases)
-
-
-def as_given(config: EfficientConfig) -> Selection:
-    """Returns the settings as they are given, where there is nothing to choose."""
-    return Selection([], replace(config, **trials(config)[0]))
-
-
-def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
-    """Trains the first phase of a trial, of the given length or until its score stays; returns what it reached."""
-    if trial.sgd.patience:
-        reached = phases.converge(trial)
-        return {**held_out(reached.best), **reached.length._asdict(), "converged": reached.ended}
-    trainee = phases.first(trial, "fit")
-    return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
-
-
-def _with_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
-    """Adds rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
-    config = selection.config
-    start = phases.first(first, "fit", selection.length)  # of a given length: finished before, only restored
-    weights = start.classifier.get_weights()
-    none = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
-    records, rates = [none], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
-    for rate in rates:
-        tuned = replace(in_folder(config, SEARCH, FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
-        trial = {"phase": FINE_TUNED, "encoder_rate": rate}
-        start.classifier.set_weights(weights)
-        try:
-            _, steps = phases.fine_tune(tuned, start, "fit", config.sgd.finetune_steps, evaluated=True)
-            evaluated = [step for step in steps if phases.inputs.score in step]
-            records += [{**trial, **held_out(step), "steps": step["step"], "chosen": False} for step in evaluated]
-        except loop.Diverged:
-            records.append({**trial, **DIVERGED, "chosen": False})
-        _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1], phases)
-    chosen = records[choose(records, phases.inputs.score)]
-    tuned = replace(config, encoder_rate=chosen["encoder_rate"] or rates[0])
-    return Selection([*selection.records, *records], tuned, selection.length, chosen["steps"])
-
-
-def trials(config: EfficientConfig) -> list[dict[str, Any]]:
-    """Returns the settings to try in the first phase, {flag: value}: the given ones, then random ones.
-
-    Rates, multiples of the batch and several backbones are drawn from their lists, weight decay uniformly on the log
-    scale, dropout uniformly. A function of the seed: trial n is the same whatever the number of trials.
-    """
-    search, backbones = config.search, config.classifier.backbones
-    given = {
-        "learning_rate": config.sgd.learning_rate,
-        "weight_decay": config.sgd.weight_decay,
-        "dropout": config.classifier.dropout,
-        "batch_size": config.training.batch_size,
-    }
-    several = len(backbones) > 1
-    tried = [{**given, **({"backbone": backbones[0]} if several else {})}]
-    for number in range(1, search.search_trials):
-        random = np.random.default_rng([config.training.seed, number])
-        decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
-        tried.append(
-            {
-                "learning_rate": float(random.choice(search.numbers("search_rates") or [given["learning_rate"]])),
-                "weight_decay": float(f"{decay:.3g}"),
-                "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
-                "batch_size": given["batch_size"] * int(random.choice(search.numbers("search_multiples"))),
-                **({"backbone": str(random.choice(backbones))} if several else {}),
-            }
-        )
-    return tried
-
-
-def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
-    """Prints what a trial scored on the held-out labels, and on how many."""
-    if record.get("diverged"):
-        print(f"{title}: diverged", flush=True)
-    else:
-        kind = phases.inputs.kind
-        scores = {kind.main: record[f"held_out_{kind.main}"], "tested": phases.inputs.held_out}
-        print(f"{title}: held-out {kind.score_names[kind.main]} {kind.value(kind.main, scores)}", flush=True)

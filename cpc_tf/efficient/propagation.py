@@ -1,8 +1,8 @@
-"""Label propagation: what pictures without labels add to the loss of a classifier that is trained as a whole.
+"""Label propagation: the loss that pictures without labels add while encoder and classifier are trained together.
 
-A method cuts views of these pictures and has a loss on the predictions for them; METHODS has all that --propagation can
-name. The pictures are a stream beside those with labels, also a function of (seed, step), and the loss on them is the
-same for any number of replicas, as in `Trainee`.
+Each method of --propagation, in METHODS, cuts views of these pictures and has a loss on the predictions for them. The
+pictures are a stream beside those with labels, also a function of (seed, step), and the loss on them is the same for
+any number of replicas, as in `Trainee`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import pipeline
 from cpc_tf.data.source import Source
-from cpc_tf.data.views.views import PlainAndAugmented, RandomSizedCrop, View
+from cpc_tf.data.views import PlainAndAugmented, RandomSizedCrop, View
 from cpc_tf.efficient.config import NONE, EfficientConfig, PropagationConfig
 from cpc_tf.encoders.layers import running_statistics_kept
 from cpc_tf.encoders.load import LoadedEncoder
@@ -175,9 +175,9 @@ class Propagation:
 
         def logits(images: tf.Tensor) -> tf.Tensor:
             width = self._classifier.logits.kernel.shape[0]
-            kept = of_rows(self._classifier.dropout(width, key(_DROPOUT), self._batch_size))
+            mask = of_rows(self._classifier.dropout_mask(width, key(_DROPOUT), self._batch_size))
             with running_statistics_kept():
-                return self._classifier(self._encoder(images, training=True), training=True, kept=kept)
+                return self._classifier(self._encoder(images, training=True), training=True, mask=mask)
 
         def noise() -> tf.Tensor:
             return of_rows(tf.random.stateless_normal([self._batch_size, *views.shape[-3:]], key(_NOISE), alg="philox"))

@@ -1,34 +1,36 @@
-"""Classification with few labels (appendix C of the paper): on an encoder, frozen and fine-tuned, or on pixels."""
+"""Classification with few labels (appendix C of the paper): on an encoder, frozen and fine-tuned, or on pixels.
+
+Settings are selected on held-out labels by random search in the space of appendix C.1; then a classifier is trained
+with the best of them on all chosen labels, and tested once.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
-from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
+from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import NONE, EfficientConfig
-from cpc_tf.efficient.inputs import Inputs
-from cpc_tf.efficient.labels import Labels, choose_labels, from_encoder, from_labels
-from cpc_tf.efficient.phases import (
-    Phases,
-    Selection,
-    Tested,
-    as_given,
-    fine_tuning,
-    first_phase,
-    load_encoder,
-    select,
-)
+from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels
+from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
 from cpc_tf.encoders.config import PIXELS
-from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
+from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
+from cpc_tf.evaluation.scores import calibration
 from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training import loop
 from cpc_tf.training.kept_data import keep_data
-from cpc_tf.training.phases import FINE_TUNED, in_folder
+from cpc_tf.training.phases import FINE_TUNED, SEARCH, Length, choose, held_out, in_folder
 from cpc_tf.training.workdir import Workdir, open_run
+
+# Fields of a trial that diverged, in place of its scores.
+DIVERGED = {"steps": 0, "diverged": True}
 
 # Datasets of TFDS that are a part of another one's training images, with all its test images -> that one, which part.
 # Without a name of its part the first one is TFDS' default.
@@ -57,15 +59,14 @@ def efficient(config: EfficientConfig) -> dict[str, Any]:
         kind = label_kinds.of_result(result)
         for phase in result["phases"]:
             print(f"{phase:12} {kind.described(result, phase)}")
-        print(*class_counts.lines(result), *kind.caution(result), f"results: {config.workdir}", sep="\n", flush=True)
+        print(*kind.remarks(result), f"results: {config.workdir}", sep="\n", flush=True)
     return result
 
 
 def _is_whole(result: dict[str, Any]) -> bool:
-    phases = result.get("phases")
+    phases, main = result.get("phases"), label_kinds.of_result(result).main
     scores = phases.values() if isinstance(phases, dict) and phases else [None]
-    wanted = label_kinds.of_result(result).main
-    return all(isinstance(phase, dict) and wanted in phase for phase in scores)
+    return all(isinstance(phase, dict) and main in phase for phase in scores)
 
 
 class Data(NamedTuple):
@@ -84,14 +85,14 @@ class Data(NamedTuple):
 def open_data(config: EfficientConfig) -> Data:
     """Opens the splits of a run. Raises ConfigError if one leads nowhere or does not fit the settings."""
     source, test_source, summary = catalog.open_pair(replace(config.data, unlabelled=""), config.labels.test_split)
-    propagated = config.propagation.propagation
-    if propagated == NONE:
+    method = config.propagation.propagation
+    if method == NONE:
         return Data(source, test_source, None, summary)
-    if source.several_labels:
-        raise ConfigError("propagation", propagated, "needs pictures with one label each; these have several")
+    if source.multi_label:
+        raise ConfigError("propagation", method, "needs pictures with one label each; these have several")
     unlabelled = catalog.open_unlabelled(config.data, source)
-    told = f"--propagation={propagated}: {unlabelled.num_examples} images, whose labels are not used"
-    return Data(source, test_source, unlabelled, f"{summary}\n{told}")
+    line = f"--propagation={method}: {unlabelled.num_examples} images, whose labels are not used"
+    return Data(source, test_source, unlabelled, f"{summary}\n{line}")
 
 
 def prepare(
@@ -109,15 +110,15 @@ def prepare(
     Raises:
       ConfigError: see `open_data`, `choose_labels` and `load_encoder`.
     """
-    config, of_encoder = from_encoder(config)
+    config, encoder_line = from_encoder(config)
     source, test_source, unlabelled, summary = data or open_data(config)
     print(summary, flush=True)
     if config.classifier.encoder == PIXELS and config.classifier.blocks:
         blocks = config.classifier.head_blocks
         print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed, source.groups())
-    config, of_labels = from_labels(config, labels, strategy.num_replicas_in_sync)
-    for line in filter(None, (of_encoder, of_labels)):
+    config, labels_line = from_labels(config, labels, strategy.num_replicas_in_sync)
+    for line in filter(None, (encoder_line, labels_line)):
         print(line, flush=True)
     encoder = load_encoder(config, strategy)
     if config.augment.policy.always_grey:
@@ -131,7 +132,7 @@ def prepare(
 def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
     labels, phases = prepare(workdir.config, strategy, data)
     config = workdir.config = phases.inputs.config
-    names, levels = phases.inputs.class_names, phases.inputs.sources[0].intensity_range
+    (source, test_source), names = phases.inputs.sources, phases.inputs.class_names
     workdir.begin(0)
     workdir.write("labels.json", labels.to_json())
     print(f"{len(labels.chosen)} labels of {len(names)} classes", flush=True)
@@ -142,9 +143,8 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
         else:
             selection = select(config, phases)
         tested, results = _train(selection, phases)
-    files, kind = phases.inputs.sources[1].names(), phases.inputs.kind
-    choices = kind.choices(tested.logits, tested.labels)
-    workdir.write("predictions.csv", predictions.to_csv(files, tested.logits, tested.labels, names, kind))
+    kind, outputs = phases.inputs.kind, (tested.logits, tested.labels)
+    workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *outputs, names, kind))
     _draw(phases, workdir)
     held_out = len(labels.held_out) if selection.records else 0
     dataset, part = PARTS.get(config.data.origin.partition(":")[0], (config.data.origin, 1.0))
@@ -158,19 +158,161 @@ def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict
             "class_names": names,
             "label_fraction": part * labels.fraction,
             "num_train_labels": len(labels.chosen),
-            "levels": levels,
+            "levels": source.intensity_range,
             "seed": config.training.seed,
             **tested.scores,
-            "classes": kind.classes(tested.logits, tested.labels, names),
-            **({"propagation": propagated} if (propagated := config.propagation.propagation) != NONE else {}),
-            **({"several_labels": True} if phases.inputs.sources[0].several_labels else {}),
-            "calibration": calibration.measured(*choices, held_out, selection.temperature),
+            "classes": kind.classes(*outputs, names),
+            **({"propagation": config.propagation.propagation} if config.propagation.propagation != NONE else {}),
+            **({"multi_label": True} if source.multi_label else {}),
+            "calibration": calibration(*kind.choices(*outputs), held_out, selection.temperature),
             "phases": results,
             "search": selection.records,
             "steps": sum(phase["steps"] for phase in results.values()),
             "wall_seconds": phases.seconds,
         }
     )
+
+
+class Selection(NamedTuple):
+    """The settings to train with on all chosen labels."""
+
+    records: list[dict[str, Any]]  # of all trials; empty if there was nothing to choose
+    config: EfficientConfig  # the run's settings with the best of these
+    length: Length | None = None  # of the first phase, if it was chosen; None: as given
+    finetune_steps: int = 0  # length of fine-tuning; 0 if there is none, or if none was best
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature of the classifier that was chosen, which has not seen the held-out labels; None: unknown."""
+        chosen = [record for record in self.records if record["chosen"]]
+        return chosen[-1].get("held_out_temperature") if chosen else None
+
+
+def select(config: EfficientConfig, phases: Phases) -> Selection:
+    """Selects settings of the first phase on the held-out labels and then, with the best, the length of fine-tuning.
+
+    The temperature is fitted on the same labels, so a frozen phase is trained without them even if nothing is chosen.
+
+    Raises:
+      Diverged: all settings diverge. If only some do, they are recorded and not chosen.
+    """
+    phase, tried = first_phase(config), trials(config)
+    if len(tried) == 1 and phase == SUPERVISED and not config.sgd.patience:
+        return as_given(config)  # only for the temperature it would take as long again
+    records, divergence = [], None
+    for number, settings in enumerate(tried):
+        trial = replace(in_folder(config, SEARCH, phase, str(number)), **settings)
+        try:
+            scores = _scores(trial, phases)
+        except loop.Diverged as error:
+            divergence, scores = error.with_traceback(None), DIVERGED  # whose frames hold a network
+        records.append({"phase": phase, **settings, **scores, "chosen": False})
+        _report(f"{phase}, settings {number + 1} of {len(tried)}", records[-1], phases)
+    if divergence and all(record.get("diverged") for record in records):
+        raise divergence
+    chosen = choose(records, phases.inputs.score)
+    length = Length(records[chosen]["steps"], records[chosen]["drop_step"]) if config.sgd.patience else None
+    selection = Selection(records, replace(config, **tried[chosen]), length)
+    if not fine_tuning(config):
+        return selection
+    # Chosen lengths are trained once more: of a phase that went on after them only the last checkpoints are there.
+    names = [SEARCH, phase, str(chosen), *(["best"] if length else [])]
+    return _select_length(selection, in_folder(selection.config, *names), phases)
+
+
+def as_given(config: EfficientConfig) -> Selection:
+    """Returns the settings as they are given, where there is nothing to choose."""
+    return Selection([], replace(config, **trials(config)[0]))
+
+
+def _scores(trial: EfficientConfig, phases: Phases) -> dict[str, Any]:
+    """Trains the first phase of a trial, of the given length or until its score stays; returns what it reached.
+
+    A function of its own, so that no network of a trial is left when the next one is loaded.
+    """
+    if trial.sgd.patience:
+        reached = phases.converge(trial)
+        return {**held_out(reached.best), **reached.length._asdict(), "converged": reached.ended}
+    trainee = phases.first(trial, "fit")
+    return {**phases.held_out(trial, trainee), "steps": int(trainee.step.numpy())}
+
+
+def _select_length(selection: Selection, first: EfficientConfig, phases: Phases) -> Selection:
+    """Selects rate and length of fine-tuning; `first` has the settings and the folder of the best trial."""
+    config = selection.config
+    start = phases.first(first, "fit", selection.length)  # of a given length: finished before, only restored
+    weights = start.classifier.get_weights()
+    untuned = {"phase": FINE_TUNED, "encoder_rate": 0.0, **phases.held_out(first, start), "steps": 0, "chosen": False}
+    records, rates = [untuned], config.search.numbers("search_encoder_rates") or [config.sgd.encoder_rate]
+    for rate in rates:
+        tuned = replace(in_folder(config, SEARCH, FINE_TUNED, f"{rate:g}"), encoder_rate=rate)
+        trial = {"phase": FINE_TUNED, "encoder_rate": rate}
+        start.classifier.set_weights(weights)
+        try:
+            _, steps = phases.fine_tune(tuned, start, "fit", config.sgd.finetune_steps, evaluated=True)
+            evaluated = [step for step in steps if phases.inputs.score in step]
+            records += [{**trial, **held_out(step), "steps": step["step"], "chosen": False} for step in evaluated]
+        except loop.Diverged:
+            records.append({**trial, **DIVERGED, "chosen": False})
+        _report(f"{FINE_TUNED}, encoder rate {rate:g}", records[-1], phases)
+    chosen = records[choose(records, phases.inputs.score)]
+    tuned = replace(config, encoder_rate=chosen["encoder_rate"] or rates[0])
+    return Selection([*selection.records, *records], tuned, selection.length, chosen["steps"])
+
+
+def trials(config: EfficientConfig) -> list[dict[str, Any]]:
+    """Returns the settings to try in the first phase, {flag: value}: the given ones, then random ones.
+
+    Rates, multiples of the batch and several backbones are drawn from their lists, weight decay uniformly on the log
+    scale, dropout uniformly. A function of the seed: trial n is the same whatever the number of trials.
+    """
+    search, backbones = config.search, config.classifier.backbones
+    settings = {
+        "learning_rate": config.sgd.learning_rate,
+        "weight_decay": config.sgd.weight_decay,
+        "dropout": config.classifier.dropout,
+        "batch_size": config.training.batch_size,
+    }
+    several = len(backbones) > 1
+    tried = [{**settings, **({"backbone": backbones[0]} if several else {})}]
+    for number in range(1, search.search_trials):
+        random = np.random.default_rng([config.training.seed, number])
+        decay = np.exp(random.uniform(*np.log(search.numbers("search_decays"))))
+        tried.append(
+            {
+                "learning_rate": float(random.choice(search.numbers("search_rates") or [settings["learning_rate"]])),
+                "weight_decay": float(f"{decay:.3g}"),
+                "dropout": min(0.99, round(random.uniform(*search.numbers("search_dropouts")), 3)),
+                "batch_size": settings["batch_size"] * int(random.choice(search.numbers("search_multiples"))),
+                **({"backbone": str(random.choice(backbones))} if several else {}),
+            }
+        )
+    return tried
+
+
+def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
+    """Prints what a trial scored on the held-out labels, and on how many."""
+    if record.get("diverged"):
+        print(f"{title}: diverged", flush=True)
+    else:
+        kind = phases.inputs.kind
+        scores = {kind.main: record[f"held_out_{kind.main}"], "tested": phases.inputs.held_out}
+        print(f"{title}: held-out {kind.score_names[kind.main]} {kind.value(kind.main, scores)}", flush=True)
+
+
+def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
+    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
+    config, steps = selection.config, selection.finetune_steps
+    first = first_phase(config)
+    trainee = phases.first(in_folder(config, first), "chosen", selection.length)
+    tested = phases.test(config, trainee)
+    results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
+    if fine_tuning(config):
+        if steps:
+            trainee, _ = phases.fine_tune(in_folder(config, FINE_TUNED), trainee, "chosen", steps)
+            tested = phases.test(config, trainee)
+        results[FINE_TUNED] = {**tested.scores, "steps": steps}
+    return tested, results
 
 
 def _draw(phases: Phases, workdir: Workdir) -> None:
@@ -188,18 +330,3 @@ def _draw(phases: Phases, workdir: Workdir) -> None:
         if sample:
             images, (features, labels) = sample
             embedding_map.write(workdir.path, features, images, labels, phases.inputs.class_names)
-
-
-def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
-    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
-    config, steps = selection.config, selection.finetune_steps
-    first = first_phase(config)
-    trainee = phases.first(in_folder(config, first), "chosen", selection.length)
-    tested = phases.test(config, trainee)
-    results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
-    if fine_tuning(config):
-        if steps:
-            trainee, _ = phases.fine_tune(in_folder(config, FINE_TUNED), trainee, "chosen", steps)
-            tested = phases.test(config, trainee)
-        results[FINE_TUNED] = {**tested.scores, "steps": steps}
-    return tested, results

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,9 +13,8 @@ import tensorflow as tf
 from cpc_tf import augment
 from cpc_tf import pictures as files
 from cpc_tf.augment.config import knows_no_colour
-from cpc_tf.data.decoding.decode import IntensityRange
-from cpc_tf.data.views import geometry as geo
-from cpc_tf.embed import similar
+from cpc_tf.data import views
+from cpc_tf.data.decode import IntensityRange
 from cpc_tf.encoders.card import COPY, GRAPH, MODULE, EncoderCard, EncoderName, find_card
 from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
@@ -23,6 +23,7 @@ from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError
 
 _BATCH = 64  # pictures
+_BLOCK = 1024  # rows of similarities at a time
 
 
 class Neighbour(NamedTuple):
@@ -46,11 +47,11 @@ class Encoder:
       image_size: side of the pictures for a third-party module, px; others come with their own sizes.
 
     Attributes:
-      path, seed, image_size: as given.
+      path, seed, image_size: the arguments.
       card: the content of encoder.json: geometry and training; None for a third-party module.
-      prepare: image uint8 [H, W, 3] -> uint8 [S, S, 3], as the encoder sees it.
-      what: what the features are, for people.
-      levels: the values that become 0 and 255 in pictures of more than 8 bits; None: the range of the pictures'.
+      prepare: image uint8 [H, W, 3] -> uint8 [S, S, 3], resized and cropped as in its training.
+      what: a description of the features.
+      intensity_range: the values that become 0 and 255 in pictures of more than 8 bits; None: the pictures' own range.
 
     Raises:
       ConfigError: there is no such module, or it gives no features.
@@ -67,22 +68,22 @@ class Encoder:
             if "://" not in name.module and tf.io.gfile.exists(os.path.join(name.module, f"{kind}.json")):
                 raise ConfigError(f"--encoder={self.path}: is a {kind}; export the run's encoder for features")
         self.card: EncoderCard | None = name.card() if name.kind == COPY else find_card(name.module)
-        self.levels: IntensityRange | None = self.card.levels if self.card else None
+        self.intensity_range: IntensityRange | None = self.card.levels if self.card else None
         # uint8 [N, S, S, 3] -> features float32 [N, D], and those of patches float32 [N, R, C, D].
         self._vectors: Callable[[tf.Tensor], tf.Tensor]
         self._grids: Callable[[tf.Tensor], tf.Tensor] | None = None
         loaded = load_patch_encoder(self.path, seed, self.card.geometry.patch_size if self.card else image_size)
         if self.card:
-            self._see_patches(loaded, self.card)
+            self._encode_patches(loaded, self.card)
         else:
-            self._see_whole_pictures(loaded)
+            self._encode_whole_pictures(loaded)
 
-    def _see_patches(self, loaded: LoadedEncoder, card: EncoderCard) -> None:
+    def _encode_patches(self, loaded: LoadedEncoder, card: EncoderCard) -> None:
         """The features of a module of ours are the mean latents of the patches of a picture."""
         geometry, grey = card.geometry, knows_no_colour(card.training.augment, card.training.augment_changes)
 
         def prepare(image: tf.Tensor) -> tf.Tensor:
-            plain = geo.plain(image, geometry)
+            plain = views.plain_crop(image, geometry)
             return augment.grey(plain) if grey else plain
 
         def grids(images: tf.Tensor) -> tf.Tensor:
@@ -96,10 +97,10 @@ class Encoder:
             f"of {geometry.image_size} x {geometry.image_size} px{', grey as in its training' if grey else ''}"
         )
 
-    def _see_whole_pictures(self, loaded: LoadedEncoder) -> None:
+    def _encode_whole_pictures(self, loaded: LoadedEncoder) -> None:
         """The features of a third-party module are its output for the whole picture, resized to a square."""
         side = self._least_side = self.image_size
-        self.prepare = lambda image: geo.resize(image, side)
+        self.prepare = lambda image: views.resize(image, side)
         self._vectors = _compiled(lambda images: loaded.vectors(tf.image.convert_image_dtype(images, tf.float32)), side)
         self.what = f"the module's output for whole pictures, resized to {side} x {side} px"
 
@@ -107,18 +108,22 @@ class Encoder:
         return f"Encoder({self.path!r}): {self.what}"
 
     def steps(
-        self, pictures: Pictures, batch_size: int = _BATCH, levels: IntensityRange | None = None, patches: bool = False
+        self,
+        pictures: Pictures,
+        batch_size: int = _BATCH,
+        intensity_range: IntensityRange | None = None,
+        patches: bool = False,
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yields batches of pictures with the features of the sound ones, float32 [n, D].
 
         Args:
-          pictures: as `pictures.find` gives them.
+          pictures: those of `pictures.find`.
           batch_size: pictures encoded at a time.
-          levels: how to see pictures of more than 8 bits if the encoder does not say; None: by their own range.
+          intensity_range: of pictures of more than 8 bits if the encoder has none; None: their own.
           patches: whether to yield the features of the patches, float32 [n, R, C, D].
         """
         encode = self._grids if patches else self._vectors
-        options = {"least_side": self._least_side, "levels": self.levels or levels}
+        options = {"least_side": self._least_side, "intensity_range": self.intensity_range or intensity_range}
         for batch in files.batches(pictures, self.prepare, batch_size, **options):
             yield batch, encode(batch.images).numpy() if len(batch.indices) else np.zeros([0, 0], np.float32)
 
@@ -157,7 +162,7 @@ class Encoder:
           float32 [N, R, C, D], R from top to bottom, C from left to right.
 
         Raises:
-          ConfigError: as `features`, or it is a third-party module, which has no patches.
+          ConfigError: those of `features`, or it is a third-party module, which has no patches.
         """
         if self._grids is None:
             raise ConfigError(f"{self.path}: a third-party module, which has no patches; features() has its output")
@@ -174,13 +179,10 @@ class Encoder:
           count: how many neighbours; fewer if there are fewer pictures.
 
         Raises:
-          ConfigError: as `features`.
+          ConfigError: those of `features`.
         """
         gallery, queries = files.find(pictures), files.find(query)
-        features, asked = self._of_all(gallery), self._of_all(queries)
-        centre = features.mean(0)
-        sides = normalized(asked, centre), normalized(features, centre)
-        near = similar.nearest_others(*sides, count, queries.places, gallery.places)
+        near = nearest_others(self._of_all(queries), self._of_all(gallery), count, queries.places, gallery.places)
         return [[Neighbour(i, gallery.names[i], cosine) for i, cosine in row] for row in near]
 
     def _of_all(self, pictures: Pictures, patches: bool = False) -> np.ndarray:
@@ -196,3 +198,67 @@ class Encoder:
 def _compiled(encode: Callable[[tf.Tensor], tf.Tensor], side: int) -> Callable[[tf.Tensor], tf.Tensor]:
     images = tf.TensorSpec([None, side, side, 3], tf.uint8)
     return tf.function(encode, input_signature=[images], autograph=False)
+
+
+def nearest_others(
+    queries: np.ndarray, features: np.ndarray, count: int, query_ids: Sequence[Any], ids: Sequence[Any]
+) -> list[list[tuple[int, float]]]:
+    """Returns (index, cosine) of the nearest features of each query, the query's own picture left out.
+
+    The nearest comes first, among equals the first in the list. The mean of the features is subtracted before.
+
+    Args:
+      queries: float32 [Q, D].
+      features: float32 [N, D].
+      count: how many; fewer if there are not so many.
+      query_ids, ids: of the pictures: equal ones are the same picture. [Q] and [N].
+    """
+    centre, rows = features.mean(0), []
+    similarities = normalized(queries, centre) @ normalized(features, centre).T
+    for query_id, cosines in zip(query_ids, similarities):
+        order = (i for i in np.argsort(-cosines, kind="stable").tolist() if ids[i] != query_id)
+        rows.append([(i, float(cosines[i])) for i in itertools.islice(order, count)])
+    return rows
+
+
+def repeats(features: np.ndarray, least: float) -> list[tuple[int, int, float]]:
+    """Returns (index, index of the most similar earlier one, cosine) where that is at least `least`, best first.
+
+    Without all those in the first place, one of each group remains. `features` [N, D] are normalized.
+    """
+    pairs = []
+    for start in range(0, len(features), _BLOCK):
+        rows = features[start : start + _BLOCK]
+        similarity = rows @ features[: start + len(rows)].T  # [B, all up to the last of these]
+        later = np.arange(start + len(rows)) >= start + np.arange(len(rows))[:, None]
+        similarity[later] = -np.inf
+        best = similarity.argmax(1)
+        values = similarity[np.arange(len(rows)), best]
+        pairs += [(start + int(i), int(best[i]), float(values[i])) for i in np.flatnonzero(values >= least)]
+    return sorted(pairs, key=lambda pair: -pair[2])
+
+
+def farthest_first(features: np.ndarray, count: int, chosen: Sequence[int] = ()) -> list[int]:
+    """Returns `count` indices, each farthest from those before it: few pictures that stand for all (Gonzalez 1985).
+
+    Args:
+      features: normalized, [N, D].
+      count: how many, at most those that are there.
+      chosen: indices that are chosen already, such as labelled pictures. None: the first is nearest to the mean.
+    """
+    distance = np.full(len(features), np.inf)  # squared, to the nearest chosen one
+
+    def choose(index: int) -> None:
+        np.minimum(distance, 2 - 2 * (features @ features[index]).astype(np.float64), out=distance)
+        distance[index] = -np.inf
+
+    for index in chosen:
+        choose(index)
+    indices: list[int] = []
+    while len(indices) < min(count, len(features) - len(set(chosen))):
+        if chosen or indices:
+            indices.append(int(distance.argmax()))
+        else:
+            indices.append(int(np.linalg.norm(features - features.mean(0), axis=1).argmin()))
+        choose(indices[-1])
+    return indices

@@ -1,8 +1,12 @@
-"""How much a share of few pictures tells: its counts and its 95 % interval."""
+"""What the counts of a test say: how much a share of few pictures tells, and what became of each class."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 MANY = 1000  # pictures; from here on the interval is at most 6 points wide, and a share stands alone
 FEW = 30  # pictures; below it is wider than 30 points for an accuracy of a half
@@ -26,17 +30,17 @@ def percent(share: float, of: int) -> str:
     return f"{100 * share:.{int(of >= 100)}f}"
 
 
-def ends(share: float, of: int) -> str:
+def interval_text(share: float, of: int) -> str:
     """Returns the interval of a share of so many as text in percent: '43 to 82'."""
     low, high = interval(share * of, of)
     return f"{100 * low:.0f} to {100 * high:.0f}"
 
 
-def shown(share: float, of: int) -> str:
-    """Returns '13 of 20 right (65 %, 43 to 82)', of many or of an unknown number (0) '65.0 %'."""
+def share_text(share: float, of: int) -> str:
+    """Returns '13 of 20 right (65 %, 43 to 82)'; of MANY, or an unknown number (0), '65.0 %'."""
     if not 0 < of < MANY:
         return f"{100 * share:.1f} %"
-    return f"{round(share * of)} of {of} right ({percent(share, of)} %, {ends(share, of)})"
+    return f"{round(share * of)} of {of} right ({percent(share, of)} %, {interval_text(share, of)})"
 
 
 def caution(of: int, accuracy: bool = True) -> str:
@@ -53,3 +57,39 @@ def caution(of: int, accuracy: bool = True) -> str:
     means = f"a difference of less than about {points:.0f} points between two runs may be chance"
     few = f"only {of} test picture{'s' * (of > 1)}"
     return f"{few}: {means if accuracy else 'the mAP is a rough guide, and a small difference may be chance'}"
+
+
+class ClassCount(NamedTuple):
+    """The pictures of a class in a test, those that were predicted to be of it, and those that were both."""
+
+    name: str
+    tested: int
+    predicted: int
+    right: int
+
+    @property
+    def recall(self) -> float | None:
+        """Fraction of its pictures that are predicted to be of it; None if the test has none of it."""
+        return self.right / self.tested if self.tested else None
+
+    @property
+    def precision(self) -> float | None:
+        """Fraction of the predictions of the class that are right; None if there is none."""
+        return self.right / self.predicted if self.predicted else None
+
+
+def count_classes(class_names: Sequence[str], truth: np.ndarray, guesses: np.ndarray) -> dict[str, dict[str, int]]:
+    """Returns 'classes' of a result.json: {name: {'tested', 'predicted', 'right'}}.
+
+    Args:
+      class_names: [C].
+      truth, guesses: whether a picture is of a class, and is predicted to be, bool [N, C].
+    """
+    counts = np.stack([truth.sum(0), guesses.sum(0), (truth & guesses).sum(0)], 1).tolist()
+    return {name: dict(zip(ClassCount._fields[1:], count)) for name, count in zip(class_names, counts)}
+
+
+def class_counts(result: Mapping[str, Any]) -> list[ClassCount]:
+    """Returns the counts of a result.json, the lowest recall first; none of an earlier version."""
+    counts = [ClassCount(name, **count) for name, count in result.get("classes", {}).items()]
+    return sorted(counts, key=lambda count: (2.0 if count.recall is None else count.recall, -count.tested))

@@ -1,17 +1,23 @@
-"""What differs between single labels and multi-label: the loss, its metrics, scores and predictions."""
+"""What differs between single-label and multi-label pictures: loss, metrics, scores and predictions of a classifier."""
 
 from __future__ import annotations
 
 import abc
+import csv
+import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.evaluation import class_counts, counts, scores
-from cpc_tf.evaluation.calibration import probabilities
+from cpc_tf.evaluation import counts, scores
+from cpc_tf.evaluation.scores import probabilities
 from cpc_tf.settings import ConfigError
+from cpc_tf.texts import csv_lines, csv_text
+
+PREDICTIONS = "predictions.csv"  # in the directory of a run: what the classifier predicted for each test picture
+_CLASSES_ON_A_LINE = 10
 
 
 class LabelKind(abc.ABC):
@@ -38,11 +44,19 @@ class LabelKind(abc.ABC):
 
     @abc.abstractmethod
     def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Returns 'classes' of a result.json, see `class_counts`."""
+        """Returns 'classes' of a result.json, see `counts.count_classes`."""
 
     @abc.abstractmethod
     def value(self, name: str, scores: Mapping[str, Any]) -> str:
         """Returns a score as text."""
+
+    @abc.abstractmethod
+    def of_classes(self, counted: Sequence[counts.ClassCount]) -> list[str]:
+        """Returns what the scores of all classes together do not tell, as lines of text.
+
+        Args:
+          counted: classes with test pictures, at least one, the worst recall first.
+        """
 
     @property
     def main(self) -> str:
@@ -60,8 +74,19 @@ class LabelKind(abc.ABC):
         return "  ".join(map(" ".join, self.titled(result, phase)))
 
     def caution(self, result: Mapping[str, Any]) -> list[str]:
-        """Returns what a test of few pictures tells as a line of text; none of many."""
-        return [f"note: {said}" for said in [counts.caution(tested(result), self.main == "top1")] if said]
+        """Returns a line of text on a test of few pictures; none of many."""
+        caution = counts.caution(tested(result), accuracy=self.main == "top1")
+        return [f"note: {caution}"] if caution else []
+
+    def remarks(self, result: Mapping[str, Any]) -> list[str]:
+        """Returns lines of text on the classes of a result.json, if it has them, and the `caution`."""
+        counted = [count for count in counts.class_counts(result) if count.tested]
+        return [*(self.of_classes(counted) if counted else []), *self.caution(result)]
+
+
+def _recalls(counted: Sequence[counts.ClassCount]) -> str:
+    text = ", ".join(f"{count.name} {count.right} of {count.tested}" for count in counted[:_CLASSES_ON_A_LINE])
+    return text + (f" and {len(counted) - _CLASSES_ON_A_LINE} more" if len(counted) > _CLASSES_ON_A_LINE else "")
 
 
 class SingleLabel(LabelKind):
@@ -86,16 +111,25 @@ class SingleLabel(LabelKind):
         return logits, labels
 
     def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
-        shares = probabilities(logits).max(1)
-        pictures = zip(labels, logits.argmax(1), shares)
-        return [(class_names[label], class_names[guess], f"{share:.4f}") for label, guess, share in pictures]
+        confidence = probabilities(logits).max(1)
+        pictures = zip(labels, logits.argmax(1), confidence)
+        return [(class_names[label], class_names[guess], f"{p:.4f}") for label, guess, p in pictures]
 
     def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
         truth, guesses = (values[:, None] == np.arange(len(class_names)) for values in (labels, logits.argmax(1)))
-        return class_counts.to_json(class_names, truth, guesses)
+        return counts.count_classes(class_names, truth, guesses)
 
     def value(self, name: str, scores: Mapping[str, Any]) -> str:
-        return counts.shown(scores[name], scores["tested"])
+        return counts.share_text(scores[name], scores["tested"])
+
+    def of_classes(self, counted: Sequence[counts.ClassCount]) -> list[str]:
+        mean = sum(count.recall for count in counted) / len(counted)
+        lines = [f"mean of the classes {100 * mean:.1f} %: {_recalls(counted)}"]
+        largest = max(counted, key=lambda count: count.tested)
+        if any(count.tested < largest.tested for count in counted):
+            share = largest.tested / sum(count.tested for count in counted)
+            lines.append(f"always {largest.name}, the largest class: {100 * share:.1f} %")
+        return lines
 
 
 class MultiLabel(LabelKind):
@@ -115,36 +149,43 @@ class MultiLabel(LabelKind):
         return np.concatenate([np.zeros_like(pairs), pairs], 1), labels.reshape(-1).astype(np.int64)
 
     def rows(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> list[tuple[str, str, str]]:
-        shares = probabilities(self.choices(logits, labels)[0])[:, 1].reshape(logits.shape)
-        predicted = logits > 0  # a probability above 0.5
+        confidences = probabilities(self.choices(logits, labels)[0])[:, 1].reshape(logits.shape)
 
-        def named(which: np.ndarray) -> str:
-            return ";".join(class_names[number] for number in np.flatnonzero(which))
+        def names(mask: np.ndarray) -> str:
+            return ";".join(class_names[number] for number in np.flatnonzero(mask))
 
         return [
-            (named(label), named(guess), ";".join(f"{p:.4f}" for p in share[guess]))
-            for label, guess, share in zip(labels, predicted, shares)
+            (names(label), names(guess), ";".join(f"{p:.4f}" for p in confidence[guess]))
+            for label, guess, confidence in zip(labels, logits > 0, confidences)  # a probability above 0.5
         ]
 
     def classes(self, logits: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, int]]:
-        return class_counts.to_json(class_names, labels > 0.5, logits > 0)
+        return counts.count_classes(class_names, labels > 0.5, logits > 0)
 
     def value(self, name: str, scores: Mapping[str, Any]) -> str:
         few = 0 < scores["tested"] < counts.MANY and name == self.main
         return f"{100 * scores[name]:.1f} %" + few * f" ({scores['tested']} pictures)"
+
+    def of_classes(self, counted: Sequence[counts.ClassCount]) -> list[str]:
+        return [f"found at a probability of 0.5: {_recalls(counted)}"]
 
 
 SINGLE_LABEL, MULTI_LABEL = SingleLabel(), MultiLabel()
 
 
 def of(multi_label: bool) -> LabelKind:
-    """Returns the kind of labels of a source, by its `several_labels`."""
+    """Returns the kind of labels of a source, by its `multi_label`."""
     return MULTI_LABEL if multi_label else SINGLE_LABEL
+
+
+def is_multi_label(record: Mapping[str, Any]) -> bool:
+    """Returns whether a result.json or a classifier.json is multi-label; earlier versions wrote `several_labels`."""
+    return record.get("multi_label", record.get("several_labels")) is True
 
 
 def of_result(result: Mapping[str, Any]) -> LabelKind:
     """Returns the kind of labels of a result.json."""
-    return of(bool(result.get("several_labels")))
+    return of(is_multi_label(result))
 
 
 def tested(result: Mapping[str, Any]) -> int:
@@ -152,7 +193,7 @@ def tested(result: Mapping[str, Any]) -> int:
 
     Earlier versions counted them only where they measured the calibration, of one label a picture.
     """
-    calibration = {} if result.get("several_labels") else result.get("calibration")
+    calibration = {} if is_multi_label(result) else result.get("calibration")
     count = result.get("tested") or (calibration.get("tested") if isinstance(calibration, dict) else 0)
     return count if isinstance(count, int) else 0
 
@@ -167,9 +208,73 @@ def telling(result: Mapping[str, Any]) -> dict[str, Any]:
     classes = result.get("num_classes") or len(result.get("class_names") or ())
     if not 0 < classes < scores.LEAST_FOR_TOP5:
         return dict(result)
-    phases = {name: _without_top5(phase) for name, phase in result.get("phases", {}).items()}
-    return {**_without_top5(result), **({"phases": phases} if phases else {})}
+
+    def without_top5(scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in scores.items() if name != "top5"}
+
+    phases = {name: without_top5(phase) for name, phase in result.get("phases", {}).items()}
+    return {**without_top5(result), **({"phases": phases} if phases else {})}
 
 
-def _without_top5(scores: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in scores.items() if name != "top5"}
+def predictions_csv(
+    names: Sequence[str],
+    logits: np.ndarray,
+    labels: np.ndarray,
+    class_names: Sequence[str],
+    kind: LabelKind = SINGLE_LABEL,
+) -> str:
+    """Returns predictions.csv: file, its class, the predicted class, probability of the prediction.
+
+    The classes of a multi-label picture are separated by semicolons, `cat;dog`, and so are their probabilities.
+
+    Args:
+      names: of the pictures, [N].
+      logits: [N, C]; the probability is not calibrated.
+      labels: those of `Source`.
+      class_names: of the labels.
+      kind: whether labels are single or multi-label.
+    """
+    rows = ([name, *row] for name, row in zip(names, kind.rows(logits, labels, class_names)))
+    return csv_lines([["file", "class", "prediction", "probability"], *rows])
+
+
+class Predictions(NamedTuple):
+    """A prediction for each test image, in the order of the test split."""
+
+    labels: np.ndarray  # int64 [N], the true classes
+    guesses: np.ndarray  # int64 [N], the predicted classes
+    probabilities: np.ndarray | None = None  # float64 [N], of the guesses; None: not recorded
+    files: Sequence[str] = ()  # names of the images, if recorded
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """(label, guess) of each image, int64 [N, 2]."""
+        return np.stack([self.labels, self.guesses], 1)
+
+    def record(self, index: int) -> dict[str, Any]:
+        """Returns what is recorded of an image, for JSON."""
+        file = {"file": self.files[index]} if self.files else {"image": int(index)}
+        classes = {"label": int(self.labels[index]), "prediction": int(self.guesses[index])}
+        return {**file, **classes, "probability": float(self.probabilities[index])}
+
+
+def read_predictions(table: str, class_names: Sequence[str]) -> Predictions | None:
+    """Returns what `predictions_csv` wrote of pictures with one label; None if it is not such a table.
+
+    A table of an earlier version has the indices of classes, its column `label` in place of `class`.
+    """
+    numbers = {name: number for number, name in enumerate(class_names)}
+    try:
+        rows = list(csv.DictReader(io.StringIO(table, newline="")))  # a name may have a line break in it
+        has_names = bool(rows) and "class" in rows[0]
+        column, number_of = ("class", lambda cell: numbers[csv_text(cell)]) if has_names else ("label", int)
+        pairs = [(number_of(row[column]), number_of(row["prediction"])) for row in rows]
+        pairs = np.array(pairs, np.int64).reshape(-1, 2)
+        confidences = [float(row["probability"]) for row in rows if "probability" in row]
+    except (KeyError, ValueError, TypeError, OverflowError, AttributeError, csv.Error):
+        return None
+    if not len(pairs) or pairs.min() < 0:
+        return None
+    are_sound = len(confidences) == len(pairs) and 0 <= min(confidences) <= max(confidences) <= 1
+    files = [csv_text(row.get("file") or "") for row in rows] if "file" in rows[0] else ()
+    return Predictions(*pairs.T, np.array(confidences) if are_sound else None, files)

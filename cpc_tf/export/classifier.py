@@ -1,4 +1,4 @@
-"""A run of linear classification or with few labels -> its classifier with the encoder below it, as one module."""
+"""A run of linear classification or with few labels -> its classifier and the encoder below it, as one module."""
 
 from __future__ import annotations
 
@@ -14,27 +14,31 @@ import tensorflow as tf
 from PIL import ExifTags, Image
 
 from cpc_tf import augment
+from cpc_tf.data import views
 from cpc_tf.data.config import FULL, DataConfig, GeometryConfig
-from cpc_tf.data.decoding import portable
-from cpc_tf.data.decoding.decode import UPPER_BITS, IntensityRange, decode
-from cpc_tf.data.views import geometry as geo
-from cpc_tf.data.views.views import Geometry
+from cpc_tf.data.decode import UPPER_BITS, IntensityRange, decode
+from cpc_tf.data.views import Geometry
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import Identity
 from cpc_tf.encoders.load import LoadedEncoder, load_patch_encoder
 from cpc_tf.encoders.network import patch_grid
-from cpc_tf.evaluation import class_counts, label_kinds
+from cpc_tf.evaluation import counts, label_kinds
+from cpc_tf.export import portable
 from cpc_tf.export.encoder import original_maps, restore_maps
-from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
-from cpc_tf.export.restore import (
+from cpc_tf.export.shared import (
+    BYTES,
+    Export,
     dataset_name,
     needed,
+    of_images,
+    or_black,
     read_checkpoint,
     render,
     restore,
     result_of_ended,
     run_name,
+    save_frozen,
     versions,
 )
 from cpc_tf.export.verify import Reference
@@ -54,18 +58,18 @@ ENCODED = tf.TensorSpec([None], tf.string, name="encoded")
 
 @dataclasses.dataclass(frozen=True)
 class Classifying:
-    """What a run tested: how it shows a picture to its network, and what that makes of it.
+    """The classifier that a run tested: how it prepares an image, and its logits.
 
     Attributes:
       logits: images uint8 [N, S, S, 3], with S = geometry.image_size -> logits float32 [N, C].
-      held: what keeps the variables and tables of `logits`: they are saved with the module. No Keras model, which
+      held: the variables and tables that `logits` uses, which are saved with the module. No Keras model, which
         TensorFlow would save layer by layer.
-      geometry: to what size pictures are resized and cropped.
+      geometry: to what size images are resized and cropped.
       class_names: C names, in the order of the logits.
       temperature: what logits are divided by before they become probabilities.
-      several_labels: whether the probabilities of the classes are independent of each other.
-      levels: how files of more than 8 bits are decoded, see `decode`. None: a file alone does not tell, so it has an
-        error; Python looks at the range of all pictures together.
+      multi_label: whether the probabilities of the classes are independent of each other.
+      intensity_range: of files of more than 8 bits, see `decode`. None: a single file does not tell it and is refused;
+        `predict` takes that of all its pictures together.
     """
 
     logits: Callable[[tf.Tensor], tf.Tensor]
@@ -73,21 +77,21 @@ class Classifying:
     geometry: Geometry
     class_names: Sequence[str]
     temperature: float = 1.0
-    several_labels: bool = False
-    levels: IntensityRange | None = None
+    multi_label: bool = False
+    intensity_range: IntensityRange | None = None
 
     def prepared(self, image: tf.Tensor) -> tf.Tensor:
-        """Shows a picture as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
-        return geo.plain(image, self.geometry)
+        """Resizes and crops an image as in the run's test: uint8 [H, W, 3] -> uint8 [S, S, 3]."""
+        return views.plain_crop(image, self.geometry)
 
     def decoded(self, encoded: tf.Tensor) -> tf.Tensor:
-        """Does the same with the bytes of a file, by operations that can be saved: string scalar -> uint8 [S, S, 3]."""
-        return self.prepared(decode(encoded, self.geometry.resize, self.levels, portable=True))
+        """Decodes a file and prepares it, by operations that can be saved: string scalar -> uint8 [S, S, 3]."""
+        return self.prepared(decode(encoded, self.geometry.resize, self.intensity_range, portable=True))
 
     def outputs(self, prepared: tf.Tensor) -> dict[str, tf.Tensor]:
         """Classifies prepared images, uint8 [N, S, S, 3]; classifier.md.jinja describes the outputs."""
         logits = self.logits(or_black(prepared))[: tf.shape(prepared)[0]]  # [N, C]
-        activation = tf.nn.sigmoid if self.several_labels else tf.nn.softmax
+        activation = tf.nn.sigmoid if self.multi_label else tf.nn.softmax
         label = tf.argmax(logits, 1)
         return {
             "probabilities": activation(logits / self.temperature),
@@ -107,27 +111,28 @@ class HubClassifier(tf.Module):
     def __init__(self, model: Classifying):
         super().__init__(name="classifier")
         self.held, side, names = list(model.held), model.geometry.image_size, list(model.class_names)
-        shown = tf.TensorSpec([side, side, 3], tf.uint8)
+        one = tf.TensorSpec([side, side, 3], tf.uint8)
 
         def graph(function: Callable, *signature: tf.TensorSpec) -> Callable:
             return tf.function(function, input_signature=signature, autograph=False)
 
         def read(file: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            blank, deep = tf.zeros(shown.shape, tf.uint8), bool(model.levels)
+            blank, deep = tf.zeros(one.shape, tf.uint8), bool(model.intensity_range)
             return portable.decoded(file, model.decoded, blank, DataConfig.max_megapixels, deep)
 
         def from_bytes(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
-            images, error = tf.map_fn(read, encoded, fn_output_signature=(shown, tf.TensorSpec([], tf.string)))
-            found, broken = classify(images), tf.not_equal(error, "")
-            for name, nothing in {"label": -1, "name": "", "probabilities": 0, "logits": 0}.items():
-                those = tf.reshape(broken, [-1, *[1] * (found[name].shape.rank - 1)])
-                found[name] = tf.where(those, tf.constant(nothing, found[name].dtype), found[name])
-            return {**found, "error": error}
+            images, error = tf.map_fn(read, encoded, fn_output_signature=(one, tf.TensorSpec([], tf.string)))
+            outputs, broken = classify(images), tf.not_equal(error, "")
+            for name, blank in {"label": -1, "name": "", "probabilities": 0, "logits": 0}.items():
+                values = outputs[name]
+                mask = tf.reshape(broken, [-1, *[1] * (values.shape.rank - 1)])
+                outputs[name] = tf.where(mask, tf.constant(blank, values.dtype), values)
+            return {**outputs, "error": error}
 
-        prepared = graph(lambda images: tf.map_fn(model.prepared, images, fn_output_signature=shown), BYTES)
-        classify = graph(model.outputs, tf.TensorSpec([None, *shown.shape], tf.uint8, name="images"))
-        self.__call__ = of_pictures(lambda images: classify(prepared(images)))
-        self.prepared, self.classify = of_pictures(prepared), of_pictures(classify, shape=[None, *shown.shape])
+        prepared = graph(lambda images: tf.map_fn(model.prepared, images, fn_output_signature=one), BYTES)
+        classify = graph(model.outputs, tf.TensorSpec([None, *one.shape], tf.uint8, name="images"))
+        self.__call__ = of_images(lambda images: classify(prepared(images)))
+        self.prepared, self.classify = of_images(prepared), of_images(classify, shape=[None, *one.shape])
         self.from_bytes, self.class_names = graph(from_bytes, ENCODED), graph(lambda: tf.constant(names))
 
     def __call__(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -140,7 +145,7 @@ def classifier_reference(model: Classifying) -> Reference:
     draw, side = np.random.default_rng(0), model.geometry.resize
     shapes = [(side + 27, side), (side // 2 + 1, 2 * side + 3), (side, side)]
     inputs, outputs = {}, {"names/classes": np.array(model.class_names), "temperature": np.float32(model.temperature)}
-    outputs["several_labels"] = np.array(model.several_labels)
+    outputs["multi_label"] = np.array(model.multi_label)
     squares = [draw.integers(0, 256, [count, 8, 6, 3], np.uint8) for count in (2, 1, 1)]  # noise would become grey
     for i, (batch, shape) in enumerate(zip(squares, shapes)):
         rows, columns = (np.arange(after) * before // after for before, after in zip(batch.shape[1:3], shape))
@@ -151,7 +156,7 @@ def classifier_reference(model: Classifying) -> Reference:
         stream, exif = io.BytesIO(), Image.Exif()
         exif[ExifTags.Base.Orientation] = orientation
         Image.fromarray(inputs["case0"][0]).save(stream, kind, **({} if orientation == 1 else {"exif": exif}))
-        image = decode(tf.constant(stream.getvalue()), model.geometry.resize, model.levels)
+        image = decode(tf.constant(stream.getvalue()), model.geometry.resize, model.intensity_range)
         inputs[f"file{i}"] = np.frombuffer(stream.getvalue(), np.uint8)
         outputs[f"file{i}/logits"] = model.logits(model.prepared(image)[None]).numpy()
     return Reference(inputs, outputs)
@@ -159,10 +164,7 @@ def classifier_reference(model: Classifying) -> Reference:
 
 def save(module: HubClassifier, directory: str) -> None:
     """Writes the SavedModel with its signatures 'serving_default' and 'bytes'."""
-    # It is not trained any more: the gradients that its encoder brings are left out.
-    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    signatures = {"serving_default": module.__call__.get_concrete_function(BYTES), "bytes": module.from_bytes}
-    tf.saved_model.save(module, directory, signatures=signatures, options=options)
+    save_frozen(module, directory, bytes=module.from_bytes)
 
 
 def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> Export:
@@ -185,9 +187,9 @@ def export_linear(run: LinearConfig, workdir: str, step: int, weights: str) -> E
         return encoder.patch_latents(tf.ensure_shape(patches, [None, grid, grid, patch, patch, 3]))
 
     side, names = geometry.image_size, _class_names(result, workdir)
-    seen = tf.function(latents).get_concrete_function(tf.TensorSpec([1, side, side, 3], tf.uint8))
+    traced = tf.function(latents).get_concrete_function(tf.TensorSpec([1, side, side, 3], tf.uint8))
     classifier = LinearClassifier(len(names))
-    classifier.build([None, *seen.structured_outputs.shape[1:]])
+    classifier.build([None, *traced.structured_outputs.shape[1:]])
     step = read_checkpoint(workdir, step, lambda path: restore(path, classifier=classifier))
     model = Classifying(
         logits=lambda images: classifier(latents(images)),
@@ -223,8 +225,8 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     step = read_checkpoint(folder, step, read)
 
     def logits(images: tf.Tensor) -> tf.Tensor:
-        shown = augment.at_test(images, chosen.augment.policy)
-        return classifier(maps(tf.image.convert_image_dtype(shown, tf.float32)))
+        images = augment.at_test(images, chosen.augment.policy)
+        return classifier(maps(tf.image.convert_image_dtype(images, tf.float32)))
 
     model = Classifying(
         logits=logits,
@@ -251,22 +253,22 @@ def _refuse_another(encoder: LoadedEncoder, result: dict[str, Any], workdir: str
     """Raises ConfigError if the encoder is not the one that the run learned on, as far as its card tells."""
     now, then = encoder.identity, Identity.from_json(result["identity"])
     if now != then:
-        was, found = (f"of {x.steps} steps on {x.dataset}" if x.steps else x.trained_by for x in (then, now))
+        before, after = (f"of {x.steps} steps on {x.dataset}" if x.steps else x.trained_by for x in (then, now))
         raise ConfigError(
             "workdir",
             workdir,
-            f"learned on an encoder {was}, and --encoder={encoder.text} is now one {found}; bring it back",
+            f"learned on an encoder {before}, and --encoder={encoder.text} is now one {after}; bring it back",
         )
 
 
 def _measured(result: dict[str, Any], run: LinearConfig | EfficientConfig) -> dict[str, Any]:
-    """What a run found out about its classifier and its pictures, as `Classifying` takes it."""
-    levels = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
+    """The fields of `Classifying` that a run measured."""
+    intensity_range = result.get("levels") or (UPPER_BITS if run.data.sixteen_bit == FULL else None)
     calibration = result.get("calibration") or {"temperature": 1.0}
     return {
         "temperature": calibration["temperature"],
-        "levels": tuple(levels) if levels else None,
-        "several_labels": bool(result.get("several_labels")),
+        "intensity_range": tuple(intensity_range) if intensity_range else None,
+        "multi_label": label_kinds.is_multi_label(result),
     }
 
 
@@ -291,23 +293,23 @@ def _export(
       phase: of a run with few labels.
     """
     geometry: Geometry = model.geometry
-    kind, known = label_kinds.of_result(result), label_kinds.telling(result)
+    kind, figures = label_kinds.of_result(result), label_kinds.telling(result)
     card = {
         "kind": "classifier",
         "class_names": list(model.class_names),
-        "several_labels": model.several_labels,
+        "multi_label": model.multi_label,
         "temperature": model.temperature,
         "calibration": result.get("calibration"),
         "image_size": geometry.image_size,
         "resize": geometry.resize,
         "resize_mode": geometry.resize_mode,
         "geometry": flatten(geometry) if isinstance(geometry, GeometryConfig) else None,
-        "levels": model.levels,
+        "levels": model.intensity_range,
         "encoder": result["identity"],
         "dataset": dataset_name(result.get("dataset", run.data.origin)),
         "run": run_name(workdir),
         "step": step,
-        "figures": {name: value for name, value in known.items() if name in FIGURES},
+        "figures": {name: value for name, value in figures.items() if name in FIGURES},
         "classes": result.get("classes"),
         "versions": versions("tensorflow-hub"),
     }
@@ -323,7 +325,7 @@ def _export(
         tested=tested,
         scores=kind.titled(result),
         cautions=kind.caution(result),
-        classes=[each for each in class_counts.of_result(result) if each.tested or each.predicted],
+        classes=[count for count in counts.class_counts(result) if count.tested or count.predicted],
     )
     return Export(
         kind="classifier",

@@ -1,4 +1,4 @@
-"""A detection run -> its detector, a TF2 SavedModel for images of any size, as what `export.run` writes."""
+"""A detection run -> its detector, a TF2 SavedModel for images of any size."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.data.config import CanvasConfig
-from cpc_tf.data.views import canvas
+from cpc_tf.boxes import canvas
+from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
 from cpc_tf.detect.scoring import tested_on
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, FINE_TUNED, FROZEN, WHOLE, build_detector
 from cpc_tf.encoders.card import module_name
-from cpc_tf.export.module import BYTES, Export, of_pictures, or_black
-from cpc_tf.export.restore import (
+from cpc_tf.export.shared import (
+    BYTES,
+    Export,
     dataset_name,
     needed,
+    of_images,
+    or_black,
     read_checkpoint,
-    read_levels,
+    read_intensity_range,
     render,
     restore,
     result_of,
     result_of_ended,
     run_name,
+    save_frozen,
     versions,
 )
 from cpc_tf.export.verify import Reference
@@ -39,8 +43,8 @@ LEAST_SCORE = tf.TensorSpec([], tf.float32, name="least_score")
 class HubDetector(tf.Module):
     """Images [N, H, W, 3], any N, H and W -> detections, K rows an image; detector.md.jinja describes them.
 
-    Images are uint8, or floats in [0, 1]. It shows them to the detector as its test did. 'labels' are -1, and the rest
-    zero or empty, behind the last detection.
+    Images are uint8, or floats in [0, 1]; they are put on a canvas as in the run's test. Behind the last detection
+    'labels' are -1, and the rest zero or empty.
 
     Args:
       model: computes in float32. It is not kept: TensorFlow would save a Keras model layer by layer.
@@ -66,14 +70,15 @@ class HubDetector(tf.Module):
                 fn_output_signature=tf.TensorSpec([config.canvas_height, config.canvas_width, 3], tf.uint8),
             )
             sizes = tf.tile(size[None], [tf.shape(canvases)[0], 1])
-            found = model(tf.image.convert_image_dtype(canvases, tf.float32), sizes, least_score=least_score)
+            detections = model(tf.image.convert_image_dtype(canvases, tf.float32), sizes, least_score=least_score)
+            labels = detections.labels
             scale = tf.cast(size, tf.float32) / tf.cast(shape[1:3], tf.float32)
             outputs = {
-                "boxes": found.boxes / tf.tile(scale, [2]),
-                "scores": found.scores,
-                "labels": found.labels,
-                "names": tf.gather(tf.constant(names), tf.where(found.labels < 0, len(names) - 1, found.labels)),
-                "count": found.count,
+                "boxes": detections.boxes / tf.tile(scale, [2]),
+                "scores": detections.scores,
+                "labels": labels,
+                "names": tf.gather(tf.constant(names), tf.where(labels < 0, len(names) - 1, labels)),
+                "count": detections.count,
             }
             return {name: x[: shape[0]] for name, x in outputs.items()}
 
@@ -84,7 +89,7 @@ class HubDetector(tf.Module):
         def all_names() -> tf.Tensor:
             return tf.constant(class_names)
 
-        self.detect, self.__call__, self.class_names = of_pictures(detect, LEAST_SCORE), of_pictures(call), all_names
+        self.detect, self.__call__, self.class_names = of_images(detect, LEAST_SCORE), of_images(call), all_names
 
 
 def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: list[str]) -> Reference:
@@ -97,11 +102,13 @@ def detector_reference(model: FasterRCNN, config: CanvasConfig, class_names: lis
         images = draw.integers(0, 256, [count, *(-(-side // 10) for side in shape), 3], np.uint8)
         images = images.repeat(10, 1).repeat(10, 2)[:, : shape[0], : shape[1]]
         size = canvas.fitted(tf.constant(shape), view.area, config)
-        shown = tf.stack([canvas.show(tf.constant(image), size, view, config) for image in images])
-        found = model(tf.cast(shown, tf.float32) / 255.0, tf.stack([size] * count), least_score=tf.constant(0.0))
+        canvases = tf.stack([canvas.show(tf.constant(image), size, view, config) for image in images])
+        sizes = tf.stack([size] * count)
+        detections = model(tf.cast(canvases, tf.float32) / 255.0, sizes, least_score=tf.constant(0.0))
         inputs[f"case{i}"] = images
-        outputs[f"case{i}/boxes"] = found.boxes.numpy() * np.tile(shape / size.numpy(), 2)
-        outputs.update({f"case{i}/{name}": getattr(found, name).numpy() for name in ("scores", "labels", "count")})
+        outputs[f"case{i}/boxes"] = detections.boxes.numpy() * np.tile(shape / size.numpy(), 2)
+        for name in ("scores", "labels", "count"):
+            outputs[f"case{i}/{name}"] = getattr(detections, name).numpy()
     return Reference(inputs, outputs)
 
 
@@ -119,7 +126,7 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
     card = {
         "class_names": names,
         "category_ids": read_json(ids) if tf.io.gfile.exists(ids) else {},
-        "levels": read_levels(workdir),
+        "levels": read_intensity_range(workdir),
         "detector": {**flatten(run.detector), "encoder": module_name(run.detector.backbone.encoder)},
         "canvas": flatten(run.canvas),
         "split": run.data.split,
@@ -131,7 +138,7 @@ def export_detector(run: DetectConfig, workdir: str, step: int, weights: str) ->
     return Export(
         kind="detector",
         module=HubDetector(model, run.canvas, names),
-        save=save,
+        save=save_frozen,
         card=card,
         readme=render("detector", card=card, run=run, result=result, tested_on=tested_on(result)),
         reference=functools.partial(detector_reference, model, run.canvas, names),
@@ -153,12 +160,3 @@ def _last_phase(run: DetectConfig, workdir: str) -> tuple[str, dict[str, Any]]:
     result = result_of_ended(workdir, "detect")
     phase = FINE_TUNED if result["phases"][FINE_TUNED]["steps"] else FROZEN
     return phase, {**result, "steps": result["phases"][phase]["steps"]}
-
-
-def save(module: HubDetector, directory: str) -> None:
-    """Writes the SavedModel; its signature 'serving_default' is the call."""
-    # It is not trained any more: the gradients that its encoder brings are left out.
-    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    tf.saved_model.save(
-        module, directory, signatures={"serving_default": module.__call__.get_concrete_function(BYTES)}, options=options
-    )

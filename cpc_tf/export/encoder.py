@@ -1,10 +1,12 @@
-"""A run of pre-training or on labels -> its encoder, restored in float32 and made a module."""
+"""A run of pre-training or on labels -> its encoder in float32, a TF2 SavedModel with the TF-Hub image interface."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,21 @@ from cpc_tf.data.config import GeometryConfig
 from cpc_tf.efficient.classifier import FINE_TUNED, SUPERVISED
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.card import EncoderCard, EncoderName, Training, module_name
+from cpc_tf.encoders.layers import has_batch_norm
 from cpc_tf.encoders.load import LoadedEncoder, load_feature_maps, with_values
-from cpc_tf.encoders.network import Network
+from cpc_tf.encoders.network import Network, patch_grid
 from cpc_tf.encoders.networks import NETWORKS
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.export.module import Export, HubEncoder, encoder_reference, save
-from cpc_tf.export.restore import (
+from cpc_tf.export.shared import (
+    BYTES,
+    IMAGES,
+    Export,
     dataset_name,
+    in_range,
     needed,
+    or_black,
     read_checkpoint,
-    read_levels,
+    read_intensity_range,
     render,
     restore,
     result_of,
@@ -31,13 +38,169 @@ from cpc_tf.export.restore import (
     run_name,
     versions,
 )
-from cpc_tf.export.verify import NotVerified
+from cpc_tf.export.verify import NotVerified, Reference
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.trainee import build_model, read_initial_card
 from cpc_tf.settings import ConfigError, replace
 from cpc_tf.training.workdir import read_config
 
 TOLERANCE = 1e-4  # of features, relative to the largest of them
+
+
+class Reusable(tf.Module):
+    """An object with the interface of `hub.KerasLayer`.
+
+    Args:
+      encoder: its variables are this object's. It is not kept: TensorFlow would save a Keras model layer by layer.
+      endpoints: (images [N, H, W, 3], training) -> outputs by name, 'features' among them.
+
+    Attributes:
+      unchecked: images -> endpoints in inference mode, whatever range the pixels have.
+      checks_pixels: whether a call refuses pixels outside [0, 1]. It is read when the module is saved.
+    """
+
+    # tf.Module has these as properties, and properties are not saved: hub.KerasLayer would find nothing to train.
+    variables = None
+    trainable_variables = None
+
+    def __init__(self, encoder: Network, endpoints: Callable[[tf.Tensor, bool], dict[str, tf.Tensor]], name: str):
+        super().__init__(name=name)
+        self.variables = encoder.variables
+        self.trainable_variables = encoder.trainable_variables
+        self.regularization_losses = []
+        self._endpoints, self.checks_pixels = endpoints, True
+        # Other runtimes are made of this: not all of them know assertions.
+        self.unchecked = tf.function(lambda images: endpoints(images, False), input_signature=[IMAGES], autograph=False)
+
+    @tf.function(autograph=False)
+    def __call__(self, images: tf.Tensor, training: bool = False, return_endpoints: bool = False):
+        """Images [N, H, W, 3] -> the endpoint 'features', or all endpoints by name."""
+        if self.checks_pixels:
+            images = in_range(images, "or bytes by the signature 'uint8'")
+        endpoints = self._endpoints(images, training)
+        return endpoints if return_endpoints else endpoints["features"]
+
+
+class HubEncoder(Reusable):
+    """Images [N, H, W, 3], float32 in [0, 1], any N, H and W -> features [N, D], or `Network.endpoints`.
+
+    Its child `patched` has the same interface and does the same for each patch of the grid, with [N, R, C] in front:
+    latents [N, R, C, D].
+
+    Args:
+      encoder: computes in float32, has its variables.
+      geometry: of the patches.
+    """
+
+    def __init__(self, encoder: Network, geometry: GeometryConfig):
+        # One graph with and one without training, which all others call: the large encoders take long to trace. Only
+        # batch norm tells them apart (`Network.endpoints`).
+        graphs = [_graph(encoder, training=False)] * 2
+        if has_batch_norm(encoder):
+            graphs[True] = _graph(encoder, training=True)
+
+        def endpoints(images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
+            return graphs[training](images)
+
+        def patched(images: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
+            patches = patch_grid(images, geometry.patch_size, geometry.patch_stride)  # [N, R, C, P, P, 3]
+            grid = tf.shape(patches)[:3]
+            flat = tf.reshape(patches, tf.concat([[tf.reduce_prod(grid)], patches.shape[3:]], 0))  # [N*R*C, P, P, 3]
+            return {
+                # [N*R*C, ...] -> [N, R, C, ...]; the number of channels stays known.
+                name: tf.ensure_shape(
+                    tf.reshape(x, tf.concat([grid, tf.shape(x)[1:]], 0)), [None, None, None, *x.shape[1:]]
+                )
+                for name, x in endpoints(flat, training).items()
+            }
+
+        super().__init__(encoder, endpoints, name="encoder")
+        self.patched = Reusable(encoder, patched, name="patched")
+
+    def check_pixels(self, check: bool) -> None:
+        """Sets whether calls refuse pixels outside [0, 1]."""
+        for entry in (self, self.patched):
+            entry.checks_pixels = check
+
+    def endpoint_names(self) -> list[str]:
+        """Names of the whole image's endpoints."""
+        return sorted(self.unchecked.get_concrete_function().structured_outputs)
+
+
+def _graph(encoder: Network, training: bool) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    """`encoder.endpoints` as a graph that also takes an empty batch."""
+
+    @tf.function(input_signature=[IMAGES], autograph=False)
+    def endpoints(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        maps = encoder.endpoints(or_black(images), training)
+        return {name: x[: tf.shape(images)[0]] for name, x in maps.items()}
+
+    return endpoints
+
+
+def save(module: HubEncoder, directory: str) -> None:
+    """Writes the SavedModel with its signatures 'serving_default', 'uint8' and 'patched'."""
+
+    @tf.function(input_signature=[IMAGES], autograph=False)
+    def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        endpoints = module(images, return_endpoints=True)
+        return {name: endpoints[name] for name in ("features", "feature_map")}
+
+    @tf.function(input_signature=[BYTES], autograph=False)
+    def serve_bytes(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        endpoints = module.unchecked(tf.image.convert_image_dtype(images, tf.float32))
+        return {name: endpoints[name] for name in ("features", "feature_map")}
+
+    @tf.function(input_signature=[IMAGES], autograph=False)
+    def serve_patched(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"latents": module.patched(images)}
+
+    for entry in (module, module.patched):  # the graphs that are saved: one for each combination of Python booleans
+        for training, return_endpoints in itertools.product((False, True), (False, True)):
+            entry.__call__.get_concrete_function(IMAGES, training=training, return_endpoints=return_endpoints)
+    tf.saved_model.save(
+        module,
+        directory,
+        signatures={"serving_default": serve, "uint8": serve_bytes, "patched": serve_patched},
+        # Layer norm brings its own gradient (cpc_tf/encoders/layers.py): without this, fine-tuning would fail.
+        options=tf.saved_model.SaveOptions(experimental_custom_gradients=True),
+    )
+
+
+def encoder_reference(encoder: Network, geometry: GeometryConfig) -> Reference:
+    """Random images and what the encoder, as a Keras model, computes from them.
+
+    Few and small, because of the large encoders: several sizes of whole images, one grid of patches, one gradient. The
+    gradient is that of training, which moves the statistics of batch norm.
+    """
+    draw = np.random.default_rng(0)
+
+    def images(*shape: int) -> np.ndarray:
+        return draw.uniform(size=[*shape, 3]).astype(np.float32)
+
+    patch, stride, side = geometry.patch_size, geometry.patch_stride, geometry.image_size
+    inputs, outputs = {}, {}
+    for i, batch in enumerate([images(2, patch, patch), images(1, patch + 13, 31), images(1, 32, 2 * patch + 1)]):
+        inputs[f"whole{i}"] = batch
+        outputs.update({f"whole{i}/{name}": x.numpy() for name, x in encoder.endpoints(tf.constant(batch)).items()})
+
+    # A column less than the geometry's grid has, unless that is the only one.
+    inputs["patched"] = images(1, side, max(side - stride, patch))
+    # Not computed as the module does it: [H, W, 3] -> [H', W', 3, P, P] -> [R, C, P, P, 3].
+    windows = np.lib.stride_tricks.sliding_window_view(inputs["patched"][0], (patch, patch), axis=(0, 1))
+    patches = np.ascontiguousarray(windows[::stride, ::stride].transpose(0, 1, 3, 4, 2))
+    latents = encoder(tf.constant(patches.reshape(-1, patch, patch, 3))).numpy()
+    outputs["patched/latents"] = latents.reshape(1, *patches.shape[:2], encoder.feature_dim)
+
+    # Large enough for the last feature map not to be a point, where batch norm has nothing to normalize.
+    inputs["gradient"] = images(2, max(patch, 64), max(patch, 64))
+    inputs["projection"] = draw.normal(size=[2, encoder.feature_dim]).astype(np.float32)
+    with tf.GradientTape() as tape:
+        features = encoder(tf.constant(inputs["gradient"]), training=True)
+        loss = tf.reduce_sum(features * inputs["projection"])
+    gradients = tape.gradient(loss, encoder.trainable_variables)
+    outputs["gradient/norms"] = np.array([float(tf.norm(gradient)) for gradient in gradients])
+    return Reference(inputs, outputs)
 
 
 def export_pretraining(run: PretrainConfig, workdir: str, step: int, weights: str) -> Export:
@@ -179,7 +342,7 @@ def _export(encoder: Network, geometry: GeometryConfig, training: Training, work
         encoder.feature_dim,
         parameters,
         versions("tensorflow-hub"),
-        read_levels(workdir),
+        read_intensity_range(workdir),
     )
     module = HubEncoder(encoder, geometry)
     options = [name for name in NETWORKS[encoder.config.encoder].options if name != "recompute"]

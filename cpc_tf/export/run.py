@@ -1,4 +1,15 @@
-"""From a run's directory to a checked TF-Hub module: restore, build, write, check; or nothing is left."""
+"""From a run's directory to a checked module: `cpc-tf export`.
+
+1. `encoder`, `classifier` or `detector` restores the run (EXPORTERS) and returns an `Export`: the tf.Module with its
+   card and README, and a reference of what it should compute. What the three share is in `shared`.
+2. They are written to a directory beside the output.
+3. `verify` runs check.py in a fresh process without cpc_tf, which calls the written module with the inputs of the
+   reference, and compares what it computes.
+4. The directory gets the name of the output; if anything failed, nothing is left.
+
+Another --format than a SavedModel is made of one: `convert` compares what `formats` writes with the SavedModel, which
+check.py calls, too.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +25,15 @@ import tensorflow as tf
 from cpc_tf.encoders.released import directory_of
 from cpc_tf.export import classifier, encoder
 from cpc_tf.export.config import SAVED_MODEL, ExportConfig, RuntimeConfig
+from cpc_tf.export.convert import convert
 from cpc_tf.export.detector import export_detector
-from cpc_tf.export.module import HubEncoder
-from cpc_tf.export.runtimes.convert import convert
-from cpc_tf.export.runtimes.formats import check_installed
+from cpc_tf.export.formats import check_installed
 from cpc_tf.export.verify import NotVerified, verify
 from cpc_tf.files import remove_leftovers, to_json, write_file, writing
 from cpc_tf.settings import ConfigError, flatten, replace
 from cpc_tf.training.workdir import read_config, read_task
 
-# Part -> task -> (settings of the run, its directory, step, weights) -> what to write.
+# Part -> task -> (settings of the run, its directory, step, weights) -> Export.
 EXPORTERS = {
     "all": {
         "pretrain": encoder.export_pretraining,
@@ -36,7 +46,7 @@ EXPORTERS = {
 
 
 def main(config: ExportConfig) -> None:
-    """The binary: exit status 3 if the module did not pass its check."""
+    """The command `cpc-tf export`: exit status 3 if the module did not pass its check."""
     # A GPU would round differently from the process that checks, and take memory from it.
     tf.config.set_visible_devices([], "GPU")
     try:
@@ -60,7 +70,13 @@ def export(config: ExportConfig) -> dict[str, Any]:
     """
     config.check_complete()
     if config.runtime.format != SAVED_MODEL:
-        return _export_to_runtime(config)
+        check_installed(config.runtime.format)
+        with written_aside(config.output) as directory, tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
+            module = directory_of(config.runtime.module)
+            if not module:  # the run is exported as a SavedModel first
+                module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
+                export(replace(config, output=module, **flatten(RuntimeConfig())))
+            return convert(module, directory, config.runtime)
     task, exporters = read_task(config.workdir), EXPORTERS[config.part]
     if task.name not in exporters:
         raise ConfigError(
@@ -72,7 +88,7 @@ def export(config: ExportConfig) -> dict[str, Any]:
     run = read_config(config.workdir, task.config)
     with written_aside(config.output) as directory:
         made = exporters[task.name](run, config.workdir, config.step, config.weights)
-        if isinstance(made.module, HubEncoder):
+        if isinstance(made.module, encoder.HubEncoder):
             made.module.check_pixels(config.check_pixels)
         with writing(f"--output={config.output}"):
             made.save(made.module, directory)
@@ -81,17 +97,6 @@ def export(config: ExportConfig) -> dict[str, Any]:
                 write_file(os.path.join(directory, name), content)
         measured = verify(made.kind, directory, made.reference())
     return {**made.card, **measured, "summary": made.summary.format(**measured)}
-
-
-def _export_to_runtime(config: ExportConfig) -> dict[str, Any]:
-    """Converts --module, or the module that the run would be exported as."""
-    check_installed(config.runtime.format)
-    with written_aside(config.output) as directory, tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
-        module = directory_of(config.runtime.module)
-        if not module:
-            module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
-            export(replace(config, output=module, **flatten(RuntimeConfig())))
-        return convert(module, directory, config.runtime)
 
 
 @contextlib.contextmanager

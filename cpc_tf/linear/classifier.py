@@ -8,8 +8,8 @@ import tensorflow as tf
 from cpc_tf.encoders.layers import BatchNorm
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.inference import on_replicas
 from cpc_tf.evaluation.label_kinds import LabelKind
-from cpc_tf.evaluation.replicas import on_replicas
 from cpc_tf.keras import keras
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.training.optimizer import adam

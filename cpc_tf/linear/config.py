@@ -9,7 +9,7 @@ Leaves in its workdir result.json, table.txt and linear.png, and the baselines' 
 import dataclasses
 from typing import ClassVar
 
-from cpc_tf.augment import policies
+from cpc_tf.augment import operations
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import GeometryConfig, PicturesConfig
 from cpc_tf.encoders.released import MODULE
@@ -40,16 +40,16 @@ class ProbeConfig(Settings):
     endpoint: str = setting("", "Output of the encoder, pooled if it is a map; empty: its default output")
     geometry_from: str = setting(
         "encoder",
-        "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror counts either way",
+        "Source of resize, crop and patches: the module's encoder.json or the flags; --nomirror applies either way",
         choices=("encoder", "flags"),
     )
-    test_split: str = setting("test", "Part of the dataset to test on")
+    test_split: str = setting("test", "Split of the dataset to test on")
     learning_rate: float = rate(5e-4, "Learning rate of Adam", source="App. B")
     cached_views: int = count(
         0, "Augmented views of each image that are encoded once; 0: encode at each step", minimum=0, maximum=10_000
     )
     baselines: bool = setting(
-        True, "Classify from the module's untrained copy and from raw pixels, too", compared=False
+        True, "Also classify from the module's untrained copy and from raw pixels", compared=False
     )
 
     def check(self):
@@ -71,7 +71,7 @@ class ProbeAugmentConfig(AugmentConfig):
         "Policy of the patch augmentation. 'encoder': that of the encoder's pre-training, by its encoder.json; else as "
         "in pre-training. If it makes all patches grey, the test is on grey images, too",
         source="App. B",
-        choices=(AS_ENCODER, *policies.POLICIES),
+        choices=(AS_ENCODER, *operations.POLICIES),
     )
 
     def check(self):

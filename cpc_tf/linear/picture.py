@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from cpc_tf.augment.policies import Policy
-from cpc_tf.data import catalog
+from cpc_tf.augment.operations import Policy
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.load import GridEncoder
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.evaluation.features import encode_dataset
-from cpc_tf.evaluation.replicas import on_replicas
+from cpc_tf.evaluation.inference import encode_dataset, on_replicas
 from cpc_tf.evaluation.scores import normalized
 
 if TYPE_CHECKING:  # only `draw` needs Matplotlib
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from cpc_tf.drawing import plots
@@ -89,7 +86,9 @@ def draw(
 ) -> bytes:
     """Returns a PNG of the accuracies, and of `rows` test images of different classes with `count` neighbours each.
 
-    `results`: title of an encoder -> its result.json; `neighbours_of`: title of an encoder -> its neighbours.
+    Args:
+      results: {title of an encoder: its result.json}.
+      neighbours_of: {title of an encoder: its neighbours}.
     """
     from cpc_tf.drawing import plots
 
@@ -100,40 +99,36 @@ def draw(
 
     def fill(canvas: Figure, theme: plots.Theme) -> None:
         left, right = canvas.subfigures(1, 2, width_ratios=[1, 3])
-        _bars(left.subplots(), results, theme)
+        result = next(iter(results.values()))
+        kind, chance = label_kinds.of_result(result), result.get("map_chance", 1 / result["num_classes"])
+        values = [*(100 * result[kind.main] for result in results.values()), 100 * chance]
+        colors = [theme.color(result["identity"]["trained_by"]) for result in results.values()]
+        bars = left.subplots()
+        bars.bar_label(bars.bar([*results, "chance"], values, color=[*colors, theme.color("chance")]), fmt="%.1f")
+        bars.set(ylim=(0, 105), title=f"{kind.score_names[kind.main]} on test images, linear classifier, %")
+        bars.tick_params(axis="x", labelrotation=20)
+        bars.grid(visible=False)
         axes = right.subplots(len(queries), 1 + len(neighbours_of) * count, squeeze=False)
         for row, query in zip(axes, queries):
             truth = first.labels[query]
             plots.tile(row[0], first.images[query])
-            row[0].set_xlabel(_named(names, truth), fontsize=10, fontweight="bold", labelpad=3)
+            row[0].set_xlabel(_class_text(names, truth), fontsize=10, fontweight="bold", labelpad=3)
             near = [(each, index) for each in neighbours_of.values() for index in each.order[query, :count]]
             for axis, (each, index) in zip(row[1:], near):
                 label = each.gallery_labels[index]
                 # The same label; if they are multi-label, one in common.
                 alike = label == truth if label.ndim == 0 else np.any(label * truth > 0) or not np.any(label + truth)
                 plots.tile(axis, each.gallery[index], frame=plots.TRUE if alike else plots.MISSED)
-                axis.set_xlabel(_named(names, label), fontsize=10, labelpad=3)
+                axis.set_xlabel(_class_text(names, label), fontsize=10, labelpad=3)
         axes[0][0].set_title("test image", fontsize=11, fontweight="bold")
         for axis, title in zip(axes[0][1::count], neighbours_of):
             # Wider than its column: the first title alone makes room for all.
-            said = {"fontsize": 11, "fontweight": "bold", "transform": axis.transAxes}
-            axis.text(0, 1.06, f"nearest training images by {title}", **said).set_in_layout(False)
+            style = {"fontsize": 11, "fontweight": "bold", "transform": axis.transAxes}
+            axis.text(0, 1.06, f"nearest training images by {title}", **style).set_in_layout(False)
 
     return plots.png(fill, 17, 1.5 * len(queries) + 0.5, dpi=100)
 
 
-def _bars(axis: Axes, results: Mapping[str, dict], theme: plots.Theme) -> None:
-    first = next(iter(results.values()))
-    kind = label_kinds.of_result(first)
-    chance = first.get("map_chance", 1 / first["num_classes"])
-    values = [*(100 * result[kind.main] for result in results.values()), 100 * chance]
-    colors = [theme.color(result["identity"]["trained_by"]) for result in results.values()]
-    axis.bar_label(axis.bar([*results, "chance"], values, color=[*colors, theme.color("chance")]), fmt="%.1f")
-    axis.set(ylim=(0, 105), title=f"{kind.score_names[kind.main]} on test images, linear classifier, %")
-    axis.tick_params(axis="x", labelrotation=20)
-    axis.grid(visible=False)
-
-
-def _named(names: Sequence[str], label: np.ndarray) -> str:
+def _class_text(names: Sequence[str], label: np.ndarray) -> str:
     """Returns the name of a class, or of each of a multi-label picture."""
     return names[label] if label.ndim == 0 else ", ".join(names[i] for i in np.flatnonzero(label)) or "no label"

@@ -12,18 +12,18 @@ import tensorflow as tf
 from absl import logging
 
 from cpc_tf.augment.config import AugmentConfig, warn_of_colour
-from cpc_tf.data import catalog
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
-from cpc_tf.data.views.views import PatchGrid
+from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.card import COPY, EncoderCard, EncoderName, Identity
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.load import load_patch_encoder
-from cpc_tf.evaluation import calibration, class_counts, label_kinds, predictions
-from cpc_tf.evaluation.features import encode_dataset, feature_batches
-from cpc_tf.evaluation.replicas import on_replicas, own_images
+from cpc_tf.evaluation import label_kinds
+from cpc_tf.evaluation.inference import encode_dataset, feature_batches, on_replicas, own_images
+from cpc_tf.evaluation.label_kinds import PREDICTIONS, predictions_csv
+from cpc_tf.evaluation.scores import calibration
 from cpc_tf.files import read_text, write_file
 from cpc_tf.linear import picture
 from cpc_tf.linear.classifier import LinearTraining
@@ -49,16 +49,16 @@ def linear(config: LinearConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
-    results, shown, chief = {}, {}, is_chief(config.training.strategy)
+    results, neighbours_of, chief = {}, {}, is_chief(config.training.strategy)
 
-    @functools.cache  # called by the first classifier, since several workers must set up their devices before
+    @functools.cache  # first called inside a run: workers of a cluster must set up their devices before
     def data() -> catalog.Pair:
         pair = catalog.open_pair(config.data, config.probe.test_split)
         if chief:
             print(pair.summary, flush=True)
         return pair
 
-    augmentation = augment_of(config)  # refuses a module that does not tell it, before anything is opened
+    augmentation = augment_of(config)  # refuses a module whose card lacks it, before anything is opened
     if chief:
         warn_of_geometry(config)
         if config.augment.augment == AS_ENCODER:
@@ -66,49 +66,49 @@ def linear(config: LinearConfig) -> dict[str, Any]:
         if augmentation.policy.always_grey:
             print("images are grey, in the test, too", flush=True)
     settings_of = classifiers(config)
-    if found := _finished(config, settings_of, data):
+    if finished := _finished(config, settings_of, data):
         if chief:
-            print(f"{config.workdir}: already finished\n\n{table(found)}\n\nresults and picture: {config.workdir}")
-        return found[ENCODER]
+            print(f"{config.workdir}: already finished\n\n{table(finished)}\n\nresults and picture: {config.workdir}")
+        return finished[ENCODER]
     for title, settings in settings_of.items():
         if chief:
             print(f"linear classifier on {title}", flush=True)
-        results[title], near = train_and_test(settings, data)
-        if near:
-            shown[title] = near
+        results[title], neighbours = train_and_test(settings, data)
+        if neighbours:
+            neighbours_of[title] = neighbours
     if chief:
-        _draw(config, results, shown, data())
+        _draw(config, results, neighbours_of, data())
         write_file(os.path.join(config.workdir, "table.txt"), table(results) + "\n")
         print(f"\n{table(results)}\n\nresults and picture: {config.workdir}")
     return results[ENCODER]
 
 
 def _draw(
-    config: LinearConfig, results: dict[str, Any], shown: dict[str, picture.Neighbours], data: catalog.Pair
+    config: LinearConfig, results: dict[str, Any], neighbours_of: dict[str, picture.Neighbours], data: catalog.Pair
 ) -> None:
     """Draws the neighbours by each encoder, a map of test images by the first one's features, and its predictions."""
     from cpc_tf.drawing import map as embedding_map  # here: a training does not need Matplotlib
     from cpc_tf.drawing import predictions as sheet
 
     names = data.source.class_names
-    if shown:  # raw pixels alone have no neighbours
-        write_file(os.path.join(config.workdir, "linear.png"), picture.draw(results, shown, names))
-    near = shown.get(ENCODER)
-    if near is not None:
-        embedding_map.write(config.workdir, near.features, near.images, near.labels, names)
+    if neighbours_of:  # raw pixels alone have none
+        write_file(os.path.join(config.workdir, "linear.png"), picture.draw(results, neighbours_of, names))
+    if ENCODER in neighbours_of:
+        test = neighbours_of[ENCODER]
+        embedding_map.write(config.workdir, test.features, test.images, test.labels, names)
     sheet.write_sheet(config.workdir, data.test_source, geometry_of(config))
 
 
 def _finished(
     config: LinearConfig, settings_of: dict[str, LinearConfig], data: Callable[[], catalog.Pair]
 ) -> dict[str, dict[str, Any]]:
-    """Returns the results of all classifiers if they and their table, which is written last, are there, else {}."""
+    """Returns the results of all classifiers if the run has all of them and their table, written last; else {}."""
     path = os.path.join(config.workdir, "table.txt")
     if not tf.io.gfile.exists(path) or not Workdir(config, "linear").result(_is_whole):
         return {}
     with open_run(config, "linear") as (workdir, strategy):
         keep_data(workdir, strategy, _splits(data()))
-        results = {name: Workdir(own, "linear").result(_is_whole) for name, own in settings_of.items()}
+        results = {title: Workdir(settings, "linear").result(_is_whole) for title, settings in settings_of.items()}
         return results if all(results.values()) and read_text(path) == f"{table(results)}\n" else {}
 
 
@@ -122,13 +122,13 @@ def _is_whole(result: dict[str, Any]) -> bool:
 
 def classifiers(config: LinearConfig) -> dict[str, LinearConfig]:
     """Returns {title: settings} of the encoder's classifier and, unless it is a baseline itself, of the baselines'."""
-    found, name = {ENCODER: config}, EncoderName.parse(config.probe.encoder)
+    settings_of, name = {ENCODER: config}, EncoderName.parse(config.probe.encoder)
     if config.probe.baselines and not name.is_new:
         card_of(config)  # refuses a module without an untrained copy before the training, not after
         same = {"baselines": False, "geometry_from": "flags", **vars(geometry_of(config)), **vars(augment_of(config))}
         for title, encoder, folder in ((RANDOM, COPY + name.module, "random"), (PIXELS, PIXELS, "pixels")):
-            found[title] = replace(config, encoder=encoder, workdir=os.path.join(config.workdir, folder), **same)
-    return found
+            settings_of[title] = replace(config, encoder=encoder, workdir=os.path.join(config.workdir, folder), **same)
+    return settings_of
 
 
 def train_and_test(
@@ -163,7 +163,7 @@ def train_and_test(
         patches = tf.TensorSpec([1, grid, grid, patch, patch, 3], tf.uint8)
         latent_shape = encode.get_concrete_function(patches).structured_outputs.shape[1:]
         numerics = {} if encoder.compiles else {"xla": "off"}
-        kind, classes = label_kinds.of(source.several_labels), len(source.class_names)
+        kind, classes = label_kinds.of(source.multi_label), len(source.class_names)
         trainee = LinearTraining(replace(config, **numerics), encode, latent_shape, classes, strategy, kind)
         result = workdir.result(_is_whole)
         if result is None:
@@ -181,11 +181,11 @@ def _trained(
     """Trains and tests a classifier; returns the content of result.json."""
     (source, test_source, _), training, strategy = data, config.training, trainee.strategy
     geometry, augmentation, views = geometry_of(config), augment_of(config), config.probe.cached_views
-    own = own_images(strategy, trainee.rows)
+    decoded = own_images(strategy, trainee.rows)
     augmented = functools.partial(pipeline.batches, source, PatchGrid(), geometry, augmentation)
 
     def cached(**order) -> tf.data.Dataset:
-        batches = augmented(global_batch=training.batch_size, seed=training.seed, decoded=own)
+        batches = augmented(global_batch=training.batch_size, seed=training.seed, decoded=decoded)
         encode = on_replicas(trainee.encode, strategy, trainee.rows)
         features = encode_dataset(batches, encode, views * source.num_examples, "encoding training images")
         return feature_batches(features, **order)
@@ -194,27 +194,27 @@ def _trained(
     with fetching(source, test_source):
         outcome = loop.train(trainee, batches, training, training.steps(source.num_examples), workdir)
         policy = augmentation.policy
-        shown = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=policy, decoded=own)
-        tested = trainee.test(shown)
+        patches = pipeline.plain_patches(test_source, geometry, training.batch_size, policy=policy, decoded=decoded)
+        tested = trainee.test(patches)  # logits and labels
     scores = trainee.kind.score(*tested)
     loop.refuse_divergence(scores, config)
-    workdir.write("predictions.csv", predictions.to_csv(test_source.names(), *tested, source.class_names, trainee.kind))
+    kind, names = trainee.kind, source.class_names
+    workdir.write(PREDICTIONS, predictions_csv(test_source.names(), *tested, names, kind))
     return workdir.finish(
         {
             "encoder": config.probe.encoder,
             "identity": identity.to_json(),
             "dataset": config.data.origin,
-            "num_classes": len(source.class_names),
-            "class_names": source.class_names,
+            "num_classes": len(names),
+            "class_names": names,
             "num_train_labels": source.num_examples,
             "label_fraction": 1.0,
             "levels": source.intensity_range,
             "seed": training.seed,
             **scores,
-            "classes": trainee.kind.classes(*tested, source.class_names),
-            **({"several_labels": True} if source.several_labels else {}),
-            # Nothing is held out: all labels were learned from.
-            "calibration": calibration.measured(*trainee.kind.choices(*tested)),
+            "classes": kind.classes(*tested, names),
+            **({"multi_label": True} if source.multi_label else {}),
+            "calibration": calibration(*kind.choices(*tested)),  # no temperature: all labels were learned from
             "steps": outcome.step,
             "wall_seconds": outcome.seconds,
         }
@@ -230,13 +230,13 @@ def geometry_of(config: LinearConfig) -> GeometryConfig:
 
 
 def augment_of(config: LinearConfig) -> AugmentConfig:
-    """Returns what is done to each patch in training: by the flags, or as in the encoder's pre-training.
+    """Returns the augmentation of the training: by the flags, or as in the encoder's pre-training.
 
     Raises ConfigError if the module's encoder.json does not tell.
     """
-    given, engine = config.augment, config.augment.augment_engine
-    if given.augment != AS_ENCODER:
-        return AugmentConfig(given.augment, given.augment_changes, engine)
+    flags, engine = config.augment, config.augment.augment_engine
+    if flags.augment != AS_ENCODER:
+        return AugmentConfig(flags.augment, flags.augment_changes, engine)
     name, instead = config.probe.encoder, "name a policy, e.g. --augment=full, the paper's, or --augment=none"
     if name == PIXELS:
         raise ConfigError("encoder", PIXELS, f"has no pre-training whose augmentation it could take; {instead}")
@@ -259,10 +259,10 @@ def warn_of_geometry(config: LinearConfig) -> None:
             "--geometry_from=flags takes --mirror, and the rest, from the flags"
         )
     for field in dataclasses.fields(GeometryConfig):
-        name, given, there = field.name, getattr(config.geometry, field.name), getattr(geometry, field.name)
-        if name != "mirror" and given not in (field.default, there):
+        name, flag, used = field.name, getattr(config.geometry, field.name), getattr(geometry, field.name)
+        if name != "mirror" and flag not in (field.default, used):
             logging.warning(
-                f"--{name}={given}: not used, since --geometry_from=encoder takes {there} from the module's "
+                f"--{name}={flag}: not used, since --geometry_from=encoder takes {used} from the module's "
                 "encoder.json; --geometry_from=flags uses the flags"
             )
 
@@ -275,7 +275,7 @@ def card_of(config: LinearConfig) -> EncoderCard:
 
 
 def table(results: dict[str, dict]) -> str:
-    """Returns the scores as lines of text, chance at the end; below, what they do not tell of the first result."""
+    """Returns the scores as lines of text, chance at the end; below, remarks on the first result."""
     first = next(iter(results.values()))
     kind, classes = label_kinds.of_result(first), first["num_classes"]
     names = {name: title for name, title in kind.score_names.items() if name in label_kinds.telling(first)}
@@ -285,5 +285,5 @@ def table(results: dict[str, dict]) -> str:
     widths = [max(8, len(title) + 2) for title in names.values()]
     lines = [f"{'linear classifier on':24}" + "".join(f"{n:>{w}}" for n, w in zip(names.values(), widths))]
     lines += [f"{t:24}" + "".join(f"{100 * v:{w - 1}.1f}%" for v, w in zip(row, widths)) for t, row in rows.items()]
-    told = [f"{title}: {kind.described(result)}" for title, result in results.items() if label_kinds.few(result)]
-    return "\n".join([*lines, *told, *class_counts.lines(first), *kind.caution(first)])
+    lines += [f"{title}: {kind.described(result)}" for title, result in results.items() if label_kinds.few(result)]
+    return "\n".join([*lines, *kind.remarks(first)])

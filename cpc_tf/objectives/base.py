@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.views.views import View
+from cpc_tf.data.views import View
 from cpc_tf.encoders.layers import moments
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras, policy

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from cpc_tf.data.views.views import PatchGrid
+from cpc_tf.data.views import PatchGrid
 from cpc_tf.encoders.layers import Conv
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from cpc_tf.data.views.views import SeveralCrops
+from cpc_tf.data.views import SeveralCrops
 from cpc_tf.encoders.network import Network
 from cpc_tf.keras import keras
 from cpc_tf.native import matmul

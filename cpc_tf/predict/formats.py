@@ -1,4 +1,4 @@
-"""Where predictions go: a file that grows, standard output, COCO's JSON with its ids, VOC's XML."""
+"""The outputs of `cpc-tf predict`: a file that grows, standard output, COCO's JSON with its ids, VOC's XML."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PART = ".part"  # ending of an output that still grows
 
 
 def check(config: PredictConfig, model: Model, names: Sequence[str]) -> None:
-    """Raises ConfigError if the model cannot give what the settings ask for, of pictures with these names."""
+    """Raises ConfigError if the outputs of the settings do not go with the model or with the names of the pictures."""
     if not model.is_detector:
         if config.drawn:
             raise ConfigError(f"--drawn={config.drawn}: a classifier finds no boxes; --sheet draws its predictions")
@@ -63,7 +63,7 @@ def check_new(output: str) -> None:
 
 @contextlib.contextmanager
 def opened(config: PredictConfig, model: Model, ids: Ids | None) -> Iterator[Callable[[Sequence[Record]], None]]:
-    """Yields what takes the records of an --output one after the other; it is finished where the context ends.
+    """Yields a function that takes the records of an --output in order; the output is finished where the context ends.
 
     CSV and JSON lines grow in a file beside it, with the ending PART; on standard output rows appear as they come.
     Other formats, and files in a bucket, where none can grow, are written at the end.
@@ -95,7 +95,7 @@ def opened(config: PredictConfig, model: Model, ids: Ids | None) -> Iterator[Cal
 
 @contextlib.contextmanager
 def _growing(path: str) -> Iterator[Callable[[str], None]]:
-    """Yields what appends text to a new file, which gets its name where the context ends without an error."""
+    """Yields a function that appends text to a new file, which is renamed where the context ends without an error."""
     part = path + PART
     with writing(part):
         os.makedirs(os.path.dirname(part) or ".", exist_ok=True)
@@ -161,7 +161,7 @@ def columns(model: Model) -> list[str]:
     """Returns the head of a CSV file."""
     if model.is_detector:
         return ["file", "label", "score", "ymin", "xmin", "ymax", "xmax", "error"]
-    best = 1 if model.several_labels else BEST
+    best = 1 if model.multi_label else BEST
     numbered = (f"{name}_{i}" if i > 1 else name for i in range(1, best + 1) for name in ("label", "probability"))
     return ["file", *numbered, "error"]
 
@@ -174,7 +174,7 @@ def rows(record: Record, model: Model) -> Iterator[list[str]]:
         if not record.boxes:
             yield [record.file, *[""] * 6, record.error]
         return
-    if model.several_labels:
+    if model.multi_label:
         cells = [";".join(record.labels), ";".join(f"{x:.4f}" for x in record.probabilities)]
     else:
         best = zip(record.labels, (f"{x:.4f}" for x in record.probabilities))
@@ -198,8 +198,8 @@ def coco(records: Sequence[Detected], ids: Ids) -> str:
         images.append({"id": number, "file_name": record.file, "height": record.height, "width": record.width})
         for label, score, ymin, xmin, ymax, xmax in record.boxes:
             box = [xmin, ymin, xmax - xmin, ymax - ymin]
-            known = {"id": len(annotations) + 1, "image_id": number, "category_id": ids.categories[label], "iscrowd": 0}
-            annotations.append({**known, "bbox": box, "area": box[2] * box[3], "score": score})
+            about = {"id": len(annotations) + 1, "image_id": number, "category_id": ids.categories[label], "iscrowd": 0}
+            annotations.append({**about, "bbox": box, "area": box[2] * box[3], "score": score})
     categories = [{"id": number, "name": name} for name, number in ids.categories.items()]
     return to_json({"images": images, "categories": categories, "annotations": annotations})
 
@@ -215,14 +215,14 @@ def voc(record: Detected) -> str:
     for name, value in {"width": record.width, "height": record.height, "depth": 3}.items():
         ET.SubElement(size, name).text = str(value)
     for label, score, ymin, xmin, ymax, xmax in record.boxes:
-        thing = ET.SubElement(root, "object")
+        element = ET.SubElement(root, "object")
         for name, text in {"name": escaped(label), "pose": "Unspecified", "truncated": "0", "difficult": "0"}.items():
-            ET.SubElement(thing, name).text = text
+            ET.SubElement(element, name).text = text
         (left, right), (top, bottom) = _pixels(xmin, xmax, record.width), _pixels(ymin, ymax, record.height)
-        box = ET.SubElement(thing, "bndbox")
+        box = ET.SubElement(element, "bndbox")
         for name, value in {"xmin": left, "ymin": top, "xmax": right, "ymax": bottom}.items():
             ET.SubElement(box, name).text = str(value)
-        ET.SubElement(thing, "score").text = f"{score:.4f}"
+        ET.SubElement(element, "score").text = f"{score:.4f}"
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
 
@@ -261,7 +261,10 @@ def read_ids(path: str, files: Sequence[str], model: Model) -> Ids:
       ConfigError: the file cannot be read, or lacks a picture or a class, or has a picture twice.
     """
     if not path:
-        return Ids([*range(1, len(files) + 1)], _completed(model.category_ids, model.class_names))
+        ids = model.category_ids
+        free = (number for number in itertools.count(1) if number not in ids.values())
+        categories = {name: ids[name] if name in ids else next(free) for name in model.class_names}
+        return Ids([*range(1, len(files) + 1)], categories)
     content = read_json(os.path.expanduser(path))
     try:
         numbers = {_composed(each["name"]): each["id"] for each in content["categories"]}
@@ -279,24 +282,18 @@ def _image_ids(path: str, images: Sequence[tuple[str, Any]], files: Sequence[str
     for name, number in images:
         by_path[name].append(number)
         by_name[os.path.basename(name)].append(number)
-    found = [by_path.get(_path(file)) or by_name.get(os.path.basename(_path(file)), []) for file in files]
+    candidates = [by_path.get(_path(file)) or by_name.get(os.path.basename(_path(file)), []) for file in files]
     for problem, wrong in (
-        ("are not among its images", [file for file, own in zip(files, found) if not own]),
-        ("may be several of its images", [file for file, own in zip(files, found) if len(own) > 1]),
+        ("are not among its images", [file for file, numbers in zip(files, candidates) if not numbers]),
+        ("may be several of its images", [file for file, numbers in zip(files, candidates) if len(numbers) > 1]),
     ):
         if wrong:
             raise ConfigError(f"--coco_ids={path}: {len(wrong)} of {len(files)} pictures {problem}: {listed(wrong)}")
-    numbers = [own[0] for own in found]
+    numbers = [first for first, *_ in candidates]
     counts = collections.Counter(numbers)
-    if twice := [file for file, own in zip(files, numbers) if counts[own] > 1]:
+    if twice := [file for file, number in zip(files, numbers) if counts[number] > 1]:
         raise ConfigError(f"--coco_ids={path}: several pictures are one of its images: {listed(twice)}")
     return numbers
-
-
-def _completed(known: dict[str, int], class_names: Sequence[str]) -> dict[str, int]:
-    """Returns an id of each class: the known one, or the next number that is free."""
-    free = (number for number in itertools.count(1) if number not in known.values())
-    return {name: known[name] if name in known else next(free) for name in class_names}
 
 
 def _composed(name: Any) -> str:

@@ -1,4 +1,4 @@
-"""A classifier or a detector of `cpc-tf export`: opened from its directory, and what it says of pictures."""
+"""A classifier or a detector of `cpc-tf export`: opened from its directory, and its predictions of pictures."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import pictures
-from cpc_tf.data.decoding.decode import IntensityRange
+from cpc_tf.data.decode import IntensityRange
+from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.files import read_json, reason
 from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError
 from cpc_tf.texts import shown
 
 BEST = 3  # classes of a picture that a classifier names
-_SEVERAL_ABOVE = 0.5  # probability of a class of a model with several labels
+_LEAST_PROBABILITY = 0.5  # of a class that a multi-label classifier names
 
 
 class Prediction(NamedTuple):
@@ -26,8 +27,8 @@ class Prediction(NamedTuple):
 
     Attributes:
       file: its name.
-      labels: names of the most probable classes, best first; of a model with several labels a picture all those with a
-        probability above 0.5, which may be none.
+      labels: names of the most probable classes, best first; of a multi-label classifier all those with a probability
+        above 0.5, which may be none.
       probabilities: one for each of the labels, in [0, 1].
       error: why the picture could not be read, else ''.
     """
@@ -49,7 +50,7 @@ class Prediction(NamedTuple):
 
 
 class Box(NamedTuple):
-    """An object: its class, a score in [0, 1], and its corners in pixels of the picture as it is shown, from 0."""
+    """An object: its class, a score in [0, 1], and its corners in pixels of the picture as displayed, from 0."""
 
     label: str
     score: float
@@ -64,7 +65,7 @@ class Detected(NamedTuple):
 
     Attributes:
       file: its name.
-      height, width: of the picture as it is shown, px; 0 if it could not be read.
+      height, width: of the picture as displayed (turned as its EXIF says), px; 0 if it could not be read.
       boxes: the objects.
       error: why the picture could not be read, else ''.
     """
@@ -103,9 +104,9 @@ class Model:
       least_score: as given.
       class_names: in the order of the probabilities.
       is_detector: whether it finds boxes.
-      several_labels: whether a picture may have several classes.
-      levels: the values that are black and white in pictures of more than 8 bits, see `decode.decode`; None if the
-        model does not say.
+      multi_label: whether a picture may have several classes.
+      intensity_range: the values that are black and white in pictures of more than 8 bits, see `decode.decode`; None
+        if the model does not say.
       category_ids: of the COCO JSON that a detector learned from, by name of the class.
 
     Raises:
@@ -119,11 +120,11 @@ class Model:
         log = logging.getLogger("absl")
         level = log.level
         try:
-            log.setLevel(logging.ERROR)  # it would warn of gradients, which nobody asks for here
+            log.setLevel(logging.ERROR)  # no warning of missing gradients
             self._module = tf.saved_model.load(self.path)
             card = read_json(os.path.join(self.path, f"{kind}.json"))
             self._least_side: int = 0 if self.is_detector else card["resize"]
-            self.several_labels: bool = not self.is_detector and card["several_labels"]
+            self.multi_label: bool = not self.is_detector and is_multi_label(card)
             self.class_names: list[str] = [name.decode() for name in self._module.class_names().numpy()]
         except (OSError, tf.errors.OpError, AttributeError, KeyError) as error:
             raise ConfigError(
@@ -131,7 +132,7 @@ class Model:
             ) from error
         finally:
             log.setLevel(level)
-        self.levels: IntensityRange | None = tuple(card["levels"]) if card.get("levels") else None
+        self.intensity_range: IntensityRange | None = tuple(card["levels"]) if card.get("levels") else None
         self.category_ids: dict[str, int] = card.get("category_ids") or {}
 
     def _kind(self) -> str:
@@ -158,11 +159,11 @@ class Model:
         return f"Model({self.path!r}): {', '.join(self.class_names)}"
 
     def predict(self, images: Images) -> list[Record]:
-        """Returns what is on pictures; see `cpc_tf.predict`."""
+        """Returns the predictions of pictures; see `cpc_tf.predict`."""
         return [record for records, _ in self.steps(pictures.find(images)) for record in records]
 
     def steps(self, files: Pictures, batch_size: int = 0, least_score: float | None = None) -> Iterator[Step]:
-        """Yields what is predicted of pictures, in order.
+        """Yields the predictions of pictures, in order.
 
         Args:
           files: the pictures.
@@ -178,16 +179,16 @@ class Model:
         return self._module.classify(tf.constant(images))["probabilities"].numpy()
 
     def _classified(self, files: Pictures, batch_size: int) -> Iterator[Step]:
-        def prepare(image: tf.Tensor) -> tf.Tensor:  # as the module shows it to its network
+        def prepare(image: tf.Tensor) -> tf.Tensor:
             return self._module.prepared(image[None])[0]
 
-        options = {"least_side": self._least_side, "levels": self.levels}
+        options = {"least_side": self._least_side, "intensity_range": self.intensity_range}
         for batch in pictures.batches(files, prepare, batch_size, **options):
             images = dict(zip(batch.indices.tolist(), batch.images))
             records = {i: Prediction(files.names[i], error=why) for i, why in batch.broken.items()}
             for index, row in zip(images, self.classify(batch.images) if images else ()):
                 order = np.argsort(-row, kind="stable")
-                chosen = order[row[order] > _SEVERAL_ABOVE] if self.several_labels else order[:BEST]
+                chosen = order[row[order] > _LEAST_PROBABILITY] if self.multi_label else order[:BEST]
                 names = tuple(self.class_names[i] for i in chosen)
                 records[index] = Prediction(files.names[index], names, tuple(row[chosen].tolist()))
             indices = range(batch.start, batch.stop)
@@ -196,7 +197,7 @@ class Model:
     def _detected(self, files: Pictures, batch_size: int, least_score: float) -> Iterator[Step]:
         """Pictures of one size are a batch."""
         waiting: list[Batch] = []
-        for batch in pictures.batches(files, tf.identity, 1, levels=self.levels):
+        for batch in pictures.batches(files, tf.identity, 1, intensity_range=self.intensity_range):
             sizes = {one.images.shape for one in (*waiting, batch) if len(one.indices)}
             if waiting and (len(sizes) > 1 or len(waiting) == batch_size):
                 yield self._boxes(files, waiting, least_score)
@@ -209,13 +210,14 @@ class Model:
         images = {int(batch.indices[0]): batch.images[0] for batch in waiting if len(batch.indices)}
         records = {i: Detected(files.names[i], error=why) for batch in waiting for i, why in batch.broken.items()}
         if images:
-            shown_to_it = tf.constant(np.stack([*images.values()]))
-            found = self._module.detect(shown_to_it, tf.constant(least_score, tf.float32))
-            found = {name: x.numpy() for name, x in found.items()}
+            outputs = self._module.detect(
+                tf.constant(np.stack([*images.values()])), tf.constant(least_score, tf.float32)
+            )
+            outputs = {name: x.numpy() for name, x in outputs.items()}
             for row, (index, image) in enumerate(images.items()):
                 boxes = tuple(
-                    Box(self.class_names[found["labels"][row, k]], float(found["scores"][row, k]), *box.tolist())
-                    for k, box in enumerate(found["boxes"][row, : found["count"][row]])
+                    Box(self.class_names[outputs["labels"][row, k]], float(outputs["scores"][row, k]), *box.tolist())
+                    for k, box in enumerate(outputs["boxes"][row, : outputs["count"][row]])
                 )
                 records[index] = Detected(files.names[index], *image.shape[:2], boxes)
         indices = range(waiting[0].start, waiting[-1].stop)

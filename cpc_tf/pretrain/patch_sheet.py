@@ -12,12 +12,11 @@ from PIL import Image, ImageDraw, ImageFont
 
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.operations import OPERATIONS
-from cpc_tf.augment.policies import to_text
+from cpc_tf.augment.operations import OPERATIONS, to_text
+from cpc_tf.data import pipeline
 from cpc_tf.data.config import GeometryConfig
-from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import Source
-from cpc_tf.data.views.geometry import centre_crop, grid_of_patches
+from cpc_tf.data.views import centre_crop, grid_of_patches
 from cpc_tf.files import optional_picture, write_file
 from cpc_tf.pretrain.config import DRAWS, PretrainConfig
 from cpc_tf.settings import ConfigError

@@ -9,13 +9,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from cpc_tf.data import catalog
-from cpc_tf.data.pipeline import pipeline
-from cpc_tf.data.pipeline.fetch import fetching
+from cpc_tf.data import catalog, pipeline
+from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.encoders.card import Identity, module_name
-from cpc_tf.evaluation.features import encode_dataset
-from cpc_tf.evaluation.replicas import on_replicas, own_images
+from cpc_tf.evaluation.inference import encode_dataset, on_replicas, own_images
 from cpc_tf.evaluation.scores import nearest_neighbour_accuracy
 from cpc_tf.pretrain import patch_sheet
 from cpc_tf.pretrain.config import PretrainConfig
@@ -52,9 +50,9 @@ def _run(config: PretrainConfig, workdir: Workdir, strategy: tf.distribute.Strat
         probed = catalog.open_probe(data, monitor.probe_split)
         if probed:
             splits.append(catalog.used_of("probe_split", monitor.probe_split or probed.about.split, probed))
-    can_probe = monitor.probe_every and probed and probed.class_names and not probed.several_labels
+    can_probe = monitor.probe_every and probed and probed.class_names and not probed.multi_label
     if monitor.probe_every and not can_probe:
-        needed = "one label a picture" if probed and probed.several_labels else "labels"
+        needed = "one label a picture" if probed and probed.multi_label else "labels"
         notes.append(f"--probe_every={monitor.probe_every}: no nearest-neighbour probe, which needs {needed}")
     # A resumed run may probe another --probe_split; that of the same name keeps its data.
     probe_data = probed if can_probe and probed is not source else None

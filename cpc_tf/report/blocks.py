@@ -20,7 +20,7 @@ TRAINING = ("training", "Training")
 
 
 class Spread(NamedTuple):
-    """Fractions (0 to 1) that several seeds gave; `tested`: of how many pictures they are shares, if that is known."""
+    """Fractions (0 to 1) by several seeds; `tested`: the number of pictures they are shares of, 0 if unknown."""
 
     mean: float
     low: float
@@ -31,7 +31,7 @@ class Spread(NamedTuple):
     @property
     def interval(self) -> str:
         """The 95 % interval of a share of few pictures, '43 to 82'; else ''."""
-        return counts.ends(self.mean, self.tested) if 0 < self.tested < counts.MANY else ""
+        return counts.interval_text(self.mean, self.tested) if 0 < self.tested < counts.MANY else ""
 
     def __str__(self) -> str:
         if not self.interval:
@@ -40,7 +40,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: Iterable[float], tested: int = 0) -> Spread | None:
-    """Returns the spread of some values, shares of so many pictures if that is known; None if there are none."""
+    """Returns the spread of values; None if there are none. `tested`: see `Spread`."""
     values = list(values)
     return Spread(sum(values) / len(values), min(values), max(values), len(values), tested) if values else None
 
@@ -86,7 +86,7 @@ class Table(NamedTuple):
         for values, source, group in self.rows:
             records.append({"source": source, "group": group})
             for column, value in zip(self.columns, values):
-                records[-1] |= {_heading(column, name): field for name, field in _fields(value).items()}
+                records[-1] |= _fields(column, value)
         return records
 
 
@@ -138,9 +138,9 @@ class Part(NamedTuple):
 def table(name: str, title: str, columns: Sequence[str], rows: Sequence[Row], note: str = "") -> Table:
     """Returns a table without the columns that no measured row fills."""
     measured = [row for row in rows if row.source != "aside"] or rows
-    kept = [i for i in range(len(columns)) if not i or any(row.values[i] is not None for row in measured)]
-    rows = [row._replace(values=[row.values[i] for i in kept]) for row in rows]
-    return Table(name, title, [columns[i] for i in kept], rows, note)
+    filled = [i for i in range(len(columns)) if not i or any(row.values[i] is not None for row in measured)]
+    rows = [row._replace(values=[row.values[i] for i in filled]) for row in rows]
+    return Table(name, title, [columns[i] for i in filled], rows, note)
 
 
 def folded(blocks: Sequence[Block], title: str) -> list[Block]:
@@ -167,13 +167,13 @@ def text(value: Any) -> str:
 
 
 def notes(values: Iterable[Any]) -> str:
-    """Returns what a table says of its spreads: of several runs, and of few pictures, if there are such."""
+    """Returns the sentences that explain the spreads of a table: those of several runs, and of few pictures."""
     spreads = [value for value in values if isinstance(value, Spread)]
-    said = [
+    sentences = [
         "After ±, half the range of several runs." if any(value.runs > 1 for value in spreads) else "",
         "In brackets, the 95 % interval of so few test pictures." if any(value.interval for value in spreads) else "",
     ]
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, sentences))
 
 
 def percent(fraction: float) -> str:
@@ -181,26 +181,22 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.3g} %"
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    """Returns a cell as columns of a CSV file: {'': its value, name: further fields}."""
-    if isinstance(value, Spread):
-        mean, low, high = (round(100 * x, 4) for x in value[:3])
-        of = {"tested": value.tested} if value.tested else {}
-        return {"": mean, "low": low, "high": high, "runs": value.runs, **of}
-    return {"": round(value.factor, 6), "bound": value.bound} if isinstance(value, Gain) else {"": value}
-
-
-def _heading(title: str, field: str) -> str:
-    """Returns the heading of a field of a cell: 'Top-1, %', 'Top-1 low, %', and 'Top-1 runs', which is no percent."""
-    if not field:
-        return title
-    return f"{title.removesuffix(', %')} {field}" + title.endswith(", %") * (field in ("low", "high")) * ", %"
+def _fields(column: str, value: Any) -> dict[str, Any]:
+    """Returns a cell as columns of a CSV file: 'Top-1, %', 'Top-1 low, %', 'Top-1 runs' and so on of a spread."""
+    if isinstance(value, Gain):
+        return {column: round(value.factor, 6), f"{column} bound": value.bound}
+    if not isinstance(value, Spread):
+        return {column: value}
+    title, in_percent = column.removesuffix(", %"), ", %" if column.endswith(", %") else ""
+    mean, low, high = (round(100 * x, 4) for x in value[:3])
+    fields = {column: mean, f"{title} low{in_percent}": low, f"{title} high{in_percent}": high}
+    return {**fields, f"{title} runs": value.runs, **({f"{title} tested": value.tested} if value.tested else {})}
 
 
 class Panels(NamedTuple):
     """Panels (title -> curves) in some columns, with one legend above them.
 
-    `axes`: settings of all axes; `ticks`: value -> text; `levels`: title -> value below which there is a warning;
+    `axes`: settings of all axes; `ticks`: value -> text; `warn_below`: title -> value below which there is a warning;
     `healthy`: title -> the least value of the healthy range, which is shaded; `most`: title -> the largest possible
     value, where an axis ends at the latest.
     """
@@ -209,7 +205,7 @@ class Panels(NamedTuple):
     columns: int
     axes: Mapping[str, Any] = {"xlabel": "step"}
     ticks: Mapping[float, str] = {}
-    levels: Mapping[str, float] = {}
+    warn_below: Mapping[str, float] = {}
     healthy: Mapping[str, float] = {}
     most: Mapping[str, float] = {}
 
@@ -222,9 +218,9 @@ class Panels(NamedTuple):
             if self.ticks:
                 axis.set_xticks([*self.ticks], [*self.ticks.values()], fontsize=8.5)
                 axis.minorticks_off()
-            if title in self.levels:
-                axis.axhline(self.levels[title], color=theme.named["ink"], linewidth=1, linestyle="--")
-            if title in {**self.levels, **self.healthy}:
+            if title in self.warn_below:
+                axis.axhline(self.warn_below[title], color=theme.named["ink"], linewidth=1, linestyle="--")
+            if title in {**self.warn_below, **self.healthy}:
                 axis.set_ylim(0, None)
             if title in self.healthy:
                 plots.shade_healthy(axis, self.healthy[title], theme)
@@ -241,7 +237,7 @@ class Panels(NamedTuple):
         panels = {panel: lines for panel, lines in self.panels.items() if any(len(line.points) > 1 for line in lines)}
         if not panels:
             return []
-        lines = [(panel, line) for panel, own in panels.items() for line in own]
+        lines = [(panel, line) for panel, lines in panels.items() for line in lines]
         points = [(panel, line.label, x, y) for panel, line in lines for x, y, *_ in line.points]
         columns = ("panel", "curve", self.axes.get("xlabel", "x"), "value")
         ends = [f"{panel} of {line.label}: {line.points[-1][1]:.3g}" for panel, line in lines if line.points]
@@ -259,9 +255,9 @@ def classifier_curves(name: str, title: str, groups: Mapping[str, Sequence[Run]]
       ordered: whether the groups are steps of one quantity; they are drawn in shades.
     """
     panels: dict[str, list[Line]] = {}
-    for index, (group, own) in enumerate(groups.items(), 1):
-        color = index / len(groups) if ordered else own[0].identity.trained_by
-        for phase, records in [(phase, run.metrics(phase)) for run in own for phase in ("", *run.get("phases", {}))]:
+    for index, (group, runs) in enumerate(groups.items(), 1):
+        color = index / len(groups) if ordered else runs[0].identity.trained_by
+        for phase, records in [(phase, run.metrics(phase)) for run in runs for phase in ("", *run.get("phases", {}))]:
             for key in ("loss", "accuracy") if records else ():
                 panels.setdefault(f"{phase} training {key}".strip(), []).append(line(group, records, key, color))
     title = f"Training curves of {title}"
@@ -276,8 +272,9 @@ def line(label: str, records: Sequence[dict], key: str, color: str | int | float
 
 
 def pictures(runs: Sequence[Run], file: str, name: str, title: str, alt: str) -> list[Block]:
-    """Returns the picture `file` of the runs of the lowest seed, the first unfolded; {} in `title`: the run's place."""
-    found = [(run, drawn) for run in sorted(runs, key=lambda run: run.fraction) if (drawn := run.png(file))]
-    first = min((run.get("seed", 0) for run, _ in found), default=0)
-    shown = [(title.format(run.place), drawn) for run, drawn in found if run.get("seed", 0) == first]
-    return folded([Figure(f"{name}-{i}", caption, drawn, alt) for i, (caption, drawn) in enumerate(shown, 1)], name)
+    """Returns the picture `file` of the runs with the lowest seed, the first unfolded; {} in `title`: their place."""
+    pngs = [(run, png) for run in sorted(runs, key=lambda run: run.fraction) if (png := run.png(file))]
+    lowest = min((run.get("seed", 0) for run, _ in pngs), default=0)
+    pngs = [(run, png) for run, png in pngs if run.get("seed", 0) == lowest]
+    figures = [Figure(f"{name}-{i}", title.format(run.place), png, alt) for i, (run, png) in enumerate(pngs, 1)]
+    return folded(figures, name)

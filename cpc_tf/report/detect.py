@@ -27,21 +27,21 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the part of the page about detectors on a dataset, if there are any."""
     if not runs:
         return []
-    found, preset = methods(runs), own_preset(dataset, "detect")
+    compared, preset = methods(runs), own_preset(dataset, "detect")
     group = f"Measured on {runs[0].dataset_title}"
-    rows = [Row(values, group=group) for method in found for values in _cells(method)]
+    rows = [Row(values, group=group) for method in compared for values in _cells(method)]
     columns = ["Method", "Architecture", *AVERAGES.values(), *TESTED.values()]
     # Early stopping does not make a run a short one.
     lengths = [(run.get("most_steps", run.get("steps", 0)), run.get("images", 0)) for run in runs]
     short = [shorter(DetectConfig, preset, *length) for length in lengths]
-    means = {method.title: str(method.spread("map11")) for method in found}
-    shown = [
+    means = {method.title: str(method.spread("map11")) for method in compared}
+    blocks = [
         table("table4", "Object detection", columns, rows, NOTE),
         *pictures(runs, "sheet.png", "boxes", BOXES, BOXES_ALT),
         *pictures(runs, "curves.png", "curves", CURVES, CURVES),
     ]
     findings = [Finding("detection, mAP", means, remarks(*short, *map(tested_on, runs)))]
-    return [Part(40, "detection", "Detection", shown, findings)]
+    return [Part(40, "detection", "Detection", blocks, findings)]
 
 
 def _cells(method: Method) -> list[list]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 
 from cpc_tf.drawing import plots
 from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.evaluation.predictions import FILE, from_csv
+from cpc_tf.evaluation.label_kinds import PREDICTIONS, read_predictions
 from cpc_tf.report.blocks import (
     TRAINING,
     Block,
@@ -28,7 +28,7 @@ from cpc_tf.report.blocks import (
     spread,
     table,
 )
-from cpc_tf.report.linear import divided, several_labels
+from cpc_tf.report.linear import divided, multi_label
 from cpc_tf.report.methods import Method, first_steps, methods
 from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
@@ -97,11 +97,11 @@ class Curves(NamedTuple):
 
 def label_curves(runs: Sequence[Run]) -> Curves:
     """Returns the curves of one dataset; the methods with the most fractions are compared."""
-    found = [method.by(lambda run: run.fraction) for method in methods(runs)]
-    alone = [curve for curve in found if not method_of(curve).propagation]  # from labels alone, as in the paper
+    curves = [method.by(lambda run: run.fraction) for method in methods(runs)]
+    alone = [curve for curve in curves if not method_of(curve).propagation]  # from labels alone, as in the paper
     ours = [curve for curve in alone if method_of(curve).pretrained]
     pixels = [curve for curve in alone if method_of(curve).trained_by == "pixels"]
-    return Curves(found, max(ours, key=len, default={}), max(pixels, key=len, default={}))
+    return Curves(curves, max(ours, key=len, default={}), max(pixels, key=len, default={}))
 
 
 def method_of(curve: Curve) -> Method:
@@ -121,33 +121,33 @@ def doubt(point: Method) -> str:
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the classifiers with few labels on a dataset."""
-    runs, several = divided(runs)
-    apart = several_labels("efficient", "classifier", several)
+    runs, multi = divided(runs)
+    multi_parts = multi_label("efficient", "classifier", multi)
     if not runs:
-        return apart
-    found = label_curves(runs)
+        return multi_parts
+    curves = label_curves(runs)
     title = "Few labels" if any(run.fraction < 1 for run in runs) else "Classifiers trained on all labels"
     training: list[Block] = []
-    for index, curve in enumerate(found.all, 1):
+    for index, curve in enumerate(curves.all, 1):
         groups = {percent(f): point.runs for f, point in curve.items()}
-        what = f"classifiers: {method_of(curve).title}"
-        training += classifier_curves(f"training-efficient-{index}", what, groups, ordered=True)
-    blocks = [*figure_1(found), accuracies(found), *phases(found), *search(runs)]
+        title_of = f"classifiers: {method_of(curve).title}"
+        training += classifier_curves(f"training-efficient-{index}", title_of, groups, ordered=True)
+    blocks = [*figure_1(curves), accuracies(curves), *phases(curves), *search(runs)]
     return [
-        Part(10, "labels", title, blocks, findings(found)),
-        Part(50, "confusions", "Confusions", confusions(found)),
+        Part(10, "labels", title, blocks, findings(curves)),
+        Part(50, "confusions", "Confusions", confusions(curves)),
         Part(72, *TRAINING, training),
-        *apart,
+        *multi_parts,
     ]
 
 
-def findings(found: Curves) -> list[Finding]:
+def findings(curves: Curves) -> list[Finding]:
     """Returns the accuracies with the fewest and the most labels; a gain is claimed only of runs of the full length."""
-    common = sorted(found.ours.keys() & found.pixels.keys())
+    common = sorted(curves.ours.keys() & curves.pixels.keys())
     compared: list[Finding] = []
     for at in dict.fromkeys((*common[:1], *common[-1:])):
-        both = [found.ours[at], found.pixels[at]]
-        gain, (ours, pixels) = found.gain(at, "top1"), (point.spread("top1") for point in both)
+        both = [curves.ours[at], curves.pixels[at]]
+        gain, (ours, pixels) = curves.gain(at, "top1"), (point.spread("top1") for point in both)
         remark = ""
         if ours.mean <= pixels.mean:
             remark = "pixels are not behind"
@@ -156,7 +156,7 @@ def findings(found: Curves) -> list[Finding]:
         elif at == common[0] and gain and not (gain.bound and gain.factor < 1.05):  # else pixels have no more
             remark = f"pixels need {gain} times as many labels"
         compared.append(_finding(both, at, remark))
-    alone = found.ours or found.pixels
+    alone = curves.ours or curves.pixels
     if alone and not compared:
         at, point = next(iter(alone.items()))
         return [_finding([point], at, "")]
@@ -165,7 +165,7 @@ def findings(found: Curves) -> list[Finding]:
 
 def _finding(points: Sequence[Method], at: float, remark: str) -> Finding:
     values = {point.title: str(point.spread("top1")) for point in points}
-    doubts = [found for found in map(doubt, points) if len(points) > 1 or found != UNKNOWN_LENGTH]
+    doubts = [reason for reason in map(doubt, points) if len(points) > 1 or reason != UNKNOWN_LENGTH]
     return Finding(f"{points[0].labels:,} labels ({percent(at)}), top-1", values, remarks(*doubts, remark))
 
 
@@ -177,49 +177,49 @@ def against_labels(panels: Mapping[str, Sequence[plots.Line]], labels: Mapping[i
     return Panels(panels, 2, axes, ticks, most=dict.fromkeys(panels, 100))
 
 
-def figure_1(found: Curves) -> list[Figure]:
+def figure_1(curves: Curves) -> list[Figure]:
     """Returns figure 1 of the paper with our runs; none if no method was measured with several numbers of labels."""
     panels: dict[str, list[plots.Line]] = {}
-    for metric, name in found.metrics.items():
+    for metric, name in curves.metrics.items():
         lines = panels[f"{name} on test images, %"] = []
-        for curve in found.all:
+        for curve in curves.all:
             points = [(point.labels, *(100 * x for x in point.spread(metric)[:3])) for point in curve.values()]
-            style, method = "-" if curve in (found.ours, found.pixels) else "--", method_of(curve)
+            style, method = "-" if curve in (curves.ours, curves.pixels) else "--", method_of(curve)
             lines.append(plots.Line(method.title, points, method.trained_by, style))
-    labels = {point.labels: f for curve in found.all for f, point in curve.items()}
+    labels = {point.labels: f for curve in curves.all for f, point in curve.items()}
     title = "Accuracy against labels (figure 1 of the paper)."
-    if any(len(point.runs) > 1 for curve in found.all for point in curve.values()):
+    if any(len(point.runs) > 1 for curve in curves.all for point in curve.values()):
         title += " Bands go from the worst to the best run."
     return against_labels(panels, labels).figure("figure1", title, 10, 4.3)
 
 
-def accuracies(found: Curves) -> Table:
+def accuracies(curves: Curves) -> Table:
     """Returns the accuracies of all methods with each number of labels, and the gains."""
-    lines: Lines = [("", "Number of labels", "aside", {f: p.labels for curve in found.all for f, p in curve.items()})]
-    for metric, title in found.metrics.items():
+    lines: Lines = [("", "Number of labels", "aside", {f: p.labels for curve in curves.all for f, p in curve.items()})]
+    for metric, title in curves.metrics.items():
         group = f"{title}, %"
-        for curve in found.all[::-1]:
+        for curve in curves.all[::-1]:
             method, values = method_of(curve), {f: point.spread(metric) for f, point in curve.items()}
             name = method.title if method.propagation else f"trained on {method.title} features"
             if method.trained_by == "pixels":
                 name = f"{method.architecture or 'classifier'} trained on {method.title}"
             lines.append((group, name, "measured", values))
-        lines.append((group, "Gain", "gain", {f: found.gain(f, metric) for f in found.ours}))
+        lines.append((group, "Gain", "gain", {f: curves.gain(f, metric) for f in curves.ours}))
     values = [value for *_, source, at in lines if source == "measured" for value in at.values()]
-    both = found.ours and found.pixels
-    title = f"{method_of(found.ours).title} against pixels" if both else "Accuracy by number of labels"
+    both = curves.ours and curves.pixels
+    title = f"{method_of(curves.ours).title} against pixels" if both else "Accuracy by number of labels"
     note = " ".join(filter(None, [notes(values), COMPARED if both else ""]))
     return _over_fractions("table2", title, lines, note)
 
 
-def phases(found: Curves) -> list[Table]:
+def phases(curves: Curves) -> list[Table]:
     """Returns a table of the phases of our runs, if some have two or learn from pictures without labels, too."""
-    runs = [run for curve in found.all for point in curve.values() for run in point.runs]
+    runs = [run for curve in curves.all for point in curve.values() for run in point.runs]
     if not any(len(run.get("phases", {})) > 1 or run.get("propagation") for run in runs):
         return []
     lines: Lines = []
     for metric, group in {"top5": "Top-5 accuracy, %", "top1": "Top-1 accuracy, %"}.items():
-        for curve in found.all[::-1]:
+        for curve in curves.all[::-1]:
             method = method_of(curve)
             for phase, name in PHASES.items():
                 if phase == "frozen" and method.propagation:
@@ -234,11 +234,11 @@ def phases(found: Curves) -> list[Table]:
     return [_over_fractions("table3", "Fixed and fine-tuned", lines, note)] if lines else []
 
 
-def _over_fractions(name: str, title: str, lines: Lines, note: str) -> Table:
+def _over_fractions(file: str, title: str, lines: Lines, note: str) -> Table:
     """Returns a table with a column for each fraction of the labels, without empty rows."""
     columns = sorted({f for *_, at in lines for f in at})
-    rows = [Row([own, *map(at.get, columns)], source, group) for group, own, source, at in lines if any(at.values())]
-    return table(name, title, ["Labeled data", *map(percent, columns)], rows, note)
+    rows = [Row([name, *map(at.get, columns)], source, group) for group, name, source, at in lines if any(at.values())]
+    return table(file, title, ["Labeled data", *map(percent, columns)], rows, note)
 
 
 def search(runs: Sequence[Run]) -> list[Block]:
@@ -259,55 +259,51 @@ def search(runs: Sequence[Run]) -> list[Block]:
     return [Details("The settings that the held-out labels chose", [chosen])] if rows else []
 
 
-def confusions(found: Curves) -> list[Block]:
+def confusions(curves: Curves) -> list[Block]:
     """Returns the confusion matrix of the pre-trained encoder at the largest fraction with predictions, and a table."""
-    for at, point in reversed(found.ours.items()):
-        counts, title = matrix(point.runs), f"{point.title}, {percent(at)} of the labels"
-        if counts is not None:
-            names = point.runs[0].get("class_names", [])
-            names = names if len(names) == len(counts) else [str(i) for i in range(len(counts))]
-            return [_matrix_figure(counts, names, title), _pairs(counts, names)]
+    for at, point in reversed(curves.ours.items()):
+        counts = matrix(point.runs)
+        if counts is None:
+            continue
+        names = point.runs[0].get("class_names", [])
+        names = names if len(names) == len(counts) else [str(i) for i in range(len(counts))]
+        shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+        wrong = shares * (1 - np.eye(len(names)))
+        worst = zip(*np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:PAIRS], counts.shape))
+        rows = [Row([names[i], names[j], spread([wrong[i, j]]), int(counts[i, j])]) for i, j in worst if wrong[i, j]]
+        columns = ["Class", "Taken for", "Of the class, %", "Images"]
+        figure = _matrix_figure(counts, shares, names, f"{point.title}, {percent(at)} of the labels")
+        return [figure, table("confused", "What is confused most", columns, rows)]
     return []
 
 
 def matrix(runs: Sequence[Run]) -> np.ndarray | None:
     """Returns counts [true class, predicted class] of the test images over all runs; None without predictions."""
     classes = runs[0].get("num_classes", 0)
-    read = (from_csv(run.text(FILE), run.get("class_names", [])) for run in runs)
-    known = [found for found in read if found and found.pairs.max() < classes]
-    if not known:
+    read = (read_predictions(run.text(PREDICTIONS), run.get("class_names", [])) for run in runs)
+    sound = [each for each in read if each and each.pairs.max() < classes]
+    if not sound:
         return None
     counts = np.zeros([classes, classes], np.int64)
-    np.add.at(counts, tuple(np.concatenate([found.pairs for found in known]).T), 1)
+    np.add.at(counts, tuple(np.concatenate([each.pairs for each in sound]).T), 1)
     return counts
 
 
-def _matrix_figure(counts: np.ndarray, names: Sequence[str], title: str) -> Figure:
-    shown = range(len(names) if len(names) <= MOST_NAMED else 0)
-    short = plots.shortened(plots.drawable(tuple(names), "class")[: len(shown)])
+def _matrix_figure(counts: np.ndarray, shares: np.ndarray, names: Sequence[str], title: str) -> Figure:
+    named = range(len(names) if len(names) <= MOST_NAMED else 0)
+    short = plots.shortened(plots.drawable(tuple(names), "class")[: len(named)])
 
     def draw(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
-        image = axis.imshow(100 * _shares(counts), vmin=0, vmax=100, cmap=theme.shades)
+        image = axis.imshow(100 * shares, vmin=0, vmax=100, cmap=theme.shades)
         axis.set(title=f"{title}, test images", xlabel="prediction", ylabel="class")
         axis.grid(visible=False)
-        axis.set_xticks(shown, short, rotation=90, fontsize=7)
-        axis.set_yticks(shown, short, fontsize=7)
+        axis.set_xticks(named, short, rotation=90, fontsize=7)
+        axis.set_yticks(named, short, fontsize=7)
         canvas.colorbar(image, shrink=0.6, pad=0.02).set_label("% of the class")
 
-    found = zip(*np.nonzero(counts))
-    data = [{"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in found]
+    pairs = zip(*np.nonzero(counts))
+    data = [{"class": names[i], "prediction": names[j], "count": int(counts[i, j])} for i, j in pairs]
     caption = "Confusion matrix of the test images, all runs together; each row sums to 100 %."
     alt = f"Confusion matrix, {title}: {100 * np.trace(counts) / counts.sum():.1f} % on the diagonal."
     return Figure("confusion", caption, plots.png(draw, 6.5, 5.6, 160), alt, data)
-
-
-def _shares(counts: np.ndarray) -> np.ndarray:
-    return counts / np.maximum(counts.sum(1, keepdims=True), 1)
-
-
-def _pairs(counts: np.ndarray, names: Sequence[str]) -> Table:
-    shares = _shares(counts) * (1 - np.eye(len(names)))
-    worst = zip(*np.unravel_index(np.argsort(-shares, axis=None, kind="stable")[:PAIRS], counts.shape))
-    rows = [Row([names[i], names[j], spread([shares[i, j]]), int(counts[i, j])]) for i, j in worst if shares[i, j]]
-    return table("confused", "What is confused most", ["Class", "Taken for", "Of the class, %", "Images"], rows)

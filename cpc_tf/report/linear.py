@@ -1,9 +1,10 @@
-"""Linear classifiers in the report, and classifiers of any kind of pictures with several labels each."""
+"""Linear classifiers in the report, and multi-label classifiers of any kind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cpc_tf.evaluation.label_kinds import is_multi_label
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.report.blocks import (
     FEATURES,
@@ -34,39 +35,39 @@ SEVERAL_NOTE = (
 
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the linear classifiers on a dataset."""
-    runs, several = divided(runs)
-    found = methods(run for run in runs if not (run.get("rung") or run.get("policy")))  # studies, with their own pages
-    ours = [run for method in found if method.trained_by not in ("untrained", "pixels") for run in method.runs]
-    curves = classifier_curves("training-linear", "linear classifiers", {m.title: m.runs for m in found})
+    runs, multi = divided(runs)
+    compared = methods(run for run in runs if not (run.get("rung") or run.get("policy")))  # studies have own pages
+    ours = [run for method in compared if method.trained_by not in ("untrained", "pixels") for run in method.runs]
+    curves = classifier_curves("training-linear", "linear classifiers", {m.title: m.runs for m in compared})
     return [
-        Part(20, "linear", "Linear classifiers", [_table(found)] if found else [], _findings(found)),
+        Part(20, "linear", "Linear classifiers", [_table(compared)] if compared else [], _findings(compared)),
         Part(61, *FEATURES, pictures(ours, "linear.png", "neighbours", NEIGHBOURS, NEIGHBOURS_ALT)),
         Part(71, *TRAINING, curves),
-        *several_labels("linear", "linear classifier", several),
+        *multi_label("linear", "linear classifier", multi),
     ]
 
 
-def _table(found: Sequence[Method]) -> Table:
-    first = found[0].runs[0]
+def _table(compared: Sequence[Method]) -> Table:
+    first = compared[0].runs[0]
     rows, group = [], f"Measured on {first.dataset_title}"
-    for method in found:
+    for method in compared:
         parameters = method.runs[0].identity.parameters
         title = f"{method.title} - {method.architecture}" if parameters and method.architecture else method.title
         rows.append(Row([title, parameters and parameters / 1e6, *map(method.spread, METRICS)], group=group))
     note = f"A linear classifier on the frozen encoder. {notes(value for row in rows for value in row.values)}".rstrip()
     chances = zip(METRICS, (1, 5))
-    known = [spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances]
-    rows.append(Row(["chance", None, *known], "aside", group))
+    chances = [spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances]
+    rows.append(Row(["chance", None, *chances], "aside", group))
     return table("table1", "Linear classification", ["Method", "Params (M)", "Top-1, %", "Top-5, %"], rows, note)
 
 
-def _findings(found: Sequence[Method]) -> list[Finding]:
+def _findings(compared: Sequence[Method]) -> list[Finding]:
     """Returns the best pre-trained encoder beside the best of each baseline."""
-    found = sorted(found, key=lambda method: -method.spread("top1").mean)
-    ours = [method for method in found if method.pretrained]
+    ranked = sorted(compared, key=lambda method: -method.spread("top1").mean)
+    ours = [method for method in ranked if method.pretrained]
     if not ours:
         return []
-    baselines = [next((m for m in found if m.trained_by == kind), None) for kind in BASELINES]
+    baselines = [next((m for m in ranked if m.trained_by == kind), None) for kind in BASELINES]
     values = {method.title: str(method.spread("top1")) for method in (ours[0], *filter(None, baselines))}
     encoders = {frozenset(run["encoder"] for run in method.runs) for method in ours}  # of other settings the same
     best = f"the best of {len(encoders)} encoders" if len(encoders) > 1 else ""
@@ -78,13 +79,13 @@ def _findings(found: Sequence[Method]) -> list[Finding]:
 
 
 def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-    """Returns the runs with one label a picture, and those with several, whose scores are no accuracies."""
-    several = [run for run in runs if run.get("several_labels") is True]
-    return [run for run in runs if run not in several], several
+    """Returns the single-label runs, and the multi-label ones, whose scores are no accuracies."""
+    multi = [run for run in runs if is_multi_label(run)]
+    return [run for run in runs if run not in multi], multi
 
 
-def several_labels(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
-    """Returns the part of the page about a task's runs with several labels a picture, if there are any."""
+def multi_label(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
+    """Returns the part of the page about the multi-label runs of a task, if there are any."""
     by_labels = [method.by(lambda run: run.get("num_train_labels", 0)) for method in methods(runs)]
     points = [point for method in by_labels for point in method.values()]
     if not points:
@@ -92,9 +93,9 @@ def several_labels(kind: str, title: str, runs: Sequence[Run]) -> list[Part]:
     metrics = (*SEVERAL_METRICS, "map_chance")
     rows = [Row([p.title, p.labels, p.runs[0].get("tested"), *map(p.spread, metrics)]) for p in points]
     columns = ["Method", "Labelled pictures", "Test pictures", *SEVERAL_METRICS.values(), "Chance, %"]
-    shown = table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, SEVERAL_NOTE)
+    scores = table(f"several-{kind}", f"Several labels a picture: {title}", columns, rows, SEVERAL_NOTE)
     best = max(points, key=lambda point: point.spread("map").mean)
     remark = f"{best.labels:,} labelled pictures"
     remark += f", {best.runs[0]['tested']:,} test pictures" if "tested" in best.runs[0] else ""
     finding = Finding(f"multi-label, {title}, mAP", {best.title: str(best.spread("map"))}, remark)
-    return [Part(15, "several", "Several labels a picture", [shown], [finding])]
+    return [Part(15, "several", "Several labels a picture", [scores], [finding])]

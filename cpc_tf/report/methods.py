@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -52,18 +51,18 @@ class Method(NamedTuple):
         return self.runs[0].get("num_train_labels", 0)
 
     def spread(self, metric: str) -> Spread | None:
-        """Returns the spread of a metric over the runs that have it; of a share of pictures, of how many it is one."""
-        known = [run for run in self.runs if metric in run]
-        # The seeds are of the same pictures, as a rule: several of them do not make more.
-        tested = min(map(label_kinds.tested, known), default=0) if metric in SHARES else 0
-        return spread((run[metric] for run in known), tested)
+        """Returns the spread of a metric over the runs that have it."""
+        runs = [run for run in self.runs if metric in run]
+        # Several seeds were tested on the same pictures, as a rule: these do not add up.
+        tested = min(map(label_kinds.tested, runs), default=0) if metric in SHARES else 0
+        return spread((run[metric] for run in runs), tested)
 
     def by(self, key: Callable[[Run], float]) -> dict[float, Method]:
         """Returns {value of the key: the method with the runs that have it}, in increasing order."""
-        found: dict[float, list[Run]] = {}
+        groups: dict[float, list[Run]] = {}
         for run in self.runs:
-            found.setdefault(key(run), []).append(run)
-        return {value: self._replace(runs=found[value]) for value in sorted(found)}
+            groups.setdefault(key(run), []).append(run)
+        return {value: self._replace(runs=groups[value]) for value in sorted(groups)}
 
 
 def methods(runs: Iterable[Run]) -> list[Method]:
@@ -74,25 +73,27 @@ def methods(runs: Iterable[Run]) -> list[Method]:
     """
     alike: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
-        known = run.identity
+        identity = run.identity
         # Of a search over several networks the architecture may be another one in each run.
         searched = any("backbone" in trial for trial in run.get("search", []))
-        network = SEARCHED if searched else architecture(known.architecture)
-        began_with = known.began_with and f"from {known.began_with}"
-        module = known.module if known.trained_by == UNKNOWN else ""
-        encoder = known.trained_by, network, known.dataset.rpartition(":")[2], began_with, module
+        network = SEARCHED if searched else architecture(identity.architecture)
+        began_with = identity.began_with and f"from {identity.began_with}"
+        module = identity.module if identity.trained_by == UNKNOWN else ""
+        encoder = identity.trained_by, network, identity.dataset.rpartition(":")[2], began_with, module
         alike.setdefault((*encoder, run.get("propagation", "")), []).append(run)
-    found: dict[tuple[str, ...], list[Run]] = {}
-    for key, own in alike.items():
-        trained = {(run["encoder"], _seed(run)) for run in own}
-        same_seed = len(trained) > len({seed for _, seed in trained})
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for key, similar in alike.items():
+        seeds = {
+            (run["encoder"], run.get("seed", 0) if (seed := run.identity.seed) is None else seed) for run in similar
+        }
+        same_seed = len(seeds) > len({seed for _, seed in seeds})
         encoders: dict[str, list[Run]] = {}
-        for run in own:
+        for run in similar:
             encoders.setdefault(run["encoder"] if same_seed or run.unclear else "", []).append(run)
         for encoder, same in encoders.items():
-            found |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
-    ranked = sorted(found, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
-    return [Method(_title(key, ranked), *key[:2], found[key], key[5]) for key in ranked]
+            groups |= {(*key, encoder, settings): runs for settings, runs in apart(same).items()}
+    ranked = sorted(groups, key=lambda key: (ORDER.index(key[0] if key[0] in ORDER else ""), key))
+    return [Method(_title(key, ranked), *key[:2], groups[key], key[5]) for key in ranked]
 
 
 def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -101,49 +102,45 @@ def apart(runs: Sequence[Run]) -> dict[str, list[Run]]:
     Runs with the same fraction of the labels are compared. The usual length is the longest; the usual value of another
     setting is that of most runs, if there is one. A setting that a record lacks counts as usual.
     """
-    found: dict[str, list[Run]] = {}
-    for at in dict.fromkeys(run.fraction for run in runs):
-        own = [(run, _settings(run)) for run in runs if run.fraction == at]
-        known: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
-        for name, value in (item for _, settings in own for item in settings.items()):
-            known[name][value] += 1
+    groups: dict[str, list[Run]] = {}
+    for fraction in dict.fromkeys(run.fraction for run in runs):
+        compared = [(run, _settings(run)) for run in runs if run.fraction == fraction]
+        counters: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+        for name, value in (item for _, settings in compared for item in settings.items()):
+            counters[name][value] += 1
         usual = {}
-        for name, values in sorted(known.items()):
+        for name, values in sorted(counters.items()):
             if len(values) > 1:
                 (most, count), (_, next_count) = values.most_common(2)
                 usual[name] = (most if count > next_count else None) if name else max(values)
-        for run, settings in own:
+        for run, settings in compared:
             other = {name: settings[name] for name in usual if settings.get(name, usual[name]) != usual[name]}
-            said = (f"{name}={value}" if name else f"{value:,} steps" for name, value in other.items())
-            found.setdefault(", ".join(said), []).append(run)
-    return found
+            texts = (f"{name}={value}" if name else f"{value:,} steps" for name, value in other.items())
+            groups.setdefault(", ".join(texts), []).append(run)
+    return groups
 
 
 def _settings(run: Run) -> dict[str, object]:
     """Returns the known settings of a run and of its encoder's pre-training, by flag; its length as ''."""
-    *before, own = run.get("settings") or [" ".join(run.text("run.flags").splitlines())]
-    found: dict[str, object] = {name: str(run[name]) for name in COUNTS if name in run}
-    for line in before:  # of pre-training, in a study's record
+    *earlier, last = run.get("settings") or [" ".join(run.text("run.flags").splitlines())]
+    settings: dict[str, object] = {name: str(run[name]) for name in COUNTS if name in run}
+    for line in earlier:  # of pre-training, in a study's record
         module, *_ = line.split() or [""]
         task = module.rpartition(".")[2]
-        found |= {f"{task} {name}": value for name, value in _flags(line, task).items()}
-    flags = _flags(own, run.get("kind", ""))
+        settings |= {f"{task} {name}": value for name, value in _flags(line, task).items()}
+    flags = _flags(last, run.get("kind", ""))
     steps = {"encoder_steps": run.identity.steps}
     if flags.get("patience", "0") == "0":  # else the steps were found: no setting, but the most that are allowed is one
         flags = {name: value for name, value in flags.items() if name not in LENGTH}
         steps = {"": first_steps(run), **steps}
-    return {**found, **flags, **{name: known for name, known in steps.items() if known}}
+    return {**settings, **flags, **{name: count for name, count in steps.items() if count}}
 
 
 def _flags(line: str, task: str) -> dict[str, str]:
-    """Returns the flags in which runs of a task differ that are not of one method; see `Settings`."""
-    given = (word[2:].partition("=") for word in line.split() if word.startswith("--"))
-    return {name: value for name, _, value in given if name in LENGTH or name not in _uncompared(task)}
-
-
-@functools.cache
-def _uncompared(task: str) -> set[str]:
-    return uncompared(TASKS[task].config) if task in TASKS else set()
+    """Returns those flags of a command line that tell methods of a task apart."""
+    flags = (word[2:].partition("=") for word in line.split() if word.startswith("--"))
+    ignored = uncompared(TASKS[task].config) - LENGTH if task in TASKS else set()
+    return {name: value for name, _, value in flags if name not in ignored}
 
 
 def first_steps(run: Run) -> int:
@@ -151,11 +148,6 @@ def first_steps(run: Run) -> int:
     phases = run.get("phases") or {}
     steps = next(iter(phases.values()), {}).get("steps") if phases else run.get("steps")
     return int(steps) if is_number(steps) else 0
-
-
-def _seed(run: Run) -> int:
-    seed = run.identity.seed
-    return run.get("seed", 0) if seed is None else seed
 
 
 def _title(key: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:

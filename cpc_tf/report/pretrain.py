@@ -54,9 +54,9 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
     patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
-    known = {name: run for name, run in named.items() if run.metrics()}
-    drawn = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(known.items(), 1)]
-    curves = [figure for figures in drawn for figure in figures]
+    recorded = {name: run for name, run in named.items() if run.metrics()}
+    figures = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(recorded.items(), 1)]
+    curves = [curve for curves in figures for curve in curves]
     training = [*([_table(named)] if named else []), *folded(curves, "curves of pre-training")]
     return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
 
@@ -76,8 +76,8 @@ def _table(named: dict[str, Run]) -> Table:
     for name, run in named.items():
         records, minutes = run.metrics(), run.get("wall_seconds", 0) / 60 or None
         health = "collapsed" if _collapse(records) else "no warning" if records else None
-        known = _in_percent({name: x for name, x in run.items() if is_number(x)})
-        values = map(known.get, ("seed", "step", *RECORDED))
+        numbers = _in_percent({name: x for name, x in run.items() if is_number(x)})
+        values = map(numbers.get, ("seed", "step", *RECORDED))
         rows.append(Row([name, architecture(run["encoder"]), *values, minutes, health]))
     columns = ["Run", "Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
     return table("pretraining", "Pre-training runs", columns, rows, NOTE)
@@ -89,18 +89,18 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     titles = {**RECORDED, "accuracy": CONTRASTIVE} if objective in ("cpc", "instance") else RECORDED
     # A speed of 0 stands for "not measured": the first of a session.
     records = [{k: x for k, x in _in_percent(r).items() if x or k != "images_per_second"} for r in run.metrics()]
-    known = [key for key in titles if key == "loss" or any(key in record for record in records)]
-    shown = {titles[key]: [line(name, records, key, objective)] for key in known}
-    levels = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
+    keys = [key for key in titles if key == "loss" or any(key in record for record in records)]
+    panels = {titles[key]: [line(name, records, key, objective)] for key in keys}
+    warn_below = {titles[key]: least for key, (least, _) in COLLAPSED.items()}
     ranges: dict[str, float] = {}
     with contextlib.suppress(ConfigError):  # flags of another version
         ranges = healthy(cli.parse(PretrainConfig, run.text("run.flags").splitlines()))
-    found = _collapse(records)
-    warning = f" Collapsed at step {found.step:,}: {found}." if found else ""
+    collapse = _collapse(records)
+    warning = f" Collapsed at step {collapse.step:,}: {collapse}." if collapse else ""
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
-    return Panels(shown, 3, levels=levels, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
+    return Panels(panels, 3, warn_below=warn_below, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
 
 
 def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:

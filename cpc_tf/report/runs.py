@@ -1,4 +1,4 @@
-"""Finds and reads the results below a directory; what their datasets are called, and how long their presets train."""
+"""Reads the results below a directory; the names of their datasets, and the lengths of their presets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,7 +16,7 @@ from cpc_tf import cli
 from cpc_tf.data import names
 from cpc_tf.encoders.card import Identity
 from cpc_tf.evaluation import label_kinds
-from cpc_tf.evaluation.class_counts import ClassCount
+from cpc_tf.evaluation.counts import ClassCount
 from cpc_tf.settings import ConfigError
 
 LARGEST = 32 * 2**20  # bytes of a file that is read
@@ -47,21 +47,23 @@ def _all(kind: type, values: Any) -> bool:
 
 
 def _is_identity(value: Any) -> bool:
-    known = dataclasses.asdict(Identity.from_json(value)) if isinstance(value, dict) and "trained_by" in value else {}
-    numbers = [known.pop(name, None) for name in ("seed", "parameters", "steps")]
-    return bool(known) and _all(str, list(known.values())) and all(x is None or is_number(x) for x in numbers)
+    if not isinstance(value, dict) or "trained_by" not in value:
+        return False
+    fields = dataclasses.asdict(Identity.from_json(value))
+    numbers = [fields.pop(name) for name in ("seed", "parameters", "steps")]
+    return _all(str, list(fields.values())) and all(x is None or is_number(x) for x in numbers)
 
 
 def _is_counts(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(own, dict)
-        and own.keys() == {*ClassCount._fields[1:]}
-        and all(type(x) is int and x >= 0 for x in own.values())
-        for own in value.values()
+        isinstance(counts, dict)
+        and counts.keys() == {*ClassCount._fields[1:]}
+        and all(type(x) is int and x >= 0 for x in counts.values())
+        for counts in value.values()
     )
 
 
-# What fields of a record must be, whoever wrote it: (names, kind of value, whether a value is of it).
+# Fields of a record, which anyone may have written: (names, kind of value, whether a value is of it).
 FIELDS = [
     ("dataset encoder backbone run propagation", "a text", lambda x: isinstance(x, str)),
     ("step steps most_steps wall_seconds seed", "a number", is_number),
@@ -77,17 +79,17 @@ FIELDS = [
     ("identity", "an identity", _is_identity),
 ]  # fmt: skip
 KINDS = {name: (kind, is_one) for names, kind, is_one in FIELDS for name in names.split()}
-REQUIRED = ("dataset", "encoder", "identity")  # of every record; a report module's NEEDS are those of its own
+REQUIRED = ("dataset", "encoder", "identity")  # of every record; the module of its report adds its NEEDS
 ANY = "a value", lambda x: x is not None
 
 
 class Run(collections.UserDict):
-    """The record of a result.json, without a top-5 that tells nothing, of an earlier version.
+    """The record of a result.json, without the top-5 of few classes that earlier versions wrote.
 
     Attributes:
-      place: where it was found below the searched directory.
+      place: where it lies below the searched directory.
       directory: of the run; '' if the record stands in a list.
-      dataset_title: what the page calls its dataset.
+      dataset_title: the name of its dataset on the page.
       unclear: whether several datasets of the page have the name that the encoder's card gives for its own.
     """
 
@@ -100,7 +102,7 @@ class Run(collections.UserDict):
 
     @property
     def identity(self) -> Identity:
-        """What the result says of its encoder."""
+        """The identity of its encoder."""
         return Identity.from_json(self["identity"])
 
     @property
@@ -155,24 +157,34 @@ def collect(runs_dir: str, reports: Mapping[str, Any]) -> tuple[list[Run], list[
     runs, problems = [], []
     for path in _json_files(runs_dir):
         place = os.path.relpath(path, runs_dir).encode("utf-8", "replace").decode()
-        own = os.path.basename(path) == "result.json"
+        is_result = os.path.basename(path) == "result.json"
         try:
             content = _from_json(_read(path).decode("utf-8-sig", "replace"))
         except (ValueError, OSError, tf.errors.OpError) as error:
-            problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if own else []
+            problems += [f"{place}: cannot be read ({str(error).splitlines()[0]})"] if is_result else []
             continue
-        found = {place: content} if own else {}
-        if not own and isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
-            found = {f"{place}, record {index}": record for index, record in enumerate(content)}
-        for at, record in found.items():
+        if is_result:
+            records = {place: content}
+        elif isinstance(content, list) and any(isinstance(x, dict) and "kind" in x for x in content):
+            records = {f"{place}, record {index}": record for index, record in enumerate(content)}
+        else:
+            records = {}
+        for at, record in records.items():
             if fault := _fault(record, reports):
                 problems.append(f"{at}: {fault}")
+            elif is_result:
+                runs.append(Run(record, os.path.dirname(at) or ".", os.path.dirname(path)))
             else:
-                runs.append(Run(record, os.path.dirname(at) or ".", os.path.dirname(path)) if own else Run(record, at))
+                runs.append(Run(record, at))
     if not runs:
         unread = f" ({len(problems)} could not be read, the first: {problems[0]})" if problems else ""
         raise ConfigError("runs", runs_dir, f"no result.json below it{unread}; `make demo` makes the first")
-    return _without_copies(runs), problems
+    # Each run once; the fields that a study's record adds go to the run that it names.
+    unique: dict[Any, Run] = {}
+    for run in sorted(runs, key=lambda run: not run.directory):
+        key = run.get("run") or run_id(run.directory) or id(run)
+        unique.setdefault(key, run).update(run)
+    return [*unique.values()], problems
 
 
 def _fault(record: Any, reports: Mapping[str, Any]) -> str:
@@ -180,22 +192,13 @@ def _fault(record: Any, reports: Mapping[str, Any]) -> str:
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(kind, str) or kind not in reports:
         return f"kind {kind!r} is not known here (known: {', '.join(reports)})"
-    several = record.get("several_labels") is True  # have another main score
-    needed = [*REQUIRED, *("map" if several and name == "top1" else name for name in reports[kind].NEEDS)]
+    multi_label = label_kinds.is_multi_label(record)  # has another main score
+    needed = [*REQUIRED, *("map" if multi_label and name == "top1" else name for name in reports[kind].NEEDS)]
     for name in dict.fromkeys([*needed, *(name for name in record if name in KINDS)]):
         (wanted, is_one), value = KINDS.get(name, ANY), record.get(name)
         if not is_one(value):
             return f"{name} is {'missing' if value is None else repr(value)[:40]}, not {wanted}"
     return ""
-
-
-def _without_copies(runs: Sequence[Run]) -> list[Run]:
-    """Returns each run once; fields that a study's record adds go to the run that it names."""
-    kept: dict[Any, Run] = {}
-    for run in sorted(runs, key=lambda run: not run.directory):
-        key = run.get("run") or run_id(run.directory) or id(run)
-        kept.setdefault(key, run).update(run)
-    return [*kept.values()]
 
 
 def _json_files(folder: str) -> Iterator[str]:
@@ -261,8 +264,8 @@ def own_preset(dataset: str, *tasks: str) -> str:
     else:
         made_for, ending = kind.split("/")[0].removesuffix(LARGER), "_128px" if kind.endswith(LARGER) else ""
     folders = [folder for folder, datasets in MADE_FOR.items() if made_for in datasets]
-    wanted = [f"{folder}/{task}{ending}" for folder in folders for task in tasks]
-    return next((name for name in wanted if name in cli.preset_names()), "")
+    candidates = [f"{folder}/{task}{ending}" for folder in folders for task in tasks]
+    return next((name for name in candidates if name in cli.preset_names()), "")
 
 
 def shorter(config_class: type, preset: str, steps: int, images: int) -> str:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import augment, native
-from cpc_tf.augment import engines
+from cpc_tf.augment import recipe
 from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.augment.operations import all_primitives
 from cpc_tf.native import BuildError
@@ -134,9 +134,9 @@ def test_absurd_numbers_do_no_harm(field, value):
 @pytest.fixture
 def _forget_engines():
     """No engine is chosen before or after the test."""
-    engines._engine.cache_clear()
+    recipe._engine.cache_clear()
     yield
-    engines._engine.cache_clear()
+    recipe._engine.cache_clear()
 
 
 @pytest.mark.usefixtures("_forget_engines")

@@ -7,8 +7,8 @@ from scipy import stats
 
 from cpc_tf import augment
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.augment.policies import AUTOAUGMENT
-from cpc_tf.augment.steps import COLOR_ORDERS
+from cpc_tf.augment.operations import AUTOAUGMENT
+from cpc_tf.augment.reference import COLOR_ORDERS
 
 N = 20_000
 FULL = AugmentConfig()

@@ -5,16 +5,17 @@ import collections
 import pytest
 
 from benchmarks import imagenet, voc
+from cpc_tf.boxes.voc import parse
 from cpc_tf.data import catalog
-from cpc_tf.data.boxes.voc import parse
 from cpc_tf.data.config import DataConfig
+from tests.boxes.samples import open_boxes
 
 pytestmark = pytest.mark.slow
 
 
 def boxes(folder, split):
     """The images with boxes that there are, and their classes."""
-    source = catalog.open_detection_source(DataConfig(dataset="voc/2007", data_dir=str(folder)), split)
+    source = open_boxes(DataConfig(dataset="voc/2007", data_dir=str(folder)), split)
     return source.num_examples, source.class_names
 
 

@@ -1,14 +1,17 @@
-"""From --dataset to a source: every kind is opened (what leads nowhere: tests/refusals_test.py)."""
+"""From --dataset to a source: every kind is opened (refusals: tests/refusals_test.py); the summary of the data."""
 
 import pytest
 
+from cpc_tf.boxes.catalog import BoxesFolder
 from cpc_tf.data import catalog, datasets
-from cpc_tf.data.boxes.folder import BoxesFolder
+from cpc_tf.data.catalog import Used, summarized
 from cpc_tf.data.config import DataConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.folder import FolderSource
+from cpc_tf.data.source import About
 from cpc_tf.settings import ConfigError
 from tests import samples
+from tests.boxes.samples import open_boxes
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -18,7 +21,7 @@ def images(dataset, data_dir="", split="train", **settings):
 
 
 def boxes(dataset, data_dir="", split="train", *arguments):
-    return catalog.open_detection_source(DataConfig(dataset=dataset, data_dir=str(data_dir)), split, *arguments)
+    return open_boxes(DataConfig(dataset=dataset, data_dir=str(data_dir)), split, *arguments)
 
 
 @pytest.mark.slow
@@ -83,3 +86,40 @@ def test_splits_of_tfds_are_compared_by_their_labels(photos_dir, monkeypatch):
     lines = catalog.open_pair(DataConfig(dataset="photos/19", data_dir=photos_dir), "test").summary.split("\n")
     assert lines[1].startswith("  --split=train: 380 images of 19 classes, not counted")
     assert "whether both splits have the same classes is not known" in lines[3]
+
+
+SPLITS = {"train": 50, "valid": 12, "extra": 3, "unlabelled": 200}
+
+
+def test_what_is_used_and_what_is_not():
+    train = Used("split", "train", About("train", SPLITS, ("left out: b", "holds: a")), 48, {"cat": 20, "dog": 28})
+    valid = Used("test_split", "val", About("valid", SPLITS, ("holds: a",)), 12, {"cat": 12, "dog": 0})
+    assert summarized(DataConfig(dataset="folder:x"), [train, valid], ["learned but never tested: dog"]).split(
+        "\n"
+    ) == [
+        "--dataset=folder:x",
+        "  --split=train: 48 images of 2 classes: cat 20, dog 28",
+        "  --test_split=val (found as valid): 12 images of 1 class: cat 12",
+        "  left out: b",
+        "  holds: a",
+        "  learned but never tested: dog",
+        "  not used: the split extra (3 images)",
+        "  not used: 200 images without labels; pre-training takes them by --split=unlabelled",
+    ]
+
+
+def test_splits_of_tfds_syntax_are_used():
+    about = About("", {"train": 50, "validation": 9, "test": 12})
+    text = summarized(DataConfig(), [Used("split", "train[:50%]+test", about, 37, classes=19)])
+    assert text.split("\n")[1:] == [
+        "  --split=train[:50%]+test: 37 images of 19 classes, not counted since all records would have to be read",
+        "  not used: the split validation (9 images)",
+    ]
+
+
+def test_it_has_at_most_twenty_lines_of_printable_text():
+    used = [Used("split", "train", About(), 1)]
+    lines = summarized(DataConfig(dataset="folder:x"), used, [f"line {i}\x1b" * 400 for i in range(50)])
+    assert len(lines.split("\n")) == 20
+    assert lines.endswith("  and 33 lines more")
+    assert all(len(line) < 1000 and line.isprintable() for line in lines.split("\n"))

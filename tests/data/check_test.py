@@ -11,8 +11,7 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf import progress
-from cpc_tf.data import check
-from cpc_tf.data.decoding import decode
+from cpc_tf.data import check, decode
 from tests.data.samples import encode, open_folder, write_files
 
 pytestmark = pytest.mark.slow

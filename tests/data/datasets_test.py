@@ -13,9 +13,9 @@ import tensorflow_datasets as tfds
 from absl import logging
 from tensorflow_datasets.core.utils import tqdm_utils
 
-from cpc_tf.data import datasets, photos
-from cpc_tf.data.datasets import TfdsSource, VocRecords
-from cpc_tf.data.pipeline import fetch
+from cpc_tf.boxes.source import VocRecords
+from cpc_tf.data import datasets, photos, pipeline
+from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.files import remove_leftovers
 from cpc_tf.settings import ConfigError
 
@@ -63,7 +63,7 @@ def test_a_damaged_file_of_records_is_named(sharded):
     sound = path.read_bytes()
     path.write_bytes(sound[:40] + bytes([sound[40] ^ 1]) + sound[41:])
     said = rf"^{path}: cannot be read to the end; move the folder away"
-    with pytest.raises(ConfigError, match=said), fetch.fetching(source):
+    with pytest.raises(ConfigError, match=said), pipeline.fetching(source):
         labels(source)
     path.write_bytes(sound)
 
@@ -100,7 +100,7 @@ def test_other_features(sharded):
     builder = sharded(1)
     for make, features, message in (
         (TfdsSource, {"text": TEXT}, "has no images, its features are text"),
-        (TfdsSource, {"image": FLOATS}, "its images are of float32; what is read is uint8 and uint16"),
+        (TfdsSource, {"image": FLOATS}, "its images are of float32; uint8 and uint16 can be read"),
         (VocRecords, {"image": FLOATS}, "lacks 'objects', a feature of voc"),
     ):
         builder.info.features = tfds.features.FeaturesDict(features)

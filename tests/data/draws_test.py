@@ -10,7 +10,7 @@ from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.splits import select
 from cpc_tf.data.table import Table
 from cpc_tf.efficient.config import LabelsConfig
-from cpc_tf.efficient.labels import choose_labels
+from cpc_tf.efficient.inputs import choose_labels
 from tests.data.samples import write_files
 
 pytestmark = pytest.mark.usefixtures("unchecked")

@@ -9,15 +9,14 @@ import tensorflow_datasets as tfds
 import tifffile
 from PIL import Image
 
-from cpc_tf.data import check
+from cpc_tf.data import check, decode, pipeline
 from cpc_tf.data.config import DataConfig, GeometryConfig
 from cpc_tf.data.datasets import TfdsSource
-from cpc_tf.data.decoding import decode
-from cpc_tf.data.pipeline import pipeline
 from cpc_tf.data.source import restricted
 from cpc_tf.data.table import Table
 from tests import samples
-from tests.data.samples import encode, open_folder, open_voc_folder, open_voc_images, write_files
+from tests.boxes.samples import open_voc_folder, open_voc_images
+from tests.data.samples import encode, open_folder, write_files
 
 pytestmark = pytest.mark.slow
 

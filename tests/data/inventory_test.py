@@ -10,7 +10,8 @@ from cpc_tf.data.config import PicturesConfig
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.detect.scoring import objects_of_classes
 from tests import samples
-from tests.data.samples import open_folder, open_voc_folder
+from tests.boxes.samples import open_voc_folder
+from tests.data.samples import open_folder
 
 
 def test_files_have_their_sizes_and_labels(tmp_path):
@@ -22,7 +23,7 @@ def test_files_have_their_sizes_and_labels(tmp_path):
     assert json.loads(json.dumps(found)) == found
 
 
-def test_several_labels_of_a_picture_are_one_mark(tmp_path):
+def test_the_labels_of_a_multi_label_picture_are_one_mark(tmp_path):
     root = samples.write_pictures(tmp_path / "pictures", {"train": 1}, ("cat", "dog"))
     table = tmp_path / "labels.csv"
     marks = []

@@ -186,13 +186,13 @@ def test_unlabelled_pictures_alone(pictures, tmp_path):
     assert said.split("\n")[-1] == "  not used: --dataset=folder:preset, since --unlabelled is given"
 
 
-def test_several_labels_a_picture(pictures, tmp_path):
+def test_multi_label_pictures(pictures, tmp_path):
     """Every 5th is a rare bird, too; the last of the table has no class, and those after it have no row."""
     rows = [("cat", "dog")[i % 2] + (";bird" if i % 5 == 0 else "") for i in range(30)] + ["no class"]
     data = pictures(FLAT, "".join(f"{i}.png,{row}\n" for i, row in enumerate(rows)))
     pair = catalog.open_pair(data, "test")
     assert pair.source.class_names == ("bird", "cat", "dog")
-    assert pair.source.several_labels
+    assert pair.source.multi_label
     assert "several labels an image in train: 30 of 26; 1 are of no class" in pair.summary
     assert "--split=train: 26 images of 3 classes: bird 5, cat 1" in pair.summary
     for source in pair[:2]:
@@ -206,5 +206,5 @@ def test_several_labels_a_picture(pictures, tmp_path):
     assert pool.class_names == ()
     assert {*pool.names()} == {*FLAT} - {*pair.test_source.names()}
     some = restricted(pair.source, np.array([1, 3]))
-    assert some.several_labels
+    assert some.multi_label
     np.testing.assert_array_equal(some.labels(), pair.source.labels()[[1, 3]])

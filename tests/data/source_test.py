@@ -12,8 +12,8 @@ from PIL import Image
 from cpc_tf.data import datasets
 from cpc_tf.data.datasets import TfdsSource
 from cpc_tf.data.source import Source, restricted
-from tests.data.boxes.files import CAT, pictures, xml
-from tests.data.samples import open_folder, open_voc_folder, write_files
+from tests.boxes.samples import CAT, open_voc_folder, pictures, xml
+from tests.data.samples import open_folder, write_files
 
 pytestmark = pytest.mark.slow
 

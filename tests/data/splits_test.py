@@ -9,6 +9,7 @@ import pytest
 from cpc_tf import cli
 from cpc_tf.data import catalog
 from cpc_tf.data.config import DataConfig
+from cpc_tf.detect import inputs
 from cpc_tf.detect import run as detect
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.efficient import run as efficient
@@ -174,7 +175,7 @@ def test_detect_refuses_a_class_that_only_the_test_has(tmp_path):
 @pytest.mark.slow
 def test_detect_matches_spellings(tmp_path):
     """Both splits number the classes alike, and the boxes stay."""
-    *sources, _, _, told = detect.open_pair(boxes(tmp_path, "Square"))
+    *sources, _, _, told = inputs.open_data(boxes(tmp_path, "Square"))
     for source in sources:
         assert source.class_names == ("bar", "square")
         assert [e["labels"].numpy().tolist() for e in source.ordered()] == [[1], [0]]

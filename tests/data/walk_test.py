@@ -1,4 +1,4 @@
-"""Folders with links, odd names and odd kinds of files: counted skips, or one line."""
+"""Pictures below a folder, whatever else is there, and what a file is by its bytes."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import socket
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from cpc_tf.data import check, classes, splits, walk
 from cpc_tf.data.config import DataConfig
@@ -134,3 +135,38 @@ def test_a_bucket_is_read_through_tensorflow(cache, warnings):
     assert found.names[found.splits["train"]].tolist() == ["cat/1.png", "dog/2.png"]
     assert classes.named(found, ["train"]).empty == ["emu"]
     assert warnings[0].startswith("ram://images: skipped: 2 files in hidden folders or folders of tools, e.g. @eaDir/3")
+
+
+JPEG = encode(Image.effect_noise((32, 32), 50), "JPEG")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"", "empty"),
+        (bytes(4096), "zeros only"),
+        (JPEG[:-100], "a JPEG that is cut short"),
+        (JPEG[:100] + bytes(50) + JPEG[150:], "a JPEG that is damaged"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(30), "a PNG that is cut short"),
+        (b"RIFF\x10\0\0\0WEBPVP8 ", "a WebP that is damaged"),
+        (b"II*\0" + bytes(30), "a TIFF that is damaged"),
+        (b"\n<!DOCTYPE html>\n<html><body>404", "HTML"),
+        (b"\xef\xbb\xbf<HTML>", "HTML"),
+        (b"<?xml version='1.0'?>\n<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+        (b"%PDF-1.7\n%\xe2", "PDF"),
+        (b"\0\0\0\x18ftypheic" + bytes(12), "HEIC"),
+        (b"\0\0\0\x1cftypavif" + bytes(12), "AVIF"),
+        (b"\0\0\0\x1cftypisom" + bytes(12), "a video"),
+        (bytes(128) + b"DICM\2\0", "DICOM"),
+        (b"version https://git-lfs.github.com/spec/v1\noid", "a pointer of Git LFS"),
+        (b"PK\x03\x04\x14", "ZIP"),
+        (b"Not found: the picture has moved.\n", "text"),
+        (np.random.default_rng(0).bytes(100), "of no known format"),
+    ],
+)
+def test_kinds(data, kind):
+    assert walk.kind_of(data) == kind
+
+
+def test_what_cannot_be_read(tmp_path):
+    assert walk.kind_of_file(str(tmp_path / "nowhere.jpg")) == "cannot be read"

@@ -8,7 +8,7 @@ import tensorflow as tf
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from cpc_tf.data.decoding.decode import decode
+from cpc_tf.data.decode import decode
 from cpc_tf.detect import pictures, scoring
 from cpc_tf.detect.scoring import Scene
 from tests.detect.samples import found, truth

@@ -68,7 +68,7 @@ def test_dropout_is_a_function_of_its_key_keeps_the_mean_and_is_off_in_tests():
     plain = classifier(x).numpy()
     assert np.ptp(plain) < 1e-5
     one, same, other = (
-        classifier(x, training=True, kept=classifier.dropout(64, tf.constant(key, tf.int64), 2000)).numpy()
+        classifier(x, training=True, mask=classifier.dropout_mask(64, tf.constant(key, tf.int64), 2000)).numpy()
         for key in ((1, 2), (1, 2), (1, 3))
     )
     np.testing.assert_array_equal(one, same)

@@ -1,25 +1,135 @@
-"""The few-label protocol from pictures in a folder to result.json."""
+"""The few-label protocol: which settings are tried and chosen, then from pictures in a folder to result.json."""
 
 import contextlib
 import csv
 import json
+import re
 import shutil
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.efficient.config import EfficientConfig
-from cpc_tf.efficient.phases import select
-from cpc_tf.efficient.run import PARTS, efficient, prepare
-from cpc_tf.evaluation import scores
+from cpc_tf.data import catalog
+from cpc_tf.efficient.config import EfficientConfig, SearchConfig
+from cpc_tf.efficient.run import PARTS, efficient, prepare, select, trials
+from cpc_tf.evaluation import label_kinds, scores
 from cpc_tf.keras import keras
-from cpc_tf.settings import replace
+from cpc_tf.settings import ConfigError, replace
+from cpc_tf.training import loop
 from cpc_tf.training.phases import in_folder, plateau
-from tests import modules
+from tests import modules, samples
 
-pytestmark = pytest.mark.slow
+GIVEN = {"learning_rate": 0.3, "weight_decay": 0.5, "dropout": 0.25, "batch_size": 7}
+
+
+def searched(**changes):
+    return trials(replace(EfficientConfig(), **{**GIVEN, "search_trials": 200, **changes}))
+
+
+def test_draws_fill_the_papers_space():
+    drawn = searched()[1:]
+    values = {name: np.array([trial[name] for trial in drawn]) for name in GIVEN}
+    assert set(values["learning_rate"]) == {0.05, 0.1, 0.2}
+    assert set(values["batch_size"]) == {7, 14}
+    decay = np.log10(values["weight_decay"])
+    assert -5 <= decay.min() < -4.8
+    assert -2.2 < decay.max() <= -2
+    assert np.median(decay) == pytest.approx(-3.5, abs=0.4)  # logarithmically
+    assert values["dropout"].min() < 0.05
+    assert 0.93 < values["dropout"].max() < 1
+    assert all(type(trial["batch_size"]) is int for trial in drawn)
+
+
+def test_what_is_given_comes_first_and_a_draw_depends_on_seed_and_number_alone():
+    assert searched(search_trials=1) == [GIVEN]
+    assert searched(search_trials=5) == searched()[:5]
+    assert searched(seed=1)[1] != searched()[1]
+    assert len({str(trial) for trial in searched()}) == 200
+
+
+def test_the_backbone_is_drawn_if_there_are_several():
+    names = ["resnet200_v2", "resnet50_v2", "resnet101_v2"]
+    drawn = searched(encoder="pixels", backbone=",".join(names))
+    assert drawn[0] == {**GIVEN, "backbone": "resnet200_v2"}
+    assert {trial["backbone"] for trial in drawn} == set(names)
+    # The other draws are those of a search with one backbone.
+    assert [{name: trial[name] for name in GIVEN} for trial in drawn] == searched()
+
+
+class Scripted:
+    """Phases without training. First rates above 1 diverge, the others are the better the larger; so are lengths."""
+
+    def __init__(self):
+        self.classifier = types.SimpleNamespace(get_weights=lambda: self.weights, set_weights=self.assign)
+        self.weights = None
+        self.inputs = types.SimpleNamespace(kind=label_kinds.SINGLE_LABEL, held_out=16, score="held_out_top1")
+
+    def assign(self, weights):
+        self.weights = weights
+
+    def first(self, config, part, length=None):
+        assert (part, length) == ("fit", None)
+        if config.sgd.learning_rate > 1:
+            raise loop.Diverged(f"at {config.sgd.learning_rate}")
+        self.weights = config.sgd.learning_rate
+        return types.SimpleNamespace(classifier=self.classifier, step=types.SimpleNamespace(numpy=lambda: 5))
+
+    def held_out(self, config, trainee):
+        return {"held_out_top1": self.weights, "held_out_loss": 1.0, "held_out_temperature": 2.0}
+
+    def fine_tune(self, config, start, part, steps, evaluated):
+        assert (part, evaluated) == ("fit", True)
+        assert self.weights == 0.2, "not those of the frozen classifier"
+        if config.sgd.encoder_rate > 1:
+            raise loop.Diverged("fine-tuning")
+        self.weights = "tuned"
+        records = [{"step": n, "held_out_top1": 0.2 + config.sgd.encoder_rate * n / steps} for n in range(1, steps + 1)]
+        return None, [{"step": 1, "loss": 1.0}, *({**record, "held_out_loss": 1.0} for record in records)]
+
+
+def selected(**changes):
+    """(phase, chosen, steps) of each trial, and what they select, where the rates 0.2 and 9 are drawn after 0.1."""
+    given = {"learning_rate": 0.1, "search_trials": 6, "search_rates": "0.2,9", "finetune_steps": 2, **changes}
+    selection = select(replace(EfficientConfig(), encoder="hub", workdir="none", **given), Scripted())
+    return [(record["phase"], record["chosen"], record["steps"]) for record in selection.records], selection
+
+
+def test_trials_that_diverge_are_recorded_and_not_chosen(capsys):
+    tried, selection = selected(search_encoder_rates="0.1,9,0.3")
+    frozen, tuned = (
+        [(chosen, steps) for name, chosen, steps in tried if name == phase] for phase in ("frozen", "fine-tuned")
+    )
+    assert sorted(set(frozen)) == [(False, 0), (False, 5), (True, 5)]
+    assert tuned == [(False, 0), *[(False, n) for n in (1, 2)], (False, 0), (False, 1), (True, 2)]
+    sgd = selection.config.sgd
+    assert (sgd.learning_rate, sgd.encoder_rate, selection.finetune_steps) == (0.2, 0.3, 2)
+    assert selection.temperature is None  # of the length that was chosen none fits
+    assert "diverged\n" in capsys.readouterr().out
+
+
+def test_fine_tuning_that_diverges_leaves_the_frozen_classifier():
+    tried, selection = selected(encoder_rate=9.0)
+    assert tried[-2:] == [("fine-tuned", True, 0), ("fine-tuned", False, 0)]
+    assert (selection.finetune_steps, selection.temperature) == (0, 2.0)
+
+
+def test_where_all_trials_diverge_there_is_no_result():
+    with pytest.raises(loop.Diverged, match="at 9"):
+        selected(learning_rate=9.0, search_rates="9")
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"), [("decays", "0,1e-2"), ("decays", "1e-5"), ("dropouts", "1,0"), ("multiples", "16,0")]
+)
+def test_lists_that_make_no_sense_are_refused_by_name(flag, value):
+    flag = f"search_{flag}"
+    with pytest.raises(ConfigError, match=f"--{flag}={value}"):
+        SearchConfig(**{flag: value})
+
+
 FLAGS = """
     --resize=16 --image_size=16 --crop_area=0.5 --augment=none --backbone=tiny --head_blocks=0 --endpoint=latents
     --cached_views=1 --batch_size=8 --train_steps=6 --finetune_steps=2 --steps_per_loop=6
@@ -71,6 +181,7 @@ def finished(folder, hub_dir, tmp_path_factory):
     return workdir, efficient(config(folder, workdir, hub_dir))
 
 
+@pytest.mark.slow
 def test_result(finished):
     workdir, result = finished
     assert json.loads((workdir / "result.json").read_text()) == json.loads(json.dumps(result))
@@ -100,6 +211,7 @@ def test_result(finished):
     assert result["wall_seconds"] == pytest.approx(sum(spent), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_predictions_give_the_accuracy(finished):
     workdir, result = finished
     rows = list(csv.DictReader((workdir / "predictions.csv").read_text().splitlines()))
@@ -114,6 +226,7 @@ def test_predictions_give_the_accuracy(finished):
     assert all(1 / 3 <= float(row["probability"]) <= 1 for row in rows)
 
 
+@pytest.mark.slow
 def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, capsys):
     """tests/conformance_test.py shows that nothing is tested again."""
     workdir, result = finished
@@ -126,6 +239,7 @@ def test_the_same_command_again_prints_the_result(finished, folder, hub_dir, cap
     assert "top-5" not in out
 
 
+@pytest.mark.slow
 def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_networks(folder, tmp_path):
     flags = ["--backbone=tiny,small", "--patience=1", "--train_steps=32", "--search_trials=2", "--seed=1"]
     result = efficient(config(folder, tmp_path, "pixels", *flags, "--dropout=0"))
@@ -137,6 +251,7 @@ def test_pixels_learn_by_themselves_till_convergence_with_the_best_of_several_ne
     assert result["backbone"] == result["identity"]["architecture"] == chosen["backbone"]
 
 
+@pytest.mark.slow
 def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best_evaluation(folder, hub_dir, tmp_path):
     flags = ["--patience=1", "--train_steps=12", "--finetune_steps=1", "--steps_per_loop=2", "--checkpoint_every=2"]
     settings = config(folder, tmp_path / "whole", hub_dir, *flags)
@@ -161,8 +276,9 @@ def test_a_classifier_converges_after_a_kill_too_and_is_fine_tuned_from_its_best
     assert [*map(without_time, metrics(killed))] == [*map(without_time, whole)]
 
 
+@pytest.mark.slow
 def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, capsys, monkeypatch):
-    """On an third-party encoder with vectors.
+    """On a third-party encoder with vectors.
 
     The dataset is known as a tenth of another one here, as TFDS has subsets of ImageNet.
     """
@@ -187,10 +303,11 @@ def test_one_label_a_class_takes_the_settings_as_they_are(folder, tmp_path, caps
     assert "nothing is held out" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_train_longer(
     folder, tmp_path, caplog, capsys
 ):
-    """On an third-party encoder that XLA cannot compile, and that has no variables to fine-tune."""
+    """On a third-party encoder that XLA cannot compile, and that has no variables to fine-tune."""
     tf.saved_model.save(modules.NotForXla(), str(tmp_path / "theirs"))
     flags = ["--endpoint=feature_map", "--xla=on", "--cached_views=0", "--finetune_steps=0", "--learning_rate=0.001"]
     here = folder, tmp_path / "run", tmp_path / "theirs"
@@ -202,3 +319,49 @@ def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_tr
     held_out = f"held-out top-1 {round(6 * short['search'][0]['held_out_top1'])} of 6 right ("
     assert held_out in capsys.readouterr().out
     assert efficient(config(*here, *flags, "--train_steps=4"))["steps"] == 4
+
+
+@pytest.fixture
+def multi_label(tmp_path, monkeypatch):
+    """Settings of a run on multi-label pictures in memory."""
+    monkeypatch.setattr(catalog, "open_pair", samples.MultiLabel.pair)
+    here = ["--encoder=random", "--endpoint=feature_map", f"--workdir={tmp_path}/run"]
+    return cli.parse(EfficientConfig, [*FLAGS, *here, "--search_trials=2", "--finetune_steps=0"])
+
+
+@pytest.mark.slow
+def test_no_figure_of_multi_label_pictures_is_an_accuracy(multi_label, tmp_path, capsys, monkeypatch):
+    result = efficient(multi_label)
+    out = capsys.readouterr().out
+    of_test = f"mAP {100 * result['map']:.1f} % (12 pictures)  micro-F1 {100 * result['micro_f1']:.1f} %"
+    assert f"frozen       {of_test}" in out
+    assert re.search(r"held-out mAP \d+\.\d % \(\d+ pictures\)", out)
+    told = out + (tmp_path / "run/result.json").read_text() + (tmp_path / "run/frozen/metrics.jsonl").read_text()
+    assert not [word for word in ("top1", "top-1", "top5", "accuracy") if word in told]
+    assert result["multi_label"] is True
+    reported = {"map", "map_chance", "classes_left_out", "micro_f1", "tested", "loss", "steps"}
+    assert {phase: set(scores_of) for phase, scores_of in result["phases"].items()} == {"frozen": reported}
+    best = max(result["search"], key=lambda record: (record["held_out_map"], -record["held_out_loss"]))
+    assert [record["chosen"] for record in result["search"]] == [record is best for record in result["search"]]
+    assert len(json.loads((tmp_path / "run/labels.json").read_text())["chosen"]) == result["num_train_labels"]
+
+    rows = list(csv.DictReader((tmp_path / "run/predictions.csv").read_text().splitlines()))
+    true, guessed = (np.array([_row(row[column]) for row in rows]) for column in ("class", "prediction"))
+    np.testing.assert_array_equal(true, samples.MultiLabel(12, seed=1).labels())
+    right, wrong = np.sum(true * guessed), np.sum(true != guessed)
+    assert 2 * right / (2 * right + wrong) == pytest.approx(result["micro_f1"])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scores, "multi_label_score", None)  # the test labels are used once
+        assert efficient(multi_label) == json.loads(json.dumps(result))
+
+
+def _row(text):
+    return np.isin(["red", "green", "blue"], text.split(";")).astype(np.float32)
+
+
+@pytest.mark.slow
+def test_label_propagation_of_multi_label_pictures_is_refused(multi_label):
+    config = replace(multi_label, encoder="pixels", propagation="vat")
+    with pytest.raises(ConfigError, match="--propagation=vat: needs pictures with one label each"):
+        prepare(config, tf.distribute.get_strategy())

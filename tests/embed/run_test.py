@@ -11,13 +11,12 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import pictures
-from cpc_tf.data.decoding.decode import decode
-from cpc_tf.data.views import geometry as geo
+from cpc_tf.data import views
+from cpc_tf.data.decode import decode
 from cpc_tf.drawing import plots
-from cpc_tf.embed import outputs
 from cpc_tf.embed.config import EmbedConfig
 from cpc_tf.embed.encoder import Encoder
-from cpc_tf.embed.run import embed
+from cpc_tf.embed.run import check, draw_neighbours, embed, write_features
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.load import load_patch_encoder
 from cpc_tf.settings import ConfigError
@@ -57,7 +56,7 @@ def rows(path):
 
 @pytest.fixture(scope="module")
 def done(encoder, folder, tmp_path_factory):
-    """(directory, what embed returned, what it told) of a call with all outputs."""
+    """(directory, what embed returned, what it told) of a call with all"""
     out, told = tmp_path_factory.mktemp("out"), []
     (out / "labels.csv").write_text("file,label\na/red/0.png,red\na/red/1.png,red\na/green/1.png,green\na/no.png,red\n")
     config = EmbedConfig(
@@ -82,8 +81,8 @@ def test_features_are_the_mean_latents_of_the_patch_grid(done, encoder, folder):
     loaded = load_patch_encoder(encoder, patch_size=GEOMETRY.patch_size)
     assert len(found.names) == 13
     for name, features in [*zip(found.names, found.features)][::5]:
-        image = geo.resize(decode((folder / name).read_bytes()), GEOMETRY.resize)
-        patches = geo.grid_of_patches(geo.centre_crop(image, GEOMETRY.image_size), 8, 4)
+        image = views.resize(decode((folder / name).read_bytes()), GEOMETRY.resize)
+        patches = views.grid_of_patches(views.centre_crop(image, GEOMETRY.image_size), 8, 4)
         wanted = tf.reduce_mean(loaded.patch_latents(patches[None])[0], [0, 1])
         np.testing.assert_allclose(features, wanted, rtol=1e-4, atol=1e-5)
     assert "mean latents of 3 x 3 patches" in told[0]
@@ -106,7 +105,7 @@ def test_the_file_of_features(done):
     np.testing.assert_array_equal(saved["features"], found.features)
     assert saved["names"].tolist() == found.names
     assert saved["broken"].tolist() == ["a/empty.jpg"] == [*found.broken]
-    outputs.write_features(f"{out}/features.csv", found.names, found.features, {}, "", "")
+    write_features(f"{out}/features.csv", found.names, found.features, {}, "", "")
     header, *lines = rows(out / "features.csv")
     assert header[:2] == ["file", "feature_0"]
     assert [line[0] for line in lines] == found.names
@@ -121,7 +120,7 @@ def test_the_tables(done):
     ]
     header, *lines = rows(out / "to_label.csv")
     assert header == ["file", "label"]
-    outputs.check(EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv"))  # not filled in
+    check(EmbedConfig("module", "pictures", to_label=1, to_label_output=f"{out}/to_label.csv"))  # not filled in
     named = {name for name, label in lines if label == ""} & {*found.names}
     assert len(named) == 3
     assert not named & {"a/red/0.png", "a/red/1.png", "a/green/1.png"}  # which have a label
@@ -139,7 +138,7 @@ def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(tmp_pa
         (tmp_path / name).write_bytes(tf.io.encode_png(np.zeros([4, 4, 3], np.uint8)).numpy())
     files, drawn = pictures.find(str(tmp_path)), []
     monkeypatch.setattr(plots, "tile", lambda axis, image, text, **_: drawn.append(text))
-    outputs.draw_neighbours([(np.zeros([4, 4, 3], np.uint8), files.names[0], [(1, 0.5)])], files)
+    draw_neighbours([(np.zeros([4, 4, 3], np.uint8), files.names[0], [(1, 0.5)])], files)
     assert drawn == ["picture 0", "0.50\npicture 1"]
     assert "picture 0 is \u0623.png, picture 1 is \u0628.png" in caplog.text
 
@@ -147,11 +146,11 @@ def test_pictures_whose_names_cannot_be_drawn_are_told_apart_on_the_sheet(tmp_pa
 def test_pictures_are_resized_as_in_pre_training(tmp_path):
     write_card(tmp_path, EncoderConfig(encoder="tiny"), dataclasses.replace(GEOMETRY, resize_mode="pad"))
     prepared = Encoder(f"random:{tmp_path}").prepare(tf.zeros([8, 16, 3], tf.uint8)).numpy()
-    assert (prepared[:4] == geo.GREY).all()
+    assert (prepared[:4] == views.GREY).all()
     assert (prepared[4:12] == 0).all()
 
 
-def test_a_module_of_others_sees_whole_pictures(folder, tmp_path):
+def test_a_third_party_module_sees_whole_pictures(folder, tmp_path):
     write_theirs(tmp_path / "mean", lambda images: tf.reduce_mean(images, [1, 2]))
     told = []
     found = embed(EmbedConfig(str(tmp_path / "mean"), f"{folder}/a/red/0.png", image_size=20), told.append)

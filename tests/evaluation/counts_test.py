@@ -16,10 +16,10 @@ def test_the_interval_is_wilsons(right, of, low, high):
 
 
 def test_a_share_as_text():
-    assert counts.shown(13 / 20, 20) == "13 of 20 right (65 %, 43 to 82)"
-    assert counts.shown(786 / 950, 950) == "786 of 950 right (82.7 %, 80 to 85)"
-    assert counts.shown(1.0, 1) == "1 of 1 right (100 %, 21 to 100)"
-    assert counts.shown(0.8123, 1000) == counts.shown(0.8123, 0) == "81.2 %"
+    assert counts.share_text(13 / 20, 20) == "13 of 20 right (65 %, 43 to 82)"
+    assert counts.share_text(786 / 950, 950) == "786 of 950 right (82.7 %, 80 to 85)"
+    assert counts.share_text(1.0, 1) == "1 of 1 right (100 %, 21 to 100)"
+    assert counts.share_text(0.8123, 1000) == counts.share_text(0.8123, 0) == "81.2 %"
 
 
 def test_few_pictures_are_called_few():

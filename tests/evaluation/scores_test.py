@@ -1,15 +1,19 @@
-"""Scores of one label a picture, and its predictions as text."""
-
-import csv
+"""Scores and calibration of single-label and multi-label classifiers, against scikit-learn and papers' formulas."""
 
 import numpy as np
 import pytest
+from sklearn import metrics
 
-from cpc_tf.evaluation import class_counts
-from cpc_tf.evaluation.label_kinds import SINGLE_LABEL
-from cpc_tf.evaluation.predictions import to_csv
-from cpc_tf.evaluation.scores import nearest_neighbour_accuracy, score
-from cpc_tf.settings import ConfigError
+from cpc_tf.evaluation.label_kinds import MULTI_LABEL
+from cpc_tf.evaluation.scores import (
+    calibration,
+    expected_calibration_error,
+    fitted_temperature,
+    multi_label_score,
+    nearest_neighbour_accuracy,
+    probabilities,
+    score,
+)
 
 LABELS = np.array([0, 1, 2, 0])
 
@@ -33,32 +37,6 @@ def test_what_is_no_number_is_wrong(bad):
     assert not np.isfinite(one["loss"])
 
 
-@pytest.mark.parametrize("classes", [5, 6])
-def test_of_five_classes_there_is_no_top_5(classes):
-    """It is 100 %, whatever the classifier has learned."""
-    assert ("top5" in score(np.eye(classes), np.arange(classes))) is (classes == 6)
-    old = {"num_classes": classes, "top5": 1.0, "phases": {"frozen": {"top1": 0.5, "top5": 1.0}}}
-    assert ("top-5" in SINGLE_LABEL.described(old, "frozen")) is (classes == 6)
-
-
-def test_a_class_that_is_never_found_shows():
-    """Of 40 pictures 2 are defects, and all are called good: 95 % right."""
-    labels = np.repeat([0, 1], [2, 38])
-    logits = np.tile([0.0, 1.0], [40, 1])
-    found, names = score(logits, labels), ["defect", "good"]
-    assert (found["top1"], found["right"], found["tested"]) == (0.95, 38, 40)
-    assert (found["class_mean"], found["largest_class"]) == (0.5, 0.95)
-    result = {"num_classes": 2, **found, "classes": SINGLE_LABEL.classes(logits, labels, names)}
-    assert result["classes"]["good"] == {"tested": 38, "predicted": 40, "right": 38}
-    assert SINGLE_LABEL.described(result) == "top-1 38 of 40 right (95 %, 83 to 99)"
-    assert class_counts.lines(result) == [
-        "mean of the classes 50.0 %: defect 0 of 2, good 38 of 38",
-        "always good, the largest class: 95.0 %",
-    ]
-    defect, good = class_counts.of_result(result)
-    assert (defect.recall, defect.precision, good.precision) == (0.0, None, 0.95)
-
-
 def test_neighbours_among_features_that_are_no_numbers_are_not_known():
     features = np.repeat(np.eye(3), 4, axis=0) + np.linspace(0, 0.1, 12)[:, None]
     labels = np.repeat([0, 1, 2], 4)
@@ -67,17 +45,94 @@ def test_neighbours_among_features_that_are_no_numbers_are_not_known():
     assert nearest_neighbour_accuracy(features, labels, 3) is None
 
 
-def test_images_without_a_label_are_not_scored():
-    logits, labels = np.eye(3)[LABELS], np.where(np.arange(len(LABELS)) == 1, -1, LABELS)
-    with pytest.raises(ConfigError, match=f"^1 of {len(LABELS)} images to be scored on have no label; another --test_"):
-        SINGLE_LABEL.score(logits, labels)
+@pytest.mark.parametrize("levels", [2, 1000])  # few levels: many ties
+def test_scores_are_those_of_scikit_learn(levels):
+    random = np.random.default_rng(levels)
+    labels = (random.random([60, 7]) < 0.3).astype(np.float32)
+    logits = (10 * random.integers(0, levels, [60, 7]) / levels - 4).astype(np.float32)
+    found, shares = multi_label_score(logits, labels), 1 / (1 + np.exp(-logits.astype(np.float64)))
+    assert found["map"] == pytest.approx(metrics.average_precision_score(labels, logits, average="macro"), abs=1e-12)
+    assert found["micro_f1"] == pytest.approx(metrics.f1_score(labels, shares > 0.5, average="micro"), abs=1e-12)
+    cross_entropy = -np.mean(labels * np.log(shares) + (1 - labels) * np.log1p(-shares))
+    assert found["loss"] == pytest.approx(cross_entropy)
+    assert MULTI_LABEL.metrics(logits, labels)["loss"].numpy() == pytest.approx(found["loss"], rel=1e-5)
 
 
-def test_names_of_all_kinds_are_read_back():
-    names = ["val/cat/1.jpg", 'a, "b".png', "über/ü.png"]
-    logits = np.log(np.array([[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]], np.float32))
-    rows = list(csv.DictReader(to_csv(names, logits, np.array([0, 1, 1]), ["10", "=9"]).splitlines()))
-    assert [row["file"] for row in rows] == names
-    assert [(row["class"], row["prediction"], row["probability"]) for row in rows] == [
-        ("10", "10", "0.7500"), ("'=9", "10", "0.5000"), ("'=9", "'=9", "0.8750"),
-    ]  # fmt: skip
+def test_classes_without_positives_are_left_out_and_counted():
+    labels = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 1.0]])
+    logits = np.array([[3, 9, -1], [-1, 9, 1], [-2, 9, -3.0]])
+    found = multi_label_score(logits, labels)
+    assert found["map"] == pytest.approx((1 + (1 / 1 + 2 / 3) / 2) / 2)
+    assert found["classes_left_out"] == 1
+    assert found["map_chance"] == pytest.approx((1 / 3 + 2 / 3) / 2)
+    assert multi_label_score(logits, np.zeros([3, 3]))["map"] == 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_no_number_ranks_last(bad):
+    logits = np.array([[5.0, 1], [bad, 0], [-5, -1]])
+    labels = np.array([[0.0, 1], [1, 0], [0, 0]])
+    found = multi_label_score(logits, labels)
+    assert found["map"] == pytest.approx((1 / 3 + 1) / 2)
+    assert not np.isfinite(found["loss"])
+
+
+def drawn(temperature, count=20_000, classes=4):
+    """Logits that are too large by a factor, and labels drawn from what they should say."""
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 2, [count, classes])
+    right = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    labels = (right.cumsum(1) < random.uniform(size=[count, 1])).sum(1)
+    return (temperature * logits).astype(np.float32), labels
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_the_temperature_is_found_and_mends_the_error(temperature):
+    logits, labels = drawn(temperature)
+    found = fitted_temperature(logits, labels)
+    assert found == pytest.approx(temperature, rel=0.03)
+
+    def loss(t):
+        return -np.log(probabilities(logits, t)[np.arange(len(labels)), labels]).mean()
+
+    assert loss(found) <= min(loss(found * 1.001), loss(found / 1.001))
+    errors = calibration(logits, labels, 100, found)
+    assert errors["tested"] == len(labels)
+    assert errors["ece"] < 0.015
+    assert errors["ece_before"] > 0.05 or temperature == 1
+    assert (errors["temperature"], errors["held_out"], errors["fitted"]) == (found, 100, True)
+
+
+def test_the_temperature_of_multi_label_pictures_is_found():
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 2, [2000, 10])
+    labels = (random.random(logits.shape) < 1 / (1 + np.exp(-logits / 3))).astype(np.float32)
+    assert fitted_temperature(*MULTI_LABEL.choices(logits, labels)) == pytest.approx(3, rel=0.05)
+
+
+def test_nothing_is_fitted_where_all_is_right():
+    logits = np.eye(3, dtype=np.float32)
+    assert fitted_temperature(logits, np.arange(3)) is None
+    errors = calibration(logits, np.arange(3), 3)
+    assert (errors["temperature"], errors["fitted"]) == (1.0, False)
+    assert errors["ece"] == errors["ece_before"] > 0
+
+
+def test_it_stays_finite():
+    large = np.array([[1e4, 0.0], [1e4, 0.0]], np.float32)
+    assert fitted_temperature(large, np.array([0, 1])) == pytest.approx(20, rel=1e-3)
+    assert np.isfinite(probabilities(large)).all()
+
+
+def test_the_error_is_the_papers():
+    random = np.random.default_rng(1)
+    shares = random.dirichlet([0.3] * 5, 400)
+    shares[:3] = [[1, 0, 0, 0, 0], [0.2] * 5, [0.8, 0.2, 0, 0, 0]]  # the last is an edge of a bin
+    labels = random.integers(0, 5, 400)
+    total = 0.0
+    for i in range(15):
+        inside = [n for n in range(400) if i / 15 < shares[n].max() <= (i + 1) / 15]
+        if inside:
+            accuracy = np.mean([shares[n].argmax() == labels[n] for n in inside])
+            total += len(inside) / 400 * abs(accuracy - np.mean([shares[n].max() for n in inside]))
+    assert expected_calibration_error(shares, labels) == pytest.approx(total, rel=1e-9)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks  # what tf.debugging's dumps are made with
 
-from cpc_tf.evaluation import replicas
+from cpc_tf.evaluation import inference
 
 
 class Traffic(NamedTuple):
@@ -36,7 +36,7 @@ class Traffic(NamedTuple):
 @contextlib.contextmanager
 def watched() -> Iterator[Traffic]:
     """Watches all that runs meanwhile."""
-    found, run = Traffic([], []), replicas._run
+    found, run = Traffic([], []), inference._run
 
     def count(op_type, inputs, attrs, outputs, op_name=None, graph=None):
         if graph is None:
@@ -47,7 +47,7 @@ def watched() -> Iterator[Traffic]:
         return run(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replicas, "_run", traced)
+        patch.setattr(inference, "_run", traced)
         op_callbacks.add_op_callback(count)
         try:
             yield found

@@ -1,4 +1,4 @@
-"""An exported classifier says of a picture, or of its file, what the run's test says; and what strangers send to it."""
+"""An exported classifier predicts pictures, and files of them, as the run's test does; and it refuses damaged files."""
 
 import io
 import json
@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from cpc_tf.data.decoding.decode import decode
+from cpc_tf.data.decode import decode
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN
-from cpc_tf.evaluation.calibration import probabilities
+from cpc_tf.evaluation.scores import probabilities
 from cpc_tf.export import classifier
 from cpc_tf.files import write_file
 from cpc_tf.linear.config import LinearConfig
@@ -59,7 +59,7 @@ def check(module, files, wanted):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_it_says_what_the_run_on_few_labels_says(root, source, files, encoder, phase, flags):
+def test_it_predicts_as_the_run_on_few_labels(root, source, files, encoder, phase, flags):
     path, tested = few_labels(root, encoder, phase, *flags)
     found = made(path, part="all")
     wanted = tested(source)
@@ -69,7 +69,7 @@ def test_it_says_what_the_run_on_few_labels_says(root, source, files, encoder, p
     assert found.card["geometry"] is None
 
 
-def test_it_says_what_the_linear_run_says_unless_the_module_was_replaced(root, source, files, tmp_path):
+def test_it_predicts_as_the_linear_run_unless_the_module_was_replaced(root, source, files, tmp_path):
     path, tested = linear_run(root, "ours", "--nobaselines", "--augment=v1")
     found = made(path, part="all")
     check(found.module, files, tested(source))
@@ -114,7 +114,7 @@ def test_a_result_of_an_earlier_version_has_no_names(probed, tmp_path):
         made(with_result(probed[0], tmp_path, class_names=[]), part="all")
 
 
-# What strangers send.
+# Files of any kind.
 
 
 def encoded(kind, mode="RGB", **options):
@@ -184,9 +184,9 @@ def test_floats_are_seen_as_bytes_are(module, call):
 
 
 def test_a_run_on_the_upper_8_bits_keeps_them():
-    """Exactly, as levels, which `predict` reads from the card, too."""
+    """Exactly, as an intensity range, which `predict` reads from the card, too."""
     image = np.arange(2**16, dtype=np.uint16).reshape(256, 256, 1).repeat(3, -1)
     run = replace(LinearConfig(), sixteen_bit="full", augment="none")
-    levels = classifier._measured({}, run)["levels"]
-    np.testing.assert_array_equal(decode(tf.io.encode_png(image), intensity_range=levels), image // 256)
-    assert classifier._measured({}, replace(run, sixteen_bit="range"))["levels"] is None
+    upper_bits = classifier._measured({}, run)["intensity_range"]
+    np.testing.assert_array_equal(decode(tf.io.encode_png(image), intensity_range=upper_bits), image // 256)
+    assert classifier._measured({}, replace(run, sixteen_bit="range"))["intensity_range"] is None

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data.pipeline import detection_pipeline
+from cpc_tf.boxes import canvas
 from cpc_tf.files import write_file
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.run import predict
 from cpc_tf.settings import ConfigError, replace, to_flagfile
-from tests.data.samples import Images, encode
+from tests.boxes.samples import Images
+from tests.data.samples import encode
 from tests.export.conftest import made
 from tests.export.runs import DETECT, NAMES
 
@@ -23,7 +24,7 @@ def picture(height, width):
 
 def found_by(detected, pixels):
     """What the run's detector finds on a picture: detections with the boxes in the picture's pixels, and how many."""
-    (batch,) = detection_pipeline.plain_batches(Images([(encode(pixels), [], [], [])]), DETECT.canvas, 1)
+    (batch,) = canvas.plain_batches(Images([(encode(pixels), [], [], [])]), DETECT.canvas, 1)
     found = detected[1].model.find(batch["image"], batch["size"])
     return found, found.boxes / tf.tile(batch["scale"], [1, 2])[:, None], int(found.count[0])
 

@@ -12,8 +12,8 @@ import tensorflow_hub as hub
 from cpc_tf.data.config import GeometryConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import run
-from cpc_tf.export.module import Export
 from cpc_tf.export.run import ExportConfig, written_aside
+from cpc_tf.export.shared import Export
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import NotWritten, write_file
 from cpc_tf.linear.config import LinearConfig
@@ -88,7 +88,7 @@ def test_the_card_of_a_classifier(exported):
     output, _ = exported("classifier")
     card, text = json.loads(read(output, "classifier.json")), read(output, "README.md")
     assert read(output, "labels.txt") == "ant\nbee\nwasp\n"
-    assert (card["kind"], card["class_names"], card["several_labels"]) == ("classifier", NAMES, False)
+    assert (card["kind"], card["class_names"], card["multi_label"]) == ("classifier", NAMES, False)
     assert (card["image_size"], card["resize"], card["resize_mode"], card["levels"]) == (16, 22, "squash", None)
     assert (card["temperature"], card["calibration"]) == (2.5, RESULT["calibration"])
     assert (card["dataset"], card["figures"]) == ("folder:pictures", {"top1": 0.75})

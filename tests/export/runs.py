@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import pipeline
 from cpc_tf.efficient.classifier import FROZEN, Classification, build_classifier
 from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.load import load_feature_maps, load_patch_encoder

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
-from cpc_tf.export import check, module, verify
+from cpc_tf.export import check, verify
+from cpc_tf.export import encoder as exporting
 from cpc_tf.export.verify import NotVerified, Reference
 from tests.export.conftest import GEOMETRY, IMAGES
 from tests.modules import GEOMETRY as OURS
@@ -40,7 +41,7 @@ def classifier():
     got = {f"case0/{way}/{name}": x for way in ("call", "signature") for name, x in said.items()}
     got |= {f"case0/no image/{name}": x[:0] for name, x in said.items()} | {"names/classes": CODED}
     wanted = {"case0/logits": logits, "names/classes": NAMES, "temperature": np.float32(2.5)}
-    return got, Reference({}, {**wanted, "several_labels": np.array(False)})
+    return got, Reference({}, {**wanted, "multi_label": np.array(False)})
 
 
 def detector():
@@ -124,7 +125,7 @@ def test_what_is_not_finite_in_the_checkpoint_is_no_reference():
 def test_passes_batch_norm(ours):
     """run_test.py has layer norm, in a fresh process."""
     before = [variable.numpy() for variable in ours.encoder.variables]
-    reference = module.encoder_reference(ours.encoder, OURS)
+    reference = exporting.encoder_reference(ours.encoder, OURS)
     for variable, value in zip(ours.encoder.variables, before):  # its statistics were moved
         variable.assign(value)
     measured = verify.compare_encoder(check.encoder(ours.path, reference.inputs), reference)
@@ -139,9 +140,9 @@ def test_finds_missing_gradients(tmp_path, monkeypatch, forked):
     encoder(IMAGES)
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     monkeypatch.setattr(tf.saved_model, "SaveOptions", lambda **arguments: options)
-    module.save(module.HubEncoder(encoder, GEOMETRY), str(tmp_path))
+    exporting.save(exporting.HubEncoder(encoder, GEOMETRY), str(tmp_path))
     with pytest.raises(NotVerified, match="[Gg]radient"):
-        verify.verify("encoder", str(tmp_path), module.encoder_reference(encoder, GEOMETRY))
+        verify.verify("encoder", str(tmp_path), exporting.encoder_reference(encoder, GEOMETRY))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_says_why_the_process_ended(tmp_path, script, message):
 
 
 def test_the_script_cannot_import_us():
-    for name in ("cpc_tf", "cpc_tf.encoders.layers", "cpc_tf.export.module"):
+    for name in ("cpc_tf", "cpc_tf.encoders.layers", "cpc_tf.export.encoder"):
         with pytest.raises(ImportError):
             check.Blocker().find_spec(name)
     assert check.Blocker().find_spec("cpc_tfx") is None

@@ -14,11 +14,10 @@ import pytest
 from PIL import Image
 
 from cpc_tf import pictures
+from cpc_tf.boxes import yolo
 from cpc_tf.data import labels
-from cpc_tf.data.boxes import yolo
 from cpc_tf.drawing import predictions
-from cpc_tf.evaluation.predictions import from_csv
-from cpc_tf.evaluation.predictions import to_csv as predictions_csv
+from cpc_tf.evaluation.label_kinds import predictions_csv, read_predictions
 from cpc_tf.predict import formats
 from cpc_tf.predict.formats import Ids
 from cpc_tf.predict.model import Box, Detected, Prediction
@@ -103,7 +102,9 @@ def test_hostile_names_are_text_on_the_page_and_on_the_sheet(tmp_path):
     assert not [line for line in table.splitlines() if line.startswith("=")]
     found = {"dataset": names[0], "class_names": names, "num_classes": len(names)}
     samples.write(tmp_path / "runs/<img src=x onerror=alert(1)>", samples.efficient(**found), predictions__csv=table)
-    drawn = predictions.draw(from_csv(table, names), lambda indices: np.zeros([len(indices), 8, 8, 3], np.uint8), names)
+    drawn = predictions.draw(
+        read_predictions(table, names), lambda indices: np.zeros([len(indices), 8, 8, 3], np.uint8), names
+    )
     assert drawn.startswith(b"\x89PNG")
     made = page.files(*collect(str(tmp_path / "runs"), page.REPORTS), "<svg onload=alert(1)>")
     text = made["report.html"]

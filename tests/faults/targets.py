@@ -14,15 +14,16 @@ import tensorflow as tf
 from PIL import Image
 
 from cpc_tf import cli
+from cpc_tf.boxes import voc
 from cpc_tf.commands import TASKS
 from cpc_tf.data import check, classes, draws, splits, walk
-from cpc_tf.data.boxes import voc
 from cpc_tf.data.config import PicturesConfig
-from cpc_tf.data.decoding.decode import decode, image_size
+from cpc_tf.data.decode import decode, image_size
 from cpc_tf.encoders.card import EncoderCard, read_card
 from cpc_tf.settings import ConfigError, flatten, to_flagfile
 from tests import modules, samples
-from tests.data.samples import encode, open_folder, open_voc_folder, open_voc_images
+from tests.boxes.samples import open_voc_folder, open_voc_images
+from tests.data.samples import encode, open_folder
 
 LONGEST = 1000  # characters of a message
 TOKENS = (

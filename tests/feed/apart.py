@@ -11,8 +11,7 @@ import sys
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.data import catalog
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import catalog, pipeline
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.training.strategy import replica_batches
 from tests import samples

@@ -1,23 +1,36 @@
-"""Which classifiers a linear run trains, and what each takes from the module's card."""
+"""Linear runs: which classifiers they train, what each takes from the module's card, and their results."""
 
 import contextlib
+import csv
 import dataclasses
 import math
+import pathlib
 import types
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from cpc_tf import cli
 from cpc_tf.augment.config import AugmentConfig
-from cpc_tf.data import catalog
-from cpc_tf.data.pipeline import pipeline
+from cpc_tf.data import catalog, pipeline
+from cpc_tf.efficient.config import EfficientConfig
+from cpc_tf.efficient.run import prepare
+from cpc_tf.embed.config import EmbedConfig
+from cpc_tf.embed.run import embed
 from cpc_tf.encoders.config import EncoderConfig
+from cpc_tf.export.run import ExportConfig, export
 from cpc_tf.linear import run
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import augment_of, classifiers, geometry_of, linear, warn_of_geometry
+from cpc_tf.report.blocks import text
+from cpc_tf.report.linear import report
+from cpc_tf.report.page import REPORTS
+from cpc_tf.report.runs import collect
 from cpc_tf.settings import ConfigError, replace, to_flagfile
 from cpc_tf.training import loop
 from tests import modules, samples
+from tests.report.samples import blocks
 
 
 def trained(**settings):
@@ -130,3 +143,92 @@ def test_all_classifiers_have_the_augmentation_of_the_encoder_unless_another_is_
 def test_an_augmentation_that_is_not_known_is_asked_for(tmp_path):
     with pytest.raises(ConfigError, match="its encoder.json does not tell the augmentation; name a policy, e.g. --aug"):
         linear(of_card(tmp_path, None, None))
+
+
+FLAGS = """
+    --encoder=pixels --geometry_from=flags --resize=16 --image_size=16 --patch_size=8 --patch_stride=4 --augment=none
+    --batch_size=8 --train_steps=40 --cached_views=1 --learning_rate=0.03 --strategy=single
+""".split()
+
+
+@pytest.mark.slow
+def test_multi_label_pictures_to_the_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(catalog, "open_pair", samples.MultiLabel.pair)
+    result = linear(cli.parse(LinearConfig, [*FLAGS, f"--workdir={tmp_path}/run"]))
+    assert not {"top1", "top5"} & result.keys()
+    assert result["map"] > result["map_chance"] + 0.2
+    printed, table = capsys.readouterr().out, (tmp_path / "run/table.txt").read_text()
+    assert printed.endswith(f"\n{table}\nresults and picture: {tmp_path}/run\n")
+    head, pixels, chance, *_ = table.splitlines()
+    assert head == "linear classifier on         mAP  micro-F1"
+    assert pixels.startswith(f"encoder                 {100 * result['map']:7.1f}%")
+    assert chance == f"chance                  {100 * result['map_chance']:7.1f}%"
+
+    runs, problems = collect(str(tmp_path), REPORTS)
+    assert (len(runs), problems) == (1, [])
+    (shown,) = blocks(report(runs, "photos"), "several")
+    assert shown.columns == ["Method", "Labelled pictures", "Test pictures", "mAP, %", "Micro-F1, %", "Chance, %"]
+    found = {row.values[0]: [*map(text, row.values[2:4])] for row in shown.rows}
+    assert found == {"pixels": ["12", f"{100 * result['map']:.1f}"]}
+    assert not blocks(report(runs, "photos"), "linear")
+
+
+LINEAR = (
+    "--test_split=val", "--batch_size=4", "--train_steps=3", "--cached_views=1", "--strategy=single", "--xla=off",
+    "--nobaselines",
+)  # fmt: skip
+EFFICIENT = "--resize=16 --image_size=16 --endpoint=latents --head_blocks=0 --test_split=val --augment=none".split()
+
+
+def made_grey(folder):
+    """The same pictures in the grey of `tf.image`, by NumPy."""
+    there = pathlib.Path(f"{folder}_grey")
+    for file in pathlib.Path(folder).rglob("*.png"):
+        pixels = tf.io.decode_png(file.read_bytes()).numpy().astype(np.float64)
+        luma = np.floor(pixels @ [0.2989, 0.587, 0.114] + 0.5).astype(np.uint8)
+        copy = there / file.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(tf.io.encode_png(np.stack([luma] * 3, -1)).numpy())
+    return str(there)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiny_encoder")
+def test_pictures_in_colour_and_in_grey_are_the_same_to_an_encoder_trained_on_grey(
+    tmp_path, capsys, caplog, monkeypatch
+):
+    colour = samples.write_pictures(tmp_path / "pictures", {"train": 4, "val": 2})
+    places = [f"--dataset=folder:{colour}", f"--data_dir={tmp_path}/cache", f"--encoder={tmp_path}/hub"]
+    learned = dataclasses.replace(modules.PRETRAINED, augment="v1")
+    modules.write_module(tmp_path / "hub", EncoderConfig(encoder="small", norm="batch"), training=learned)
+    run.linear(cli.parse(LinearConfig, [*LINEAR, *places, f"--workdir={tmp_path}/run"]))
+    assert "--augment=encoder: v1, as in the encoder's pre-training" in capsys.readouterr().out
+
+    # The check in a process of its own is that of tests/export.
+    monkeypatch.setattr("cpc_tf.export.run.verify", lambda *_: {"difference": 0, "variables": 0, "same": 1})
+    export(ExportConfig(workdir=f"{tmp_path}/run", output=f"{tmp_path}/classifier"))
+    module = tf.saved_model.load(f"{tmp_path}/classifier")
+    rows = list(csv.DictReader((tmp_path / "run/predictions.csv").read_text().splitlines()))
+    both = [[pathlib.Path(folder, row["file"]) for row in rows] for folder in (colour, made_grey(colour))]
+    logits = [
+        module(np.stack([tf.io.decode_png(file.read_bytes()) for file in files]))["logits"].numpy() for files in both
+    ]
+    np.testing.assert_array_equal(*logits)
+    # The run itself was tested on the colours.
+    names = [name.decode() for name in module.class_names().numpy()]
+    assert [names[guess] for guess in logits[0].argmax(1)] == [row["prediction"] for row in rows]
+    np.testing.assert_allclose(
+        tf.nn.softmax(logits[0]).numpy().max(1), [float(row["probability"]) for row in rows], atol=2e-3
+    )
+
+    pictures = ",".join(map(str, [*both[0], *both[1]]))
+    found = embed(EmbedConfig(encoder=f"{tmp_path}/hub", pictures=pictures, batch_size=6))  # a batch of each
+    np.testing.assert_array_equal(found.features[:6], found.features[6:])
+    assert len(found.features) == 12
+    assert "grey as in its training" in found.what
+
+    caplog.clear()
+    prepare(
+        cli.parse(EfficientConfig, [*EFFICIENT, *places, f"--workdir={tmp_path}/colours"]), tf.distribute.get_strategy()
+    )
+    assert caplog.text.count("learned on grey images alone, and sees colours here") == 1

@@ -13,7 +13,7 @@ from PIL import Image
 
 from cpc_tf import pictures
 from cpc_tf.files import NotWritten
-from cpc_tf.predict import drawing, run
+from cpc_tf.predict import run
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.model import Model, Prediction
 from cpc_tf.predict.run import predict
@@ -110,7 +110,7 @@ def test_what_was_predicted_before_a_stop_is_kept(model, folder, whole, tmp_path
 
 
 @pytest.mark.slow
-def test_several_labels(tmp_path):
+def test_multi_label(tmp_path):
     model = write_classifier(tmp_path / "several", several=True)
     for name, color in {"both": (250, 250, 0), "none": (9, 9, 9)}.items():
         Image.new("RGB", (20, 10), color).save(tmp_path / f"{name}.png")
@@ -150,7 +150,7 @@ def test_where_nothing_can_be_written_is_told(model, folder, tmp_path):
 def test_a_sheet_shows_the_least_sure_first():
     records = [Prediction(str(i), ("a",), ((i * 7 % 100) / 100,)) for i in range(100)]
     records[50] = types.SimpleNamespace(error="broken")
-    shown = [records[i].confidence for i in drawing.chosen(records)]
+    shown = [records[i].confidence for i in run.on_sheet(records)]
     sure = sorted(record.confidence for record in records if not record.error)
     assert shown == sorted(shown)
     assert shown[:30] == sure[:30]

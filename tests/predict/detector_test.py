@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 import cpc_tf
-from cpc_tf.data.boxes import voc
-from cpc_tf.predict import drawing, formats
+from cpc_tf.boxes import voc
+from cpc_tf.predict import formats, run
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.model import Box, Detected
 from cpc_tf.predict.run import predict
@@ -166,14 +166,14 @@ def test_the_drawings(found, folder):
 def test_boxes_on_a_tile_are_where_the_object_is():
     """A picture twice as wide as high, on a square tile."""
     record = Detected("x", 100, 200, (Box("a", 0.9, 0, 100, 50, 200),))
-    (box,) = drawing.within(record)
+    (box,) = run.on_thumbnail(record)
     assert box[2:] == (40, 80, 80, 160)
 
 
 def test_a_box_of_less_than_a_pixel_is_drawn():
-    styles = drawing.styles(["a", "\U0010ffff"])
+    styles = run.styles(["a", "\U0010ffff"])
     assert styles["\U0010ffff"].name == "class 1"  # no font has this letter
-    drawn = drawing.boxes_on(np.zeros([20, 30, 3], np.uint8), [Box("a", 0.9, 5, 7, 5.4, 7.4)], styles, named=False)
+    drawn = run.boxes_on(np.zeros([20, 30, 3], np.uint8), [Box("a", 0.9, 5, 7, 5.4, 7.4)], styles, named=False)
     assert [5, 7] in np.argwhere(drawn.any(-1)).tolist()
 
 

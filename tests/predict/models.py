@@ -44,17 +44,17 @@ class Extremes(tf.Module):
 
 
 def write_classifier(path, several=False, levels=None):
-    """Writes a classifier by the mean colour; with several labels each channel above 128 is one. Returns the path."""
+    """Writes a classifier by the mean colour; a multi-label one names each channel above 128. Returns the path."""
     model = Classifying(
         logits=lambda images: (tf.reduce_mean(tf.cast(images, tf.float32), [1, 2]) - 128) / 20,
         held=[],
         geometry=ImageConfig(resize=8, image_size=8),
         class_names=NAMES,
-        several_labels=several,
-        levels=levels,
+        multi_label=several,
+        intensity_range=levels,
     )
     save(HubClassifier(model), str(path))
-    card = {"class_names": NAMES, "resize": 8, "image_size": 8, "several_labels": several, "levels": levels}
+    card = {"class_names": NAMES, "resize": 8, "image_size": 8, "multi_label": several, "levels": levels}
     pathlib.Path(path, "classifier.json").write_text(json.dumps(card))
     return str(path)
 

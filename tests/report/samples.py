@@ -111,7 +111,7 @@ def odd_kinds(folder):
             (few / phase).mkdir()
             (few / phase / "metrics.jsonl").write_text(metrics())
     for kind in (linear, efficient):
-        record = {**kind(dataset="folder:/x/multi"), "several_labels": True, "phases": {}, "search": []}
+        record = {**kind(dataset="folder:/x/multi"), "multi_label": True, "phases": {}, "search": []}
         record = {name: value for name, value in record.items() if name not in ("top1", "top5")}
         scores = {"map": 0.6, "micro_f1": 0.5, "map_chance": 0.2, "tested": 50}
         write(folder / f"multi/{kind.__name__}", {**record, **scores})

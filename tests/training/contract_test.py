@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data.pipeline import detection_pipeline
+from cpc_tf.boxes.canvas import batches
 from cpc_tf.efficient.classifier import FINE_TUNED, FROZEN, SUPERVISED
 from cpc_tf.encoders import networks
 from cpc_tf.linear.classifier import LinearTraining
@@ -20,7 +20,7 @@ from cpc_tf.objectives.config import OBJECTIVES, model_class
 from cpc_tf.pretrain.trainee import Pretraining
 from cpc_tf.settings import replace
 from cpc_tf.training.strategy import make_strategy
-from tests.data.samples import RECTANGLES, Images, rectangle
+from tests.boxes.samples import RECTANGLES, Images, rectangle
 from tests.detect.samples import SMALL, detector_training
 from tests.efficient import classifier_test as efficient
 from tests.pretrain.tiny import TINY
@@ -70,7 +70,7 @@ def detector(strategy, **settings):
 def boxes(canvas):
     """A batch with boxes: the pipeline is traced once."""
     source = Images([rectangle(*example) for example in RECTANGLES[:4]])
-    return next(iter(detection_pipeline.batches(source, canvas, global_batch=4, seed=0)))
+    return next(iter(batches(source, canvas, global_batch=4, seed=0)))
 
 
 # Name -> (strategy, settings) -> (trainee, a batch of 4).

@@ -7,7 +7,7 @@ import tensorflow as tf
 from PIL import Image
 from tensorflow.python.ops import script_ops
 
-from cpc_tf.data.decoding import decode
+from cpc_tf.data import decode
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import feeds
 

@@ -1,0 +1,347 @@
+"""Opens datasets with boxes: `voc:PATH`, `coco:PATH`, `yolo:PATH`, collages and VOC of TensorFlow Datasets.
+
+Of a folder: a table of its pictures, its splits, and sources of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Optional
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_datasets as tfds
+from absl import logging
+
+from cpc_tf.boxes import coco, collages, geometry, layout, voc, yolo
+from cpc_tf.boxes.layout import NO_OBJECTS, Annotated, warn
+from cpc_tf.boxes.source import DetectionSource, Objects, Sizes, VocRecords
+from cpc_tf.data import check, datasets, draws, names, splits
+from cpc_tf.data import table as tables
+from cpc_tf.data.config import DataConfig
+from cpc_tf.data.decode import IntensityRange
+from cpc_tf.data.folder import Files, FolderSource
+from cpc_tf.data.source import About, SplitError, named_by
+from cpc_tf.data.splits import TEST_PART, Piece
+from cpc_tf.data.table import Table
+from cpc_tf.settings import ConfigError
+
+# Kind in --dataset=KIND:PATH -> how its annotations are read.
+READERS: dict[str, Callable[[DataConfig], Annotated]] = {"voc": voc.read, "coco": coco.read, "yolo": yolo.read}
+_NO_ANNOTATION = "no annotation"
+# Of a key: why its image cannot be used, None if it can.
+Trouble = Callable[[str], Optional[str]]
+
+
+def open_detection_sources(
+    data: DataConfig, splits: Mapping[str, str], negatives_without_xml: bool = False
+) -> list[DetectionSource]:
+    """Opens splits of a dataset with boxes, which is prepared if needed.
+
+    Args:
+      data: its `dataset` is 'collages', 'collages/N' (N images in its split `train`), TFDS' 'voc/2007' or 'voc/2012',
+        'voc:PATH', 'coco:PATH' or 'yolo:PATH'.
+      splits: {flag: split}; TFDS syntax such as 'train+validation', of folders also usual names of splits. If one of
+        them is `test` and a folder has none, it is held out of the others.
+      negatives_without_xml: whether images of 'voc:PATH' without an annotation are images without objects.
+
+    Raises:
+      ConfigError: naming --dataset or the split's flag, if they lead nowhere.
+    """
+    kind, colon, _ = data.dataset.partition(":")
+    folder = read(data) if kind in READERS and colon else None
+    builder = None if folder else _builder(data)
+    sources = []
+    for flag, split in splits.items():
+        with named_by(flag):
+            if folder:
+                sources.append(open_boxes(data, folder, split, splits.values(), negatives_without_xml))
+            else:
+                sources.append(VocRecords(builder, split, data.shuffle_window))
+    return sources
+
+
+def _builder(data: DataConfig) -> tfds.core.DatasetBuilder:
+    """Returns the builder of a dataset with boxes that is no folder."""
+    name = data.dataset.partition("/")[0]
+    if name == "collages":
+        return datasets.embedded(data, collages.Collages, collages.config, "images to train on", "collages/1000")
+    if name == "voc":
+        return datasets.find(data.dataset, data.data_dir)
+    raise ConfigError(
+        f"--dataset={data.dataset}: has no known boxes; try collages, voc/2007, voc:PATH, coco:PATH or yolo:PATH"
+    )
+
+
+class BoxesFolder(Files, DetectionSource):
+    """Images of a folder and their objects, shuffled over the whole list. See `DetectionSource`."""
+
+    marked = "boxes"
+
+    def __init__(
+        self,
+        table: Table,
+        rows: list[int],
+        intensity_range: IntensityRange | None,
+        objects: dict[str, tf.RaggedTensor],
+        sizes: np.ndarray,
+        class_names: tuple[str, ...],
+    ):
+        """Args: a table, the rows to use, how they are decoded; their objects and sizes as of `geometry.place`."""
+        super().__init__(table, rows, intensity_range)
+        self.class_names, self._sizes = class_names, sizes
+        self._objects = {"name": tf.constant(table.names[rows]), **objects}
+        self._labels = np.array(class_names)[objects["labels"].values.numpy()]  # the names, also if a copy has others
+
+    def read(self, index: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {**super().read(index), **{name: of_all[index] for name, of_all in self._objects.items()}}
+
+    def files(self) -> Iterator[tuple[str, int, str]]:
+        ends = self._objects["boxes"].row_splits.numpy().tolist()
+        boxes, difficult = (self._objects[name].values.numpy() for name in ("boxes", "difficult"))
+        for row, start, end in zip(self.rows, ends, ends[1:]):
+            # Labels are names here: a class more changes the numbers of others.
+            objects = [values[start:end].tolist() for values in (boxes, self._labels, difficult)]
+            mark = hashlib.sha256(repr(objects).encode()).hexdigest()[:8]
+            yield self.table.files[row], int(self.table.stats[row, 0]), mark
+
+    @functools.cached_property
+    def objects(self) -> Objects:
+        labels, difficult = (self._objects[name] for name in ("labels", "difficult"))
+        names = self.table.names[self.rows].tolist()
+        return Objects(names, labels.value_rowids().numpy(), labels.values.numpy(), difficult.values.numpy())
+
+    def sizes(self) -> Sizes:
+        boxes = self._objects["boxes"]
+        corners = boxes.flat_values.numpy()
+        return Sizes(self._sizes, corners[:, 2:] - corners[:, :2], boxes.value_rowids().numpy())
+
+
+def read(data: DataConfig) -> Annotated:
+    """Returns a folder of images and their boxes.
+
+    Raises:
+      ConfigError: another layout, or parts that cannot be read.
+    """
+    folder = _read(data)
+    annotations, total = folder.annotations, len(folder.annotations)
+    if not folder.images.keys() & annotations.keys():
+        problem = f"none of its {len(folder.images)} images {folder.format.annotated}"
+        raise ConfigError(f"{data.flag}: {problem}; {layout.other_format(data, folder.root) or folder.format.known}")
+    alone = [key for key in annotations if key not in folder.images]
+    message = "%d of %d annotations have the name of no image and are left out: %s"
+    warn(folder.root, message, alone, total)
+    other = []  # annotations that say that they belong to another image of the folder
+    for key, annotation in annotations.items():
+        if key in folder.images and not isinstance(annotation, str):
+            named = "/".join([*key.split("/")[:-1], layout.key(annotation.filename)])
+            other += [key] * (named != key and named in folder.images)
+    message = "%d of %d annotations have the <filename> of another image; their own names count: %s"
+    warn(folder.root, message, other, total)
+    return folder
+
+
+def open_boxes(
+    data: DataConfig, folder: Annotated, split: str, asked: Collection[str], negatives_without_xml: bool = False
+) -> BoxesFolder:
+    """Returns the images of a split and their objects.
+
+    The reader of the format determines the splits and classes; see `table_of` and `select` for their names. An image
+    without objects is a negative; a warning says how many there are.
+
+    Boxes are places in the image as it is decoded, turned as EXIF says. If the size in the annotation fits only the
+    image as it is stored, its boxes are turned with it. They are cut off at the border of the image itself, whatever
+    size the annotation gives; those without area or numbers are left out with a warning. So are images without a file
+    or a readable annotation, and broken or huge ones. More than 1 % of either is an error.
+
+    Args:
+      data: the settings of the dataset.
+      folder: what `read` found.
+      split: its split, or slices of splits.
+      asked: the splits of the run, see `table_of`.
+      negatives_without_xml: whether images without an annotation are images without objects, as they always are in
+        COCO's and YOLO's formats.
+
+    Raises:
+      ConfigError: no such split, no boxes, too many unusable images or boxes.
+    """
+    annotations = folder.annotations
+    if negatives_without_xml or folder.format.negatives:
+        annotations = {**dict.fromkeys(folder.images, NO_OBJECTS), **annotations}
+
+    def trouble(key):
+        annotation = annotations.get(key, _NO_ANNOTATION)
+        return annotation if isinstance(annotation, str) else None
+
+    table, (rows, intensity_range, sizes), about = _usable(data, folder, split, asked, trouble)
+    files, of_rows = table.files[rows].tolist(), [annotations[key] for key in table.names[rows]]
+    objects, sizes = geometry.place(folder.format, data.flag, folder.root, files, of_rows, folder.class_names, sizes)
+    counts = objects["labels"].row_lengths().numpy()
+    if not counts.any():
+        raise SplitError(split, f"no boxes in it, in --dataset={data.dataset}")
+    negatives = [file for file, count in zip(files, counts) if not count]
+    absent = sum(annotation is NO_OBJECTS for annotation in of_rows)
+    message = f"%d of %d images have no objects, {absent} of them no annotation: %s"
+    warn(folder.root, message, negatives, len(rows))
+    source = BoxesFolder(table, rows, intensity_range, objects, sizes, folder.class_names)
+    source.about, source.category_ids = about, folder.category_ids
+    return source
+
+
+def open_images(data: DataConfig, split: str) -> FolderSource:
+    """Returns the images of a split without labels, to pre-train on; annotations need not be there. See `open_boxes`.
+
+    Where the folder has no test, the part of `train` that a detector is tested on is left out here, too. Lists of one
+    class are left out if annotations name the classes; else they are splits as others.
+
+    Raises:
+      ConfigError: another layout, parts that cannot be read, no such split, too many unusable images.
+    """
+    table, usable, about = _usable(data, _read(data), split, [split, "test"], lambda key: None)
+    source = FolderSource(table, usable.rows, usable.intensity_range)
+    source.about = about
+    return source
+
+
+def _read(data: DataConfig) -> Annotated:
+    return READERS[data.dataset.partition(":")[0]](data)
+
+
+def _usable(
+    data: DataConfig, folder: Annotated, split: str, asked: Collection[str], trouble: Trouble
+) -> tuple[Table, check.Usable, About]:
+    """Returns the table, the usable images of a split, and information on the split for the user.
+
+    Raises:
+      ConfigError: no such split, no image in it, too many unusable images.
+    """
+    table, remarks = table_of(data, folder, asked)
+    pieces = select(table, split, asked, data.split_seed)
+    for piece in pieces:
+        if remark := remarks.get(piece.split):
+            logging.warning("%s", remark)
+    rows = np.concatenate([piece.rows for piece in pieces]).tolist()
+    keys = table.names[rows].tolist()
+    troubles = ["no such image" if not table.files[row] else trouble(key) for row, key in zip(rows, keys)]
+    bad = [f"{key} ({why})" for key, why in zip(keys, troubles) if why]
+    remedy = "remove them from the list or repair them"
+    if _NO_ANNOTATION in troubles:
+        remedy += ", or take those with no annotation for images without objects by --negatives_without_xml"
+    check.leave_out(data.flag, bad, f"{len(keys)} images", "cannot be used", remedy)
+    usable = check.usable(data, table, [row for row, why in zip(rows, troubles) if not why])
+    # The summary does not tell of other lists, which may share its images.
+    counts = {} if folder.lists else {name: len(rows_of_split) for name, rows_of_split in table.splits.items()}
+    return table, usable, About("+".join(piece.text for piece in pieces), counts, table.notes)
+
+
+def table_of(data: DataConfig, folder: Annotated, asked: Collection[str]) -> tuple[Table, dict[str, str]]:
+    """Returns the images of a folder by their keys; each counts for the rarest class of its objects. And remarks.
+
+    If one of the splits that are asked for is `val` or `test`, and the folder has neither, a fifth of each class is
+    held out as `test`. The draw depends on `data.split_seed` and the keys, so it is the same in all tasks.
+
+    Args:
+      data: the settings of the dataset.
+      folder: its images and annotations.
+      asked: the values of --split and --test_split. Lists with other names than these and usual ones are not read.
+
+    Returns:
+      The table, and {split: what to warn of if it is used}.
+    """
+    keys_of, remarks = dict(folder.parts), {}
+    named = {*asked, *(part for split in asked for part in split.split("+")), *_names(asked)}
+    for split, path in folder.lists.items():
+        keys_of[split], remarks[split] = [], ""
+        if split in named or layout.is_split(split):
+            keys_of[split], remarks[split] = layout.read_list(path, folder.images)
+    keys = sorted({*folder.images, *(key for of_split in keys_of.values() for key in of_split)})
+    row_of = {key: row for row, key in enumerate(keys)}
+    splits = {split: np.array([row_of[key] for key in of_split], np.int64) for split, of_split in keys_of.items()}
+    files = np.array([folder.images.get(key, "") for key in keys], object)
+    labels = np.full(len(keys), None, object)
+    # It is not known what is on other images.
+    checked = [key for key in folder.images if folder.format.negatives or key in folder.annotations]
+    notes = {key: folder.annotations.get(key, NO_OBJECTS) for key in checked}
+    classes = {key: sorted({*note.names} - {""}) for key, note in notes.items() if not isinstance(note, str)}
+    if any(classes.values()):
+        for key, name in zip(classes, draws.rarest_names([*classes.values()])):
+            labels[row_of[key]] = (name,)
+    table = Table(
+        folder.root,
+        np.array(keys, object),
+        splits,
+        dict.fromkeys(splits, ""),
+        data.flag,
+        files=files,
+        labels=labels,
+        one_test=True,
+        cache_dir=data.data_dir,
+        with_copies=False,
+    )
+    train = table.find("train") or _trainval(splits)
+    wanted = any(map(tables.is_test, _names(asked)))
+    if not wanted or train is None or any(map(tables.is_test, splits)):
+        return table, remarks
+    rows, class_of = splits[train].tolist(), np.array([label[0] if label else "" for label in labels], object)
+    test = draws.held_out(table.names, rows, class_of, "", data.split_seed, TEST_PART)
+    if not test:
+        return table, remarks
+    tested = {*test}
+    splits = {**splits, train: np.array([row for row in rows if row not in tested]), "test": np.array(test)}
+    seed = data.split_seed
+    note = f"no split val or test: a fifth of each class of {train} is the split test, drawn with seed {seed}"
+    drawn = dataclasses.replace(table, splits=splits, bases=dict.fromkeys(splits, ""), notes=(note,))
+    return drawn, {**remarks, "test": remarks.get(train, "")}
+
+
+def select(table: Table, split: str, asked: Collection[str], seed: int) -> list[Piece]:
+    """Returns what a split consists of; `trainval` and `train` stand for each other where one of them is absent.
+
+    `trainval` is `train` and `val`, but `train` alone if `val` is what the run is tested on.
+
+    Args:
+      table: as `table_of` returns it.
+      split: e.g. 'trainval', 'train[:80%]'.
+      asked: the values of --split and --test_split.
+      seed: of the order that slices are cut from.
+
+    Raises:
+      SplitError: as `splits.select`.
+    """
+    tests = {table.find(name) for name in _names(asked)} | {table.find("test")}
+    whole = table.find(split) and not _is_trainval(split)  # a name may have a plus
+    parts = [split] if whole else [_present(part, table, tests) for part in split.split("+")]
+    try:
+        return splits.select(table, "+".join(parts), seed)
+    except SplitError as error:
+        raise SplitError(split, error.reason) from error
+
+
+def _names(asked: Collection[str]) -> list[str]:
+    """Returns the names of splits in values such as train[:80%]+val."""
+    return [part.partition("[")[0].strip() for split in asked for part in split.split("+")]
+
+
+def _trainval(splits: Collection[str]) -> str | None:
+    return next(filter(_is_trainval, splits), None)
+
+
+def _is_trainval(name: str) -> bool:
+    return name.strip().lower() == layout.TRAINVAL
+
+
+def _present(part: str, table: Table, tests: Collection[str | None]) -> str:
+    """Returns a part of a split with the names that the folder has, if it has them."""
+    name, bracket, cut = part.partition("[")
+    trainval, train, val = _trainval(table.splits), tables.find("train", table.splits), tables.find("val", table.splits)
+    meaning = names.meaning(name)
+    present: list[str | None] = []
+    if _is_trainval(name):
+        tested = train and val and val in tests
+        present = [train] if tested else [trainval] if trainval else [train, val]
+    elif not table.find(name) and meaning and meaning.kind == "train" and not val:
+        present = [trainval]
+    return "+".join(f"{name}{bracket}{cut}" for name in present if name) or part

@@ -1,1 +1,0 @@
-"""Pictures with boxes in the formats of VOC, COCO and YOLO."""

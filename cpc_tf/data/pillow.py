@@ -1,0 +1,121 @@
+"""What Pillow reads: WebP, TIFF and BMP, headers of GIF, EXIF orientation. TensorFlow reads the rest.
+
+TensorFlow calls these functions and would log an exception with its traceback. So whatever Pillow raises, they return
+an empty array.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+
+import numpy as np
+from PIL import ImageFile, ImageOps
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+_BY_BEGIN = {
+    b"\xff\xd8": JpegImageFile,
+    b"\x89PNG": PngImageFile,
+    b"RIFF": WebPImageFile,
+    b"GIF8": GifImageFile,
+    b"BM": BmpImageFile,
+    b"II": TiffImageFile,
+    b"MM": TiffImageFile,
+}
+
+# Damaged EXIF is no orientation; Pillow's warnings do not name the file.
+warnings.filterwarnings("ignore", category=UserWarning, module="PIL.TiffImagePlugin")
+
+_BITS, _PHOTOMETRIC, _ORIENTATION, _PLANES = 258, 262, 274, 284  # tags of TIFF
+_WHITE_IS_0, _SEPARATE = 0, 2
+
+
+def header(data: bytes) -> np.ndarray:
+    """Returns int64 [5]: stored height and width, pixels, bits of a value, number of frames or pages (2: 2 or more)."""
+    with contextlib.suppress(Exception):
+        image = _open(data)
+        width, height = image.size
+        if image.format == "TIFF" and orientation(data) >= 5:  # Pillow's size is that of the image as shown
+            width, height = height, width
+        pixels, frames = height * width, 1 + getattr(image, "is_animated", False)
+        if image.format == "GIF":
+            # TensorFlow decodes the size of the first frame. Meanwhile it holds all frames, with a byte for a pixel
+            # instead of three.
+            left, top, right, bottom = image.tile[0][1]
+            (width, height), frames = (right - left, bottom - top), image.n_frames
+            pixels = max(height * width, frames * pixels // 3)
+        return np.array([height, width, pixels, _bits(image), frames], np.int64)
+    return np.zeros(0, np.int64)
+
+
+def orientation(data: bytes) -> np.ndarray:
+    """Returns the EXIF orientation, int32 scalar, 1 to 8; 1 if there is none that can be read."""
+    with contextlib.suppress(Exception):
+        tag = _open(data).getexif().get(_ORIENTATION)
+        return np.int32(tag if tag in range(1, 9) else 1)
+    return np.int32(1)
+
+
+def pixels(data: bytes, intensity_range: tuple[float, float] | None) -> np.ndarray:
+    """Decodes the first frame or page as it is shown, uint8 [H, W, 3]; `intensity_range` as in `decode.decode`."""
+    with contextlib.suppress(Exception):
+        image = _open(data)
+        if _bits(image) <= 8:
+            image.load()  # turns a TIFF, and then drops its orientation
+            return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+        if intensity_range:
+            low, high = np.float32(intensity_range)
+            levels = np.round((values(data) - low) * (np.float32(255) / (high - low)))
+        else:
+            levels = values(data) // 256
+        return np.clip(np.nan_to_num(levels), 0, 255).astype(np.uint8)
+    return np.zeros(0, np.uint8)
+
+
+def values(data: bytes) -> np.ndarray:
+    """Returns the stored values of a TIFF of more than 8 bits, as it is shown: float32 [H, W, 3]."""
+    with contextlib.suppress(Exception):
+        image = _open(data)
+        if image.mode in ("RGB", "RGBA"):
+            return _sixteen_bit_colours(data)
+        image.load()
+        grey = np.asarray(image).astype(np.float32)
+        if image.tag_v2.get(_PHOTOMETRIC) == _WHITE_IS_0:  # Pillow inverts only images of 8 bits
+            grey = (65535 if _bits(image) == 16 else 0) - grey
+        return np.repeat(grey[..., None], 3, axis=-1) if image.mode[0] in "IF" else np.zeros(0, np.float32)
+    return np.zeros(0, np.float32)
+
+
+def _open(data: bytes) -> ImageFile.ImageFile:
+    # Not Image.open: it warns of large images, and refuses larger ones. See DataConfig.max_megapixels.
+    image = next(kind for begin, kind in _BY_BEGIN.items() if data.startswith(begin))(io.BytesIO(data))
+    for name in ("xmp", "XML:com.adobe.xmp"):  # Pillow also takes the orientation from there, other viewers do not.
+        image.info.pop(name, None)
+    return image
+
+
+def _bits(image: ImageFile.ImageFile) -> int:
+    return max(image.tag_v2.get(_BITS, (1,))) if image.format == "TIFF" else 8
+
+
+def _sixteen_bit_colours(data: bytes) -> np.ndarray:
+    """As `values`. Pillow keeps one byte of two: the upper one, in the byte order that it is told."""
+    planes = {}
+    for order in "LB":
+        image = _open(data)
+        modes = {tile.args[0][:-1] for tile in image.tile}
+        if image.tag_v2.get(_PLANES) == _SEPARATE or not modes <= {"RGB;16", "RGBA;16", "RGBX;16"}:
+            raise ValueError("a kind of TIFF of which Pillow reads 8 bits only")
+        image.tile = [tile._replace(args=(tile.args[0][:-1] + order, *tile.args[1:])) for tile in image.tile]
+        # Compressed files are unpacked in this machine's byte order.
+        native = all(tile.codec_name == "libtiff" for tile in image.tile)
+        little = native or data.startswith(b"II")
+        image.load()
+        planes[(order == "L") == little] = np.asarray(image)[..., :3].astype(np.float32)
+    return 256 * planes[True] + planes[False]

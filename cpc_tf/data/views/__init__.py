@@ -1,1 +1,0 @@
-"""What a network sees of an image: patch grids, crops, canvases."""

@@ -1,0 +1,167 @@
+"""What a detector learns from and is tested on: the images and their classes, and how large they are shown."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from cpc_tf.boxes.catalog import BoxesFolder, open_detection_sources
+from cpc_tf.boxes.config import CanvasConfig
+from cpc_tf.boxes.source import DetectionSource, Sizes
+from cpc_tf.data import catalog, classes
+from cpc_tf.detect import scoring
+from cpc_tf.detect.config import DetectConfig
+from cpc_tf.settings import ConfigError, open_settings, replace
+
+# How large pictures and objects are shown to a detector follows from their sizes, unless it is set.
+_USUAL_SIZES = (5, 95)  # percentiles of the sizes of objects
+_STEP = 2.0  # largest factor between two sizes of anchors, that of the C4 recipe
+_LEAST_ANCHOR = 4  # px; smaller objects are beyond the features
+_FITS = 2.0  # factor between an object and the nearest anchor up to which the anchor fits
+_MOST_UNFIT = 0.05  # of the objects
+
+
+class Data(NamedTuple):
+    """What a run learns from and is tested on."""
+
+    source: DetectionSource
+    test_source: DetectionSource
+    objects: int  # in `source`, without difficult ones
+    test_objects: int
+    summary: str  # lines for the user
+
+
+def open_data(config: DetectConfig) -> Data:
+    """Opens --split and --test_split and gives them the same classes.
+
+    Raises:
+      ConfigError: a split does not exist or has no objects, or the test has a class that cannot be learned.
+    """
+    data = config.data
+    splits = {"split": data.split, "test_split": config.scoring.test_split}
+    sources = open_detection_sources(data, splits, config.negatives_without_xml)
+    counts = [scoring.objects_of_classes(source) for source in sources]  # [2, classes] each
+    for (flag, split), count in zip(splits.items(), counts):
+        if not count[0].any():
+            raise ConfigError(flag, split, f"no object there in --dataset={data.dataset} but difficult ones")
+    overlap = []
+    if all(isinstance(source, BoxesFolder) for source in sources):
+        names = set.intersection(*({*source.objects.names} for source in sources))
+        overlap = [f"{len(names)} test images are learned, too: the average precision on them says little"] * bool(
+            names
+        )
+    sources, counts, lines = _with_the_same_classes(config, sources, counts)
+    (easy, difficult), (test_easy, _) = counts
+    # Difficult objects are learned from, but need not be found.
+    of_class = [dict(zip(sources[0].class_names, count.tolist())) for count in (easy + difficult, test_easy)]
+    lines += overlap + classes.compare(*of_class, *splits.values(), "objects")
+    used = [
+        catalog.Used(flag, split, source.about, source.num_examples, objects, "objects")
+        for (flag, split), source, objects in zip(splits.items(), sources, of_class)
+    ]
+    return Data(*sources, int(easy.sum()), int(test_easy.sum()), catalog.summarized(data, used, lines))
+
+
+def _with_the_same_classes(
+    config: DetectConfig, sources: Sequence[DetectionSource], counts: Sequence[np.ndarray]
+) -> tuple[Sequence[DetectionSource], Sequence[np.ndarray], list[str]]:
+    """Merges classes that the two splits spell differently; returns sources, counts, and lines about it."""
+    old = sources[0].class_names
+    splits = (config.data.split, config.scoring.test_split)
+    matched = classes.match(
+        {split: [name for name, n in zip(old, count.sum(0)) if n] for split, count in zip(splits, counts)}
+    )
+    if matched.trouble:
+        raise ConfigError("dataset", config.data.dataset, matched.trouble)
+    if not matched.lines:
+        return sources, counts, []
+    new = (*matched.class_names, *(name for name in old if name not in matched.number_of))
+    number_of = {**{name: number for number, name in enumerate(new)}, **matched.number_of}
+    numbers = np.array([number_of[name] for name in old])  # new ones by old ones
+    merged = numbers[:, None] == np.arange(len(new))  # [old, new]
+
+    def renumber(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {**example, "labels": tf.gather(tf.constant(numbers, tf.int64), example["labels"])}
+
+    def renamed(source: DetectionSource) -> DetectionSource:
+        other = copy.copy(source)
+        other.class_names = new
+        other.stream = lambda *args, **kwargs: source.stream(*args, **kwargs).map(renumber)
+        other.ordered = lambda: source.ordered().map(renumber)
+        other.objects = source.objects._replace(labels=numbers[source.objects.labels])
+        return other
+
+    return [*map(renamed, sources)], [count @ merged for count in counts], [*matched.lines]
+
+
+def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
+    """Returns the settings with --area_scale and --anchor_sizes that fit the training images, where they are not set.
+
+    Args:
+      config: of the run.
+      sizes: of the training images and their objects.
+
+    Returns:
+      The settings, and a line for the user on the sizes of objects as shown.
+    """
+    derived = not {"area_scale", "anchor_sizes"}.isdisjoint(open_settings(config))
+    if not config.canvas.area_scale:
+        config = replace(config, area_scale=area_scale(config.canvas, sizes.images))
+    objects = object_sizes(config.canvas, sizes)
+    if not config.detector.anchors.anchor_sizes:
+        config = replace(config, anchor_sizes=",".join(map(str, anchor_sizes(config.canvas, objects))))
+    return config, described(config, objects, derived)
+
+
+def area_scale(canvas: CanvasConfig, images: np.ndarray) -> float:
+    """Returns the largest scale at which half of the images, heights and widths [N, 2], fit on the canvas whole."""
+    factor = (np.array([canvas.canvas_height, canvas.canvas_width]) / images).min(1)
+    area = np.median(images.prod(1) * factor**2)
+    scale = area / max(canvas.largest_area, canvas.test_area)
+    digits = 2 - math.floor(math.log10(scale))
+    return max(math.floor(scale * 10**digits) / 10**digits, 1e-4)
+
+
+def object_sizes(canvas: CanvasConfig, sizes: Sizes) -> np.ndarray:
+    """Returns the square roots of the areas of all objects as the test shows them, px."""
+    area = canvas.test_area * canvas.area_scale
+    factor = np.minimum(
+        np.sqrt(area / sizes.images.prod(1)),
+        (np.array([canvas.canvas_height, canvas.canvas_width]) / sizes.images).min(1),
+    )
+    return np.sqrt(sizes.boxes.prod(1)) * factor[sizes.owner]
+
+
+def anchor_sizes(canvas: CanvasConfig, objects: np.ndarray) -> list[int]:
+    """Returns sizes at most a factor of two apart, from the small to the large objects of training images, px."""
+    low, high = np.percentile(objects, _USUAL_SIZES)
+    low = max(low * math.sqrt(canvas.smallest_area / canvas.test_area), _LEAST_ANCHOR)
+    high = max(high * math.sqrt(canvas.largest_area / canvas.test_area), low)
+    count = 1 + math.ceil(math.log(high / low, _STEP))
+    return sorted({round(side) for side in np.geomspace(low, high, count)})
+
+
+def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
+    """Returns a line on the sizes of objects as shown, and whether the anchors fit them.
+
+    Args:
+      config: its scale and anchors are those of the run.
+      objects: what `object_sizes` returns.
+      derived: whether they follow from the data.
+    """
+    low, median, high = (f"{side:.0f}" for side in np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]]))
+    scale, anchors = config.canvas.area_scale, config.detector.anchors
+    line = f"objects as shown: {low} to {high} px (nine of ten), median {median}"
+    line += f"; --area_scale={scale:g} --anchor_sizes={anchors.anchor_sizes}"
+    if derived:
+        return f"{line} follow from the sizes of pictures and objects"
+    nearest = np.abs(np.log(objects[:, None] / np.array(anchors.numbers("anchor_sizes")))).min(1)
+    unfit = np.mean(nearest > math.log(_FITS))
+    if unfit > _MOST_UNFIT:
+        line += f"; {100 * unfit:.0f} % have no anchor of half to twice their size: an empty --anchor_sizes= fits them"
+    return line

@@ -1,0 +1,146 @@
+"""Decodes files by operations that can be saved in a module: what cannot be decoded gives a reason, no error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+_PADDING = 16  # zeros behind a GIF: no place of its headers is beyond its end
+_NO_BMP = "a BMP that is damaged, compressed or has less than 24 bits a pixel"
+_EXTENSION, _FRAME = 0x21, 0x2C  # how the parts of a GIF begin
+
+
+def decoded(
+    encoded: tf.Tensor,
+    decode: Callable[[tf.Tensor], tf.Tensor],
+    blank: tf.Tensor,
+    max_megapixels: float,
+    sixteen_bit: bool = True,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Decodes the bytes of a JPEG, PNG, GIF or BMP.
+
+    Args:
+      encoded: string scalar.
+      decode: the bytes -> an image like `blank`; it may raise.
+      blank: stands for a picture that cannot be decoded.
+      max_megapixels: from here on a picture is not decoded: a small file can fill the memory. Its header says it.
+      sixteen_bit: whether a PNG of 16 bits is decoded: without their intensity range, white is not defined.
+
+    Returns:
+      The image or `blank`, and a string scalar: why it is blank, or ''.
+    """
+    unknown = tf.constant(-1, tf.int64)
+    pixels = _or_else(_pixels, encoded, unknown)
+    too_large = tf.cast(pixels, tf.float64) >= max_megapixels * 1e6
+    refused = tf.constant(False) if sixteen_bit else _or_else(_is_of_16_bits, encoded, tf.constant(False))
+    image, done = tf.cond(
+        (pixels < 0) | too_large | refused,
+        lambda: (blank, tf.constant(False)),
+        lambda: _or_else(lambda data: (decode(data), True), encoded, (blank, tf.constant(False))),
+    )
+    image = tf.ensure_shape(image, blank.shape)
+    megapixels = tf.strings.as_string(tf.cast(pixels // 10**6, tf.int64))
+    why = tf.case(
+        [
+            (done, lambda: tf.constant("")),
+            (tf.equal(tf.strings.length(encoded), 0), lambda: tf.constant("cannot be decoded: empty")),
+            (
+                too_large,
+                lambda: tf.strings.join(
+                    ["has ", megapixels, f" megapixels, and less than {max_megapixels:g} are decoded"]
+                ),
+            ),
+            (tf.equal(_kind(encoded), "BMP"), lambda: tf.constant(f"cannot be decoded: {_NO_BMP}; save it as PNG")),
+            (
+                refused,
+                lambda: tf.constant("has 16 bits, and the model knows no range of their values: scale them to 8 bits"),
+            ),
+            (
+                tf.not_equal(_kind(encoded), ""),
+                lambda: tf.strings.join(["cannot be decoded: a ", _kind(encoded), " that is damaged or cut short"]),
+            ),
+        ],
+        default=lambda: tf.constant("cannot be decoded: not a JPEG, PNG, GIF or BMP; save it as one"),
+    )
+    return image, why
+
+
+def _or_else(function: Callable[[tf.Tensor], Any], encoded: tf.Tensor, otherwise: Any) -> Any:
+    """Returns what a function gives, or `otherwise` if it fails. In a graph only datasets go on after an error."""
+    found = tf.data.Dataset.from_tensors(encoded).map(function).ignore_errors()
+    return found.concatenate(tf.data.Dataset.from_tensors(otherwise)).take(1).get_single_element()
+
+
+def _is_of_16_bits(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns whether a file is a PNG of 16 bits. It may raise if the header is damaged."""
+    bits = tf.io.decode_raw(tf.strings.substr(encoded, 24, 1), tf.uint8)
+    return _begins(encoded, b"\x89PNG\r\n\x1a\n") & (tf.ensure_shape(bits, [1])[0] == 16)
+
+
+def _begins(encoded: tf.Tensor, with_: bytes) -> tf.Tensor:
+    return tf.equal(tf.strings.substr(encoded, 0, len(with_)), with_)
+
+
+def _kind(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns the format of a file by how it begins; '' if it is another one."""
+    begins = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG", b"GIF8": "GIF", b"BM": "BMP"}
+    return tf.strings.join([tf.where(_begins(encoded, begin), name, "") for begin, name in begins.items()])
+
+
+def _pixels(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns the pixels that decoding needs memory for, int64. It may raise if the header is damaged."""
+
+    def sides(place: int, dtype: tf.DType, **options: bool) -> tf.Tensor:
+        read = tf.io.decode_raw(tf.strings.substr(encoded, place, 2 * dtype.size), dtype, **options)
+        height, width = tf.unstack(tf.abs(tf.cast(tf.ensure_shape(read, [2]), tf.int64)))  # a BMP may stand on its head
+        return height * width
+
+    jpeg = lambda: tf.reduce_prod(tf.cast(tf.io.extract_jpeg_shape(encoded)[:2], tf.int64))  # noqa: E731
+    return tf.case(
+        [
+            (tf.io.is_jpeg(encoded), jpeg),
+            (_begins(encoded, b"\x89PNG\r\n\x1a\n"), lambda: sides(16, tf.int32, little_endian=False)),
+            (_begins(encoded, b"GIF8"), lambda: _gif_pixels(encoded)),
+            (_begins(encoded, b"BM"), lambda: sides(18, tf.int32)),
+        ],
+        default=lambda: tf.constant(-1, tf.int64),
+    )
+
+
+def _gif_pixels(encoded: tf.Tensor) -> tf.Tensor:
+    """Returns the pixels of all frames of a GIF, a byte each, in pixels of three bytes, at least those of the first.
+
+    TensorFlow decodes all frames before it drops all but the first.
+    """
+    data = tf.concat([tf.io.decode_raw(encoded, tf.uint8), tf.zeros([_PADDING], tf.uint8)], 0)
+    end = tf.size(data) - _PADDING
+
+    def byte(place: tf.Tensor | int) -> tf.Tensor:
+        return tf.cast(tf.gather(data, place), tf.int32)
+
+    def side(place: tf.Tensor | int) -> tf.Tensor:
+        return tf.cast(byte(place) + 256 * byte(place + 1), tf.int64)
+
+    def palette(flags: tf.Tensor) -> tf.Tensor:
+        return tf.where(flags >= 128, 3 * tf.bitwise.left_shift(2, flags % 8), 0)
+
+    def behind_blocks(place: tf.Tensor) -> tf.Tensor:
+        """Goes over blocks of at most 255 bytes, each behind its length, up to one of length 0."""
+        within = lambda place: (place < end) & (byte(place) > 0)  # noqa: E731
+        return tf.minimum(tf.while_loop(within, lambda place: [place + 1 + byte(place)], [place])[0] + 1, end)
+
+    def part(place: tf.Tensor, held: tf.Tensor, largest: tf.Tensor) -> list[tf.Tensor]:
+        """Goes over a frame or another part."""
+        kind = byte(place)
+        is_frame = tf.equal(kind, _FRAME)
+        pixels = tf.where(is_frame, side(place + 5) * side(place + 7), 0)
+        blocks = tf.minimum(place + tf.where(is_frame, 11 + palette(byte(place + 9)), 2), end)
+        is_known = is_frame | tf.equal(kind, _EXTENSION)
+        place = tf.cond(is_known, lambda: behind_blocks(blocks), lambda: end)
+        return [place, held + pixels, tf.maximum(largest, pixels)]
+
+    start = [tf.minimum(13 + palette(byte(10)), end), tf.constant(0, tf.int64), side(6) * side(8)]
+    _, held, largest = tf.while_loop(lambda place, *_: place < end, part, start)
+    return tf.maximum(held // 3, largest)

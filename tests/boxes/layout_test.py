@@ -1,0 +1,38 @@
+"""Lists of images: what their lines mean."""
+
+import pytest
+
+from cpc_tf import texts
+from cpc_tf.boxes import layout
+
+PLACES = ("", "./", "JPEGImages/", "images/", "x/Annotations/", "/data/voc/", "C:\\voc\\")
+# Names of images, and the lines that mean them; lines that mean none stay as they are.
+LINES = {
+    "a": [f"{place}a{end}" for place in PLACES for end in ("", ".jpg", ".PNG", ".xml", "  ")],
+    "b": ["b.jpg"],
+    "b.c": ["b.c", "b.c.jpg", "JPEGImages/b.c"],
+    "d e": ["d e", "d e.jpg", "/my data/d e.jpg"],
+    "day/a": ["day/a.jpg", "JPEGImages/day/a", "/voc/day/JPEGImages/a"],
+    "day/b": ["/home/voc/day/b.jpg"],
+    "caf\u00e9": ["cafe\u0301.jpg"],
+    **{line: [line] for line in ("b.v2", "c", "/", ".jpg")},
+}
+KEYS = {*LINES, "1"} - {"b.v2", "c", "/", ".jpg"}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_what_a_line_of_a_list_means(tmp_path, name):
+    path = tmp_path / "train.txt"
+    for line in LINES[name]:
+        path.write_text(f"\ufeff{line}\r\n\r\n{line}\r\n")
+        assert layout.read_list(str(path), KEYS) == ([name], ""), line
+
+
+@pytest.mark.parametrize("line", ["a 1", "a -1", "d e  0", "a.jpg\t1", "x/a.jpg 1,2,3,4,0 5,6,7,8,1"])
+def test_what_follows_a_name_is_said_not_to_be_read(tmp_path, line):
+    path = tmp_path / "list.txt"
+    path.write_text(f"{line}\nb b.xml\n")
+    keys, said = layout.read_list(str(path), KEYS)
+    assert keys == ["d e" if line.startswith("d e") else "a", "b"]
+    what = "only the names of images are read, not what follows them in 1 of 2 lines, e.g."
+    assert said == f"{path}: {what} {texts.shown(line)}"

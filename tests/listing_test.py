@@ -1,0 +1,77 @@
+"""`cpc-tf data`: what it prints of folders as people have them, and the table that it writes."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from cpc_tf.data.config import PicturesConfig
+from cpc_tf.listing import ListingConfig, listing
+from cpc_tf.settings import ConfigError
+from tests.boxes.samples import CAT, pairs, xml
+from tests.data.samples import encode, write_files
+
+
+@pytest.fixture
+def listed(tmp_path, capsys):
+    """Writes {path: content}, a number for a picture of this level; returns the lines printed and the table."""
+
+    def listed(files, **settings):
+        write_files(
+            tmp_path / "x",
+            {
+                name: encode(np.full([4, 6, 3], own, np.uint8)) if isinstance(own, int) else own
+                for name, own in files.items()
+            },
+        )
+        settings = {name: str(own).replace("HERE", f"{tmp_path}/x") for name, own in settings.items()}
+        data = PicturesConfig(data_dir=f"{tmp_path}/cache", **settings)
+        listing(ListingConfig(output=f"{tmp_path}/table.csv", data=data))
+        lines = capsys.readouterr().out.replace(f"{tmp_path}/", "").splitlines()
+        with open(tmp_path / "table.csv") as file:
+            return lines, [*csv.DictReader(file)]
+
+    return listed
+
+
+FOLDERS = {f"{name}/{i}.png": 20 * i + place for place, name in enumerate(("cat", "dog")) for i in range(5)}
+
+
+def test_class_folders(listed):
+    lines, rows = listed({**FOLDERS, "dog/copy.png": 1}, labelled="HERE")
+    assert lines[0] == "--labelled=x"
+    assert lines[1:3] == [
+        "  train: 9 pictures of 2 classes: cat 4, dog 5",
+        "  test: 2 pictures of 2 classes: cat 1, dog 1",
+    ]
+    assert "  height x width: from 4 x 6 to 4 x 6 px, median 4 x 6 px" in lines
+    assert "  1 picture is a copy of another, e.g. dog/copy.png (dog/0.png)" in lines
+    assert lines[-1] == "done: table.csv (11 pictures)"
+    assert {row["label"] for row in rows} == {"cat", "dog"}
+    assert [row["copy_of"] for row in rows if row["file"] == "dog/copy.png"] == ["dog/0.png"]
+
+
+def test_the_table_can_be_given_back_as_labels(listed, tmp_path):
+    own = "file,label,group\ncat/0.png,cat;dog,p1\ncat/1.png,no class,p1\ncat/2.png,,\ndog/0.png,dog,\n"
+    lines, rows = listed({**FOLDERS, "labels.csv": own}, labelled="HERE", labels="HERE/labels.csv")
+    assert "  2 pictures are in 1 group of --labels" in lines
+    assert "; 7 without a label" in lines[1]
+    assert [row["label"] for row in rows][:4] == ["cat;dog", "no class", "", ""]
+    again, rows_again = listed({}, labelled="HERE", labels=tmp_path / "table.csv")
+    assert rows_again == rows
+    assert again[1:3] == lines[1:3]
+
+
+def test_boxes(listed):
+    files = {**pairs(*(f"JPEGImages/{i}" for i in range(10))), "Annotations/3.xml": xml(CAT, ("dog", *CAT[1:]))}
+    lines, rows = listed(files, dataset="voc:HERE")
+    assert lines[1] == "  train: 8 pictures, 9 boxes of 2 classes: cat 8, dog 1"
+    assert lines[2] == "  test: 2 pictures, 2 boxes of 1 class: cat 2"
+    assert [row["label"] for row in rows if row["file"] == "JPEGImages/3.png"] == ["cat;dog"]
+
+
+def test_what_is_no_folder_is_refused(listed):
+    with pytest.raises(
+        ConfigError, match="^--dataset=photos: does not name your own pictures; name them by --labelled"
+    ):
+        listed({})
