@@ -64,6 +64,13 @@ def test_outputs_are_those_that_the_author_computes(written, encoder, signature,
     assert frozen.trainable_variables == []
 
 
+@pytest.mark.usefixtures("loaded_once")
+def test_the_usual_signature_and_the_only_fitting_output_need_no_names(written):
+    frozen = load_patch_encoder(f"-1..1:{written}/served", patch_size=16)
+    wanted = np.load(written / "reference.npz")["served/vector"]
+    np.testing.assert_allclose(frozen.vectors(images(written)), wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(("name", "mode"), [("-1..1", "tf"), ("torch", "torch"), ("caffe", "caffe")])
 def test_ranges_are_those_of_keras_applications(name, mode):
     pixels = np.random.default_rng(0).integers(0, 256, [2, 5, 4, 3]).astype(np.float32)
@@ -155,7 +162,7 @@ def refusal(function, *arguments):
         (lambda x: tf.cast(x, tf.int32), "int32"),
         (lambda x: tf.reduce_mean(x), r"\(\)"),
         (lambda x: x[:, None], r"\(None, 1, "),
-        (lambda x: {"other": x}, "other"),
+        (lambda x: {"other": x, "more": x}, "other"),
         (lambda x: {"default": tf.cast(x, tf.int32), "feature_map": tf.cast(x, tf.int32)}, "int32"),
         (lambda x: {"default": (x, x), "feature_map": {"a": x}}, "a tuple|a dict"),
         (lambda x: tf.strings.as_string(x), "string"),
