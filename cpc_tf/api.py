@@ -121,7 +121,7 @@ def classify(
     Example:
 
         >>> import cpc_tf
-        >>> model = cpc_tf.classify("my_pictures", encoder="modules/imagenette_128px", workdir="runs/mine/classify")
+        >>> model = cpc_tf.classify("my_pictures", workdir="runs/mine/classify")
         >>> model.class_names
         ['blue', 'green', 'red']
         >>> [one] = model.predict("my_pictures/red/3.png")
@@ -202,7 +202,7 @@ def load_encoder(path: str | os.PathLike[str]) -> Encoder:
     """Loads an encoder that `pretrain` or `cpc-tf export` wrote, or another TF-Hub module of images.
 
     Args:
-      path: directory of the module.
+      path: directory of the module, or the name of one that comes with the code, such as 'imagenette_128px'.
 
     Raises:
       ConfigError: there is no such module.

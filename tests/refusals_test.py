@@ -114,8 +114,8 @@ TABLE = [
     # ---- encoders and modules
     ("embed", f"{EMBED} --encoder=", "^--encoder= is empty"),
     ("embed", f"{EMBED} --encoder=random:", "^--encoder=random: is empty: .*random:"),
-    ("embed", f"{EMBED} --encoder=/nowhere", "^--encoder=/nowhere: cannot be loaded"),
     ("embed", f"{EMBED} --encoder=random:/nowhere", "^--encoder=/nowhere: there is no such directory"),
+    ("embed", f"{EMBED} --encoder=imagenet", "^--encoder=imagenet: .* directory; released modules: imagenette_128px$"),
     ("pretrain", "--encoder=small --output_stack=4", "^--output_stack=4: .*small has 3"),
     # ---- pre-training and objectives
     ("pretrain", "--image_size=400", "^--image_size=400: "),
@@ -164,7 +164,7 @@ TABLE = [
     ("detect", "--anchor_sizes=0.1,-1", "^--anchor_sizes=0.1,-1: must be numbers .*, each above 0"),
     ("detect", "--anchor_sizes=0.1;1", "^--anchor_sizes=0.1;1: must be numbers .*, e.g. 0.5,1,2"),
     ("detect", f"{DETECT} --encoder=", r"^--encoder= is empty"),
-    ("detect", f"{DETECT} --encoder=/nowhere", r"^--encoder=/nowhere: cannot be loaded"),
+    ("detect", f"{DETECT} --encoder=/nowhere", r"^--encoder=/nowhere: there is no such directory"),
     ("detect", f"{DETECT} --encoder=random:/nowhere", r"^--encoder=/nowhere: there is no such directory"),
     ("detect", f"{DETECT} --encoder=pixels", r"^--encoder=pixels: a detector needs an encoder"),
     ("detect", f"{DETECT} --dataset=photos", r"^--dataset=photos: has no known boxes"),

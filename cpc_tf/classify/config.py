@@ -61,18 +61,30 @@ class ClassifyConfig(Settings):
         minimum=0,
     )
     workdir: str = setting(
-        "", "Directory for the classifier and its figures, which replace those of a classifier there; empty: none"
+        "",
+        "Directory for the classifier and its figures, which replace those of a classifier there; empty: none",
+        free_on_resume=True,
     )
-    pictures: str = setting("", f"New pictures to predict: {PICTURES} for such a list on standard input; empty: none")
+    pictures: str = setting(
+        "", f"New pictures to predict: {PICTURES} for such a list on standard input; empty: none", free_on_resume=True
+    )
     output: str = setting(
-        "", "File of the predictions: .csv, .jsonl (JSON lines) or '-' for CSV on standard output; empty: none"
+        "",
+        "File of the predictions: .csv, .jsonl (JSON lines) or '-' for CSV on standard output; empty: none",
+        free_on_resume=True,
     )
-    sheet: str = setting("", "PNG to draw with at most 60 new pictures and their predictions, the least sure first")
+    sheet: str = setting(
+        "", "PNG to draw with at most 60 new pictures and their predictions, the least sure first", free_on_resume=True
+    )
     curve: bool = setting(
-        False, "Draw the accuracy with 10, 20, 50, ... labels, beside an untrained encoder and pixels; takes --workdir"
+        False,
+        "Draw the accuracy with 10, 20, 50, ... labels, beside an untrained encoder and pixels; takes --workdir",
+        free_on_resume=True,
     )
-    batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000)
-    seed: int = count(0, "Seed of the folds, of the label curve and of an untrained encoder", minimum=0, maximum=10**6)
+    batch_size: int = count(64, "Pictures encoded at a time", unit="images", maximum=10_000, free_on_resume=True)
+    seed: int = count(
+        0, "Seed of the folds, of the label curve and of an untrained encoder", minimum=0, maximum=10**6, compared=False
+    )
 
     def check(self):
         if self.pictures and not (self.output or self.sheet):

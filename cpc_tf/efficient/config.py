@@ -15,6 +15,7 @@ from cpc_tf.augment.config import AugmentConfig
 from cpc_tf.data.config import ImageConfig, PicturesConfig
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.encoders.networks import NETWORKS
+from cpc_tf.encoders.released import MODULE
 from cpc_tf.settings import LARGEST, WIDEST, ConfigError, Settings, count, fraction, rate, setting
 from cpc_tf.training.config import (
     NO_PARTS_OF_BATCHES,
@@ -60,13 +61,13 @@ class ClassifierConfig(Settings):
 
     encoder: str = setting(
         "",
-        "Encoder to classify on: a TF-Hub module (directory or handle); 'random': --backbone with new weights; "
+        f"Encoder to classify on: {MODULE}; 'random': --backbone with new weights; "
         "'pixels': none, the baseline that trains --backbone on the labels alone; 'random:MODULE': the untrained copy "
         "of one of our modules; 'graph:MODULE': one of ours as its SavedModel, which computes in float32. A "
         "third-party one may have its range of pixels before it, as '-1..1:MODULE'; also '0..255:', 'torch:', 'caffe:'",
         path=True,
         compared=False,
-        needed="a TF-Hub module, e.g. --encoder=runs/photos/small/hub",
+        needed="a TF-Hub module, e.g. --encoder=imagenette_128px",
     )
     signature: str = setting(
         "", "Signature of a third-party SavedModel, as 'encode', to classify on frozen; empty: its call"

@@ -22,6 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from cpc_tf.encoders.released import directory_of
 from cpc_tf.export import classifier, encoder
 from cpc_tf.export.config import SAVED_MODEL, ExportConfig, RuntimeConfig
 from cpc_tf.export.convert import convert
@@ -72,7 +73,7 @@ def export(config: ExportConfig) -> dict[str, Any]:
     if config.runtime.format != SAVED_MODEL:
         check_installed(config.runtime.format)
         with written_aside(config.output) as directory, tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
-            module = config.runtime.module
+            module = directory_of(config.runtime.module)
             if not module:  # the run is exported as a SavedModel first
                 module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
                 export(replace(config, output=module, **flatten(RuntimeConfig())))
