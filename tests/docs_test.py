@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf import cli
+from cpc_tf import answer, cli
 from cpc_tf.commands import COMMANDS
 from cpc_tf.embed import run as embed_run
 from cpc_tf.keras import keras
@@ -143,6 +143,9 @@ def test_a_network_of_keras_applications_gives_features(tmp_path, monkeypatch):
     embed_run.main(cli.parse(settings_of(module), [*arguments, "--image_size=64", "--output=features.npz"]))
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 7
     assert np.load("features.npz")["features"].shape == (6, 1280)
+    command = next(arguments for module, arguments in commands(page) if module == "cpc_tf.classify")
+    settings = cli.parse(settings_of("cpc_tf.classify"), [*command, "--image_size=64", "--workdir=run"])
+    assert answer.classify(settings)[0]["tested"] == 6
 
 
 @pytest.mark.slow
