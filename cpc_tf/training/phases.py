@@ -6,6 +6,8 @@ WORKDIR/PHASE. A phase that is needed again, as after a kill, is restored from i
 The paper trains "till convergence" (Sec. 4.2) and fine-tunes with "early-stopping" (Sec. 2.2); it gives no rule. Ours:
 after `patience` evaluations in a row without a better score the rate drops to a tenth, if it may; after as many more
 the phase ends. The best evaluation is the length that is chosen.
+
+With few labels there is another end: a phase that has nothing left to learn stops, see `learned_since`.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from cpc_tf.training.trainee import Trainee
 from cpc_tf.training.workdir import Workdir
 
 SEARCH = "search"  # folder of the phases that train without the held-out examples
+REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
 FROZEN, FINE_TUNED = "frozen", "fine-tuned"  # phases, and their folders: on a fixed encoder; then everything
 HELD_OUT = "held_out_"  # begins the names of scores on held-out examples
+STRETCH, STRETCHES = 50, 2  # of steps: the mean loss of each of the last ones tells whether anything is left to learn
 
 Record = dict[str, Any]  # of metrics.jsonl, or of a trial in result.json
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -79,6 +83,28 @@ def plateau(records: Sequence[Record], score: str, patience: int, drops: bool = 
     return Plateau(best, drop_step)
 
 
+def learned_since(records: Sequence[Record], loss: float) -> int | None:
+    """Returns the step since which a phase has had nothing left to learn; None: it has something.
+
+    The mean training loss of each of the last STRETCHES of STRETCH steps is below `loss`. A function of the records
+    alone, so a resumed run ends at the same step; whether they are of 10 or of 50 steps each makes no difference.
+
+    Args:
+      records: ascending by 'step'. One ends at each multiple of STRETCH; its 'loss' is the mean since the one before.
+      loss: the bound.
+    """
+    end = records[-1]["step"] if records else 0
+    start = end - STRETCH * STRETCHES
+    if start < 0 or end % STRETCH:
+        return None
+    totals, before = [0.0] * STRETCHES, start
+    for record in records:
+        if record["step"] > start:
+            totals[(record["step"] - start - 1) // STRETCH] += record["loss"] * (record["step"] - before)
+            before = record["step"]
+    return start if max(totals) < loss * STRETCH else None
+
+
 class Evaluation(NamedTuple):
     """How a phase is judged on held-out examples while it trains."""
 
@@ -123,11 +149,14 @@ class PhasedRun:
         batches: Callable[[int, tf.distribute.InputContext], tf.data.Dataset],
         steps: int,
         evaluation: Evaluation | None = None,
+        learned: float = 0.0,
         **options: Any,
     ) -> loop.Outcome:
-        """Trains a phase for `steps`, or until its evaluations end it; see `loop.train`, also for `options`.
+        """Trains a phase for `steps`, or until it ends before; see `loop.train`, also for `options`.
 
-        With an evaluation some of the records have its scores.
+        Args:
+          evaluation: some of the records have its scores, which may end the phase.
+          learned: without an evaluation, the training loss below which nothing is left to learn; 0: there is none.
         """
         if evaluation:
             options.update(
@@ -135,7 +164,15 @@ class PhasedRun:
                 evaluate_every=evaluation.every,
                 ended=lambda records: evaluation.plateau(records).ended,
             )
+        elif learned:
+            # Nothing is evaluated: a record ends there.
+            options.update(evaluate_every=STRETCH, ended=lambda records: learned_since(records, learned) is not None)
+        before = workdir.records()
         outcome = loop.train(trainee, batches, workdir.config.training, steps, workdir, **options)
+        since = learned_since(outcome.records, learned) if learned else None
+        if since is not None and before != outcome.records and workdir.chief:
+            why = f"the training loss has been below {learned:g} since step {since}, so little is left to learn"
+            print(f"stopped at step {outcome.step} of at most {steps}: {why}", flush=True)
         self._seconds[workdir.path] = outcome.seconds
         return outcome
 

@@ -1,8 +1,11 @@
-"""When a phase has converged, and which trial is chosen. Tasks show with their runs what is trained and saved."""
+"""When a phase has converged or nothing is left to learn, and which trial is chosen.
+
+Tasks show with their runs what is trained and saved.
+"""
 
 import pytest
 
-from cpc_tf.training.phases import Evaluation, Length, choose, plateau
+from cpc_tf.training.phases import Evaluation, Length, choose, learned_since, plateau
 
 
 def records(*scores):
@@ -44,6 +47,17 @@ def test_an_evaluation_sets_the_rates_of_what_is_trained_also_after_a_kill():
     ended = [evaluation.plateau(records(*(0.3, 0.1, 0.1, 0.1, 0.1)[:count])).ended for count in range(6)]
     assert lowered == [False, False, False, True, True, True]
     assert ended == [False] * 5 + [True]
+
+
+def test_nothing_is_left_to_learn_where_each_of_the_last_two_times_fifty_steps_has_little_loss():
+    """Whatever the length of a record."""
+    losses = {10: 0.9, 30: 0.9, 50: 0.9, 80: 0.05, 100: 0.2, 150: 0.09, 180: 0.05, 200: 0.12, 205: 0.0, 250: 0.2}
+    shown = [{"step": step, "loss": loss} for step, loss in losses.items()]
+    ended = {record["step"]: learned_since(shown[: n + 1], 0.1) for n, record in enumerate(shown)}
+    # Of 51 to 100 the mean is 0.11, of 151 to 200 it is 0.078.
+    assert {step: since for step, since in ended.items() if since is not None} == {200: 100}
+    assert learned_since(shown[:5], 1.0) == 0
+    assert learned_since([], 1.0) is None
 
 
 @pytest.mark.parametrize(
