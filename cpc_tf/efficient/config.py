@@ -182,9 +182,9 @@ class SgdConfig(Settings):
     )
     stop_at_loss: float = setting(
         0.0,
-        "Training loss below which the frozen phase ends, since nothing is left to learn: that of a hundred steps, "
-        "fifty by fifty. The classifier on all labels then goes on from the one that was trained without the held-out "
-        "ones. 0: where the length follows from the number of labels, 0.1; else there is no such end",
+        "The frozen phase ends when the training loss of the last 100 steps is below this, and the classifier on all "
+        "labels goes on from the one that was trained without the held-out ones. 0: of fewer than 256 labels, where "
+        "the length follows from their number, a fifth of what guessing has; else there is no such end",
         minimum=0,
         maximum=LARGEST,
         derived=True,

@@ -36,7 +36,8 @@ USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
 # Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
 MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
-LEARNED = 0.1  # training loss below which a picture of one class has nothing more to teach, see --stop_at_loss
+# Few labels are learned by heart: below this part of the loss of a guess nothing changed on new pictures but certainty.
+LEARNED, FEW = 0.2, 256
 PAPERS_SIZES = 256, 224
 
 
@@ -120,12 +121,24 @@ def from_encoder(config: EfficientConfig) -> tuple[EfficientConfig, str]:
     return derived(config, {"resize": resize, "image_size": image_size}, source)
 
 
-def from_labels(
-    config: EfficientConfig, labels: Labels, replicas: int, multi_label: bool = False
-) -> tuple[EfficientConfig, str]:
+def guessing(labels: np.ndarray) -> float:
+    """Returns the mean loss of who knows of labels, int64 [n] or float32 [n, classes], only how frequent they are."""
+    shares = labels.mean(0) if labels.ndim == 2 else np.bincount(labels) / len(labels)
+    shares = np.stack([shares, 1 - shares]) if labels.ndim == 2 else shares[None].T
+    return float(-np.sum(shares * np.log(np.maximum(shares, 1e-9))) / shares.shape[1])
+
+
+def from_labels(config: EfficientConfig, labels: Labels, replicas: int, guess: float) -> tuple[EfficientConfig, str]:
     """Returns the settings with batch, length and classifier, and a line on those that were not given.
 
-    Raises ConfigError if a batch is larger than what it is drawn from.
+    Args:
+      config: the settings as they are given.
+      labels: those that the run may see.
+      replicas: of the run.
+      guess: see `guessing`.
+
+    Raises:
+      ConfigError: a batch is larger than what it is drawn from.
     """
     count = len(labels.chosen if labels.fit is None else labels.fit)
     values = USUAL.settings(count, replicas, config.training.batch_size)
@@ -133,10 +146,9 @@ def from_labels(
         blocks, values["head_width"] = next(head for least, head in HEADS.items() if count >= least)
         if config.classifier.encoder != PIXELS:
             values["head_blocks"] = blocks
-    # The mean loss over many classes is small from the start if a picture may have any number of them.
     frozen = config.classifier.encoder != PIXELS and not config.sgd.patience
-    if not any(config.training.length) and frozen and not multi_label:
-        values["stop_at_loss"] = LEARNED
+    if not any(config.training.length) and frozen and count < FEW:
+        values["stop_at_loss"] = float(f"{LEARNED * guess:.2g}")
     views = min(MOST_VIEWS, ALL_VIEWS // len(labels.chosen))
     values["cached_views"] = views if views > 1 and config.classifier.encoder != PIXELS else 0
     config, line = derived(config, values, f"{len(labels.chosen)} labels")

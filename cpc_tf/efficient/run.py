@@ -17,7 +17,7 @@ from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
 from cpc_tf.efficient.classifier import SUPERVISED
 from cpc_tf.efficient.config import NONE, EfficientConfig
-from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels
+from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels, guessing
 from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
 from cpc_tf.encoders.config import PIXELS
 from cpc_tf.evaluation import label_kinds
@@ -126,7 +126,8 @@ def prepare(
         blocks = config.classifier.head_blocks
         print(f"--head_blocks={blocks}: residual blocks after the network of --encoder={PIXELS}", flush=True)
     labels = choose_labels(source.labels(), source.class_names, config.labels, config.training.seed, source.groups())
-    config, labels_line = from_labels(config, labels, strategy.num_replicas_in_sync, source.multi_label)
+    guess = guessing(source.labels()[labels.chosen])
+    config, labels_line = from_labels(config, labels, strategy.num_replicas_in_sync, guess)
     for line in filter(None, (encoder_line, labels_line)):
         print(line, flush=True)
     encoder = load_encoder(config, strategy)
@@ -313,12 +314,12 @@ def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
 def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
     """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each.
 
-    Where the search stopped since nothing was left to learn, the classifier goes on from the one that it chose.
+    With --stop_at_loss the classifier goes on from the one that the search chose, and learns the held-out labels, too.
     """
     config, steps = selection.config, selection.finetune_steps
     first, begin = first_phase(config), None
     if config.sgd.stop_at_loss and selection.records:
-        print("the held-out labels are learned, too, by the same classifier", flush=True)
+        print("the same classifier goes on with the held-out labels, too", flush=True)
         trial = next(number for number, record in enumerate(selection.records) if record["chosen"])
         begin = phases.first(in_folder(config, SEARCH, first, str(trial)), "fit")  # finished before, only restored
     trainee = phases.first(in_folder(config, first), "chosen", selection.length, begin)

@@ -7,7 +7,7 @@ The paper trains "till convergence" (Sec. 4.2) and fine-tunes with "early-stoppi
 after `patience` evaluations in a row without a better score the rate drops to a tenth, if it may; after as many more
 the phase ends. The best evaluation is the length that is chosen.
 
-With few labels there is another end: a phase that has nothing left to learn stops, see `learned_since`.
+With few labels there is another end: a phase whose labels are learned stops, see `has_learned`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEARCH = "search"  # folder of the phases that train without the held-out exampl
 REFIT = "refit"  # folder of the phases that train on all labels after the test, and their entry in a result.json
 FROZEN, FINE_TUNED = "frozen", "fine-tuned"  # phases, and their folders: on a fixed encoder; then everything
 HELD_OUT = "held_out_"  # begins the names of scores on held-out examples
-STRETCH, STRETCHES = 50, 2  # of steps: the mean loss of each of the last ones tells whether anything is left to learn
+STRETCH, LOOK = 50, 100  # steps after which the mean training loss of the last LOOK ones may end a phase
 
 Record = dict[str, Any]  # of metrics.jsonl, or of a trial in result.json
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -83,26 +83,25 @@ def plateau(records: Sequence[Record], score: str, patience: int, drops: bool = 
     return Plateau(best, drop_step)
 
 
-def learned_since(records: Sequence[Record], loss: float) -> int | None:
-    """Returns the step since which a phase has had nothing left to learn; None: it has something.
+def has_learned(records: Sequence[Record], loss: float) -> bool:
+    """Whether a phase has learned its labels: the mean training loss of the last LOOK steps is below `loss`.
 
-    The mean training loss of each of the last STRETCHES of STRETCH steps is below `loss`. A function of the records
-    alone, so a resumed run ends at the same step; whether they are of 10 or of 50 steps each makes no difference.
+    Asked at each multiple of STRETCH; elsewhere it has not. A function of the records alone, so a resumed run ends at
+    the same step, and whether a record is of 10 steps or of 50 makes no difference.
 
     Args:
       records: ascending by 'step'. One ends at each multiple of STRETCH; its 'loss' is the mean since the one before.
       loss: the bound.
     """
     end = records[-1]["step"] if records else 0
-    start = end - STRETCH * STRETCHES
-    if start < 0 or end % STRETCH:
-        return None
-    totals, before = [0.0] * STRETCHES, start
+    if end < LOOK or end % STRETCH:
+        return False
+    total, before = 0.0, end - LOOK
     for record in records:
-        if record["step"] > start:
-            totals[(record["step"] - start - 1) // STRETCH] += record["loss"] * (record["step"] - before)
+        if record["step"] > before:
+            total += record["loss"] * (record["step"] - before)
             before = record["step"]
-    return start if max(totals) < loss * STRETCH else None
+    return total / LOOK < loss
 
 
 class Evaluation(NamedTuple):
@@ -156,7 +155,7 @@ class PhasedRun:
 
         Args:
           evaluation: some of the records have its scores, which may end the phase.
-          learned: without an evaluation, the training loss below which nothing is left to learn; 0: there is none.
+          learned: without an evaluation, the training loss of `has_learned`; 0: none ends the phase.
         """
         if evaluation:
             options.update(
@@ -166,12 +165,11 @@ class PhasedRun:
             )
         elif learned:
             # Nothing is evaluated: a record ends there.
-            options.update(evaluate_every=STRETCH, ended=lambda records: learned_since(records, learned) is not None)
+            options.update(evaluate_every=STRETCH, ended=lambda records: has_learned(records, learned))
         before = workdir.records()
         outcome = loop.train(trainee, batches, workdir.config.training, steps, workdir, **options)
-        since = learned_since(outcome.records, learned) if learned else None
-        if since is not None and before != outcome.records and workdir.chief:
-            why = f"the training loss has been below {learned:g} since step {since}, so little is left to learn"
+        if learned and has_learned(outcome.records, learned) and before != outcome.records and workdir.chief:
+            why = f"the training loss since step {outcome.step - LOOK} is below --stop_at_loss={learned:g}"
             print(f"stopped at step {outcome.step} of at most {steps}: {why}", flush=True)
         self._seconds[workdir.path] = outcome.seconds
         return outcome

@@ -323,7 +323,7 @@ def test_a_single_frozen_classifier_is_calibrated_too_and_goes_on_if_it_is_to_tr
 
 
 @pytest.mark.slow
-def test_a_phase_with_nothing_left_to_learn_stops_and_is_gone_on_with_for_more_labels_also_after_a_kill(
+def test_a_phase_that_has_learned_its_labels_stops_and_is_gone_on_with_for_more_labels_also_after_a_kill(
     folder, hub_dir, tmp_path, monkeypatch, capsys
 ):
     def saving(checkpoints, *arguments, save=Checkpoints.save, **options):
@@ -336,8 +336,8 @@ def test_a_phase_with_nothing_left_to_learn_stops_and_is_gone_on_with_for_more_l
     flags += ["--label_fraction=1", "--checkpoint_every=50", "--learning_rate=0.01"]
     monkeypatch.setattr(Checkpoints, "save", saving)
     whole = efficient(config(folder, tmp_path / "whole", hub_dir, *flags))
-    told = capsys.readouterr().out
-    assert told.count("stopped at step 100 of at most 150: the training loss has been below 1.5 since step 0") == 2
+    told = "stopped at step 100 of at most 150: the training loss since step 0 is below --stop_at_loss=1.5\n"
+    assert capsys.readouterr().out.count(told) == 2
     assert [record["steps"] for record in whole["search"]] == [whole["steps"]] == [100]
     # The second training began where the first one ended.
     first, second = (metrics(tmp_path / "whole" / name)[0]["loss"] for name in ("search/frozen/0", "frozen"))

@@ -5,7 +5,7 @@ Tasks show with their runs what is trained and saved.
 
 import pytest
 
-from cpc_tf.training.phases import Evaluation, Length, choose, learned_since, plateau
+from cpc_tf.training.phases import Evaluation, Length, choose, has_learned, plateau
 
 
 def records(*scores):
@@ -49,15 +49,13 @@ def test_an_evaluation_sets_the_rates_of_what_is_trained_also_after_a_kill():
     assert ended == [False] * 5 + [True]
 
 
-def test_nothing_is_left_to_learn_where_each_of_the_last_two_times_fifty_steps_has_little_loss():
-    """Whatever the length of a record."""
-    losses = {10: 0.9, 30: 0.9, 50: 0.9, 80: 0.05, 100: 0.2, 150: 0.09, 180: 0.05, 200: 0.12, 205: 0.0, 250: 0.2}
+def test_labels_are_learned_when_the_last_hundred_steps_have_little_loss_whatever_the_length_of_a_record():
+    losses = {10: 0.9, 50: 0.9, 80: 0.05, 100: 0.2, 150: 0.1, 180: 0.05, 200: 0.12, 205: 0.0, 250: 0.3}
     shown = [{"step": step, "loss": loss} for step, loss in losses.items()]
-    ended = {record["step"]: learned_since(shown[: n + 1], 0.1) for n, record in enumerate(shown)}
-    # Of 51 to 100 the mean is 0.11, of 151 to 200 it is 0.078.
-    assert {step: since for step, since in ended.items() if since is not None} == {200: 100}
-    assert learned_since(shown[:5], 1.0) == 0
-    assert learned_since([], 1.0) is None
+    # The means of 1 to 100, 51 to 150, ... are 0.505, 0.105, 0.089 and 0.174; at step 205 it is not asked.
+    for bound, ends in {0.1: [200], 0.5: [150, 200, 250], 1: [100, 150, 200, 250]}.items():
+        assert [step for n, step in enumerate(losses, 1) if has_learned(shown[:n], bound)] == ends
+    assert not has_learned([], 1.0)
 
 
 @pytest.mark.parametrize(
