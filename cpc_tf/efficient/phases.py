@@ -24,6 +24,7 @@ from cpc_tf.training.phases import (
     FROZEN,
     HELD_OUT,
     Evaluation,
+    Learned,
     Length,
     PhasedRun,
     Plateau,
@@ -82,12 +83,15 @@ class Phases(PhasedRun):
 
         Args:
           length: as `converge` chose it; without it the steps are those of the settings, and the rate is a cosine.
-          begin: whose classifier this one begins as; None: with new weights.
+          begin: whose classifier this one begins as, at a tenth of the rate; None: with new weights.
         """
         trainee = self._first(config, cosine=not length, drop_step=length.drop_step if length else 0)
         if begin:
             trainee.classifier.set_weights(begin.classifier.get_weights())
-        self._train(config, trainee, part, length.steps if length else self._longest(config))
+        bound, learned = config.sgd.stop_at_loss, None
+        if bound:
+            learned = Learned(bound, trainee.drop_rates, goes_on=begin is not None)
+        self._train(config, trainee, part, length.steps if length else self._longest(config), learned=learned)
         return trainee
 
     def on_all_labels(self) -> Phases:
@@ -172,9 +176,9 @@ class Phases(PhasedRun):
         part: str,
         steps: int,
         evaluation: Evaluation | None = None,
+        learned: Learned | None = None,
     ) -> loop.Outcome:
         batches = self.inputs.training(config, trainee.phase, part)
-        learned = config.sgd.stop_at_loss if trainee.phase == FROZEN else 0.0
         return self.train(self.workdir(config), trainee, batches, steps, evaluation, learned)
 
 

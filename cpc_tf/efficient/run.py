@@ -15,7 +15,7 @@ from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.data import catalog
 from cpc_tf.data.pipeline import fetching
 from cpc_tf.data.source import Source
-from cpc_tf.efficient.classifier import SUPERVISED
+from cpc_tf.efficient.classifier import SUPERVISED, Classification
 from cpc_tf.efficient.config import NONE, EfficientConfig
 from cpc_tf.efficient.inputs import Inputs, Labels, choose_labels, from_encoder, from_labels, guessing
 from cpc_tf.efficient.phases import Phases, Tested, fine_tuning, first_phase, load_encoder
@@ -312,17 +312,9 @@ def _report(title: str, record: dict[str, Any], phases: Phases) -> None:
 
 
 def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict[str, Any]]]:
-    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each.
-
-    With --stop_at_loss the classifier goes on from the one that the search chose, and learns the held-out labels, too.
-    """
-    config, steps = selection.config, selection.finetune_steps
-    first, begin = first_phase(config), None
-    if config.sgd.stop_at_loss and selection.records:
-        print("the same classifier goes on with the held-out labels, too", flush=True)
-        trial = next(number for number, record in enumerate(selection.records) if record["chosen"])
-        begin = phases.first(in_folder(config, SEARCH, first, str(trial)), "fit")  # finished before, only restored
-    trainee = phases.first(in_folder(config, first), "chosen", selection.length, begin)
+    """Trains on all chosen labels; returns the test of the last phase, and the scores and steps of each."""
+    config, steps, first = selection.config, selection.finetune_steps, first_phase(selection.config)
+    trainee = _on_chosen(config, phases, selection.records, selection.length)
     tested = phases.test(config, trainee)
     results = {first: {**tested.scores, "steps": int(trainee.step.numpy())}}
     if fine_tuning(config):
@@ -331,6 +323,21 @@ def _train(selection: Selection, phases: Phases) -> tuple[Tested, dict[str, dict
             tested = phases.test(config, trainee)
         results[FINE_TUNED] = {**tested.scores, "steps": steps}
     return tested, results
+
+
+def _on_chosen(
+    config: EfficientConfig, phases: Phases, records: list[dict[str, Any]], length: Length | None
+) -> Classification:
+    """Trains the first phase on all chosen labels.
+
+    With --stop_at_loss it goes on from the trial that was chosen of `records`, and learns the held-out labels, too.
+    """
+    begin, first = None, first_phase(config)
+    if config.sgd.stop_at_loss and records:
+        trial = next(number for number, record in enumerate(records) if record["chosen"])
+        begin = phases.first(in_folder(config, SEARCH, first, str(trial)), "fit")  # trained before, only restored
+        print("with the held-out labels, too, from there on:", flush=True)
+    return phases.first(in_folder(config, first), "chosen", length, begin)
 
 
 def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str, Any]:
@@ -346,7 +353,7 @@ def _refit(workdir: Workdir, result: dict[str, Any], phases: Phases) -> dict[str
         record = next(record for record in result["search"] if record["chosen"])
         length = Length(record["steps"], record["drop_step"])
     if workdir.config.sgd.stop_at_loss:
-        begin = phases.first(in_folder(chosen[first], first), "chosen")  # trained before, only restored
+        begin = _on_chosen(chosen[first], phases, result["search"], length)  # trained before, only restored
     phases = phases.on_all_labels()
     count, views = phases.inputs.count, phases.inputs.config.sgd.cached_views
     print(f"refit: on all {count} labels, those of the test too", flush=True)

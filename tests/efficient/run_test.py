@@ -332,13 +332,17 @@ def test_a_phase_that_has_learned_its_labels_stops_and_is_gone_on_with_for_more_
         if "whole/frozen" in str(checkpoints.path(0)) and not path.exists():
             shutil.copytree(tmp_path / "whole", path)
 
-    flags = ["--stop_at_loss=1.5", "--train_steps=150", "--finetune_steps=0", "--steps_per_loop=20"]
+    flags = ["--stop_at_loss=1.5", "--train_steps=170", "--finetune_steps=0", "--steps_per_loop=20"]
     flags += ["--label_fraction=1", "--checkpoint_every=50", "--learning_rate=0.01"]
     monkeypatch.setattr(Checkpoints, "save", saving)
     whole = efficient(config(folder, tmp_path / "whole", hub_dir, *flags))
-    told = "stopped at step 100 of at most 150: the training loss since step 0 is below --stop_at_loss=1.5\n"
-    assert capsys.readouterr().out.count(told) == 2
-    assert [record["steps"] for record in whole["search"]] == [whole["steps"]] == [100]
+    told, why = (
+        capsys.readouterr().out,
+        "the mean training loss of 100 steps was below --stop_at_loss=1.5 at step 100\n",
+    )
+    assert told.count(f"stopped at step 150 of at most 170: {why}") == 1
+    assert told.count(f"stopped at step 100 of at most 170: {why}") == 1
+    assert ([record["steps"] for record in whole["search"]], whole["steps"]) == ([150], 100)
     # The second training began where the first one ended.
     first, second = (metrics(tmp_path / "whole" / name)[0]["loss"] for name in ("search/frozen/0", "frozen"))
     assert second < first
