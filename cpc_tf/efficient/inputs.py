@@ -36,7 +36,7 @@ USUAL = UsualTraining(batch=64, epochs=100, least_steps=400)
 # Head of as many labels at least -> blocks and width: the paper's, and that of imagenette/efficient.
 HEADS = {10_000: (11, 4096), 0: (2, 512)}
 MOST_VIEWS, ALL_VIEWS = 16, 8000  # of each image, and of all: a view on the feature map of 128 px takes 256 KB
-# Few labels are learned by heart: below this part of the loss of a guess nothing changed on new pictures but certainty.
+# Of few labels: below this part of the loss of a guess new pictures gained nothing any more (docs/notebook, "Answer").
 LEARNED, FEW = 0.2, 128
 PAPERS_SIZES = 256, 224
 
