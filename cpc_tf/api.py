@@ -33,6 +33,7 @@ from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.run import pretrain as run_pretraining
 from cpc_tf.progress import silent
 from cpc_tf.settings import ConfigError, Stopped, joined_names, leaves, replace, unflatten
+from cpc_tf.training.phases import REFIT
 
 MODULE = "module"  # folder of a run's directory that holds what was exported
 Path = Union[str, os.PathLike]
@@ -84,7 +85,7 @@ def pretrain(
     config = settings_of(PretrainConfig, preset, {**values, **settings})
     with running(verbose):
         step = run_pretraining(config)["step"]
-        return Encoder(_exported(config.workdir, "encoder.json", step))
+        return Encoder(_exported(config.workdir, "encoder.json", {"step": step}))
 
 
 def classify(
@@ -193,9 +194,11 @@ def train_classifier(
     config = settings_of(task.config, preset, {**values, **settings})
     with running(verbose):
         result = task.run(config)
-        trained = [phase for phase in result.get("phases", {}).values() if phase["steps"]]  # the last one is exported
+        phases = result.get(REFIT, result).get("phases", {})
+        trained = [phase for phase in phases.values() if phase["steps"]]  # the last one is exported
         step = trained[-1]["steps"] if trained else result.get("steps")
-        return Model(_exported(config.workdir, "classifier.json", step))
+        about = {"step": step, "refit_labels": result.get(REFIT, {}).get("num_train_labels")}
+        return Model(_exported(config.workdir, "classifier.json", about))
 
 
 def load_encoder(path: str | os.PathLike[str]) -> Encoder:
@@ -350,11 +353,12 @@ def running(verbose: bool) -> Iterator[None]:
         log.setLevel(level)
 
 
-def _exported(workdir: str, card: str, step: int | None) -> str:
-    """Exports the run of a directory at a step, unless it is exported already; returns the module's directory."""
+def _exported(workdir: str, card: str, about: Mapping[str, Any]) -> str:
+    """Exports the run of a directory unless its module has these entries in its card; returns the directory."""
     module = os.path.join(workdir, MODULE)
     if os.path.isdir(module):
-        if read_json(os.path.join(module, card)).get("step") == step:
+        found = read_json(os.path.join(module, card))
+        if all(found.get(name) == value for name, value in about.items()):
             return module
         shutil.rmtree(module)  # of another step
     with tf.device("/cpu:0"):  # where it is checked: a GPU would round differently

@@ -48,6 +48,7 @@ from cpc_tf.linear.classifier import LinearClassifier
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.linear.run import augment_of, geometry_of
 from cpc_tf.settings import ConfigError, flatten, replace
+from cpc_tf.training.phases import REFIT
 from cpc_tf.training.workdir import read_config
 
 # Of a result.json, what the card repeats for programs.
@@ -229,8 +230,10 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
     `weights` is.
     """
     result = result_of_ended(workdir, "efficient")
-    phase = next(name for name in (SUPERVISED, FINE_TUNED, FROZEN) if result["phases"].get(name, {}).get("steps"))
-    folder, names = os.path.join(workdir, phase), _class_names(result, workdir)
+    refit = result.get(REFIT)
+    trained = (refit or result)["phases"]
+    phase = next(name for name in (SUPERVISED, FINE_TUNED, FROZEN) if trained.get(name, {}).get("steps"))
+    folder, names = os.path.join(workdir, REFIT if refit else "", phase), _class_names(result, workdir)
     chosen = replace(read_config(folder, EfficientConfig), precision="float32", recompute=False)
     averaged = phase == FINE_TUNED and run.sgd.encoder_adam == "paper" and weights == "averaged"
     maps = original_maps(chosen, workdir)
@@ -256,7 +259,7 @@ def export_efficient(run: EfficientConfig, workdir: str, step: int, weights: str
         class_names=names,
         **_measured(result, run),
     )
-    return _export(model, result, run, chosen, workdir, step, result["phases"][phase]["steps"], phase)
+    return _export(model, result, run, chosen, workdir, step, trained[phase]["steps"], phase)
 
 
 def _class_names(result: dict[str, Any], workdir: str) -> list[str]:
@@ -317,7 +320,7 @@ def _export(
       result: of the run.
       run, chosen: its settings, and those that its search chose for the phase.
       workdir: its directory.
-      step, tested: the step that is exported, and the one that was tested.
+      step, tested: the step that is exported, and the one that was tested or, after that, trained on all labels.
       phase: of a run with few labels.
     """
     geometry: Geometry = model.geometry
@@ -328,6 +331,7 @@ def _export(
         "multi_label": model.multi_label,
         "temperature": model.temperature,
         "calibration": result.get("calibration"),
+        **({"refit_labels": result[REFIT]["num_train_labels"]} if REFIT in result else {}),
         "image_size": geometry.image_size,
         "resize": geometry.resize,
         "resize_mode": geometry.resize_mode,
