@@ -170,7 +170,8 @@ class _Flag(flags.Flag):
 
 def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str]) -> None:
     """Parses a command line. Raises ConfigError."""
-    words = [re.sub(r"^--\w+", lambda flag: _RENAMED.get(flag[0], flag[0]), word) for word in _expanded(argv[1:])]
+    words = _expanded([*_meant_preset(config_class, argv[1:]), *argv[1:]])
+    words = [re.sub(r"^--\w+", lambda flag: _RENAMED.get(flag[0], flag[0]), word) for word in words]
     words = [word for word in words if not _is_retired(word, config_class, flag_values)]
     try:
         strays = flag_values([argv[0], *words])[1:]
@@ -178,6 +179,14 @@ def _parse(config_class: type, flag_values: flags.FlagValues, argv: Sequence[str
         raise ConfigError(" ".join(str(error).replace("FATAL Flags parsing error:", "").split())) from error
     if strays:
         raise ConfigError(f"{shown(strays[0])}: not a flag; settings are given as --name=value, see --help")
+
+
+def _meant_preset(config_class: type, words: Sequence[str]) -> list[str]:
+    """Returns the flag of the preset that some words mean without naming one, if they do; see `Settings.PRESETS`."""
+    flags_of_words = [re.match(r"--?(\w+)(=$)?", word) for word in words]
+    given = {flag[1] for flag in flags_of_words if flag and not flag[2]}
+    meant = [preset for name, preset in config_class.PRESETS.items() if name in given]
+    return [f"--preset={meant[0]}"] if meant and not given & {"preset", "flagfile"} else []
 
 
 def _is_retired(word: str, config_class: type, flag_values: flags.FlagValues) -> bool:

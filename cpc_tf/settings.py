@@ -126,6 +126,8 @@ class Settings:
 
     # Of a command: nested setting that is no flag of it and has its default -> why.
     HIDDEN: ClassVar[Mapping[str, str]] = {}
+    # Of a command: setting -> the preset that is meant where it is given and neither a preset nor a file of flags is.
+    PRESETS: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls):
         # With `from __future__ import annotations` types are strings; a flag needs the type itself.

@@ -8,6 +8,7 @@ import pytest
 from absl import flags
 
 from cpc_tf import cli
+from cpc_tf.detect.config import DetectConfig
 from cpc_tf.export.config import ExportConfig
 from cpc_tf.linear.config import LinearConfig
 from cpc_tf.pretrain.config import PretrainConfig
@@ -131,6 +132,15 @@ def test_home_is_meant_in_every_path(given, wanted, monkeypatch):
 def test_web_handles_may_have_a_question_mark():
     handle = "https://tfhub.dev/a/b/1?tf-hub-format=compressed"
     assert cli.parse(LinearConfig, [f"--encoder={handle}"]).probe.encoder == handle
+
+
+def test_boxes_mean_a_preset():
+    def encoder(*words):
+        return cli.parse(DetectConfig, words).detector.backbone.encoder
+
+    assert encoder("--boxes", "x") == encoder("--preset=boxes/detect")
+    assert encoder("--encoder=mine", "--boxes=x") == "mine"
+    assert encoder("--boxes=x", "--preset=bccd/detect") == encoder("--boxes=") == ""
 
 
 def test_changed_flags():

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from cpc_tf.data.config import PicturesConfig
+from cpc_tf.embed import encoder
 from cpc_tf.listing import ListingConfig, listing
+from cpc_tf.pictures import batches
 from cpc_tf.settings import ConfigError
 from tests.boxes.samples import CAT, pairs, xml
 from tests.data.samples import encode, write_files
@@ -25,8 +27,9 @@ def listed(tmp_path, capsys):
             },
         )
         settings = {name: str(own).replace("HERE", f"{tmp_path}/x") for name, own in settings.items()}
+        module = settings.pop("encoder", "")
         data = PicturesConfig(data_dir=f"{tmp_path}/cache", **settings)
-        listing(ListingConfig(output=f"{tmp_path}/table.csv", data=data))
+        listing(ListingConfig(output=f"{tmp_path}/table.csv", encoder=module, data=data))
         lines = capsys.readouterr().out.replace(f"{tmp_path}/", "").splitlines()
         with open(tmp_path / "table.csv") as file:
             return lines, [*csv.DictReader(file)]
@@ -68,6 +71,42 @@ def test_boxes(listed):
     assert lines[1] == "  train: 8 pictures, 9 boxes of 2 classes: cat 8, dog 1"
     assert lines[2] == "  test: 2 pictures, 2 boxes of 1 class: cat 2"
     assert [row["label"] for row in rows if row["file"] == "JPEGImages/3.png"] == ["cat;dog"]
+
+
+def test_the_objects_of_a_folder_of_boxes(tmp_path, capsys):
+    write_files(tmp_path / "x", pairs(*(f"{name}/{i}" for name in ("train", "valid") for i in range(3))))
+    listing(ListingConfig(boxes=f"{tmp_path}/x", data=PicturesConfig(data_dir=f"{tmp_path}/cache")))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "  format: VOC, from 6 XML files with the names of pictures"
+    # Boxes of 4 x 4 px in pictures of 8 x 12 px.
+    start = "  objects to learn: sides of 4 to 4 px, median 4 px; objects as shown: "
+    (line,) = (line for line in lines if line.startswith(start))
+    assert "on a canvas of 224 x 352 px; --area_scale=" in line
+
+
+class Pixels:
+    """In place of an encoder: the pixels are the features."""
+
+    def __init__(self, path):
+        assert path == "module"
+
+    def steps(self, pictures, intensity_range):
+        for batch in batches(pictures, lambda image: image, 4, intensity_range=intensity_range):
+            yield batch, batch.images.reshape([len(batch.indices), -1]).astype(np.float32)
+
+
+def test_pictures_of_the_test_that_are_nearly_learned(listed, monkeypatch):
+    monkeypatch.setattr(encoder, "Encoder", Pixels)
+    random = np.random.default_rng(0)
+    one, *others = random.integers(0, 255, [6, 9, 14, 3], np.uint8)  # 378 numbers, which are projected
+    files = {f"train/cat/{i}.png": encode(pixels) for i, pixels in enumerate(others[:3])}
+    files |= {"train/cat/one.png": encode(one), "train/cat/two.png": encode(one ^ 2)}  # of one split: not told
+    files |= {"test/cat/near.png": encode(one ^ 1), "test/cat/far.png": encode(others[4])}
+    lines, _ = listed(files, labelled="HERE", encoder="module")
+    (line,) = (line for line in lines if "nearly" in line)
+    assert line.startswith("  1 picture is nearly one of another split (cosine of their features at least 0.95), e.g. ")
+    assert line.partition("e.g. ")[2].startswith("test/cat/near.png (train/cat/")
+    assert line.endswith(", 1.00)")
 
 
 def test_what_is_no_folder_is_refused(listed):

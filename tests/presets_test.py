@@ -174,7 +174,7 @@ def test_every_line_is_a_comment_or_one_flag(path):
     lines = (ROOT / path).read_text().splitlines()
     for line in lines:
         # absl takes a comment behind a value for a part of it, and a word without dashes for an argument.
-        assert not line or re.fullmatch(r"#.*|--[a-z_0-9]+(=[^#]*[^#\s])?", line), line
+        assert not line or re.fullmatch(r"#.*|--[a-z_0-9]+(=([^#]*[^#\s])?)?", line), line
     names = [line.split("=")[0] for line in lines if line.startswith("--")]
     assert len(names) == len(set(names)), "a flag is set twice"
 

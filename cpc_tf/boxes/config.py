@@ -11,12 +11,18 @@ _SMALLEST_SCALE = 1e-4
 area = functools.partial(count, unit="px", maximum=10_000**2)
 
 
+def canvas_side(which: str) -> int:
+    """Returns the setting of a side of the canvas."""
+    about = "of the canvas; an image that does not fit on it is shrunk further; 0: it follows from your boxes"
+    return side(0, f"{which} {about}", minimum=0, derived=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class CanvasConfig(Settings):
     """How images with objects are shown to a detector."""
 
-    canvas_height: int = side(800, "Height of the canvas; an image that does not fit on it is shrunk further")
-    canvas_width: int = side(800, "Width of the canvas; an image that does not fit on it is shrunk further")
+    canvas_height: int = canvas_side("Height")
+    canvas_width: int = canvas_side("Width")
     smallest_area: int = area(150_000, "Smallest area of a training image, before --area_scale")
     largest_area: int = area(450_000, "Largest area of a training image, before --area_scale")
     test_area: int = area(300_000, "Area of a test image, before --area_scale")
@@ -44,7 +50,7 @@ class CanvasConfig(Settings):
             raise ConfigError(f"--area_scale={self.area_scale:g}: must be at least {_SMALLEST_SCALE:g}, or 0")
         for name in ("largest_area", "test_area"):
             area = getattr(self, name) * self.area_scale
-            if area > self.canvas_height * self.canvas_width:
+            if area > self.canvas_height * self.canvas_width > 0:
                 most = self.canvas_height * self.canvas_width / getattr(self, name)
                 raise ConfigError(
                     f"--area_scale={self.area_scale:g}: images of {area:.0f} px are more than the "

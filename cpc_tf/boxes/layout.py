@@ -163,6 +163,35 @@ def other_format(data: DataConfig, root: str) -> str:
     return ""
 
 
+def format_of(path: str) -> tuple[str, str]:
+    """Returns the kind of the annotations in a folder, 'voc', 'coco' or 'yolo', and what tells it, for the user.
+
+    Raises:
+      ConfigError: naming --boxes: no such folder, no annotations in it, or those of two formats.
+    """
+    flag = f"--boxes={path}"
+    root = walk.folder_of(f"boxes:{path}", flag)
+    image_keys = dict.fromkeys(map(key, walk.images(root)), "")
+    found = {}
+    for kind_, (extension, title) in _FILES.items():
+        files = walk.files(root, (extension,))
+        if kind_ != "coco":  # whose files have no names of pictures
+            of_key = {key(name): name for name in files}
+            of_key = paired(image_keys, of_key) if kind_ == "voc" else of_key
+            files = [name for each, name in of_key.items() if each in image_keys]
+        if files:
+            named = "" if kind_ == "coco" else " with the names of pictures"
+            found[kind_] = f"{len(files)} {title} file{'s' * (len(files) > 1)}{named}"
+    own = {kind_: what for kind_, what in found.items() if kind_ != "coco"} or found
+    if len(own) == 1:
+        return next(iter(own.items()))
+    if not own:
+        problem = f"none of its {len(image_keys)} pictures has an XML or text file of its name, and no JSON is there"
+        raise ConfigError(f"{flag}: {problem}; docs/detection.md shows the layouts of VOC, COCO and YOLO")
+    which = " or ".join(f"--dataset={kind_}:{path}" for kind_ in own)
+    raise ConfigError(f"{flag}: has {' and '.join(own.values())}; take one by --preset=boxes/detect {which}")
+
+
 def is_split(name: str) -> bool:
     """Returns whether a list or folder has a usual name of a split."""
     return name.strip().lower() == TRAINVAL or names.meaning(name) is not None

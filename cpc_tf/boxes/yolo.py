@@ -90,8 +90,8 @@ def parse(text: bytes, keypoints: bool = False) -> Rows:
     """Reads a text file. A line without four sound numbers has a box of NaN, and is no error.
 
     Args:
-      text: the content; a line is `CLASS X Y WIDTH HEIGHT`, the box's centre and size, or `CLASS X Y X Y X Y ...`, the
-        corners of a polygon, all in parts of the image.
+      text: the content; a line is `CLASS X Y WIDTH HEIGHT`, the box's centre and size, perhaps with a score behind, or
+        `CLASS X Y X Y X Y ...`, the corners of a polygon, all in parts of the image.
       keypoints: whether numbers behind the first four are keypoints.
 
     Raises:
@@ -106,7 +106,7 @@ def parse(text: bytes, keypoints: bool = False) -> Rows:
             raise ValueError(f"line {number} is {shown(line)} in place of CLASS X Y WIDTH HEIGHT")
         numbers = [*map(_number, rest)]
         is_polygon = len(numbers) >= 6 and len(numbers) % 2 == 0 and not keypoints
-        numbers = numbers[:4] if keypoints else numbers
+        numbers = numbers[:4] if keypoints or len(numbers) == 5 else numbers  # keypoints, or a score
         finite = all(map(math.isfinite, numbers))
         if not finite or not (is_polygon or len(numbers) == 4):
             edges = [NAN] * 4

@@ -1,11 +1,12 @@
 """Fine-tunes a detector on an encoder (Faster R-CNN, Sec. 4.3 of the paper) and scores it by the rules of PASCAL VOC.
 
+    cpc-tf detect --boxes=my_boxes --workdir=runs/mine/imagenette_128px/detect
     cpc-tf detect --preset=collages/detect --encoder=runs/photos/small/hub \\
       --workdir=runs/collages/small/detect
 
-Writes to its workdir result.json, table.txt, curves.png (precision over recall), sheet.png (true and found boxes, worst
-misses first), detections.json and detections/ (VOC's result files, which other tools can score), class_names.json, and
-the files of every run.
+Writes to its workdir result.json, table.txt, derived.txt (which settings follow from what of the data), curves.png
+(precision over recall), sheet.png (true and found boxes, worst misses first), detections.json and detections/ (VOC's
+result files, which other tools can score), class_names.json, and the files of every run.
 """
 
 import dataclasses
@@ -210,8 +211,15 @@ class DetectConfig(Settings):
     """All settings of `cpc-tf detect`."""
 
     HIDDEN: ClassVar = ONLY_PRETRAINING
+    PRESETS: ClassVar = {"boxes": "boxes/detect"}
 
     workdir: str = run_directory()
+    boxes: str = setting(
+        "",
+        "Folder of your pictures and their boxes, instead of --dataset: whether they are VOC's, COCO's or YOLO's is "
+        "found. Without --preset, --preset=boxes/detect is meant, and the rest follows from the data",
+        compared=False,
+    )
     data: DataConfig = DataConfig()
     negatives_without_xml: bool = setting(
         False, "Take images of --dataset=voc:PATH without an XML file for images without objects"

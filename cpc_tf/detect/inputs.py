@@ -10,13 +10,19 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from cpc_tf.boxes import layout
 from cpc_tf.boxes.catalog import BoxesFolder, open_detection_sources
 from cpc_tf.boxes.config import CanvasConfig
 from cpc_tf.boxes.source import DetectionSource, Sizes
 from cpc_tf.data import catalog, classes
 from cpc_tf.detect import scoring
 from cpc_tf.detect.config import DetectConfig
-from cpc_tf.settings import ConfigError, open_settings, replace
+from cpc_tf.settings import ConfigError, flatten, open_settings, replace
+from cpc_tf.texts import escaped
+from cpc_tf.training.config import UsualTraining
+
+# As bccd/detect_128px, a few hundred pictures.
+USUAL = UsualTraining(batch=8, epochs=20, least_steps=400)
 
 # How large pictures and objects are shown to a detector follows from their sizes, unless it is set.
 _USUAL_SIZES = (5, 95)  # percentiles of the sizes of objects
@@ -24,6 +30,11 @@ _STEP = 2.0  # largest factor between two sizes of anchors, that of the C4 recip
 _LEAST_ANCHOR = 4  # px; smaller objects are beyond the features
 _FITS = 2.0  # factor between an object and the nearest anchor up to which the anchor fits
 _MOST_UNFIT = 0.05  # of the objects
+# Sides, in the test, of the middle and of the small objects on a canvas that follows from them, px: six and two cells
+# of the usual stride. The larger demand counts, up to the paper's canvas.
+_MIDDLE_OBJECT, _SMALL_OBJECT = 96, 32
+_LARGEST_CANVAS = 800 * 800  # px
+_CANVAS_STEP, _LEAST_STEPS = 32, 4  # px, a multiple of usual strides; and how many of them a side has at least
 
 
 class Data(NamedTuple):
@@ -34,6 +45,27 @@ class Data(NamedTuple):
     objects: int  # in `source`, without difficult ones
     test_objects: int
     summary: str  # lines for the user
+
+
+class Origin(NamedTuple):
+    """Where a setting comes from that was derived."""
+
+    name: str
+    value: str
+    source: str
+
+
+def located(config: DetectConfig) -> tuple[DetectConfig, list[Origin]]:
+    """Returns the settings with the --dataset that --boxes stands for, if it is given, and what that follows from.
+
+    Raises:
+      ConfigError: no such folder, or no annotations of one format in it.
+    """
+    if not config.boxes:
+        return config, []
+    kind, why = layout.format_of(config.boxes)
+    dataset = f"{kind}:{config.boxes}"
+    return replace(config, dataset=dataset), [Origin("dataset", dataset, why)]
 
 
 def open_data(config: DetectConfig) -> Data:
@@ -100,7 +132,7 @@ def _with_the_same_classes(
 
 
 def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
-    """Returns the settings with --area_scale and --anchor_sizes that fit the training images, where they are not set.
+    """Returns the settings with a canvas, --area_scale and --anchor_sizes that fit the images, where they are not set.
 
     Args:
       config: of the run.
@@ -110,12 +142,37 @@ def fitted(config: DetectConfig, sizes: Sizes) -> tuple[DetectConfig, str]:
       The settings, and a line for the user on the sizes of objects as shown.
     """
     derived = not {"area_scale", "anchor_sizes"}.isdisjoint(open_settings(config))
+    config = replace(config, **canvas_sides(config.canvas, sizes))
     if not config.canvas.area_scale:
         config = replace(config, area_scale=area_scale(config.canvas, sizes.images))
     objects = object_sizes(config.canvas, sizes)
     if not config.detector.anchors.anchor_sizes:
         config = replace(config, anchor_sizes=",".join(map(str, anchor_sizes(config.canvas, objects))))
     return config, described(config, objects, derived)
+
+
+def canvas_sides(canvas: CanvasConfig, sizes: Sizes) -> dict[str, int]:
+    """Returns the sides of a canvas on which the objects are as large as they should be, as settings.
+
+    With an --area_scale the canvas is for this scale. A side that is set stays.
+    """
+    relative, rounded = relative_sizes(sizes), np.ceil
+    area = max(canvas.largest_area, canvas.test_area) * canvas.area_scale  # px of the largest image as shown
+    if not area:
+        rounded = np.round
+        wanted = max(_MIDDLE_OBJECT / np.median(relative), _SMALL_OBJECT / np.percentile(relative, _USUAL_SIZES[0]))
+        area = wanted**2 * max(canvas.largest_area / canvas.test_area, 1)
+    # Of images of area 1. Upright and lying ones both fit, if there are many of both.
+    shapes = np.percentile(sizes.images / np.sqrt(sizes.images.prod(1, keepdims=True)), 75, axis=0)
+    factor = math.sqrt(min(area, _LARGEST_CANVAS / shapes.prod()))
+    steps = np.maximum(rounded(shapes * factor / _CANVAS_STEP), _LEAST_STEPS).astype(int)
+    height, width = (_CANVAS_STEP * steps).tolist()
+    return {"canvas_height": canvas.canvas_height or height, "canvas_width": canvas.canvas_width or width}
+
+
+def relative_sizes(sizes: Sizes) -> np.ndarray:
+    """Returns the square roots of the areas of all objects as parts of those of their images: [M], 0 to 1."""
+    return np.sqrt(sizes.boxes.prod(1) / sizes.images.prod(1)[sizes.owner])
 
 
 def area_scale(canvas: CanvasConfig, images: np.ndarray) -> float:
@@ -157,6 +214,7 @@ def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
     low, median, high = (f"{side:.0f}" for side in np.percentile(objects, [_USUAL_SIZES[0], 50, _USUAL_SIZES[1]]))
     scale, anchors = config.canvas.area_scale, config.detector.anchors
     line = f"objects as shown: {low} to {high} px (nine of ten), median {median}"
+    line += f", on a canvas of {config.canvas.canvas_height} x {config.canvas.canvas_width} px"
     line += f"; --area_scale={scale:g} --anchor_sizes={anchors.anchor_sizes}"
     if derived:
         return f"{line} follow from the sizes of pictures and objects"
@@ -165,3 +223,47 @@ def described(config: DetectConfig, objects: np.ndarray, derived: bool) -> str:
     if unfit > _MOST_UNFIT:
         line += f"; {100 * unfit:.0f} % have no anchor of half to twice their size: an empty --anchor_sizes= fits them"
     return line
+
+
+def origins(given: DetectConfig, config: DetectConfig, data: Data, sizes: Sizes) -> list[Origin]:
+    """Returns what a new run found or derived, and what from.
+
+    Args:
+      given: the settings before anything was derived.
+      config: those of the run.
+      data: what it learns from and is tested on.
+      sizes: of the training images and their objects.
+    """
+    found = [
+        Origin(flag, source.about.split or asked, f"{source.num_examples} pictures, {objects} objects")
+        for flag, asked, source, objects in (
+            ("split", config.data.split, data.source, data.objects),
+            ("test_split", config.scoring.test_split, data.test_source, data.test_objects),
+        )
+    ]
+    if drawn := [note for note in data.test_source.about.notes if "drawn" in note]:
+        found[1] = found[1]._replace(source=f"{found[1].source}; {drawn[0]}")
+    pictures, side = f"{data.source.num_examples} pictures", 100 * np.median(relative_sizes(sizes))
+    sources = {
+        **dict.fromkeys(
+            ("canvas_height", "canvas_width"),
+            f"shapes of the pictures; the middle object has {side:.0f} % of the side of its picture",
+        ),
+        "area_scale": "the largest at which half of the pictures fit on the canvas",
+        "anchor_sizes": "objects as shown, from the 5th to the 95th percentile, by factors of two at most",
+        "batch_size": pictures,
+        "train_epochs": f"{pictures}: {USUAL.epochs} epochs, of few pictures {USUAL.least_steps} steps",
+    }
+    values = flatten(config)
+    return found + [
+        Origin(name, f"{value:g}" if isinstance(value, float) else str(value), sources[name])
+        for name in open_settings(given)
+        if (value := values[name]) and name in sources
+    ]
+
+
+def table(rows: Sequence[Origin]) -> str:
+    """Returns settings, values and what they were derived from as the lines of a table."""
+    columns = [("setting", "value", "from"), *((f"--{name}", value, source) for name, value, source in rows)]
+    first, second = (max(len(row[place]) for row in columns) for place in (0, 1))
+    return "\n".join(f"{name:{first}}  {value:{second}}  {escaped(source)}" for name, value, source in columns)

@@ -20,16 +20,14 @@ from cpc_tf.augment.config import warn_of_colour
 from cpc_tf.boxes import canvas
 from cpc_tf.boxes.source import DetectionSource, Named
 from cpc_tf.data.pipeline import fetching
-from cpc_tf.detect import pictures, scoring
+from cpc_tf.detect import inputs, pictures, scoring
 from cpc_tf.detect.config import DetectConfig
 from cpc_tf.detect.faster_rcnn import FasterRCNN
-from cpc_tf.detect.inputs import Data, fitted, open_data
 from cpc_tf.detect.scoring import Scene, Scores
 from cpc_tf.detect.trainee import CATEGORY_IDS, CLASS_NAMES, WHOLE, DetectorTraining, build_detector
 from cpc_tf.files import read_text, to_json
 from cpc_tf.settings import ConfigError
 from cpc_tf.training import loop
-from cpc_tf.training.config import UsualTraining
 from cpc_tf.training.kept_data import keep_data
 from cpc_tf.training.phases import (
     FINE_TUNED,
@@ -46,9 +44,6 @@ from cpc_tf.training.strategy import replica_batches
 from cpc_tf.training.trainee import rows_of
 from cpc_tf.training.workdir import Workdir, open_run
 
-# As bccd/detect_128px, a few hundred pictures.
-USUAL = UsualTraining(batch=8, epochs=20, least_steps=400)
-
 CHOSEN_BY = f"{HELD_OUT}map_all"  # over all points, since steps of 11 points are coarse
 
 
@@ -60,12 +55,13 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     Raises:
       ConfigError, loop.Stopped, loop.Diverged.
     """
+    config, found = inputs.located(config)
     with open_run(config, "detect") as (workdir, strategy):
-        data = open_data(config)
+        data = inputs.open_data(config)
         keep_data(workdir, strategy, {"split": data.source, "test_split": data.test_source})
         result = workdir.result(lambda saved: "map11" in saved and tf.io.gfile.exists(workdir.file("table.txt")))
         if result is None:
-            result = _run(workdir, strategy, data)
+            result = _run(workdir, strategy, data, found)
         else:
             print(f"{workdir.path}: already finished", flush=True)
         table = read_text(workdir.file("table.txt")) if workdir.chief else ""
@@ -73,12 +69,18 @@ def detect(config: DetectConfig) -> dict[str, Any]:
     return result
 
 
-def _run(workdir: Workdir, strategy: tf.distribute.Strategy, data: Data) -> dict[str, Any]:
+def _run(
+    workdir: Workdir, strategy: tf.distribute.Strategy, data: inputs.Data, found: Sequence[inputs.Origin]
+) -> dict[str, Any]:
     """Trains, tests and writes the files of a run; returns the content of result.json."""
-    source, test_source = data.source, data.test_source
-    workdir.config, line = fitted(workdir.config, source.sizes())
+    source, test_source, given, sizes = data.source, data.test_source, workdir.config, data.source.sizes()
+    workdir.config, line = inputs.fitted(given, sizes)
     print(f"{data.summary}\n  {line}", flush=True)
-    config = workdir.usual(USUAL, source.num_examples, strategy)
+    config = workdir.usual(inputs.USUAL, source.num_examples, strategy, tell=False)
+    if not workdir.has_begun:
+        origins = inputs.table([*found, *inputs.origins(given, config, data, sizes)])
+        print(f"\n{origins}\n", flush=True)
+        workdir.write_with_run("derived.txt", f"{origins}\n")
     training, names = config.training, source.class_names
     length, held_out = lengths(config, source.num_examples), config.phases.held_out
     parts = divided(source, held_out, training.seed) if length.first and held_out else None

@@ -23,7 +23,7 @@ from cpc_tf.pictures import Batch, Images, Pictures
 from cpc_tf.settings import ConfigError
 
 _BATCH = 64  # pictures
-_BLOCK = 1024  # rows of similarities at a time
+_BLOCK, _MOST = 1024, 2**26  # rows of similarities at a time, and how many numbers these have at most
 
 
 class Neighbour(NamedTuple):
@@ -221,17 +221,28 @@ def nearest_others(
     return rows
 
 
-def repeats(features: np.ndarray, least: float) -> list[tuple[int, int, float]]:
+def repeats(
+    features: np.ndarray, least: float, kinds: np.ndarray | None = None, compared: np.ndarray | None = None
+) -> list[tuple[int, int, float]]:
     """Returns (index, index of the most similar earlier one, cosine) where that is at least `least`, best first.
 
-    Without all those in the first place, one of each group remains. `features` [N, D] are normalized.
+    Without all those in the first place, one of each group remains.
+
+    Args:
+      features: normalized, [N, D].
+      least: cosine.
+      kinds: of the rows, int [N], and
+      compared: which kinds are compared, bool [K, K]; None: all.
     """
-    pairs = []
-    for start in range(0, len(features), _BLOCK):
-        rows = features[start : start + _BLOCK]
+    pairs, block = [], min(_BLOCK, max(1, _MOST // max(len(features), 1)))
+    for start in range(0, len(features), block):
+        rows = features[start : start + block]
         similarity = rows @ features[: start + len(rows)].T  # [B, all up to the last of these]
         later = np.arange(start + len(rows)) >= start + np.arange(len(rows))[:, None]
         similarity[later] = -np.inf
+        if kinds is not None and compared is not None:
+            own, others = kinds[start : start + len(rows)], kinds[: start + len(rows)]
+            similarity[~compared[own[:, None], others]] = -np.inf
         best = similarity.argmax(1)
         values = similarity[np.arange(len(rows)), best]
         pairs += [(start + int(i), int(best[i]), float(values[i])) for i in np.flatnonzero(values >= least)]

@@ -3,6 +3,7 @@
     cpc-tf export --workdir=runs/photos/small/pretrain --output=runs/photos/small/hub
     cpc-tf export --workdir=runs/photos/small/efficient_0.1 --output=runs/photos/small/classifier
     cpc-tf export --workdir=runs/collages/small/detect --output=runs/collages/small/detector
+    cpc-tf export --workdir=runs/photos/small/efficient_0.1 --format=serving --output=models/photos
 
 The directory holds a TF2 SavedModel, its card (README.md) and encoder.json, classifier.json or detector.json. It
 appears only once the module has been checked in a fresh process.
@@ -15,7 +16,7 @@ import dataclasses
 from cpc_tf.encoders.released import NAMES
 from cpc_tf.settings import ConfigError, Settings, count, setting
 
-SAVED_MODEL, TFLITE, ONNX, KERAS3 = "savedmodel", "tflite", "onnx", "keras3"
+SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3 = "savedmodel", "serving", "tflite", "onnx", "keras3"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +25,10 @@ class RuntimeConfig(Settings):
 
     format: str = setting(
         SAVED_MODEL,
-        "What to write: a 'savedmodel' for TensorFlow, or one image a call for phones ('tflite'), images of any size "
+        "What to write: a 'savedmodel' for TensorFlow, the same as the next version of a model of TensorFlow Serving, "
+        "--output/1 ('serving'), or one image a call for phones ('tflite'), images of any size "
         "for ONNX Runtime and others ('onnx'), or a trainable model of Keras 3 ('keras3', of an encoder alone)",
-        choices=(SAVED_MODEL, TFLITE, ONNX, KERAS3),
+        choices=(SAVED_MODEL, SERVING, TFLITE, ONNX, KERAS3),
     )
     module: str = setting(
         "",
@@ -41,12 +43,15 @@ class RuntimeConfig(Settings):
         choices=("none", "weights", "int8"),
     )
     representative: str = setting(
-        "", "Folder of pictures, of which 100 are used to choose the ranges of --quantize=int8", path=True
+        "",
+        "Folder of pictures, of which 100 are used to choose the ranges of --quantize=int8; empty: of those that "
+        "the run in --workdir learned from",
+        path=True,
     )
     labelled: str = setting(
         "",
         "Folder of pictures, one subfolder per class, on which accuracy is measured before and after the conversion; "
-        "of more, 1,000 are used",
+        "of more, 1,000 are used; empty: with --quantize, those that the run in --workdir was tested on",
         path=True,
     )
 
@@ -56,14 +61,10 @@ class RuntimeConfig(Settings):
             raise ConfigError(
                 "quantize", self.quantize, f"not with --format={self.format}; it goes with --format=tflite"
             )
-        if self.quantize == "int8" and not self.representative:
-            raise ConfigError(
-                "quantize", "int8", "needs --representative=FOLDER, about 100 pictures such as the model will see"
-            )
         if self.quantize != "int8" and self.representative:
             raise ConfigError("representative", self.representative, "only --quantize=int8 uses it; leave it out")
-        if self.format == SAVED_MODEL and self.labelled:
-            raise ConfigError("labelled", self.labelled, "not used with --format=savedmodel; leave it out")
+        if self.format in (SAVED_MODEL, SERVING) and self.labelled:
+            raise ConfigError("labelled", self.labelled, f"not used with --format={self.format}; leave it out")
         if self.format == SAVED_MODEL and self.module:
             raise ConfigError(
                 "module",
@@ -79,7 +80,7 @@ class ExportConfig(Settings):
     workdir: str = setting("", "Directory of the run to export", path=True)
     output: str = setting(
         "",
-        "Directory to write the TF-Hub module to, which must not exist yet",
+        "Directory to write the TF-Hub module to, which must not exist yet; of --format=serving the folder of versions",
         path=True,
         needed="a directory for the module, e.g. --output=runs/first/hub",
     )
@@ -105,6 +106,10 @@ class ExportConfig(Settings):
         self.runtime.check_together()
         if self.workdir and self.runtime.module:
             raise ConfigError("module", self.runtime.module, f"not with --workdir={self.workdir}; name one of the two")
+        if self.runtime.quantize == "int8" and not self.runtime.representative and not self.workdir:
+            raise ConfigError(
+                "quantize", "int8", "needs --representative=FOLDER, about 100 pictures such as the model will see"
+            )
 
     def check_complete(self):
         if not self.workdir and not self.runtime.module:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -21,7 +21,10 @@ from cpc_tf.export.formats import ENCODER, Subject, load, write
 from cpc_tf.export.shared import render, versions
 from cpc_tf.export.verify import NotVerified, computed, difference
 from cpc_tf.files import to_json, write_file
-from cpc_tf.settings import ConfigError, RunEnded
+from cpc_tf.linear.config import LinearConfig
+from cpc_tf.pretrain.config import PretrainConfig
+from cpc_tf.settings import ConfigError, RunEnded, replace
+from cpc_tf.training.workdir import read_config, read_task
 
 REPRESENTATIVE, LABELLED = 100, 1000  # pictures at most
 TOLERANCE = 1e-4  # of float32: of any output, relative to its largest value
@@ -30,13 +33,21 @@ _TITLES = {TFLITE: "TFLite (LiteRT)", ONNX: "ONNX", KERAS3: "Keras 3"}
 _LIBRARIES = {TFLITE: (), ONNX: ("tf2onnx", "onnx", "onnxruntime"), KERAS3: ("keras",)}
 
 
-def convert(module: str, directory: str, config: RuntimeConfig) -> dict[str, Any]:
+class Own(NamedTuple):
+    """The pictures of a run, without its augmentation."""
+
+    learned: Source
+    tested: Source | None  # with labels
+
+
+def convert(module: str, directory: str, config: RuntimeConfig, own: Own | None = None) -> dict[str, Any]:
     """Writes a module in another format, with its card, runtime.json and README.md.
 
     Args:
       module: directory of the SavedModel with its card.
       directory: where to write; it exists and is empty.
       config: what to write, and the pictures to use.
+      own: those of the run, which are used where the settings name none.
 
     Returns:
       The content of runtime.json, and 'summary', one line.
@@ -46,8 +57,15 @@ def convert(module: str, directory: str, config: RuntimeConfig) -> dict[str, Any
       NotVerified: it cannot be converted, or computes something else than the SavedModel.
     """
     subject = load(module)
-    labelled = labelled_pictures(subject, config.labelled) if config.labelled else None
-    representative = representative_pictures(subject, config.representative) if config.representative else None
+    labelled = representative = None
+    if config.labelled:
+        labelled = labelled_pictures(subject, config.labelled)
+    elif own and own.tested and not is_multi_label(subject.card):
+        labelled = _with_labels(subject, own.tested, "--workdir")
+    if config.representative:
+        representative = representative_pictures(subject, config.representative)
+    elif own and config.quantize == "int8":
+        representative = _evenly_spaced(subject, own.learned, REPRESENTATIVE)[0]
     with _converting(config.format):
         images = None if representative is None else subject.as_input(representative)
         files = write(subject, directory, config.format, config.quantize, images)
@@ -139,18 +157,38 @@ def labelled_pictures(subject: Subject, folder: str) -> tuple[np.ndarray, np.nda
             source = catalog.open_labelled(data, "val", "labelled")
         except SplitError:
             source = catalog.open_labelled(data, "train", "labelled")
+    return _with_labels(subject, source, f"--labelled={folder}")
+
+
+def _with_labels(subject: Subject, source: Source, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns up to 1,000 pictures of a source, and labels of the classifier's classes, if the module is one."""
+    unknown = [name for name in source.class_names if subject.class_names and name not in subject.class_names]
+    if unknown:
+        raise ConfigError(
+            f"{where}: has a folder {unknown[0]}, which is no class of {subject.name}; its classes are "
+            f"{', '.join(subject.class_names)}"
+        )
     images, labels = _evenly_spaced(subject, source, LABELLED)
     if not subject.class_names:
         return images, labels
-    unknown = [name for name in source.class_names if name not in subject.class_names]
-    if unknown:
-        raise ConfigError(
-            "labelled",
-            folder,
-            f"has a folder {unknown[0]}, which is no class of {subject.name}; its classes are "
-            f"{', '.join(subject.class_names)}",
-        )
     return images, np.array([subject.class_names.index(name) for name in source.class_names])[labels]
+
+
+def pictures_of_run(workdir: str) -> Own | None:
+    """Returns the pictures that a run learned from and was tested on; None of a run on boxes.
+
+    Raises:
+      ConfigError: they are no longer there.
+    """
+    task = read_task(workdir)
+    if task.name == "detect":
+        return None
+    run = read_config(workdir, task.config)
+    if isinstance(run, PretrainConfig):
+        return Own(catalog.open_source(run.data, run.data.split), None)
+    labels = run.probe if isinstance(run, LinearConfig) else run.labels
+    pair = catalog.open_pair(replace(run.data, unlabelled=""), labels.test_split)
+    return Own(pair.source, pair.test_source)
 
 
 @contextlib.contextmanager

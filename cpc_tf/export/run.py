@@ -7,8 +7,8 @@
    reference, and compares what it computes.
 4. The directory gets the name of the output; if anything failed, nothing is left.
 
-Another --format than a SavedModel is made of one: `convert` compares what `formats` writes with the SavedModel, which
-check.py calls, too.
+Another --format than a SavedModel is made of one: `serving` copies it to a folder of versions; `convert` compares what
+`formats` writes with the SavedModel, which check.py calls, too.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
-from cpc_tf.encoders.released import directory_of
-from cpc_tf.export import classifier, encoder
-from cpc_tf.export.config import SAVED_MODEL, ExportConfig, RuntimeConfig
-from cpc_tf.export.convert import convert
+from cpc_tf.export import classifier, encoder, serving
+from cpc_tf.export.config import SAVED_MODEL, SERVING, ExportConfig, RuntimeConfig
+from cpc_tf.export.convert import Own, convert, pictures_of_run
 from cpc_tf.export.detector import export_detector
 from cpc_tf.export.formats import check_installed
 from cpc_tf.export.verify import NotVerified, verify
@@ -70,14 +70,16 @@ def export(config: ExportConfig) -> dict[str, Any]:
       NotVerified: the module does not do what the checkpoint does; the output is not created.
     """
     config.check_complete()
+    if config.runtime.format == SERVING:
+        version = serving.next_version(config.output.rstrip("/"), config.runtime.module)
+        with written_aside(version) as directory, _module(config) as module:
+            signatures = serving.write(module, directory, os.path.basename(config.output.rstrip("/")))
+        summary = f"version {os.path.basename(version)}; warm-up requests for {', '.join(signatures)}"
+        return {"version": version, "signatures": signatures, "summary": summary}
     if config.runtime.format != SAVED_MODEL:
         check_installed(config.runtime.format)
-        with written_aside(config.output) as directory, tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
-            module = directory_of(config.runtime.module)
-            if not module:  # the run is exported as a SavedModel first
-                module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
-                export(replace(config, output=module, **flatten(RuntimeConfig())))
-            return convert(module, directory, config.runtime)
+        with written_aside(config.output) as directory, _module(config) as module:
+            return convert(module, directory, config.runtime, _own_pictures(config))
     task, exporters = read_task(config.workdir), EXPORTERS[config.part]
     if task.name not in exporters:
         raise ConfigError(
@@ -98,6 +100,33 @@ def export(config: ExportConfig) -> dict[str, Any]:
                 write_file(os.path.join(directory, name), content)
         measured = verify(made.kind, directory, made.reference())
     return {**made.card, **measured, "summary": made.summary.format(**measured)}
+
+
+def _own_pictures(config: ExportConfig) -> Own | None:
+    """Returns the pictures of the run, if the quantization needs them to choose ranges or to measure accuracy."""
+    runtime = config.runtime
+    if not config.workdir or runtime.quantize == "none" or (runtime.representative and runtime.labelled):
+        return None
+    try:
+        return pictures_of_run(config.workdir)
+    except ConfigError as error:
+        if runtime.quantize == "int8" and not runtime.representative:
+            raise ConfigError(
+                "quantize", "int8", f"needs --representative=FOLDER, since the pictures of the run are gone ({error})"
+            ) from error
+        logging.warning("accuracy is not measured, since the pictures of the run are gone: %s", error)
+        return None
+
+
+@contextlib.contextmanager
+def _module(config: ExportConfig) -> Iterator[str]:
+    """Yields the directory of the module to convert: --module, or that of the run, which is exported to it first."""
+    with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
+        module = config.runtime.module
+        if not module:
+            module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
+            export(replace(config, output=module, **flatten(RuntimeConfig())))
+        yield module
 
 
 @contextlib.contextmanager

@@ -18,6 +18,8 @@ from cpc_tf.settings import ConfigError, Settings, count, fraction, setting
 from cpc_tf.texts import PICTURES
 
 CSV, JSON_LINES, COCO = ".csv", ".jsonl", ".json"
+# What a folder as --output holds.
+VOC, YOLO, YOLO_SCORES = "voc", "yolo", "yolo_scores"
 STDOUT = "-"
 
 
@@ -34,7 +36,7 @@ class PredictConfig(Settings):
     output: str = setting(
         "",
         "File to write: .csv, .jsonl (JSON lines), '-' for CSV on standard output; of a detector also .json (COCO) or "
-        "a folder (an XML file a picture, as VOC has them); empty: none",
+        "a folder (a file a picture, see --boxes_format); empty: none",
     )
     sheet: str = setting("", "PNG to draw with at most 60 pictures and what was predicted, the least sure first")
     drawn: str = setting("", "Folder for all pictures with their boxes drawn, of a detector")
@@ -42,6 +44,12 @@ class PredictConfig(Settings):
     drawn_score: float = fraction(0.5, "Least score of the boxes that --drawn and --sheet show")
     coco_ids: str = setting(
         "", "COCO JSON of the pictures, whose ids of images and categories --output=FILE.json takes, for loadRes"
+    )
+    boxes_format: str = setting(
+        VOC,
+        "What a folder as --output gets: 'voc' (XML), 'yolo' (labels/*.txt with lines CLASS X Y WIDTH HEIGHT, "
+        "classes.txt and data.yaml), 'yolo_scores' (each line with its score behind the box)",
+        choices=(VOC, YOLO, YOLO_SCORES),
     )
     batch_size: int = count(
         0,
@@ -56,6 +64,8 @@ class PredictConfig(Settings):
             raise ConfigError(
                 "output", self.output, f"must end with {CSV}, {JSON_LINES} or {COCO}, or be a folder or -"
             )
+        if self.boxes_format != VOC and (self.format or not self.output):
+            raise ConfigError("boxes_format", self.boxes_format, f"goes with a folder, not --output={self.output}")
         if self.coco_ids and self.format != COCO:
             raise ConfigError("coco_ids", self.coco_ids, f"goes with --output=FILE{COCO}, not --output={self.output}")
 

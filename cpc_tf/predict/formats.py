@@ -1,4 +1,4 @@
-"""The outputs of `cpc-tf predict`: a file that grows, standard output, COCO's JSON with its ids, VOC's XML."""
+"""The outputs of `cpc-tf predict`: a file that grows, standard output, COCO's JSON with its ids, VOC's XML, YOLO."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import os
 import sys
 import unicodedata
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+import yaml
 
 from cpc_tf.files import NotWritten, read_json, reason, to_json, write_file, writing
-from cpc_tf.predict.config import COCO, CSV, JSON_LINES, STDOUT, PredictConfig
+from cpc_tf.predict.config import COCO, CSV, JSON_LINES, STDOUT, VOC, YOLO_SCORES, PredictConfig
 from cpc_tf.predict.model import BEST, Detected, Model, Record
 from cpc_tf.settings import ConfigError, Stopped
 from cpc_tf.termination import Interrupted
@@ -87,10 +88,18 @@ def opened(config: PredictConfig, model: Model, ids: Ids | None) -> Iterator[Cal
             write_file(output, coco(records, ids))
         elif form:
             write_file(output, head(form, model) + lines(records, form, model))
-        elif output:
+        elif output and config.boxes_format == VOC:
             for record in records:
                 if not record.error:
                     write_file(place(output, record.file, ".xml"), voc(record))
+        elif output:
+            for name, text in yolo_names(model.class_names).items():
+                write_file(os.path.join(output, name), text)
+            number_of = {name: number for number, name in enumerate(model.class_names)}
+            for record in records:
+                if not record.error:
+                    text = yolo(record, number_of, config.boxes_format == YOLO_SCORES)
+                    write_file(place(os.path.join(output, "labels"), record.file, ".txt"), text)
 
 
 @contextlib.contextmanager
@@ -231,6 +240,30 @@ def _pixels(low: float, high: float, side: int) -> tuple[int, int]:
     """Returns the first and the last pixel, from 1, between two edges; two different ones, or readers see no area."""
     first = max(1, min(round(low) + 1, side - 1))
     return first, max(first + 1, min(round(high), side))
+
+
+def yolo(record: Detected, number_of: Mapping[str, int], scores: bool = False) -> str:
+    """Returns YOLO's lines of a picture, one a box: its class, centre and size in parts of the picture, and its score.
+
+    Args:
+      record: of a picture that could be read; without boxes there are no lines.
+      number_of: {class: its number}.
+      scores: whether the score is behind the box, which readers of labels refuse.
+    """
+    lines = []
+    for label, score, ymin, xmin, ymax, xmax in record.boxes:
+        x, width = (xmin + xmax) / 2 / record.width, (xmax - xmin) / record.width
+        y, height = (ymin + ymax) / 2 / record.height, (ymax - ymin) / record.height
+        numbers = [f"{part:.6f}" for part in (x, y, width, height)] + [f"{score:.4f}"] * scores
+        lines.append(f"{number_of[label]} {' '.join(numbers)}\n")
+    return "".join(lines)
+
+
+def yolo_names(class_names: Sequence[str]) -> dict[str, str]:
+    """Returns the files with the names of the classes in the order of their numbers, {name: text}."""
+    names = [escaped(name) for name in class_names]
+    described = yaml.safe_dump({"names": dict(enumerate(names))}, allow_unicode=True, sort_keys=False)
+    return {"classes.txt": "".join(f"{name}\n" for name in names), "data.yaml": described}
 
 
 def place(folder: str, name: str, ending: str) -> str:

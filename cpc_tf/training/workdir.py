@@ -179,14 +179,23 @@ class Workdir:
         """Whether the run has a result, which may be that of a shorter one."""
         return tf.io.gfile.exists(self.file("result.json"))
 
-    def usual(self, usual: UsualTraining, images: int, strategy: tf.distribute.Strategy, views: int = 0) -> Settings:
-        """Derives batch size and length for so many images, if they are not given, and returns the settings.
+    def usual(
+        self,
+        usual: UsualTraining,
+        images: int,
+        strategy: tf.distribute.Strategy,
+        views: int = 0,
+        tell: bool = True,
+    ) -> Settings:
+        """Derives batch size and length for so many images, if they are not given; prints and returns the settings.
+
+        Without `tell` nothing is printed.
 
         Raises ConfigError if a batch is larger than the number of images, or of `views` of each that are encoded once.
         """
         values = usual.settings(images, strategy.num_replicas_in_sync, self.config.training.batch_size)
         self.config, line = derived(self.config, values, f"{images} pictures")
-        if line and self.chief:
+        if line and self.chief and tell:
             print(line, flush=True)
         refuse_large_batch(self.config.training, images * max(1, views))
         return self.config

@@ -69,9 +69,9 @@ def test_fitted(size, area, expected):
 def test_min_decode_side_is_no_less_than_any_shorter_side():
     for config in (
         SMALL,
-        CanvasConfig(area_scale=1),
-        CanvasConfig(area_scale=0.07),
-        CanvasConfig(area_scale=1, canvas_width=2000),
+        CanvasConfig(area_scale=1, canvas_height=800, canvas_width=800),
+        CanvasConfig(area_scale=0.07, canvas_height=800, canvas_width=800),
+        CanvasConfig(area_scale=1, canvas_height=800, canvas_width=2000),
     ):
         largest = max(config.largest_area, config.test_area) * config.area_scale
         for size in ((100, 100), (300, 400), (999, 1000), (500, 20), (7, 7)):

@@ -4,6 +4,8 @@ import pytest
 
 from cpc_tf import texts
 from cpc_tf.boxes import layout
+from cpc_tf.settings import ConfigError
+from tests.data.samples import write_files
 
 PLACES = ("", "./", "JPEGImages/", "images/", "x/Annotations/", "/data/voc/", "C:\\voc\\")
 # Names of images, and the lines that mean them; lines that mean none stay as they are.
@@ -26,6 +28,17 @@ def test_what_a_line_of_a_list_means(tmp_path, name):
     for line in LINES[name]:
         path.write_text(f"\ufeff{line}\r\n\r\n{line}\r\n")
         assert layout.read_list(str(path), KEYS) == ([name], ""), line
+
+
+def test_boxes_of_two_formats_are_refused(tmp_path):
+    """Of JSON files nothing tells whether they are annotations: they count where there are no others."""
+    write_files(tmp_path, dict.fromkeys(("a.jpg", "a.xml", "readme.txt", "package.json"), b""))
+    assert layout.format_of(str(tmp_path)) == ("voc", "1 XML file with the names of pictures")
+    write_files(tmp_path, {"a.txt": b""})
+    with pytest.raises(
+        ConfigError, match="^--boxes=.*: has 1 XML file .* and 1 text file .*; take one by .* --dataset=voc:"
+    ):
+        layout.format_of(str(tmp_path))
 
 
 @pytest.mark.parametrize("line", ["a 1", "a -1", "d e  0", "a.jpg\t1", "x/a.jpg 1,2,3,4,0 5,6,7,8,1"])

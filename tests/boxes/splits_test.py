@@ -148,21 +148,33 @@ LAYOUTS = {
 def test_the_command_of_the_readme(tmp_path, layout):
     kind, files, counts, said = LAYOUTS[layout]
     write_files(tmp_path / "x", files)
-    words = ["--preset=bccd/detect_128px", f"--dataset={kind}:{tmp_path}/x", f"--data_dir={tmp_path}"]
-    *sources, _, _, told = inputs.open_data(cli.parse(DetectConfig, words))
+    words = [f"--boxes={tmp_path}/x", f"--data_dir={tmp_path}"]
+    given, found = inputs.located(cli.parse(DetectConfig, words))
+    assert (given.data.dataset, given.detector.rpn.rpn_width) == (f"{kind}:{tmp_path}/x", 128)
+    data = inputs.open_data(given)
+    sources = data.source, data.test_source
     assert tuple(source.num_examples for source in sources) == counts
     assert not {*sources[0].objects.names} & {*sources[1].objects.names}
-    assert [part for part in said if part not in told] == []
+    assert [part for part in said if part not in data.summary] == []
     assert dict(sources[0].category_ids) == ({"cat": 1, "dog": 90} if kind == "coco" else {})
-    config, line = inputs.fitted(
-        cli.parse(DetectConfig, [*words, "--area_scale=0", "--anchor_sizes="]), sources[0].sizes()
-    )
-    # Pictures of 8 x 12 px fill the width of 704; the object has a third to a half of a side.
-    assert config.canvas.area_scale == pytest.approx(704 * 704 * 8 / 12 / 450_000, rel=0.01)
-    middle = 4 * 704 / 12 * np.sqrt(2 / 3)  # a test image has two thirds of the largest area
+    sizes = sources[0].sizes()
+    config, _ = inputs.fitted(given, sizes)
+    # Pictures of 8 x 12 px whose objects have two fifths of a side, which becomes 96 px in the test.
+    side = 96 * np.sqrt(1.5 * 96 / 16)  # of a square with the area of the largest picture as shown
+    wanted = [32 * round(side * shape / 32) for shape in (np.sqrt(8 / 12), np.sqrt(12 / 8))]
+    assert [config.canvas.canvas_height, config.canvas.canvas_width] == wanted
+    area = min(wanted[0] ** 2 * 12 / 8, wanted[1] ** 2 * 8 / 12)
+    assert config.canvas.area_scale == pytest.approx(area / 450_000, rel=0.01)
+    middle = np.sqrt(area * 16 / 96 * 2 / 3)  # a test image has two thirds of the largest area
     assert config.detector.anchors.numbers("anchor_sizes") == pytest.approx(
         [middle / 2**0.5, middle * 1.5**0.5], rel=0.02
     )
+    lines = inputs.table([*found, *inputs.origins(given, config, data, sizes)]).splitlines()
+    assert [line.split()[0] for line in lines] == [
+        *("setting", "--dataset", "--split", "--test_split", "--canvas_height", "--canvas_width", "--area_scale"),
+        "--anchor_sizes",
+    ]
+    assert ("drawn with seed 0" in lines[3]) == ("drawn with seed 0" in data.summary)
 
 
 SMALLEST = """
@@ -199,12 +211,14 @@ def test_the_command_of_the_readme_trains_and_tests(tmp_path, layout):
     """To its end, with a smaller network."""
     kind, files, counts, _ = LAYOUTS[layout]
     write_files(tmp_path / "x", files)
-    words = ["--preset=bccd/detect_128px", "--area_scale=0", "--anchor_sizes=", f"--dataset={kind}:{tmp_path}/x"]
-    config = cli.parse(DetectConfig, [*words, f"--data_dir={tmp_path}", f"--workdir={tmp_path}/detect", *SMALLEST])
+    config = cli.parse(
+        DetectConfig, [f"--boxes={tmp_path}/x", f"--data_dir={tmp_path}", f"--workdir={tmp_path}/detect", *SMALLEST]
+    )
     run.detect(config)
     result = json.loads((tmp_path / "detect/result.json").read_text())
     assert (result["images"], result["test_images"], result["steps"]) == (*counts, 2)
     assert result["class_names"] == ["cat", "dog"]
+    assert (tmp_path / "detect/derived.txt").read_text().splitlines()[1].startswith("--dataset  ")
     assert 0 <= result["map11"] <= 1
 
 

@@ -35,6 +35,28 @@ def test_the_largest_training_image_fills_the_canvas(images, area):
     replace(CANVAS, area_scale=scale)  # is not refused
 
 
+@pytest.mark.parametrize(
+    ("images", "objects", "sides"),
+    [
+        ([[480, 640]], [120], (480, 640)),  # 120 px become 96 px in the test; the largest area is half more
+        ([[480, 640]], [20], (704, 928)),  # no larger than the paper's canvas
+        ([[480, 640]], [480], (128, 160)),  # a large object is no larger
+        ([[480, 640], [640, 480]], [120, 120], (576, 576)),  # for both
+    ],
+)
+def test_the_canvas_follows_from_the_objects(images, objects, sides):
+    sizes = Sizes(np.array(images), np.array(objects)[:, None].repeat(2, 1), np.arange(len(images)))
+    canvas = CanvasConfig()
+    found = inputs.canvas_sides(canvas, sizes)
+    assert (found["canvas_height"], found["canvas_width"]) == sides
+    assert inputs.canvas_sides(replace(canvas, canvas_width=99), sizes) == {**found, "canvas_width": 99}
+
+
+def test_the_canvas_is_for_the_scale_that_is_set():
+    config, _ = inputs.fitted(cli.parse(DetectConfig, ["--area_scale=0.4"]), SIZES)
+    assert (config.canvas.canvas_height, config.canvas.canvas_width) == (384, 512)  # for 367 x 490 px
+
+
 def test_objects_as_shown():
     """A picture of twice the size is shown as large; the test shows two thirds of the largest area."""
     found = inputs.object_sizes(replace(CANVAS, area_scale=528 * 704 / 450_000), SIZES)
@@ -53,8 +75,8 @@ def test_what_is_set_stays_and_what_does_not_fit_is_said():
     config, line = inputs.fitted(settings("--area_scale=0.5", "--anchor_sizes=8,300"), SIZES)
     assert (config.canvas.area_scale, config.detector.anchors.anchor_sizes) == (0.5, "8,300")
     assert line == (
-        "objects as shown: 34 to 70 px (nine of ten), median 70; --area_scale=0.5 --anchor_sizes=8,300; 100 % have no "
-        "anchor of half to twice their size: an empty --anchor_sizes= fits them"
+        "objects as shown: 34 to 70 px (nine of ten), median 70, on a canvas of 528 x 704 px; --area_scale=0.5 "
+        "--anchor_sizes=8,300; 100 % have no anchor of half to twice their size: an empty --anchor_sizes= fits them"
     )
 
 

@@ -1,6 +1,7 @@
 """Runs and what is exported of them, written once for all tests of the export."""
 
 import functools
+import json
 import os
 from types import SimpleNamespace
 
@@ -9,16 +10,19 @@ import pytest
 import tensorflow as tf
 
 from cpc_tf import cli
-from cpc_tf.data.config import GeometryConfig
+from cpc_tf.data.config import GeometryConfig, ImageConfig
 from cpc_tf.efficient.classifier import FINE_TUNED
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.export import verify
+from cpc_tf.export.classifier import Classifying, HubClassifier, save
 from cpc_tf.export.run import EXPORTERS, ExportConfig, export
+from cpc_tf.files import write_file
 from cpc_tf.training.workdir import read_config, read_task
 from tests import modules, processes
 from tests.conftest import make_tiny
 from tests.data.samples import open_folder
 from tests.export.runs import IMAGES, NAMES, detector_run, few_labels, pretraining_run
+from tests.samples import write_pictures
 
 GEOMETRY = GeometryConfig(resize=32, image_size=32, patch_size=16, patch_stride=4)
 OURS = EncoderConfig(encoder="small", norm="batch", recompute=True)  # batch norm is what minds `training`
@@ -122,6 +126,28 @@ def exported(tmp_path_factory, request):
 def hub_dir(exported):
     """The directory of the exported encoder."""
     return exported("encoder")[0]
+
+
+@pytest.fixture(scope="package")
+def pictures(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("pictures") / "colours", {"train": 8, "val": 12})
+
+
+@pytest.fixture(scope="package")
+def colours_module(tmp_path_factory):
+    """The directory of a classifier that knows the colours of `pictures`, and one more."""
+    names, path = ["blue", "green", "red", "yellow"], str(tmp_path_factory.mktemp("modules") / "colours")
+    colours = tf.Variable([[0, 0, 1], [0, 1, 0], [1, 0, 0], [-1, -1, -1]], dtype=tf.float32)
+
+    def logits(images):  # uint8 [N, 16, 16, 3]
+        means = tf.reduce_mean(tf.cast(images, tf.float32), [1, 2])
+        return tf.matmul(means, colours, transpose_b=True) / 50
+
+    geometry = ImageConfig(resize=20, image_size=16)
+    save(HubClassifier(Classifying(logits, [colours], geometry, names, temperature=2.0)), path)
+    card = {"class_names": names, "multi_label": False, "image_size": 16, "resize": 20, "geometry": None}
+    write_file(f"{path}/classifier.json", json.dumps(card))
+    return path
 
 
 def made(workdir, step=0, weights="averaged", part="encoder"):

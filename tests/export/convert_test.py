@@ -3,23 +3,24 @@
 import importlib.util
 import json
 import os
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cpc_tf.data.config import ImageConfig
+from cpc_tf import cli
+from cpc_tf.efficient.config import EfficientConfig
 from cpc_tf.encoders.config import EncoderConfig
 from cpc_tf.encoders.network import make_encoder
 from cpc_tf.export import convert, formats, run
-from cpc_tf.export.classifier import Classifying, HubClassifier, save
 from cpc_tf.export.config import ExportConfig, RuntimeConfig
 from cpc_tf.export.formats import Subject, check_installed
 from cpc_tf.export.run import export
 from cpc_tf.export.verify import NotVerified
 from cpc_tf.files import write_file
 from cpc_tf.keras import keras
-from cpc_tf.settings import ConfigError
+from cpc_tf.settings import ConfigError, to_flagfile
 from tests.export.conftest import read
 from tests.samples import write_pictures
 from tests.snippets import python_of
@@ -28,28 +29,6 @@ HAS_ONNX = all(importlib.util.find_spec(name) for name in ("tf2onnx", "onnxrunti
 HAS_KERAS3 = keras.__name__.startswith("tf_keras")
 needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="tf2onnx and onnxruntime are not installed")
 needs_keras3 = pytest.mark.skipif(not HAS_KERAS3, reason="this TensorFlow has Keras 2")
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    return write_pictures(tmp_path_factory.mktemp("pictures") / "colours", {"train": 8, "val": 12})
-
-
-@pytest.fixture(scope="module")
-def classifier(tmp_path_factory):
-    """The directory of a classifier that knows the colours of `pictures`, and one more."""
-    names, path = ["blue", "green", "red", "yellow"], str(tmp_path_factory.mktemp("modules") / "colours")
-    colours = tf.Variable([[0, 0, 1], [0, 1, 0], [1, 0, 0], [-1, -1, -1]], dtype=tf.float32)
-
-    def logits(images):  # uint8 [N, 16, 16, 3]
-        means = tf.reduce_mean(tf.cast(images, tf.float32), [1, 2])
-        return tf.matmul(means, colours, transpose_b=True) / 50
-
-    geometry = ImageConfig(resize=20, image_size=16)
-    save(HubClassifier(Classifying(logits, [colours], geometry, names, temperature=2.0)), path)
-    card = {"class_names": names, "multi_label": False, "image_size": 16, "resize": 20, "geometry": None}
-    write_file(f"{path}/classifier.json", json.dumps(card))
-    return path
 
 
 def converted(module, output, workdir="", step=0, **settings):
@@ -79,9 +58,9 @@ CONVERTED = [  # kind of the module, format, more settings, files, and the shape
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "format", "settings", "files", "shape"), CONVERTED)
 def test_each_format_computes_the_same_and_its_page_shows_how(
-    hub_dir, classifier, pictures, tmp_path, forked, kind, format, settings, files, shape
+    hub_dir, colours_module, pictures, tmp_path, forked, kind, format, settings, files, shape
 ):
-    module = hub_dir if kind == "encoder" else classifier
+    module = hub_dir if kind == "encoder" else colours_module
     settings = {**settings, "labelled": pictures, **({"representative": pictures} if settings else {})}
     found = converted(module, tmp_path / "other", format=format, **settings)
     assert found["difference"] < 1e-4 or settings["quantize"] == "int8"
@@ -115,6 +94,23 @@ def test_int8_of_a_run_states_accuracy_before_and_after(pretrained, pictures, tm
     assert (accuracy["pictures"], accuracy["measure"]) == (36, "10 nearest neighbours, leave-one-out")
     assert accuracy["savedmodel"] == accuracy["converted"] == 1  # colours are easy
     assert "on 36 pictures: 100.0 % -> 100.0 %" in read(tmp_path / "int8", "README.md")
+
+
+@pytest.mark.slow
+def test_a_quantized_run_is_measured_on_its_own_test(tmp_path):
+    """Without folders: ranges from what it learned from, accuracy on its test."""
+    pictures = write_pictures(tmp_path / "colours", {"train": 2, "val": 3})
+    flags = [f"--labelled={pictures}", "--test_split=val", "--encoder=pixels"]
+    write_file(str(tmp_path / "run/run.flags"), to_flagfile(cli.parse(EfficientConfig, flags)))
+    write_file(str(tmp_path / "run/run.json"), '{"task": "efficient"}')
+    own = convert.pictures_of_run(str(tmp_path / "run"))
+    assert (own.learned.num_examples, own.tested.num_examples) == (6, 9)
+    made = types.SimpleNamespace(
+        class_names=("green", "blue", "red"), prepare=lambda image: image[:8, :8], name="colours", card={}
+    )
+    images, labels = convert._with_labels(made, own.tested, "--workdir")
+    means = images.mean((1, 2))
+    assert [("red", "green", "blue")[i] for i in means.argmax(1)] == [made.class_names[label] for label in labels]
 
 
 @pytest.mark.slow
@@ -155,7 +151,7 @@ def test_what_differs_is_not_written(hub_dir, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_modules_that_cannot_be_converted(hub_dir, classifier, pictures, tmp_path, tmp_path_factory, monkeypatch):
+def test_modules_that_cannot_be_converted(hub_dir, colours_module, pictures, tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(run, "check_installed", lambda format: None)
     trees = write_pictures(tmp_path_factory.mktemp("pictures") / "trees", {"val": 1}, names=("oak", "red"))
 
@@ -165,9 +161,9 @@ def test_modules_that_cannot_be_converted(hub_dir, classifier, pictures, tmp_pat
 
     (tmp_path / "detector.json").write_text("{}")
     refused("is a detector, which can be exported with --format=savedmodel alone", tmp_path)
-    refused("has a folder oak, which is no class of colours; its classes are blue", classifier, labelled=trees)
-    refused("colours is a classifier, and only encoders are made models", classifier, format="keras3")
-    refused("--representative=/nowhere: no such folder", classifier, quantize="int8", representative="/nowhere")
+    refused("has a folder oak, which is no class of colours; its classes are blue", colours_module, labelled=trees)
+    refused("colours is a classifier, and only encoders are made models", colours_module, format="keras3")
+    refused("--representative=/nowhere: no such folder", colours_module, quantize="int8", representative="/nowhere")
     refused("no labels there in --labelled=.*/red", hub_dir, labelled=f"{pictures}/train/red")
     assert sorted(os.listdir(tmp_path)) == ["detector.json"]
 

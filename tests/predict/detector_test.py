@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 import cpc_tf
-from cpc_tf.boxes import voc
+from cpc_tf.boxes import layout, voc, yolo
+from cpc_tf.data.config import DataConfig
 from cpc_tf.predict import formats, run
 from cpc_tf.predict.config import PredictConfig
 from cpc_tf.predict.model import Box, Detected
@@ -148,6 +149,33 @@ def test_voc(model, folder, tmp_path):
     assert read.names == ["bar"]
     assert read.boxes == [[3, 5, 10, 20]]  # as `write_boxes` has it
     assert (read.size, read.filename) == ((32, 32), "1.png")
+
+
+@pytest.mark.parametrize("scores", [False, True])
+def test_yolo(scores):
+    boxes = (Box("dog", 0.87654, 10, 50, 20, 100), Box("cat", 0.5, 0, 0, 5, 25))
+    lines = formats.yolo(Detected("x/a.png", 20, 100, boxes), {"cat": 0, "dog": 1}, scores).splitlines()
+    assert [line.split()[5:] for line in lines] == ([["0.8765"], ["0.5000"]] if scores else [[], []])
+    assert lines[0].startswith("1 0.750000 0.750000 0.500000 0.500000")
+    read = yolo.parse("\n".join(lines).encode())
+    assert (read.labels, read.boxes) == ([1, 0], [[0.5, 0.5, 1, 1], [0, 0, 0.25, 0.25]])
+
+
+@pytest.mark.slow
+def test_yolo_can_be_learned_from(model, folder, tmp_path):
+    """What a person corrects and gives back as --boxes: the folder, with the pictures beside the texts."""
+    predict(PredictConfig(model, str(folder), f"{tmp_path}/yolo", least_score=0.1, boxes_format="yolo"))
+    assert sorted(path.name for path in (tmp_path / "yolo/labels").iterdir()) == [
+        f"{n}.txt" for n in ("0", "1", "2", "2b", "3")
+    ]
+    (tmp_path / "yolo/images").mkdir()
+    for name in ("0.png", "1.png", "2.png", "2b.png", "3.png"):
+        (tmp_path / "yolo/images" / name).write_bytes((folder / name).read_bytes())
+    assert layout.format_of(f"{tmp_path}/yolo") == ("yolo", "5 text files with the names of pictures")
+    read = yolo.read(DataConfig(dataset=f"yolo:{tmp_path}/yolo"))
+    assert read.class_names == ("bar", "square")
+    assert read.annotations["1"].names == ["bar"]
+    np.testing.assert_allclose(32 * np.array(read.annotations["1"].boxes), [BAR])
 
 
 def test_the_drawings(found, folder):

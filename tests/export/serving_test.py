@@ -1,0 +1,109 @@
+"""`--format=serving`: versions of a model, their warm-up requests, and the client of docs/serving.md."""
+
+import base64
+import http.server
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from cpc_tf.export import serving
+from cpc_tf.export.config import ExportConfig, RuntimeConfig
+from cpc_tf.export.run import export
+from tests.binaries import ROOT
+from tests.export.conftest import read
+
+
+@pytest.fixture(scope="module")
+def models(colours_module, tmp_path_factory):
+    """The folder of two versions of a model."""
+    output = str(tmp_path_factory.mktemp("served") / "models/mine")
+    runtime = RuntimeConfig(module=colours_module, format="serving")
+    for _ in range(2):
+        done = export(ExportConfig(output=output, runtime=runtime))
+    assert done["summary"] == "version 2; warm-up requests for bytes, serving_default"
+    return output
+
+
+def test_versions(models, tmp_path):
+    assert sorted(os.listdir(models)) == ["1", "2"]
+    assert "blue" in read(models, "2/classifier.json")
+    for name in ("3", "10", "11.7.tmp"):
+        (tmp_path / name).mkdir()
+    assert serving.next_version(str(tmp_path)) == str(tmp_path / "11")
+    assert serving.next_version(str(tmp_path / "new")) == str(tmp_path / "new/1")
+
+
+def messages():
+    """The class of tensorflow.serving.PredictionLog, of the fields that are used, as its .proto files declare them."""
+    pool, kinds = descriptor_pool.Default(), descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="part_of_serving.proto", package="serving", syntax="proto3")
+    file.dependency.append("tensorflow/core/framework/tensor.proto")
+    fields = {
+        "ModelSpec": [("name", 1, ""), ("signature_name", 3, "")],
+        "Input": [("key", 1, ""), ("value", 2, ".tensorflow.TensorProto")],
+        "PredictRequest": [("model_spec", 1, ".serving.ModelSpec"), ("inputs", 2, ".serving.Input")],
+        "PredictLog": [("request", 1, ".serving.PredictRequest")],
+        "PredictionLog": [("predict_log", 6, ".serving.PredictLog")],
+    }
+    for name, own in fields.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind in own:
+            label = kinds.LABEL_REPEATED if field == "inputs" else kinds.LABEL_OPTIONAL
+            added = message.field.add(name=field, number=number, label=label, type=kinds.TYPE_STRING)
+            if kind:
+                added.type, added.type_name = kinds.TYPE_MESSAGE, kind
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("serving.PredictionLog"))
+
+
+def test_the_warm_up_requests_can_be_read_and_answered(models):
+    path, log = f"{models}/1/{serving.WARMUP}", messages()
+    signatures, found = tf.saved_model.load(f"{models}/1").signatures, []
+    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+        request = log.FromString(record).predict_log.request
+        inputs = {each.key: tf.constant(tf.make_ndarray(each.value)) for each in request.inputs}
+        found.append((request.model_spec.name, request.model_spec.signature_name, *inputs))
+        assert signatures[request.model_spec.signature_name](**inputs)["label"].shape == [1]
+    assert found == [("mine", "bytes", "encoded"), ("mine", "serving_default", "images")]
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Answers by `signatures`, in columns, as https://www.tensorflow.org/tfx/serving/api_rest says."""
+
+    def do_POST(self):
+        assert self.path == "/v1/models/mine:predict"
+        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        files = [base64.b64decode(each["b64"]) for each in question["inputs"]["encoded"]]
+        found = self.server.signatures[question["signature_name"]](encoded=tf.constant(files))
+        columns = {
+            name: np.char.decode(x.numpy().astype(bytes)).tolist() if x.dtype == tf.string else x.numpy().tolist()
+            for name, x in found.items()
+        }
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"outputs": columns}).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def test_the_client_of_the_page(models, tmp_path, monkeypatch, capsys):
+    (code,) = (each.partition("```")[0] for each in read(ROOT, "docs/serving.md").split("```python\n") if "URL" in each)
+    for name, colour in (("cat.jpg", (250, 10, 10)), ("dog.jpg", (10, 10, 250))):
+        (tmp_path / name).write_bytes(tf.io.encode_jpeg(np.full([30, 40, 3], colour, np.uint8)).numpy())
+    monkeypatch.chdir(tmp_path)
+    with http.server.HTTPServer(("localhost", 0), Server) as server:
+        server.signatures = tf.saved_model.load(f"{models}/2").signatures
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            exec(code.replace("8501", str(server.server_port)), {})
+        finally:
+            server.shutdown()
+            thread.join()
+    assert capsys.readouterr().out.startswith("['red', 'blue'] [0.")
