@@ -122,7 +122,7 @@ def _own_pictures(config: ExportConfig) -> Own | None:
 def _module(config: ExportConfig) -> Iterator[str]:
     """Yields the directory of the module to convert: --module, or that of the run, which is exported to it first."""
     with tempfile.TemporaryDirectory(prefix="cpc_tf_export") as scratch:
-        module = config.runtime.module
+        module = directory_of(config.runtime.module)
         if not module:
             module = os.path.join(scratch, os.path.basename(config.workdir.rstrip("/")))
             export(replace(config, output=module, **flatten(RuntimeConfig())))
