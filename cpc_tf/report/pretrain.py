@@ -10,9 +10,9 @@ from cpc_tf import cli
 from cpc_tf.pretrain.config import PretrainConfig
 from cpc_tf.pretrain.diagnostics import COLLAPSED, Collapse, Health, healthy
 from cpc_tf.report.blocks import (
-    FEATURES,
     TRAINING,
     Block,
+    Details,
     Figure,
     Panels,
     Part,
@@ -41,8 +41,8 @@ RECORDED = {
 }
 SHARES = ("accuracy", "knn")  # of these, recorded as fractions
 CONTRASTIVE = "contrastive accuracy, training, %"  # of finding a patch or a view among others
-PATCHES = "Augmented patches as the encoder of {} saw them, and each primitive alone."
-PATCHES_ALT = "An image, its patch grid, several augmented draws of it, and each augmentation at the ends of its range."
+PATCHES = "Patches as the encoder of {} saw them: augmented, and what was done to them one by one."
+PATCHES_ALT = "An image, its patch grid, augmented draws of it, and each operation that was used, alone."
 NOTE = (
     "On training images, at the end of each run; the nearest-neighbour probe is on the images of --probe_split. Losses "
     "of runs with another batch, grid or number of directions do not compare, bounds do. docs/is_my_loss_normal.md "
@@ -53,12 +53,13 @@ NOTE = (
 def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
-    patches: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
+    seen: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
+    patches = [Details("The patches that pre-training showed the encoder", seen)] if seen else []
     recorded = {name: run for name, run in named.items() if run.metrics()}
     figures = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(recorded.items(), 1)]
     curves = [curve for curves in figures for curve in curves]
-    training = [*([_table(named)] if named else []), *folded(curves, "curves of pre-training")]
-    return [Part(60, *FEATURES, patches), Part(70, *TRAINING, training)]
+    tables = [Details("Pre-training in numbers", [_table(named)])] if named else []
+    return [Part(70, *TRAINING, [*folded(curves, "curves of pre-training"), *tables, *patches])]
 
 
 def _name(run: Run) -> str:
@@ -100,7 +101,7 @@ def _figure(name: str, run: Run, file: str) -> list[Figure]:
     caption = f"{name}.{warning} Green is healthy after the first steps; below the dashed lines is a collapse."
     healthy_from = {titles[key]: least for key, least in _in_percent(ranges).items()}
     most = {titles[key]: 100.0 for key in SHARES}
-    return Panels(panels, 3, warn_below=warn_below, healthy=healthy_from, most=most).figure(file, caption, 10, 2.4)
+    return Panels(panels, warn_below=warn_below, healthy=healthy_from, most=most).figure(file, caption, 3.9, 2.4)
 
 
 def _in_percent(record: Mapping[str, Any]) -> dict[str, Any]:
