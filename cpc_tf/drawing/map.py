@@ -11,7 +11,6 @@ import tensorflow as tf
 from matplotlib import colormaps
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
-from matplotlib.patheffects import withStroke
 
 from cpc_tf.drawing import plots
 from cpc_tf.files import optional_picture, write_file
@@ -38,10 +37,10 @@ def draw(
     method: str = PCA_MAP,
     seed: int = 0,
 ) -> bytes:
-    """Returns a PNG with thumbnails on a map; with labels, they are framed in the colours of classes, which are named.
+    """Returns a PNG with thumbnails on a map; with labels, framed in the colours of named classes.
 
-    The map is divided into cells; a cell shows the picture that is nearest to its middle, others are dots below. A class
-    has its name where most of its pictures are.
+    The map is divided into cells; a cell shows the picture that is nearest to its middle. A class has its name where
+    most of its pictures are.
 
     Args:
       features: float [N, D].
@@ -81,15 +80,18 @@ def draw_at(
     def fill(canvas: Canvas, theme: plots.Theme) -> None:
         axis = canvas.subplots()
         sides = [low[0], low[0] + cell[0] * _COLUMNS, low[1], low[1] + cell[1] * _ROWS]
-        axis.scatter(*where.T, s=16, c=colors, linewidths=0, clip_on=False)
-        axis.imshow(
-            _sheet(where, low, cell, thumbnails, colors, framed=bool(entries)), aspect="auto", extent=sides, zorder=2
-        )
-        named = {"fontsize": 14, "fontweight": "bold", "ha": "center", "va": "center", "zorder": 3}
-        named["path_effects"] = [withStroke(linewidth=4, foreground=theme.named["page"])]
+        axis.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(entries)), aspect="auto", extent=sides)
+        sign = {"boxstyle": "round", "facecolor": theme.named["page"], "linewidth": 2.5}
         for label, name, color in entries:
             if label is not None:
-                axis.text(*_middle(where[np.equal(labels, label)]), name, color=color, **named)
+                axis.text(
+                    *_middle(where[np.equal(labels, label)]),
+                    name,
+                    fontsize=13,
+                    ha="center",
+                    va="center",
+                    bbox={**sign, "edgecolor": color},
+                )
         rest = [f"grey: {name}" for label, name, _ in entries if label is None]
         axis.set(xlim=sides[:2], ylim=sides[2:], xticks=[], yticks=[], xlabel="; ".join([places.title, *rest]))
         axis.grid(visible=False)

@@ -63,7 +63,7 @@ def draw(
                 label, guess = predictions.labels[index], predictions.guesses[index]
                 title = f"{names[guess]} {100 * predictions.probabilities[index]:.0f} %"
                 plots.tile(axis, image, title, plots.TRUE if label == guess else plots.MISSED)
-                axis.title.set_fontsize(9.5)
+                axis.set_title(title, fontsize=9.5, fontweight="normal")
                 axis.set_xlabel("" if label == guess else f"is {names[label]}", fontsize=9.5, color=theme.named["ink"])
 
     return plots.png(fill, 1.8 * PER_ROW, 2.3 * sum(heights) + 0.3 * len(rows), dpi=120)

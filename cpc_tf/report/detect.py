@@ -19,8 +19,8 @@ NOTE = (
     "Fixed: the first of two phases, in which the encoder is frozen."
 )
 CURVES = (
-    "Class by class, as less and less sure boxes count: recall, the share of the objects that are found, and precision, "
-    "the share of the boxes that are right."
+    "Class by class, as less and less sure boxes count: recall, the share of the objects that are found, and "
+    "precision, the share of the boxes that are right."
 )
 
 

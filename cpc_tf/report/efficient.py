@@ -36,7 +36,7 @@ from cpc_tf.report.runs import Run, is_number, own_preset, remarks, shorter
 
 NEEDS = ("num_train_labels", "label_fraction", "top1")
 METRICS = {"top1": "Right (top-1)", "top5": "Among its first five (top-5)"}
-UNKNOWN_LENGTH = "how long to train on these pictures is not known"
+UNKNOWN_LENGTH = "whether longer training would be better on these pictures is not known"
 PHASES = {"frozen": " (fixed)", "fine-tuned": " (fine-tuned)", "supervised": ""}
 TRIED = {
     **{"Network": "backbone", "Weight decay": "weight_decay", "Dropout": "dropout", "Batch": "batch_size"},

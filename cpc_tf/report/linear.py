@@ -61,17 +61,13 @@ def _table(compared: Sequence[Method]) -> Table:
         parameters = method.runs[0].identity.parameters
         title = f"{method.title} - {method.architecture}" if parameters and method.architecture else method.title
         rows.append(Row([title, *map(method.spread, METRICS), parameters and parameters / 1e6]))
-    note = f"A linear classifier on the features of an encoder that stays as it is. {notes(value for row in rows for value in row.values)}".rstrip()
+    about = "A linear classifier on the features of an encoder that stays as it is."
+    note = f"{about} {notes(value for row in rows for value in row.values)}".rstrip()
     chances = zip(METRICS, (1, 5))
     chances = [spread([k / first["num_classes"]]) if metric in first else None for metric, k in chances]
     rows.append(Row(["chance", *chances, None], "aside"))
-    return table(
-        "table1",
-        "Linear classification",
-        ["Method", "Right (top-1), %", "Among its first five (top-5), %", "Weights, millions"],
-        rows,
-        note,
-    )
+    columns = ["Method", "Right (top-1), %", "Among its first five (top-5), %", "Weights, millions"]
+    return table("table1", "Linear classification", columns, rows, note)
 
 
 def _findings(compared: Sequence[Method]) -> list[Finding]:
@@ -87,8 +83,8 @@ def _findings(compared: Sequence[Method]) -> list[Finding]:
     run = ours[0].runs[0]
     preset, steps = own_preset(run["dataset"], "linear"), run.get("steps", 0)
     short = shorter(LinearConfig, preset, steps, ours[0].labels)
-    length = "" if preset or not steps else f"{steps:,} steps"  # of pictures without a preset nothing else tells
-    return [Finding("linear classifier, top-1", values, remarks(short, best, length))]
+    length = "" if preset or not steps else f", {steps:,} steps"  # of pictures without a preset nothing else tells
+    return [Finding(f"linear classifier{length}, top-1", values, remarks(short, best))]
 
 
 def divided(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:

@@ -1,7 +1,7 @@
 """What the page says of a dataset's best model, for people who did not train it.
 
-`lead` is the sentence and the picture that it opens with; `model` adds test images, its classes, how far its percentages
-can be trusted, the map, and the next commands.
+`lead` is the sentence and the picture that it opens with; `model` adds test images, its classes, how far its
+percentages can be trusted, the map, and the next commands.
 """
 
 from __future__ import annotations

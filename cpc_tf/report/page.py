@@ -66,8 +66,12 @@ class Section(NamedTuple):
 
     @property
     def remarks(self) -> list[tuple[str, str]]:
-        """(what was measured, what to mind about it)."""
-        return [(finding.what, finding.remark) for finding in self.findings if finding.remark]
+        """(what was measured, what to mind about it), without what an earlier one has said."""
+        said: dict[str, str] = {}
+        for finding in self.findings:
+            if finding.remark and not any(finding.remark in other for other in said.values()):
+                said[finding.what] = finding.remark
+        return [*said.items()]
 
     @property
     def summary(self) -> list[list[str]]:

@@ -18,7 +18,6 @@ from cpc_tf.report.blocks import (
     Part,
     Row,
     Table,
-    folded,
     line,
     pictures,
     table,
@@ -54,12 +53,13 @@ def report(runs: Sequence[Run], dataset: str) -> list[Part]:
     """Returns the parts of the page about the pre-training runs on a dataset."""
     named = {_name(run): run for run in sorted(runs, key=_name)}
     seen: list[Block] = pictures(list(named.values()), "patches.png", "patches", PATCHES, PATCHES_ALT)
-    patches = [Details("The patches that pre-training showed the encoder", seen)] if seen else []
     recorded = {name: run for name, run in named.items() if run.metrics()}
     figures = [_figure(name, run, f"training-{i}") for i, (name, run) in enumerate(recorded.items(), 1)]
     curves = [curve for curves in figures for curve in curves]
-    tables = [Details("Pre-training in numbers", [_table(named)])] if named else []
-    return [Part(70, *TRAINING, [*folded(curves, "curves of pre-training"), *tables, *patches])]
+    folded = [Details("Pre-training: curves", curves)] if curves else []
+    folded += [Details("Pre-training: numbers", [_table(named)])] if named else []
+    folded += [Details("Pre-training: patches as the encoder saw them", seen)] if seen else []
+    return [Part(70, *TRAINING, folded)]
 
 
 def _name(run: Run) -> str:
@@ -73,15 +73,19 @@ def _collapse(records: Sequence[dict[str, float]]) -> Collapse | None:
 
 
 def _table(named: dict[str, Run]) -> Table:
-    rows = []
-    for name, run in named.items():
+    """Returns a table with a column for each run, since few runs have many numbers."""
+    columns = []
+    for run in named.values():
         records, minutes = run.metrics(), run.get("wall_seconds", 0) / 60 or None
         health = "collapsed" if _collapse(records) else "no warning" if records else None
         numbers = _in_percent({name: x for name, x in run.items() if is_number(x)})
         values = map(numbers.get, ("seed", "step", *RECORDED))
-        rows.append(Row([name, architecture(run["encoder"]), *values, minutes, health]))
-    columns = ["Run", "Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
-    return table("pretraining", "Pre-training runs", columns, rows, NOTE)
+        columns.append([architecture(run["encoder"]), *values, minutes, health])
+    titles = ["Encoder", "Seed", "Steps", *RECORDED.values(), "Minutes", "Health"]
+    rows = [
+        Row([title, *of_runs]) for title, of_runs in zip(titles, zip(*columns)) if any(x is not None for x in of_runs)
+    ]
+    return table("pretraining", "Pre-training runs", ["", *named], rows, NOTE)
 
 
 def _figure(name: str, run: Run, file: str) -> list[Figure]:
