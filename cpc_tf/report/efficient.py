@@ -44,8 +44,9 @@ TRIED = {
 }
 MOST_NAMED = 40  # classes that the axes of a confusion matrix can name
 PAIRS = 8  # classes in the table of confusions
-COMPARED = (
-    "Shorter runs and runs of other settings have their own rows. Gain: how many times as many labels it takes from "
+COMPARED = "Shorter runs and runs of other settings have their own rows."
+GAIN = (
+    "Gain: how many times as many labels it takes from "
     "pixels to be right as often, interpolated in their logarithm; only for runs that are known to be as long as the "
     "preset's."
 )
@@ -213,9 +214,10 @@ def accuracies(curves: Curves) -> Table:
             lines.append((group, name, "measured", values))
         lines.append((group, "Gain", "gain", {f: curves.gain(f, metric) for f in curves.ours}))
     values = [value for *_, source, at in lines if source == "measured" for value in at.values()]
+    gains = any(value for *_, source, at in lines if source == "gain" for value in at.values())
     both = curves.ours and curves.pixels
     title = f"{method_of(curves.ours).title} against pixels" if both else "Right by number of labels"
-    note = " ".join(filter(None, [notes(values), COMPARED if both else ""]))
+    note = " ".join(filter(None, [notes(values), COMPARED if both else "", GAIN if gains else ""]))
     return _over_fractions("table2", title, lines, note)
 
 

@@ -90,7 +90,7 @@ def lead(runs: Sequence[Run]) -> Lead | None:
         alt = "Test images with true boxes, found and missed, and detected boxes, right and wrong."
         picture = [Figure("boxes", caption, png, alt, photographs=True)] if png else _bars(run, compared, {})
     else:
-        facts["images"] = run.get("images", 0)
+        facts |= {"images": run.get("images", 0), "commands": bool(run.directory)}
     return Lead(sentences("lead", facts), picture)
 
 
@@ -170,6 +170,8 @@ _ASIDE = {"always the most frequent class": "largest", "guessing": "chance"}
 
 def _name(run: Run) -> str:
     """Returns how a bar names the encoder of a run."""
+    if run.get("propagation"):
+        return "learned from labels and unlabelled pictures"
     if run.identity.trained_by == UNTRAINED:
         return "the same network, untrained"
     if run.identity.trained_by == PIXELS:

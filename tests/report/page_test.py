@@ -124,7 +124,7 @@ def test_folders_of_one_name_are_not_one_dataset():
     runs.append(samples.run(samples.efficient(dataset=f"{data[1]}/")))
     made = page.files(runs, [], "runs")
     shown = json.loads(made["report.json"])["datasets"]
-    assert {name: shown[name]["data"]["table1"][0]["Top-1, %"] for name in shown} == dict(zip(data, (90, 30)))
+    assert {name: shown[name]["data"]["table1"][0]["Right (top-1), %"] for name in shown} == dict(zip(data, (90, 30)))
     assert {f"folder-{name}-images-table1.csv" for name in ("birds", "cars")} <= {*made}
 
 
