@@ -28,6 +28,9 @@ _COMPONENTS = 50  # of t-SNE, a usual value
 _PERPLEXITY = (5, 30)  # likewise, with few and with many pictures: 30 neighbours of 300 are classes, not neighbours
 _CLASSES = 19  # with a colour of their own
 
+# A class, its name, its colour; None for those that have no colour of their own.
+Entry = tuple[Optional[int], str, tuple[float, ...]]
+
 
 def draw(
     features: np.ndarray,
@@ -57,10 +60,6 @@ def draw(
     return draw_at(places(features, method, seed), thumbnails, labels, class_names)
 
 
-Entry = tuple[Optional[int], str, tuple[float, ...]]
-"""A class, its name, its colour; None for those that have no colour of their own."""
-
-
 class Places(NamedTuple):
     """Where pictures are on a map."""
 
@@ -81,17 +80,12 @@ def draw_at(
         axis = canvas.subplots()
         sides = [low[0], low[0] + cell[0] * _COLUMNS, low[1], low[1] + cell[1] * _ROWS]
         axis.imshow(_sheet(where, low, cell, thumbnails, colors, framed=bool(entries)), aspect="auto", extent=sides)
-        sign = {"boxstyle": "round", "facecolor": theme.named["page"], "linewidth": 2.5}
+        look = {"fontsize": 13, "ha": "center", "va": "center"}
+        frame = {"boxstyle": "round", "facecolor": theme.named["page"], "linewidth": 2.5}
         for label, name, color in entries:
             if label is not None:
-                axis.text(
-                    *_middle(where[np.equal(labels, label)]),
-                    name,
-                    fontsize=13,
-                    ha="center",
-                    va="center",
-                    bbox={**sign, "edgecolor": color},
-                )
+                middle = _middle(where[np.equal(labels, label)])
+                axis.text(*middle, name, bbox={**frame, "edgecolor": color}, **look)
         rest = [f"grey: {name}" for label, name, _ in entries if label is None]
         axis.set(xlim=sides[:2], ylim=sides[2:], xticks=[], yticks=[], xlabel="; ".join([places.title, *rest]))
         axis.grid(visible=False)

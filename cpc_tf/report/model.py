@@ -29,6 +29,14 @@ from cpc_tf.report.trust import trust
 
 # Figures that a result may be judged by: the first that it has.
 FIGURES = ("top1", "map", "map11")
+# Figure -> the axis of its bars.
+_UNITS = {
+    "top1": "right, of 100 new pictures",
+    "map": "mean average precision, of 100",
+    "map11": "mean average precision, of 100",
+}
+# Bars of no model -> their figures.
+_ASIDE = {"always the most frequent class": "largest", "guessing": "chance"}
 UNFOLDED = 20  # classes of a table that is not folded
 USE = ("use", "How to use it")
 PICTURES, LABELLED = "my_pictures", "my_labelled_pictures"  # stand for the user's own folders
@@ -158,14 +166,6 @@ def _bars(run: Run, compared: Sequence[Run], facts: dict[str, Any]) -> list[Figu
     alt = f"Bars: {'; '.join(f'{name}: {100 * share:.0f}' for name, _, share, _ in bars)}."
     caption = "Thin lines: what a test of so few pictures leaves open (95 %)." if facts.get("tested") else ""
     return [Figure("answer", caption, plots.png(draw, 5.6, 0.75 + 0.36 * len(bars), 200), alt, data)]
-
-
-_UNITS = {
-    "top1": "right, of 100 new pictures",
-    "map": "mean average precision, of 100",
-    "map11": "mean average precision, of 100",
-}
-_ASIDE = {"always the most frequent class": "largest", "guessing": "chance"}
 
 
 def _name(run: Run) -> str:
