@@ -23,6 +23,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from cpc_tf.encoders.released import directory_of
 from cpc_tf.export import classifier, encoder, serving
 from cpc_tf.export.config import SAVED_MODEL, SERVING, ExportConfig, RuntimeConfig
 from cpc_tf.export.convert import Own, convert, pictures_of_run
